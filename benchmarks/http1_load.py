@@ -1,6 +1,6 @@
-"""One HTTP/1.1 request, many times over kept connections -> answers, with little work at this end.
+"""HTTP/1.1 requests, many times over kept connections -> answers, with little work at this end.
 
-The bytes of the request are made once, and of the answers only what must be read is: their status,
+The bytes of the requests are made once, and of the answers only what must be read is: their status,
 and where they end. This is a load generator for benchmarks on trusted servers, not a client.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import selectors
 import socket
 from collections.abc import Sequence
+from itertools import cycle
 from time import perf_counter
 
 __all__ = ["Connections", "request_bytes"]
@@ -27,13 +28,21 @@ def request_bytes(
 
 
 class Connections:
-    """Connections to one server, each with one request under way. `kept`: each serves many."""
+    """Connections to one server, each with one of `requests` under way, which are sent in turn.
+
+    `kept`: each connection serves many.
+    """
 
     def __init__(
-        self, address: tuple[str, int] | str, request: bytes, count: int, *, kept: bool = True
+        self,
+        address: tuple[str, int] | str,
+        requests: Sequence[bytes],
+        count: int,
+        *,
+        kept: bool = True,
     ) -> None:
         self._address = address
-        self._request = request
+        self._requests = cycle(requests)
         self._kept = kept
         self._sockets = [self._connect() for _ in range(count)]
 
@@ -63,7 +72,7 @@ class Connections:
             for each in self._sockets[:calls]:
                 selector.register(each, selectors.EVENT_READ)
                 begun[each] = perf_counter()
-                each.sendall(self._request)
+                each.sendall(next(self._requests))
             started = len(begun)
             while len(times) < calls:
                 for key, _ in selector.select(10):
@@ -81,7 +90,7 @@ class Connections:
                     if started < calls:
                         started += 1
                         begun[connection] = perf_counter()
-                        connection.sendall(self._request)
+                        connection.sendall(next(self._requests))
         return answer, times
 
 

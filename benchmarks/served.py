@@ -22,13 +22,12 @@ import os
 import platform
 import re
 import signal
-import socket as sockets
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -54,10 +53,14 @@ GOALS = {
     ("Check, 32 in flight", "doorward, log on"): 55,
     ("POST /v1/data, 16 connections", "doorward, log off"): 50,
     ("POST /v1/data, 16 connections", "doorward, log on"): 75,
-    ("AuthZReq, 1 at once", "doorward, audit log"): 80,
-    ("AuthZReq, 8 at once", "doorward, audit log"): 80,
-    ("AuthZReq, 1 at once", "doorward, no audit log"): 60,
-    ("AuthZReq, 8 at once", "doorward, no audit log"): 60,
+    ("AuthZReq, 1 connections", "doorward, audit log"): 80,
+    ("AuthZReq, each another, 1 connections", "doorward, audit log"): 80,
+    ("AuthZReq, 8 connections", "doorward, audit log"): 80,
+    ("AuthZReq, each another, 8 connections", "doorward, audit log"): 80,
+    ("AuthZReq, 1 connections", "doorward, no audit log"): 60,
+    ("AuthZReq, each another, 1 connections", "doorward, no audit log"): 60,
+    ("AuthZReq, 8 connections", "doorward, no audit log"): 60,
+    ("AuthZReq, each another, 8 connections", "doorward, no audit log"): 60,
     ("Behind Envoy, 8 connections", "doorward, log off"): 60,
 }
 """Microseconds that a row should cost at most."""
@@ -131,8 +134,8 @@ class Work:
 
 
 class HttpLoad:
-    def __init__(self, path: str, request: bytes, connections: int) -> None:
-        self._connections = http1_load.Connections(path, request, connections)
+    def __init__(self, path: str, requests: Sequence[bytes], connections: int) -> None:
+        self._connections = http1_load.Connections(path, requests, connections)
 
     def run(self, calls: int) -> list[float]:
         return self._connections.run(calls)[1]
@@ -207,7 +210,7 @@ class EnvoyLoad:
         until = time.monotonic() + START_SECONDS
         while True:
             try:
-                self._load = HttpLoad(listen, _people_request(), connections)
+                self._load = HttpLoad(listen, [_people_request()], connections)
                 self._load.run(connections)
                 return
             except (OSError, ConnectionError):
@@ -232,42 +235,17 @@ def _people_request() -> bytes:
     return http1_load.request_bytes(http["method"], http["path"], http["body"].encode(), headers)
 
 
-class DockerLoad:
-    """Calls of the Docker daemon, each on a connection of its own."""
-
-    def __init__(self, path: str, count: int) -> None:
-        self._path = path
-        self._count = count
-        call = json.dumps(docker_call()).encode()
-        self._request = (
-            b"POST /AuthZPlugin.AuthZReq HTTP/1.1\r\nHost: \r\nUser-Agent: Go-http-client/1.1\r\n"
-            b"Content-Length: %d\r\nAccept: application/vnd.docker.plugins.v1.2+json\r\n\r\n%s"
-            % (len(call), call)
-        )
-
-    def run(self, calls: int) -> list[float]:
-        times = []
-        for _ in range(calls // self._count):
-            begun = time.perf_counter()
-            ends = [sockets.socket(sockets.AF_UNIX) for _ in range(self._count)]
-            for each in ends:
-                each.connect(self._path)
-                each.sendall(self._request)
-            for each in ends:
-                answer = b""
-                while part := each.recv(65536):
-                    answer += part
-                if b'"Allow"' not in answer:
-                    raise RuntimeError(answer.decode())
-                each.close()
-            times.append(time.perf_counter() - begun)
-        return times
-
-    def close(self) -> None:
-        """Every connection is closed."""
+def docker_request(name: str) -> bytes:
+    """A call of the daemon; it keeps its connection."""
+    call = json.dumps(docker_call(name)).encode()
+    return (
+        b"POST /AuthZPlugin.AuthZReq HTTP/1.1\r\nHost: \r\nUser-Agent: Go-http-client/1.1\r\n"
+        b"Content-Length: %d\r\nAccept: application/vnd.docker.plugins.v1.2+json\r\n\r\n%s"
+        % (len(call), call)
+    )
 
 
-def docker_call() -> dict[str, object]:
+def docker_call(name: str = "x") -> dict[str, object]:
     """What the daemon sends when alice creates a container."""
     body = {
         "Image": "alpine",
@@ -276,7 +254,7 @@ def docker_call() -> dict[str, object]:
     }
     return {
         "RequestMethod": "POST",
-        "RequestUri": "/v1.43/containers/create?name=x",
+        "RequestUri": f"/v1.43/containers/create?name={name}",
         "User": "alice",
         "UserAuthNMethod": "TLS",
         "RequestHeaders": {"Content-Type": "application/json", "User-Agent": "Docker-Client/24"},
@@ -329,7 +307,7 @@ def works(program: str | None) -> list[Work]:
         ]
     servers = (BARE, doorward(name="log off"), doorward(LOG, name="log on"), *peers)
     rows = [
-        Work(f"{what}, {count} connections", servers, _http(request, count))
+        Work(f"{what}, {count} connections", servers, _http([request], count))
         for what, request in (("POST /v1/data", post), ("GET /v1/data", get))
         for count in (1, 16)
     ]
@@ -365,7 +343,13 @@ def works(program: str | None) -> list[Work]:
     )
     silent = Server("doorward, no audit log", (*audited.arguments[:-1], "off"))
     docker = audited, silent
-    rows += [Work(f"AuthZReq, {count} at once", docker, _docker(count)) for count in (1, 8)]
+    same = [docker_request("x")]
+    others = [docker_request(f"x{number}") for number in range(3000)]
+    rows += [
+        Work(f"{what}, {count} connections", docker, _http(requests, count))
+        for what, requests in (("AuthZReq", same), ("AuthZReq, each another", others))
+        for count in (1, 8)
+    ]
     return rows
 
 
@@ -373,12 +357,8 @@ def _shared(path: str) -> Load:
     return SharedLoad(f"{path}.grpc", 16)
 
 
-def _docker(count: int) -> Callable[[str], Load]:
-    return lambda path: DockerLoad(path, count)
-
-
-def _http(request: bytes, count: int) -> Callable[[str], Load]:
-    return lambda socket: HttpLoad(socket, request, count)
+def _http(requests: Sequence[bytes], count: int) -> Callable[[str], Load]:
+    return lambda socket: HttpLoad(socket, requests, count)
 
 
 def _grpc(count: int) -> Callable[[str], Load]:

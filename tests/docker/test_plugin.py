@@ -13,7 +13,10 @@ from doorward.docker.audit import AuditLog
 from doorward.docker.decider.answer import Answer, PdpError
 from doorward.docker.plugin import PROBE_HEADER, Plugin, PluginOptions
 from doorward.docker.reply import clean, to_verdict
+from doorward.docker.request.call import AuthzRequest
+from doorward.docker.request.errors import WaitError
 from doorward.docker.request.input import InputOptions
+from doorward.docker.request.known import LONGEST, MOST_BYTES, KnownCalls
 from doorward.rego.values import UNDEFINED
 
 REQUEST = "/AuthZPlugin.AuthZReq"
@@ -242,3 +245,90 @@ def test_audit_line(tmp_path: Path) -> None:
     assert (second["user"], second["rule"]) == ("alice", "doorward:invisible")
     assert (tmp_path / "audit").stat().st_mode & 0o777 == 0o600
     audit.close()
+
+
+class Facts:
+    """In place of the daemon: what it says about a request changes from one to the next."""
+
+    def __init__(self) -> None:
+        self.questions = 0
+
+    def is_own(self, _request: AuthzRequest) -> bool:
+        return False
+
+    def join(self, view: dict[str, Any], *, may_wait: bool) -> None:
+        if not may_wait:
+            raise WaitError
+        self.questions += 1
+        view["container"] = {"asked": self.questions}
+
+
+def test_known_calls_are_decided_again_and_logged_alike(tmp_path: Path) -> None:
+    log, pdp = tmp_path / "audit.log", Pdp()
+    plugin = Plugin(pdp, audit=AuditLog(str(log)))
+    content = call("POST", "/v1.41/containers/create?name=a", {"Image": "b"}, User="u")
+    assert answered(plugin, content)[0] is True
+    pdp.result = False
+    assert answered(plugin, content)[0] is False
+    assert answered(plugin, content.replace(b"name=a", b"name=c"))[0] is False
+    first, second, other = pdp.inputs
+    assert second is first
+    assert other["target"] == "c"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["decision"] for line in lines] == ["allow", "deny", "deny"]
+    assert [line["uri"][-1] for line in lines] == ["a", "a", "c"]
+    changing = {"time", "decision", "reason", "latency_ms"}
+    assert (
+        len({str({k: v for k, v in line.items() if k not in changing}) for line in lines[:2]}) == 1
+    )
+
+
+def test_what_the_daemon_says_is_asked_again_for_a_known_call() -> None:
+    pdp = Pdp()
+    facts: Any = Facts()
+    plugin = Plugin(pdp, facts=facts)
+    for _ in range(3):
+        assert answered(plugin, call("POST", "/v1.41/containers/a/kill"))[0] is True
+    assert [input["container"]["asked"] for input in pdp.inputs] == [1, 2, 3]
+
+
+def test_links_of_the_host_are_followed_again(tmp_path: Path) -> None:
+    pdp, link = Pdp(), tmp_path / "link"
+    plugin = Plugin(pdp)
+    body = {"Image": "a", "HostConfig": {"Binds": [f"{link}:/x"]}}
+    for target in ("a", "b"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(tmp_path / target)
+        assert answered(plugin, call("POST", "/v1.41/containers/create", body))[0] is True
+    resolved = [input["mounts"][0]["resolved"] for input in pdp.inputs]
+    assert resolved == [str(tmp_path / "a"), str(tmp_path / "b")]
+
+
+def test_responses_have_inputs_of_their_own() -> None:
+    pdp = Pdp()
+    plugin = Plugin(pdp, PluginOptions(authorize_responses=True))
+    content = call("GET", "/v1.41/info", ResponseStatusCode=200)
+    for path in (REQUEST, RESPONSE, REQUEST):
+        assert answered(plugin, content, path)[0] is True
+    assert [input["phase"] for input in pdp.inputs] == ["request", "response", "request"]
+
+
+def test_probes_are_never_known() -> None:
+    plugin = Plugin(Pdp())
+    content = call(uri="/_ping", RequestHeaders={PROBE_HEADER: "abc"})
+    for _ in range(2):
+        assert answered(plugin, content)[0] is True
+    assert plugin.answer("/Doorward.Probe", b"abc").body == b'{"Seen":true}'
+
+
+def test_known_calls_are_bounded_and_those_in_use_stay() -> None:
+    known = KnownCalls()
+    used = call(uri="/v1.41/containers/json")
+    known.add(used, {"Path": "used"})
+    for number in range(2 * MOST_BYTES // 1024):
+        known.add(b"%d" % number + b" " * 1024, {"Path": str(number)})
+        assert known.find(used) == {"Path": "used"}
+    assert known.find(b"0" + b" " * 1024) is None
+    assert known.find(b"%d" % number + b" " * 1024) is not None
+    known.add(b" " * (LONGEST + 1), {})
+    assert known.find(b" " * (LONGEST + 1)) is None

@@ -13,12 +13,15 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from examples.docker.private_daemon import received
 from tests.waiting import PATIENCE, wait_until
 
+from doorward.docker import server as server_module
 from doorward.docker.install.certificates import issue_client, issue_server, make_authority
 from doorward.docker.plugin import Response, Waiting
 from doorward.docker.server import (
@@ -78,16 +81,108 @@ def ask(path: str, content: bytes) -> bytes:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PATIENCE)
         connection.connect(path)
-        connection.sendall(content)
+        connection.sendall(content.replace(b"Host: ", b"Connection: close\r\nHost: ", 1))
         return received(connection)
 
 
 @pytest.mark.usefixtures("server")
-def test_answer_closes_the_connection(path: str) -> None:
-    head, _, body = ask(path, CALL).partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
-    assert b"\r\nconnection: close" in head
-    assert body == b"/AuthZPlugin.AuthZReq{}"
+def test_calls_share_a_connection(path: str) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(PATIENCE)
+        connection.connect(path)
+        for body in (b"{}", b"[]", b"zz"):
+            connection.sendall(CALL.replace(b"{}", body))
+            answer = b""
+            while not answer.endswith(body):
+                answer += connection.recv(65536)
+            head, _, shown = answer.partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+            assert b"connection: close" not in head
+            assert shown == b"/AuthZPlugin.AuthZReq" + body
+
+
+class Daemon:
+    """Calls as dockerd does: on one connection, and again what it could not write on a kept one."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.answered = 0
+        self.connection: socket.socket | None = None
+
+    def call(self) -> None:
+        is_kept = self.connection is not None
+        connection = self.connection or socket.socket(socket.AF_UNIX)
+        answer = b""
+        try:
+            if not is_kept:
+                connection.settimeout(PATIENCE)
+                connection.connect(self.path)
+            connection.sendall(CALL)
+            answer = connection.recv(65536)
+        except BrokenPipeError:
+            assert is_kept, "a new connection was not read"
+        else:
+            assert answer.endswith(b"{}"), f"lost after {self.answered} calls: {answer!r}"
+            self.answered += 1
+        finally:
+            ends = b"connection: close" in answer or not answer
+            self.connection = None if ends else connection
+            if ends:
+                connection.close()
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+
+
+def test_no_call_is_lost_before_the_name_of_the_socket_goes(path: str) -> None:
+    server = PluginServer(bind_unix(path), echo, threads=2)
+    server.start()
+    daemon = Daemon(path)
+    daemon.call()
+    with ThreadPoolExecutor(1) as threads:
+        closing = threads.submit(server.close, grace=PATIENCE)
+        while not closing.done():
+            with contextlib.suppress(FileNotFoundError):  # until then it has a name
+                daemon.call()
+        closing.result()
+    assert daemon.answered > 1
+
+
+def test_connection_that_is_kept_for_too_long_is_closed(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "LIMITS", replace(server_module.LIMITS, keep_alive=0.0))
+    server = PluginServer(bind_unix(path), echo, threads=2)
+    server.start()
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(PATIENCE)
+        connection.connect(path)
+        connection.sendall(CALL)
+        assert received(connection).endswith(b"{}")
+    server.close(grace=2.0)
+
+
+def test_no_call_on_a_kept_connection_is_lost_when_servers_end(path: str) -> None:
+    listener = bind_unix(path)
+    daemon = Daemon(path)
+
+    def has_answered(calls: int) -> bool:
+        return daemon.answered >= calls
+
+    def replace_servers() -> None:
+        for calls in range(50, 550, 50):
+            server = PluginServer(listener, echo, threads=2, unlink=False)
+            server.start()
+            wait_until(partial(has_answered, calls), "calls are not answered")
+            server.drain()
+
+    with ThreadPoolExecutor(1) as threads, contextlib.closing(listener):
+        replacing = threads.submit(replace_servers)
+        while not replacing.done() and daemon.answered < 500:
+            daemon.call()
+        daemon.close()
+        replacing.result()
 
 
 @pytest.mark.usefixtures("server")

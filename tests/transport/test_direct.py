@@ -1,4 +1,4 @@
-"""Connections of one request each: whole answers for slow readers, ends and failures told once."""
+"""Connections of few requests each: whole answers for slow readers, ends and failures told once."""
 
 from __future__ import annotations
 
@@ -236,3 +236,69 @@ def test_queue_is_taken_to_its_end(loop: asyncio.AbstractEventLoop) -> None:
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address)
     loop.run_until_complete(asyncio.sleep(0))
+
+
+def test_retired_connection_answers_what_came_before(loop: asyncio.AbstractEventLoop) -> None:
+    server = Server(answer_and_close(b"answer"))
+    client = connected(loop, server)
+    client.send(b"ask")
+    server.transport.retire()
+    assert server.received == b"ask"
+    assert received(loop, client) == b"answer"
+    run_until(loop, lambda: server.events == ["lost"])
+
+
+def test_retired_connection_tells_who_writes_later(loop: asyncio.AbstractEventLoop) -> None:
+    server = Server()
+    client = connected(loop, server)
+    for _ in range(2):
+        server.transport.retire()
+        loop.run_until_complete(asyncio.sleep(0))
+    # Until then nothing says that it has ended: Go's client would give up what it is sending.
+    with pytest.raises(BlockingIOError):
+        client.recv(1)
+    with pytest.raises(BrokenPipeError):
+        client.send(b"ask")
+    assert server.events == []
+    server.transport.close()
+    run_until(loop, lambda: server.events == ["lost"])
+    assert received(loop, client) == b""
+
+
+class Overtaken(socket.socket):
+    """A socket to which its peer writes just after it was found to be empty."""
+
+    peer: socket.socket
+
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        try:
+            return super().recv(size, flags)
+        except BlockingIOError:
+            if flags:
+                self.peer.send(b"ask")
+            raise
+
+
+def test_no_request_is_lost_while_a_connection_is_retired(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    end = Overtaken(fileno=theirs.detach())
+    end.peer = ours
+    end.setblocking(False)
+    server = Server(answer_and_close(b"answer"))
+    transport = DirectTransport(loop, end, server)
+    transport.begin()
+    transport.retire()
+    assert received(loop, ours) == b"answer"
+    run_until(loop, lambda: server.events == ["lost"])
+
+
+def test_connection_that_is_gone_is_retired(loop: asyncio.AbstractEventLoop) -> None:
+    server = Server()
+    client = connected(loop, server)
+    client.close()
+    server.transport.retire()
+    run_until(loop, lambda: server.events == ["eof", "lost"])
+    server.transport.retire()

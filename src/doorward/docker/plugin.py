@@ -35,6 +35,7 @@ from doorward.docker.request.input import (
     resolve_path,
     to_input,
 )
+from doorward.docker.request.known import KnownCalls
 from doorward.docker.request.mounts import Resolve
 from doorward.edge import FAULTS, Edge
 from doorward.history import History
@@ -72,7 +73,7 @@ class Waiting(NamedTuple):
 class _Call:
     """A call that is decided."""
 
-    __slots__ = ("body", "decision_id", "input", "phase", "request", "started")
+    __slots__ = ("body", "decision_id", "input", "known", "phase", "request", "started")
 
     def __init__(self, body: bytes, phase: str) -> None:
         self.body = body
@@ -80,6 +81,8 @@ class _Call:
         self.started = perf_counter()
         self.decision_id = new_decision_id()
         self.request: AuthzRequest | None = None
+        self.known: Input | None = None
+        """The input of an earlier call of the same bytes, which is not read again."""
         self.input: Input | None = None
 
 
@@ -117,6 +120,7 @@ class Plugin:
         self._waits = waits
         self._probes: deque[str] = deque(maxlen=_MAX_PROBES)
         self._history = History()
+        self._known = KnownCalls()
         self._calls: dict[str, Callable[[bytes], Response | Waiting]] = {
             "/Plugin.Activate": self._activate,
             "/AuthZPlugin.AuthZReq": self._request,
@@ -169,18 +173,9 @@ class Plugin:
     def _decide(self, call: _Call, *, may_wait: bool) -> Response:
         """The answer to a call; WaitError where it has to wait and may not."""
         try:
-            request = call.request = call.request or parse_request(call.body)
-            if self._is_ping(request) or (self._facts and self._facts.is_own(request)):
+            input_doc = self._input_of(call, may_wait=may_wait)
+            if input_doc is None:
                 return Response(200, ALLOWED)
-            if not may_wait and (self._waits or self._history.is_slow):
-                raise WaitError
-            resolve = self._resolve if may_wait else refuse_to_wait
-            input_doc = call.input = to_input(request, self._options.inputs, resolve)
-            if call.phase == "response":
-                input_doc["phase"] = "response"
-                input_doc["status"] = request.status
-            if self._facts is not None:
-                self._facts.join(input_doc, may_wait=may_wait)
             verdict = self._ask(call, input_doc)
         except WaitError:
             raise
@@ -192,6 +187,35 @@ class Plugin:
         if self._audit is not None:
             self._audit.write(_entry(call, verdict))
         return Response(200, to_reply(verdict))
+
+    def _input_of(self, call: _Call, *, may_wait: bool) -> Input | None:
+        """What policies are asked about; None for a call that is answered without them."""
+        if call.known is None and call.request is None and call.phase == "request":
+            call.known = self._known.find(call.body)
+        if call.known is None:
+            request = call.request = call.request or parse_request(call.body)
+            if self._is_ping(request) or (self._facts and self._facts.is_own(request)):
+                return None
+        if not may_wait and (self._waits or self._history.is_slow):
+            raise WaitError
+        input_doc = call.input = call.known or self._read(call, may_wait=may_wait)
+        if self._facts is not None:
+            input_doc = call.input = dict(input_doc)
+            self._facts.join(input_doc, may_wait=may_wait)
+        return input_doc
+
+    def _read(self, call: _Call, *, may_wait: bool) -> Input:
+        """The input of a call that was parsed; WaitError where the host must be asked for it."""
+        request = call.request
+        assert request is not None
+        resolve = self._resolve if may_wait else refuse_to_wait
+        input_doc = to_input(request, self._options.inputs, resolve)
+        if call.phase == "response":
+            input_doc["phase"] = "response"
+            input_doc["status"] = request.status
+        elif not may_wait:
+            self._known.add(call.body, input_doc)
+        return input_doc
 
     def _is_ping(self, request: AuthzRequest) -> bool:
         path = request.uri.partition("?")[0]
@@ -216,11 +240,13 @@ class Plugin:
 
 def _entry(call: _Call, verdict: Verdict) -> Entry:
     """The line of the audit log for an answered call."""
-    seconds, request = perf_counter() - call.started, call.request
+    seconds = perf_counter() - call.started
     method = user = ""
     refused: dict[str, Any] | None = None
-    if request is not None:
-        method = request.method
-        user = request.user if request.auth_method == "TLS" else ""
-        refused = refused_input(request) if call.input is None else None
+    if call.input is not None:
+        method, user = call.input["Method"], call.input["User"]
+    elif call.request is not None:
+        method = call.request.method
+        user = call.request.user if call.request.auth_method == "TLS" else ""
+        refused = refused_input(call.request)
     return Entry(verdict, call.input, call.decision_id, call.phase, method, user, seconds, refused)

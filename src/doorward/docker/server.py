@@ -1,12 +1,15 @@
-"""The socket that the daemon calls: HTTP/1.1 on one event loop, one call a connection.
+"""The socket that the daemon calls: HTTP/1.1 on one event loop.
 
     bytes -> HttpConnection -> begin(path, body) -> Response | Waiting -> bytes
 
 What is decided from the call alone is answered on the loop. What has to wait for others (files of
 the host, the daemon, a decision point elsewhere, policies that are known to be slow) and long
-bodies are answered by threads, so that no call waits for another one. Every answer closes its
-connection: a daemon that meets a kept connection which is just being closed repeats its call
-without the body. A call has a limit in size and time.
+bodies are answered by threads, so that no call waits for another one. A call has a limit in size
+and time.
+
+A daemon that meets a kept connection which is just being closed repeats its call without the body,
+which is denied. So connections are kept only where the kernel tells a sender at once that nobody
+reads any more, which is on Unix sockets; others end with their answer.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import socket
 import ssl
 from collections.abc import Callable, MutableMapping
 from functools import partial
+from time import monotonic, sleep
 from typing import Any, Final, TypeAlias
 
 from doorward.docker.plugin import Response, Waiting
@@ -37,6 +41,7 @@ from doorward.transport.pool import Pool
 __all__ = [
     "BACKLOG",
     "CLOSING",
+    "HANDOVER",
     "LISTEN_FD",
     "BindError",
     "PluginServer",
@@ -56,13 +61,18 @@ MAX_BODY: Final = 8 << 20
 LONG: Final = 64 * 1024
 """Bytes of a body from which on it is read by a thread: that takes milliseconds."""
 LIMITS: Final = Limits(
-    head_timeout=10.0, body_timeout=10.0, keep_alive=10.0, body_buffered=MAX_BODY, unread=MAX_BODY
+    head_timeout=10.0, body_timeout=10.0, keep_alive=60.0, body_buffered=MAX_BODY, unread=MAX_BODY
 )
-"""A daemon sends a call at once; the decision has a deadline of its own."""
+"""A daemon sends a call at once; the decision has a deadline of its own. A daemon keeps two
+connections for as long as they stay open; without one, this process sleeps."""
 ACCEPT_QUIET: Final = 10.0
 """Seconds between two lines in the log about calls that could not be accepted."""
 CLOSING: Final = ".closing"
 """What the name of a socket gets at its end while calls on it are answered."""
+HANDOVER: Final = 0.2
+"""Seconds in which a daemon under load has used each of its connections, and they have ended."""
+LONGEST_HANDOVER: Final = 5 * HANDOVER
+"""Seconds that a watchdog may take to remove the name after that."""
 LISTEN_FD: Final = "DOORWARD_LISTEN_FD"
 """The variable with the descriptor of the socket that our watchdog listens on."""
 STUCK_AFTER: Final = 120.0
@@ -140,8 +150,13 @@ class PluginServer:
         context: ssl.SSLContext | None = None,
         threads: int = THREADS,
         unlink: bool = True,
+        is_watched: bool = False,
     ) -> None:
+        """`unlink`: whether the socket's name is this process's to remove; with `is_watched` its
+        watchdog removes it."""
         self._listener = listener
+        self._is_watched = is_watched
+        self._connections = Connections(CONNECTIONS)
         self._begin = begin
         self._context = context
         self._most_waiting = threads
@@ -178,8 +193,11 @@ class PluginServer:
     def close(self, grace: float = 10.0) -> None:
         """Take no more calls, and let those under way end within `grace` seconds.
 
-        The name goes first, so that the daemon waits for a successor instead of calling us.
+        The name goes first, so that the daemon waits for a successor instead of calling us. Before,
+        busy connections end with an answer: what it writes on one that is closed is lost.
         """
+        if self._file is not None or self._is_watched:
+            self._let_go()
         closing = ""
         if self._file is not None:
             with contextlib.suppress(OSError):
@@ -191,6 +209,20 @@ class PluginServer:
             os.unlink(closing)
         self._listener.close()
 
+    def _let_go(self) -> None:
+        """Answer for a moment more, and for as long as the watchdog has not removed the name."""
+        self._connections.ends_soon = True
+        until = monotonic() + (LONGEST_HANDOVER if self._is_watched else HANDOVER)
+        while monotonic() < until and (self._has_name if self._is_watched else self._connections):
+            sleep(HANDOVER / 20)
+        self._connections.has_successor = self._is_watched and self._has_name
+
+    @property
+    def _has_name(self) -> bool:
+        """Whether the daemon can reach this socket."""
+        name = self._listener.getsockname()
+        return isinstance(name, str) and os.path.exists(name)
+
     def drain(self, grace: float = 10.0) -> None:
         """Take no more calls than have come, and let those end; the socket goes on listening."""
         self._server.stop(grace)
@@ -201,16 +233,17 @@ class PluginServer:
 
     def _endpoints(self, loop: asyncio.AbstractEventLoop) -> list[Endpoint]:
         pool = self._pool = Pool(loop, self._most_waiting, name="plugin", part=self._pool_part)
-        connections = Connections(CONNECTIONS)
+        connections = self._connections
         answer = partial(self._answer, pool)
-        application = Application(answer, _refuse_body, keeps_alive=False)
+        is_direct = self._context is None
+        keeps_alive = is_direct and self._listener.family == socket.AF_UNIX
+        application = Application(answer, _refuse_body, keeps_alive=keeps_alive)
 
         def make_protocol() -> HttpConnection:
             return HttpConnection(connections, application, LIMITS, loop)
 
         # A socket of its own: the one that was given goes on listening when the server has ended.
         shared = self._listener.dup()
-        is_direct = self._context is None
         return [
             Endpoint(shared, connections, make_protocol, tls=self._context, is_direct=is_direct)
         ]

@@ -122,6 +122,7 @@ class Service:
             context=_context(options),
             threads=options.threads,
             unlink=ours,
+            is_watched=LISTEN_FD in os.environ and NOTIFY_FD in os.environ,
         )
 
     def start(self) -> None:

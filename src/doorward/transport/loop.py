@@ -78,6 +78,10 @@ class Connections:
         self._most = most
         self._open: dict[ServedConnection, None] = {}
         self.draining = False
+        self.ends_soon = False
+        """Whether each connection ends with the answer that it gets next."""
+        self.has_successor = True
+        """Whether a client that is refused here is answered by another process."""
         self.now = monotonic()
         """The time of the last sweep."""
         self.date = b""

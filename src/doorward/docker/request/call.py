@@ -56,6 +56,10 @@ class Target(NamedTuple):
 
 def parse_request(content: bytes) -> AuthzRequest:
     """The request in the body of a call. MalformedRequestError for anything else."""
+    if not content:
+        raise MalformedRequestError(
+            "call came without its content: the daemon lost a connection to the plugin; try again"
+        )
     try:
         document = from_json(content, unique_keys=True)
     except ValueError:

@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from doorward.docker.server import BACKLOG, CLOSING, LISTEN_FD, BindError, bind_unix
+from doorward.docker.server import BACKLOG, CLOSING, HANDOVER, LISTEN_FD, BindError, bind_unix
 from doorward.docker.watch.notify import NOTIFY_FD, READY, WATCHDOG
 
 __all__ = ["SIGNALS", "Watchdog"]
@@ -93,8 +93,12 @@ class Watchdog:
     def _end(self, plugin: _Plugin) -> None:
         """End the plugin when it has answered what is under way.
 
-        The name goes first, so that the daemon waits for a successor instead of calling us.
+        It lets the daemon's connections end. Then the name goes, while it still answers, so that
+        the daemon waits for a successor instead of calling us.
         """
+        plugin.send(signal.SIGTERM)
+        plugin.send(signal.SIGCONT)
+        time.sleep(HANDOVER)
         with suppress(OSError):
             if self._name:
                 os.rename(self._name, self._name + CLOSING)

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from doorward.edge import FAULTS, Edge
+from doorward.transport.direct import DirectTransport
 from doorward.transport.http1.asgi import AsgiApp, AsgiCall
 from doorward.transport.http1.limits import Limits
 from doorward.transport.http1.messages import Request, Response, response_head
@@ -173,16 +174,16 @@ class HttpConnection(asyncio.Protocol):
         elif self._write_since is not None:
             if now - self._write_since > limits.write_timeout:
                 self._transport.abort()
-        elif self._in_head and waited > limits.head_timeout:
-            self._transport.close()
-        elif self._in_body and self._reading and waited > limits.body_timeout:
-            self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the body did not arrive in time")
-        elif self._is_between_requests and waited > limits.keep_alive:
-            self._transport.close()
         elif self._draining and self._is_between_requests:
             self._sweeps += 1
             if self._sweeps > _DRAINED:
-                self._transport.close()
+                self._close_idle()
+        elif self._in_head and waited > limits.head_timeout:
+            self._close_idle()
+        elif self._in_body and self._reading and waited > limits.body_timeout:
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the body did not arrive in time")
+        elif self._is_between_requests and waited > limits.keep_alive:
+            self._close_idle()
 
     @property
     def _is_between_requests(self) -> bool:
@@ -192,9 +193,34 @@ class HttpConnection(asyncio.Protocol):
     def shutdown(self) -> None:
         self._draining = True
         self._sweeps = 0
+        if self._messages == 0:
+            return  # nobody repeats the first request of a connection
+        if self._connections.has_successor:
+            self._retire()
+        elif isinstance(self._transport, DirectTransport) and self._is_between_requests:
+            self._transport.close()
 
     def close(self) -> None:
         self.abort()
+
+    def _close_idle(self) -> None:
+        if self._transport is not None and not self._retire():
+            self._transport.close()
+
+    def _retire(self) -> bool:
+        """Have no more requests sent, where a client can be told so; close after some sweeps.
+
+        A request that is written while a connection is closed would be lost.
+        """
+        transport = self._transport
+        if not isinstance(transport, DirectTransport) or transport.is_retired:
+            return False
+        if not self._is_between_requests:
+            return False
+        self._draining = True
+        self._sweeps = 0
+        transport.retire()
+        return True
 
     def refuse(self) -> None:
         self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections")
@@ -412,7 +438,8 @@ class HttpConnection(asyncio.Protocol):
         """Whether the connection ends after the response that is due now."""
         if self._request is self._current:
             return True  # the rest of its body is not read
-        return (self._no_more or self._draining) and not self._queue
+        ends = self._no_more or self._draining or self._connections.ends_soon
+        return ends and not self._queue
 
     @property
     def date(self) -> bytes:
