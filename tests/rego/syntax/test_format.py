@@ -159,6 +159,11 @@ def test_v0_becomes_v1_without_a_change_of_meaning() -> None:
             "p := 1 if y\nelse := [\n1,\n2,\n] if x",
             "p := 1 if y\n\nelse := [\n\t1,\n\t2,\n] if x",
         ),
+        (
+            "p := 1 if y\nelse := [\n1,\n] if { x }",
+            "p := 1 if y\n\nelse := [1] if {\n\tx\n}",
+        ),
+        ("p := 1 if y\nelse := 2 if\n[\nx] == 1", "p := 1 if y\n\nelse := 2 if [x] == 1"),
     ],
 )
 def test_layouts_that_no_recorded_row_has(text: str, formatted: str) -> None:

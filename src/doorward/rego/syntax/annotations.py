@@ -125,7 +125,8 @@ def _read(block: _Block, parse_term: ParseTerm) -> Annotations:
     ):
         if value:
             fields[name] = value
-    return Annotations(raw.get("scope") or "", fields, block.span)
+    first, last = block.span, block.lines[-1].span
+    return Annotations(raw.get("scope") or "", fields, replace(first, end=last.end))
 
 
 # What it is said of

@@ -34,8 +34,8 @@ from doorward.rego.syntax.nodes import (
     Term,
     Var,
 )
-from doorward.rego.syntax.opa_json import head_key, rank
-from doorward.rego.syntax.walk import walk
+from doorward.rego.syntax.opa_json import has_braces, head_key, rank
+from doorward.rego.syntax.walk import Node, rewrite, walk
 
 __all__ = ["ModuleWriter", "Style", "Target", "needed_imports"]
 
@@ -210,14 +210,19 @@ class ModuleWriter:
         if len(rule.body) != 1:
             return False
         (expr,) = rule.body
-        # OPA looks at the row in which a head begins; that of `else` has its place at its end.
-        row = last_row(rule.head.span) if is_else else rule.head.span.row
         # A set alone would be read as the body's braces, even behind `not`.
-        return expr.span.row == row and not isinstance(expr.term, Set)
+        if isinstance(expr.term, Set):
+            return False
+        # What follows an `if` of `else` without braces is, to OPA, where its `else` is.
+        return expr.span.row == rule.head.span.row or (is_else and not has_braces(rule))
 
     def one_line_body(self, rule: Rule) -> None:
         self.layout.write(" ")
-        self.terms.expr_or_as_is(rule.body[0])
+        (expr,) = rule.body
+        row = rule.head.span.row
+        if expr.span.row != row:
+            expr = rewrite(expr, lambda node: _in_row(node, row))
+        self.terms.expr_or_as_is(expr)
         self.layout.end_line()
         if rule.else_rule is not None:
             self.else_rule(rule, rule.else_rule)
@@ -324,6 +329,10 @@ class ModuleWriter:
                 self.layout.write(scalar_text(value))
                 return
         self.terms.term(value)
+
+
+def _in_row(node: Node, row: int) -> Node:
+    return replace(node, span=replace(node.span, row=row)) if node.span.row else node
 
 
 def _needs_ref_heads(head: Head) -> bool:

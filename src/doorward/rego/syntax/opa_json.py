@@ -45,7 +45,7 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.syntax.walk import walk
 
-__all__ = ["head_key", "module_to_json", "rank", "term_to_json"]
+__all__ = ["has_braces", "head_key", "module_to_json", "rank", "term_to_json"]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -65,22 +65,31 @@ def term_to_json(term: Term) -> Json:
 @record(frozen=True)
 class _Writer:
     locations: bool
+    place: Span | None = None
+    """Where everything is said to be: OPA gives some parts the location of what they belong to."""
 
     def location(self, span: Span | None) -> Json:
         """The `location` member, if one is wanted and known."""
+        span = self.place or span
         if not self.locations or span is None or not span.row:
             return {}
         return {"location": _location(span, text=True)}
+
+    def placed(self, span: Span) -> _Writer:
+        """A writer to which all that it writes is at `span`."""
+        return _Writer(self.locations, span)
 
     # Modules
 
     def module(self, module: Module) -> Json:
         result = {"package": self.package(module.package)}
+        # The first comment of a METADATA block has the block's location.
+        blocks = {a.span.start: _block_location(a.span) for a in module.annotations}
         for name, items in (
             ("imports", [self.imported(i) for i in module.imports]),
             ("annotations", [self.annotations(a) for a in module.annotations]),
             ("rules", [self.rule(r) for r in module.rules]),
-            ("comments", [self.comment(c) for c in module.comments]),
+            ("comments", [self.comment(c, blocks) for c in module.comments]),
         ):
             if items:
                 result[name] = items  # type: ignore[assignment]  # a list where the package is not
@@ -108,12 +117,17 @@ class _Writer:
         schemas = fields.get("schemas")
         if isinstance(schemas, list):
             fields["schemas"] = [_schema(s) for s in schemas]
-        result = {**fields, **self.location(block.span), "scope": block.scope}
+        location = {"location": _block_location(block.span)} if self.locations else {}
+        result = {**fields, **location, "scope": block.scope}
         return dict(sorted(result.items()))
 
-    def comment(self, comment: Comment) -> Json:
-        text = base64.b64encode(comment.text.encode()).decode()
-        return {"Text": text, "Location": _location(comment.span, text=self.locations)}
+    def comment(self, comment: Comment, blocks: dict[int, Json]) -> Json:
+        text = base64.b64encode(comment.text.encode()).decode() or None
+        location = blocks.get(comment.span.start) if self.locations else None
+        return {
+            "Text": text,
+            "Location": location or _location(comment.span, text=self.locations),
+        }
 
     # Rules
 
@@ -121,14 +135,16 @@ class _Writer:
         result: Json = {}
         if rule.annotations:
             result["annotations"] = [self.annotations(a) for a in rule.annotations]
-        result["body"] = self.body(rule.body) if rule.body else self.no_body(rule)
+        is_else = first is not None
+        below = self.placed(rule.span) if is_else and not has_braces(rule) else self
+        result["body"] = below.body(rule.body) if rule.body else below.no_body(rule)
         if rule.default:
             result["default"] = True
         if rule.else_rule is not None:
             result["else"] = self.rule(rule.else_rule, first or rule)
         result["head"] = self.head(rule, first or rule)
         span = _cut(rule.span, len("default")) if rule.default else rule.span
-        return {**result, **self.location(span)}
+        return {**result, **self.location(_head_span(rule) if _is_lone_call(rule) else span)}
 
     def no_body(self, rule: Rule) -> list[Json]:
         """The body that a rule without one has."""
@@ -138,7 +154,7 @@ class _Writer:
         elif head.key is not None:
             span = head.ref.head.span
         elif head.value is None:
-            span = rule.span
+            span = _head_span(rule) if _is_lone_call(rule) else rule.span
         else:
             span = head.value.span
         return [{"index": 0, **self.location(span), "terms": self.term(Scalar(True, span))}]
@@ -149,19 +165,23 @@ class _Writer:
         result: Json = {}
         if name:
             result["name"] = name
+        # A further body after the same head has no head of its own.
+        is_repeated = head.span.text.startswith("{")
+        parts = self.placed(head.span) if is_repeated else self
         if head.args:
-            result["args"] = [self.term(a) for a in head.args]
+            result["args"] = [parts.term(a) for a in head.args]
         if key is not None:
-            result["key"] = self.term(key)
+            result["key"] = parts.term(key)
         if head.value is not None:
-            result["value"] = self.term(head.value)
+            result["value"] = parts.term(head.value)
         elif head.key is None:
-            has_place = len(head.ref.args) == 1 and head.args is None
-            result["value"] = self.term(Scalar(True, head.span) if has_place else _TRUE)
+            has_place = is_repeated or _is_lone_call(rule)
+            has_place = has_place or (len(head.ref.args) == 1 and head.args is None)
+            result["value"] = self.term(Scalar(True, _head_span(rule)) if has_place else _TRUE)
         if head.assign:
             result["assign"] = True
         result["ref"] = [self.term(head.ref.head, bare=True), *map(self.term, head.ref.args)]
-        return {**result, **self.location(head.span)}
+        return {**result, **self.location(_head_span(rule))}
 
     # Expressions
 
@@ -290,9 +310,35 @@ def _location(span: Span, *, text: bool) -> Json:
     return location
 
 
+def _block_location(span: Span) -> Json:
+    """The location of a METADATA block: OPA writes its text anew from what the lines say."""
+    _, *lines = span.text.split("\n")
+    text = "\n".join(["# METADATA", *("# " + line[1:].removeprefix(" ") for line in lines)])
+    location = _location(span, text=False)
+    return {**location, "text": base64.b64encode(text.encode()).decode()}
+
+
 def _cut(span: Span, length: int) -> Span:
     """The first `length` characters of a span: OPA gives some nodes only their keyword's text."""
     return Span(span.source, span.start, span.start + length, span.row, span.col)
+
+
+def _is_lone_call(rule: Rule) -> bool:
+    """Whether a rule is `f(x)` and nothing else."""
+    return bool(rule.head.args) and rule.head.value is None and not rule.body
+
+
+def _head_span(rule: Rule) -> Span:
+    """Where OPA says that a head is: of `f(x)` alone it takes the name."""
+    return rule.head.ref.span if _is_lone_call(rule) else rule.head.span
+
+
+def has_braces(rule: Rule) -> bool:
+    """Whether the body of a rule stands in braces."""
+    if not rule.body:
+        return False
+    head, body = rule.head.span, rule.body[0].span
+    return "{" in head.source.text[head.end : body.start]
 
 
 def _is_root(term: Term) -> bool:

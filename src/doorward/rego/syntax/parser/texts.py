@@ -45,8 +45,10 @@ __all__ = [
     "parse_what_can_be",
 ]
 
-MAX_ERRORS: Final = 10
-"""How many errors one parse reports."""
+MAX_ERRORS: Final = 1_000
+"""How many errors one parse reports; OPA reports all."""
+MAX_BRACKETS: Final = 10
+"""For how many of them the bracket that is open is looked for, up to the end of the text."""
 
 
 class Parsed(NamedTuple):
@@ -110,8 +112,7 @@ def _parse_what_can_be(source: Source, *, v0: bool, builtins: Container[str]) ->
         complete = _try_statement(statements)
         if complete and not cursor.errors:
             continue
-        # Which bracket is open is looked for up to the end of the text.
-        few = len(errors) < MAX_ERRORS
+        few = len(errors) < MAX_BRACKETS
         errors += _explained(source, cursor.errors, start if few else None)
         cursor.errors = []
         if not complete:
@@ -226,4 +227,5 @@ def _explained(
 def _stop(errors: list[Diagnostic], source: Source, statement: int = 0) -> None:
     """ParseError with `errors`, if there are any; brackets before `statement` are closed."""
     if errors:
-        raise ParseError(_explained(source, errors[:MAX_ERRORS], statement))
+        first, rest = errors[:MAX_BRACKETS], errors[MAX_BRACKETS:MAX_ERRORS]
+        raise ParseError(_explained(source, first, statement) + _explained(source, rest, None))
