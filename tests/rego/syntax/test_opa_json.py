@@ -126,17 +126,17 @@ def test_schemas_have_their_paths_as_references() -> None:
     }
 
 
-def places(value: Any) -> list[tuple[int, int, str]]:
+def locations(value: Any) -> list[tuple[int, int, str]]:
     """Row, column and text of all locations below `value`, in order."""
-    found: list[tuple[int, int, str]] = []
+    rows: list[tuple[int, int, str]] = []
     match value:
         case {"row": row, "col": col, "text": text}:
-            found.append((row, col, b64decode(text).decode()))
+            rows.append((row, col, b64decode(text).decode()))
         case dict():
-            found += [place for item in value.values() for place in places(item)]
+            rows += [each for item in value.values() for each in locations(item)]
         case list():
-            found += [place for item in value for place in places(item)]
-    return found
+            rows += [each for item in value for each in locations(item)]
+    return rows
 
 
 def located(text: str, *, v0: bool = False) -> dict[str, Any]:
@@ -146,23 +146,23 @@ def located(text: str, *, v0: bool = False) -> dict[str, Any]:
 
 def test_parts_that_stand_where_something_else_does() -> None:
     (rule,) = located("package p\nq := 1 if x\nelse := 2 if y\n")["rules"]
-    assert set(places(rule["else"]["body"])) == {(3, 1, "else := 2 if y")}
+    assert set(locations(rule["else"]["body"])) == {(3, 1, "else := 2 if y")}
     (rule,) = located("package p\nq := 1 if x\nelse := 2\n")["rules"]
-    assert set(places(rule["else"]["body"])) == {(3, 1, "else := 2")}
+    assert set(locations(rule["else"]["body"])) == {(3, 1, "else := 2")}
     (rule,) = located("package p\nq := 1 if x\nelse := 2 if { y }\n")["rules"]
-    assert set(places(rule["else"]["body"])) == {(3, 16, "y")}
+    assert set(locations(rule["else"]["body"])) == {(3, 16, "y")}
     _, second = located("package p\nf(a) = b { x }\n{ y }\n", v0=True)["rules"]
-    assert set(places([second["head"][key] for key in ("args", "value", "location")])) == {
+    assert set(locations([second["head"][key] for key in ("args", "value", "location")])) == {
         (3, 1, "{ y }")
     }
     (rule,) = located("package p\nf(1)\n", v0=True)["rules"]
-    assert set(places([rule["location"], rule["body"], rule["head"]["value"]])) == {(2, 1, "f")}
+    assert set(locations([rule["location"], rule["body"], rule["head"]["value"]])) == {(2, 1, "f")}
 
 
 def test_a_metadata_block_has_its_whole_text() -> None:
     tree = located("#METADATA\n#title: a\n#\n# description: b\npackage p\n#\nq := 1\n")
     text = "# METADATA\n# title: a\n# \n# description: b"
-    assert places(tree["annotations"]) == [(1, 1, text)]
+    assert locations(tree["annotations"]) == [(1, 1, text)]
     first, second, *_, last = tree["comments"]
-    assert places([first, second]) == [(1, 1, text), (2, 1, "#title: a")]
+    assert locations([first, second]) == [(1, 1, text), (2, 1, "#title: a")]
     assert last["Text"] is None

@@ -65,17 +65,17 @@ def term_to_json(term: Term) -> Json:
 @record(frozen=True)
 class _Writer:
     locations: bool
-    place: Span | None = None
+    span: Span | None = None
     """Where everything is said to be: OPA gives some parts the location of what they belong to."""
 
     def location(self, span: Span | None) -> Json:
         """The `location` member, if one is wanted and known."""
-        span = self.place or span
+        span = self.span or span
         if not self.locations or span is None or not span.row:
             return {}
         return {"location": _location(span, text=True)}
 
-    def placed(self, span: Span) -> _Writer:
+    def at(self, span: Span) -> _Writer:
         """A writer to which all that it writes is at `span`."""
         return _Writer(self.locations, span)
 
@@ -136,7 +136,7 @@ class _Writer:
         if rule.annotations:
             result["annotations"] = [self.annotations(a) for a in rule.annotations]
         is_else = first is not None
-        below = self.placed(rule.span) if is_else and not has_braces(rule) else self
+        below = self.at(rule.span) if is_else and not has_braces(rule) else self
         result["body"] = below.body(rule.body) if rule.body else below.no_body(rule)
         if rule.default:
             result["default"] = True
@@ -167,7 +167,7 @@ class _Writer:
             result["name"] = name
         # A further body after the same head has no head of its own.
         is_repeated = head.span.text.startswith("{")
-        parts = self.placed(head.span) if is_repeated else self
+        parts = self.at(head.span) if is_repeated else self
         if head.args:
             result["args"] = [parts.term(a) for a in head.args]
         if key is not None:
@@ -175,9 +175,9 @@ class _Writer:
         if head.value is not None:
             result["value"] = parts.term(head.value)
         elif head.key is None:
-            has_place = is_repeated or _is_lone_call(rule)
-            has_place = has_place or (len(head.ref.args) == 1 and head.args is None)
-            result["value"] = self.term(Scalar(True, _head_span(rule)) if has_place else _TRUE)
+            has_location = is_repeated or _is_lone_call(rule)
+            has_location = has_location or (len(head.ref.args) == 1 and head.args is None)
+            result["value"] = self.term(Scalar(True, _head_span(rule)) if has_location else _TRUE)
         if head.assign:
             result["assign"] = True
         result["ref"] = [self.term(head.ref.head, bare=True), *map(self.term, head.ref.args)]
@@ -311,7 +311,7 @@ def _location(span: Span, *, text: bool) -> Json:
 
 
 def _block_location(span: Span) -> Json:
-    """The location of a METADATA block: OPA writes its text anew from what the lines say."""
+    """The location of a METADATA block: OPA builds its text again from what the lines say."""
     _, *lines = span.text.split("\n")
     text = "\n".join(["# METADATA", *("# " + line[1:].removeprefix(" ") for line in lines)])
     location = _location(span, text=False)
