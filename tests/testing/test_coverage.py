@@ -65,3 +65,46 @@ def test_the_report_joins_rows_that_follow_each_other() -> None:
     assert document["files"]["p.rego"]["not_covered_lines"] == 4
     assert document["coverage"] == pytest.approx(500 / 9)
     assert coverage.percent(suite.trees) == document["coverage"]
+
+
+def test_calls_and_references_count_in_their_own_rows() -> None:
+    policy = """package p
+
+document := {
+    "name": upper(
+        input.name,
+    ),
+    "list": [lower(x) |
+        x := input.list[_]
+        startswith(
+            x,
+            input.prefix,
+        )
+    ],
+    "fixed": [
+        1,
+    ],
+}
+"""
+    suite = Suite(
+        Loaded(
+            {
+                "p.rego": policy,
+                "t.rego": """package t
+
+test_it if {
+    document := data.p.document with input as {
+        "name": "a",
+        "list": ["b"],
+        "prefix": "b",
+    }
+    document.name == "A"
+}
+""",
+            }
+        )
+    )
+    coverage = Coverage()
+    list(run(suite, tracer=coverage))
+    assert {row for file, row in coverage.hits if file == "p.rego"} == {3, 4, 5, 7, 8, 9, 11}
+    assert {row for file, row in coverage.hits if file == "t.rego"} == {3, 4, 9}

@@ -1,20 +1,43 @@
 """Which lines of policies were reached: heads of rules that held, expressions that were asked.
 
 The report is the document that `opa test --coverage` prints. What is asked is what OPA would ask:
-the policies are traced and `indexed`.
+the policies are traced and `indexed`. To OPA, a call or a reference inside an expression is an
+expression in front of it, which has its own line: it counts where the expression held.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from doorward.rego import Evaluation
 from doorward.rego.golang import indent, object_text
-from doorward.rego.tools import Call, Expr, Module, Node, Rule, SomeDecl, SomeIn, walk
+from doorward.rego.tools import (
+    Array,
+    ArrayComprehension,
+    Call,
+    Every,
+    Expr,
+    Module,
+    Node,
+    Object,
+    ObjectComprehension,
+    Ref,
+    Rule,
+    Set,
+    SetComprehension,
+    SomeDecl,
+    SomeIn,
+    Term,
+    Var,
+    walk,
+)
 from doorward.testing.finding import TELL_CASE
 
 __all__ = ["Coverage", "lines_of"]
+
+_ASKED: Final = (Ref, Call, ArrayComprehension, SetComprehension, ObjectComprehension)
+"""Terms for which OPA has an expression of its own."""
 
 
 class Coverage:
@@ -22,6 +45,9 @@ class Coverage:
 
     def __init__(self) -> None:
         self.hits: set[tuple[str, int]] = set()
+        self._seen: dict[int, Node] = {}
+        self._below: dict[int, set[int]] = {}
+        """The rows of operands by the node that they count with, one of those seen."""
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
         """Rules count by their definitions."""
@@ -32,8 +58,16 @@ class Coverage:
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
-        if holds is isinstance(node, Rule) and not _is_case(node):
+        if _is_case(node) or (isinstance(node, Expr) and isinstance(node.term, SomeDecl)):
+            return
+        if holds is isinstance(node, Rule):
             self.hits.add((node.span.file, node.span.row))
+        if holds:
+            self.hits.update((node.span.file, row) for row in self._below.get(id(node), ()))
+        elif id(node) not in self._seen:
+            self._seen[id(node)] = node  # and with it what is below it: no other has its number
+            for owner, rows in list(_operands(node)):
+                self._below.setdefault(id(owner), set()).update(rows)
 
     def percent(self, trees: Mapping[str, Module]) -> float:
         """How much of all lines was reached; 0 where there are none."""
@@ -44,9 +78,7 @@ class Coverage:
         """The document as JSON, indented as OPA indents it."""
         files: dict[str, str] = {}
         for name, tree in sorted(trees.items()):
-            rows = self._lines(name, tree)
-            if rows:
-                files[name] = self._file(name, rows)
+            files[name] = self._file(name, self._lines(name, tree))
         covered, missed = self._count(trees)
         fields = {
             "files": object_text(files),
@@ -75,7 +107,7 @@ class Coverage:
     def _lines(self, name: str, tree: Module) -> set[int]:
         """The rows that count. As in OPA, a `some … in` counts where it was reached."""
         always = set(_rows(tree, (SomeDecl, SomeIn)))
-        return always | {row for row in lines_of(tree) if (name, row) in self.hits}
+        return always | {row for file, row in self.hits if file == name}
 
     def _count(self, trees: Mapping[str, Module]) -> tuple[int, int]:
         covered = total = 0
@@ -95,6 +127,56 @@ def _rows(tree: Module, but: type[Node] | tuple[type[Node], ...]) -> Iterator[in
     for node in (node for rule in tree.rules for node in walk(rule)):
         if isinstance(node, Rule) or (isinstance(node, Expr) and not isinstance(node.term, but)):
             yield node.span.row
+
+
+def _operands(node: Rule | Expr) -> Iterator[tuple[Node, set[int]]]:
+    """Nodes and the rows of their operands: a rule's head or an expression, and expressions
+    behind which the head of a comprehension is evaluated."""
+    own: set[int] = set()
+    yield node, own
+    waiting: list[tuple[Term, set[int]]] = []
+    if isinstance(node, Rule):
+        whole = [term for term in (node.head.key, node.head.value) if term is not None]
+    else:
+        whole = [modifier.value for modifier in node.withs]
+    # OPA assigns these before, if there is something to evaluate in them.
+    own.update(term.span.row for term in whole if any(isinstance(n, _ASKED) for n in walk(term)))
+    waiting += [(term, own) for term in whole]
+    match node:
+        case Expr(term=Call(args=args) as call):
+            for arg in args:
+                if call.name in ("eq", "assign") and isinstance(arg, Ref):
+                    # An equation asks for its sides itself.
+                    waiting += [(part, own) for part in arg.args]
+                else:
+                    waiting.append((arg, own))
+        case Expr(term=Every(domain=domain)):
+            waiting.append((domain, own))
+        case Expr(term=Ref(args=args)):
+            waiting += [(arg, own) for arg in args]
+    while waiting:
+        term, rows = waiting.pop()
+        inner: list[Term] = []
+        match term:
+            case Ref():
+                rows.add(term.span.row)
+                inner = [*term.args, *([] if isinstance(term.head, Var) else [term.head])]
+            case Call():
+                rows.add(term.span.row)
+                inner = [*term.args]
+            case Array() | Set():
+                inner = [*term.items]
+            case Object():
+                inner = [item for pair in term.items for item in pair]
+            case ArrayComprehension() | SetComprehension():
+                rows.add(term.span.row)
+                yield term.body[-1], (rows := set())
+                inner = [term.term]
+            case ObjectComprehension():
+                rows.add(term.span.row)
+                yield term.body[-1], (rows := set())
+                inner = [term.key, term.value]
+        waiting += [(part, rows) for part in inner]
 
 
 def _is_case(node: Rule | Expr) -> bool:
