@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from doorward.records import record
 from doorward.rego import CALL_ERRORS, Key, Timers, Value
-from doorward.rego.golang import JSONError, read_json
+from doorward.rego.golang import JSONError, read_data, read_json
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -163,7 +163,7 @@ def list_files(
 def read_document(path: str, text: str | bytes) -> Value:
     """The value of a JSON or YAML document. LoadError names `path` and what is wrong."""
     try:
-        return read_json(text)
+        return read_json(text) if isinstance(text, str) else read_data(text)
     except JSONError as error:
         if path.endswith(".json"):
             raise LoadError([f"{path}: {error}"]) from None

@@ -14,11 +14,11 @@ from typing import Any, Final
 from doorward.rego.numbers import Number, parse_lean, parse_number
 from doorward.rego.values import Value, scrub
 
-__all__ = ["MUCH", "from_json"]
+__all__ = ["KEPT", "MUCH", "Numbers", "Strings", "from_json", "refuse_constant", "scrubbed"]
 
 MUCH: Final = 1 << 20
 """Characters from which equal parts are shared."""
-_KEPT: Final = 1 << 14
+KEPT: Final = 1 << 14
 """How many strings, and how many numbers, are remembered at a time."""
 
 
@@ -36,35 +36,35 @@ def from_json(text: str | bytes, *, unique_keys: bool = False) -> Value:
         else:
             decoder = _UNIQUE_DECODER if unique_keys else _DECODER
         value: Value = decoder.decode(text)
-        return _scrubbed(value) if _SURROGATE_ESCAPE.search(text) else value
+        return scrubbed(value) if _SURROGATE_ESCAPE.search(text) else value
     except RecursionError:
         raise ValueError("JSON is nested too deeply") from None
 
 
-class _Numbers(dict[str, "int | Number"]):
+class Numbers(dict[str, "int | Number"]):
     """The number of each text met lately."""
 
     def __missing__(self, text: str) -> int | Number:
         number = parse_lean(text)
-        if len(self) >= _KEPT:
+        if len(self) >= KEPT:
             self.clear()
         self[text] = number
         return number
 
 
-class _Strings(dict[str, str]):
+class Strings(dict[str, str]):
     """The one copy of each string met lately."""
 
     def share(self, obj: dict[str, Value]) -> dict[str, Value]:
         """The strings in `obj`, and in the arrays that it holds, become those known already."""
+        if len(self) > KEPT:
+            self.clear()
         once = self.setdefault
         for key, value in obj.items():
             if type(value) is str:
                 obj[key] = once(value, value)
             elif type(value) is list and value and type(value[0]) is str:
                 obj[key] = [once(item, item) if type(item) is str else item for item in value]
-        if len(self) > _KEPT:
-            self.clear()
         return obj
 
     def share_unique(self, pairs: list[tuple[str, Value]]) -> dict[str, Value]:
@@ -72,30 +72,37 @@ class _Strings(dict[str, str]):
 
 
 def _sharing_decoder(*, unique_keys: bool) -> json.JSONDecoder:
-    strings, numbers = _Strings(), _Numbers()
+    strings, numbers = Strings(), Numbers()
     return json.JSONDecoder(
         parse_int=parse_number,
         parse_float=numbers.__getitem__,
-        parse_constant=_refuse_constant,
+        parse_constant=refuse_constant,
         object_hook=strings.share,
         object_pairs_hook=strings.share_unique if unique_keys else None,
     )
 
 
-def _scrubbed(value: Value) -> Value:
+def scrubbed(value: Value) -> Value:
+    """A value that nobody has seen yet, without lone surrogates; what holds none stays as it is."""
     if isinstance(value, str):
         return scrub(value)
     if isinstance(value, list):
-        return [_scrubbed(item) for item in value]
+        for index, item in enumerate(value):
+            value[index] = scrubbed(item)
+        return value
     if isinstance(value, dict):
-        return {scrub(k) if type(k) is str else k: _scrubbed(v) for k, v in value.items()}
+        for key, item in value.items():
+            value[key] = scrubbed(item)
+        if all(type(key) is not str or key.isascii() or scrub(key) == key for key in value):
+            return value
+        return {scrub(key) if type(key) is str else key: item for key, item in value.items()}
     return value
 
 
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def _refuse_constant(name: str) -> None:
+def refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
@@ -109,11 +116,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER: Final = json.JSONDecoder(
-    parse_int=parse_number, parse_float=parse_number, parse_constant=_refuse_constant
+    parse_int=parse_number, parse_float=parse_number, parse_constant=refuse_constant
 )
 _UNIQUE_DECODER: Final = json.JSONDecoder(
     parse_int=parse_number,
     parse_float=parse_number,
-    parse_constant=_refuse_constant,
+    parse_constant=refuse_constant,
     object_pairs_hook=_unique,
 )

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from doorward.pdp.config import Server
 from doorward.pdp.loader import LoadError, read_document
 from doorward.rego import MUCH, UNDEFINED, Key, Undefined, Value, gc_paused
-from doorward.rego.golang import MAX_EXPLAINED, JSONError, read_json
+from doorward.rego.golang import MAX_EXPLAINED, JSONError, read_data, read_json
 from doorward.rest.memory import Room
 
 __all__ = [
@@ -171,11 +171,12 @@ def any_body(body: bytes, content_type: str) -> Value | Undefined:
         raise BadRequest(f"body contains malformed input document: {error}") from None
 
 
-def any_document(body: bytes) -> Value:
-    """The first JSON value of a body; what follows is not read."""
+def any_document(body: bytes, *, stays: bool = False) -> Value:
+    """The first JSON value of a body; what follows is not read. `stays`: it becomes data."""
+    read = read_data if stays else read_json
     try:
         with gc_paused() if len(body) >= MUCH else nullcontext():
-            return read_json(body, trailing=True, most=MAX_EXPLAINED)
+            return read(body, trailing=True, most=MAX_EXPLAINED)
     except JSONError as error:
         raise BadRequest(str(error)) from None
 

@@ -29,7 +29,7 @@ def put_data(
 
     def put() -> bool:
         with timers.measure("rego_input_parse"):
-            value = any_document(body)
+            value = any_document(body, stays=True)
         return store.put(path, value, text=body, only_new=only_new)
 
     return _changed(put, timers, parameters)
@@ -43,7 +43,7 @@ def patch_data(
 
     def patch() -> bool:
         with timers.measure("rego_input_parse"):
-            operations = _operations(any_document(body), path)
+            operations = _operations(any_document(body, stays=True), path)
         store.patch(operations, text=body)
         return True
 

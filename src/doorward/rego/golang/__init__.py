@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         JSONError,
         object_text,
         ordered_text,
+        read_data,
         read_json,
     )
     from doorward.rego.golang.layouts import time_text
@@ -32,7 +33,7 @@ else:
         {
             "golang.json": "indent marshal",
             "golang.json_decoder": "MAX_EXPLAINED read_again",
-            "golang.json_documents": "JSONError object_text ordered_text read_json",
+            "golang.json_documents": "JSONError object_text ordered_text read_data read_json",
             "golang.layouts": "time_text",
             "golang.numbers": "from_float json_float parse_int",
             "golang.octets": "to_text",
@@ -54,6 +55,7 @@ __all__ = [
     "parse_int",
     "quote",
     "read_again",
+    "read_data",
     "read_json",
     "time_text",
     "to_text",

@@ -12,10 +12,10 @@ from typing import Any, Final
 from doorward.rego.golang.json import marshal
 from doorward.rego.golang.json_decoder import JSONError, read_again
 from doorward.rego.golang.octets import to_bytes, to_text
-from doorward.rego.json_text import from_json
+from doorward.rego.json_text import MUCH, from_json
 from doorward.rego.values import Value
 
-__all__ = ["JSONError", "object_text", "ordered_text", "read_json"]
+__all__ = ["JSONError", "object_text", "ordered_text", "read_data", "read_json"]
 
 MAX_FILE: Final = 1 << 20
 """Bytes of the longest file whose fault is named: nobody sends those in great numbers."""
@@ -38,6 +38,18 @@ def read_json(text: str | bytes, *, trailing: bool = False, most: int = MAX_FILE
         return read_json(decoded[:end], most=most)
     encoded = text if isinstance(text, bytes) else to_bytes(text)
     return read_again(encoded, why, first=trailing, most=most)
+
+
+def read_data(content: bytes, *, trailing: bool = False, most: int = MAX_FILE) -> Value:
+    """The same for a document that stays in memory: much of it is read piece by piece."""
+    if len(content) >= MUCH:
+        from doorward.rego.json_pieces import from_pieces  # few have so much
+
+        try:
+            return from_pieces(content)
+        except ValueError:
+            pass  # what is wrong is found, and said, below
+    return read_json(content, trailing=trailing, most=most)
 
 
 def object_text(fields: Mapping[str, str]) -> str:

@@ -1,0 +1,267 @@
+"""Much JSON that stays in memory, read piece by piece: documents of base data.
+
+    bytes ── window of text ──▶ `json`'s scanner ──▶ objects that share their keys ──▶ value
+
+The text is decoded a window at a time, so it is never there as a whole beside the bytes. Equal
+strings and fractions are one, as in `json_text`. Objects with the same keys in the same order share
+these: Python does so for the attributes of instances (PEP 412), and the `__dict__` of an instance
+is a `dict` like any other, of half the size. An object of three members takes 96 bytes, not 184.
+
+What is refused is refused without a reason: `json_text` reads the whole text again and says it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from codecs import getincrementaldecoder
+from typing import Any, Final
+
+from doorward.rego.json_text import KEPT, Numbers, Strings, refuse_constant, scrubbed
+from doorward.rego.numbers import parse_number
+from doorward.rego.values import Key, Value
+
+__all__ = ["from_pieces"]
+
+WINDOW: Final = 1 << 20
+"""Bytes that are decoded at a time, or what is left of the window before if that is more."""
+DEPTH: Final = 8
+"""Containers larger than a window that are taken apart, one in the other; deeper ones are read as a
+whole: each level may read the window once more."""
+_SEVERAL: Final = 1 << 12
+"""Characters from which several members are read at once."""
+_MISSES: Final = 2
+"""How often members that are nested may be cut in the middle, before they are read one by one."""
+
+KINDS: Final = 256
+"""Sets of keys that are shared."""
+_OFTEN: Final = 32
+"""Objects with the same keys from which on these are shared."""
+_MOST_KEYS: Final = 30
+"""Keys that Python shares at most."""
+_SAMPLES: Final = 40
+"""Instances after which Python has found out how many attributes they have."""
+
+_TAIL: Final = ' \t\r\n"]}'
+"""Of what the end of a member consists; members inside of it mostly end in another way."""
+_LONGEST_TAIL: Final = 64
+_SPACE: Final = re.compile(r"[ \t\r\n]*+")
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def from_pieces(content: bytes) -> Value:
+    """The value of a JSON text in UTF-8, as `from_json` makes it; ValueError for anything else."""
+    try:
+        return _Reader(content).document()
+    except (RecursionError, StopIteration):
+        raise ValueError("not JSON") from None
+
+
+class _Objects:
+    """Gives objects that come again and again a place with fewer bytes."""
+
+    def __init__(self) -> None:
+        self._strings = Strings()
+        self._times: dict[tuple[str, ...], int] = {}
+        """How often keys came in this order."""
+        self._kinds: dict[tuple[str, ...], type] = {}
+        """The class whose instances share them, where they came often."""
+
+    def share(self, obj: dict[str, Value]) -> dict[str, Value]:
+        """The object, with strings and keys that are there already."""
+        strings = self._strings
+        if len(strings) > KEPT:
+            strings.clear()
+        once = strings.setdefault
+        keys = tuple(obj)
+        kind = self._kinds.get(keys)
+        into = obj
+        if kind is not None:
+            into = kind().__dict__
+        else:
+            self._count(keys)
+        for key, value in obj.items():
+            # One by one: `update` would make room for keys of its own.
+            if type(value) is str:
+                into[key] = once(value, value)
+            elif type(value) is list and value and type(value[0]) is str:
+                into[key] = [once(item, item) if type(item) is str else item for item in value]
+            else:
+                into[key] = value
+        return into
+
+    def _count(self, keys: tuple[str, ...]) -> None:
+        times = self._times.get(keys, 0) + 1
+        if len(keys) > _MOST_KEYS or (times == 1 and len(self._times) >= KINDS):
+            return
+        self._times[keys] = times
+        if times == _OFTEN and (kind := _kind_of(keys)) is not None:
+            self._kinds[keys] = kind
+
+
+def _kind_of(keys: tuple[str, ...]) -> type | None:
+    """A class whose instances have attributes of these names, and room for no others."""
+    kind = type("Object", (), {})
+    sample: dict[str, None] = {}
+    for _ in range(_SAMPLES):
+        sample = kind().__dict__
+        for key in keys:
+            sample[key] = None
+    is_smaller = sys.getsizeof(sample) < sys.getsizeof(dict.fromkeys(keys))
+    return kind if is_smaller else None
+
+
+class _Reader:
+    """Reads one text; `_at` is where it has come to in the window."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = memoryview(content)
+        self._read = 0
+        self._decoder = getincrementaldecoder("utf-8")()
+        decoder: Any = json.JSONDecoder(
+            parse_int=parse_number,
+            parse_float=Numbers().__getitem__,
+            parse_constant=refuse_constant,
+            object_hook=_Objects().share,
+        )
+        self._scan = decoder.scan_once
+        self._has_surrogates = _SURROGATE.search(content) is not None
+        self._text, self._at = "", 0
+        self._last = ""
+        """The last characters of the value that was read last."""
+        self._is_last = False
+        """Whether the window reaches to the end."""
+
+    def document(self) -> Value:
+        value = self._value(0)
+        if self._following():
+            raise ValueError("more than one value")
+        return value
+
+    def _extend(self) -> None:
+        """Drop what was read, and decode more."""
+        left = self._text[self._at :]
+        piece = self._content[self._read : self._read + max(WINDOW, len(left))]
+        self._read += len(piece)
+        self._is_last = self._read >= len(self._content)
+        self._text, self._at = left + self._decoder.decode(piece, self._is_last), 0
+
+    def _following(self) -> str:
+        """The next character that is not a space; nothing at the end."""
+        while True:
+            match = _SPACE.match(self._text, self._at)
+            assert match is not None
+            self._at = match.end()
+            if self._at < len(self._text) or self._is_last:
+                return self._text[self._at : self._at + 1]
+            self._extend()
+
+    def _taken(self) -> str:
+        """The same, and go past it."""
+        character = self._following()
+        self._at += 1
+        return character
+
+    def _value(self, depth: int) -> Value:
+        while True:
+            first = self._following()
+            try:
+                value, end = self._scan(self._text, self._at)
+                # A number may go on behind the window: `1` of `1e+5`.
+                if len(self._text) - end > 2 or self._is_last:
+                    self._last = self._text[max(self._at, end - _LONGEST_TAIL) : end]
+                    self._at = end
+                    return self._scrubbed(value)
+            except (StopIteration, ValueError):
+                if self._is_last:
+                    raise
+            if len(self._text) - self._at >= WINDOW and depth < DEPTH:
+                if first == "{":
+                    return self._object(depth + 1)
+                if first == "[":
+                    return self._array(depth + 1)
+            self._extend()
+
+    def _object(self, depth: int) -> Value:
+        whole: dict[Key, Value] = {}
+        cuts = _Cuts()
+        self._at += 1
+        if self._following() == "}":
+            self._at += 1
+            return whole
+        while True:
+            if (several := self._several("{", "}", cuts)) is not None:
+                whole.update(several)
+            else:
+                if self._following() != '"':
+                    raise ValueError("no key")
+                key: Any = self._value(depth)
+                if self._taken() != ":":
+                    raise ValueError("no value")
+                whole[key] = self._value(depth)
+                cuts.note(self._last)
+            if self._goes_on("}"):
+                return whole
+
+    def _array(self, depth: int) -> Value:
+        whole: list[Value] = []
+        cuts = _Cuts()
+        self._at += 1
+        if self._following() == "]":
+            self._at += 1
+            return whole
+        while True:
+            if (several := self._several("[", "]", cuts)) is not None:
+                whole += several
+            else:
+                whole.append(self._value(depth))
+                cuts.note(self._last)
+            if self._goes_on("]"):
+                return whole
+
+    def _goes_on(self, closing: str) -> bool:
+        """Whether the container ends here; there is another member otherwise."""
+        character = self._taken()
+        if character not in (closing, ","):
+            raise ValueError("neither a member nor the end")
+        self._last = character
+        return character == closing
+
+    def _several(self, opening: str, closing: str, cuts: _Cuts) -> Any:
+        """As many whole members as are in the window, as the container that holds them, where they
+        end like the one before; None where none can be cut out."""
+        if cuts.misses >= _MISSES or not cuts.mark:
+            return None
+        end = self._text.rfind(cuts.mark, self._at) + len(cuts.mark) - 1
+        if end - self._at < _SEVERAL:
+            return None
+        text = f"{opening}{self._text[self._at : end]}{closing}"
+        try:
+            value, length = self._scan(text, 0)
+        except (StopIteration, ValueError):
+            length = 0
+        if length != len(text):
+            cuts.misses += 1
+            return None
+        self._at = end
+        return self._scrubbed(value)
+
+    def _scrubbed(self, value: Value) -> Value:
+        return scrubbed(value) if self._has_surrogates else value
+
+
+class _Cuts:
+    """Where the text between the members of one container can be cut."""
+
+    __slots__ = ("mark", "misses")
+
+    def __init__(self) -> None:
+        self.mark = ""
+        """What ends a member, with the comma; nothing before the first."""
+        self.misses = 0
+        """How often that was in the middle of one."""
+
+    def note(self, last: str) -> None:
+        """A member ended with these characters."""
+        self.mark = last[len(last.rstrip(_TAIL)) :] + ","
