@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
 import pytest
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 from doorward import edge
-from doorward.edge import FAULTS, Edge, Part, Parts, counts, repeat
+from doorward.edge import FAULTS, Edge, Part, Parts, Told, counts, repeat
 
 
 def raised(error: BaseException, depth: int = 0) -> BaseException:
@@ -205,3 +207,45 @@ def test_a_loop_ends_when_a_round_says_so() -> None:
     rounds = iter([True, True, False])
     repeat(lambda: next(rounds), Edge("test-end", "it failed"), stop=threading.Event())
     assert list(rounds) == []
+
+
+SIGNALLED = """
+import signal, sys, threading
+from doorward.edge import Told
+
+event = {kind}()
+handled = 0
+
+
+def handler(_number, _frame):
+    global handled
+    handled += 1
+    event.set()
+
+
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.0002)
+while handled < 3_000:
+    event.wait(0.001)
+    event.clear()
+signal.setitimer(signal.ITIMER_REAL, 0)
+event.set()
+assert event.is_set() and event.wait() and event.wait(0)
+event.clear()
+assert not event.is_set() and not event.wait(0.001)
+"""
+
+
+def test_a_signal_may_tell_the_thread_that_it_interrupts() -> None:
+    """With an event of Python's own this never ends: such a server does not end either."""
+    program = SIGNALLED.format(kind="Told")
+    done = subprocess.run([sys.executable, "-c", program], timeout=PATIENCE, check=False)
+    assert done.returncode == 0
+
+
+def test_another_thread_may_tell() -> None:
+    told = Told()
+    thread = threading.Timer(0.01, told.set)
+    thread.start()
+    assert told.wait(PATIENCE)
+    thread.join()

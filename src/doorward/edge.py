@@ -29,11 +29,13 @@ import logging
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from time import monotonic
 from types import TracebackType
 from typing import Final
 
-__all__ = ["FAULTS", "Edge", "Part", "Parts", "counts", "loop_thread", "repeat"]
+__all__ = ["FAULTS", "Edge", "Part", "Parts", "Told", "counts", "loop_thread", "repeat"]
 
 FAULTS: Final = (Exception, KeyboardInterrupt, SystemExit)
 """What an edge catches, and hands to `Edge.report` at once."""
@@ -202,6 +204,38 @@ class Parts:
         with self._lock:
             parts = list(self._parts.values())
         return {part.name: part.problem for part in parts}
+
+
+class Told(threading.Event):
+    """An event that the handler of a signal may set, and for which one thread waits.
+
+    A handler interrupts its thread anywhere, where that waits as well: to take the lock of an
+    ordinary event there is to wait for ever. This one takes none.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_told = False
+        self._bell: SimpleQueue[None] = SimpleQueue()
+
+    def is_set(self) -> bool:
+        return self._is_told
+
+    def set(self) -> None:
+        self._is_told = True
+        self._bell.put(None)
+
+    def clear(self) -> None:
+        self._is_told = False
+        with suppress(Empty):
+            while True:
+                self._bell.get_nowait()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if not self._is_told:
+            with suppress(Empty):
+                self._bell.get(timeout=timeout)
+        return self._is_told
 
 
 def repeat(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from threading import Event
 from typing import Any, Final
 
 import click
 
+from doorward.edge import Told
 from doorward.envoy.addresses import worker_addresses
 from doorward.envoy.kit.bootstrap import Bootstrap, render
 from doorward.envoy.redirect.programs import RedirectError
@@ -151,7 +151,7 @@ def _to_redirect(given: dict[str, Any]) -> Redirect:
 
 
 def _stay(options: Redirect, backend: str | None) -> None:
-    told = Event()
+    told = Told()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: told.set())
     _attempt(lambda: stay(options, backend, until=told, every=REPAIR, say=click.echo))

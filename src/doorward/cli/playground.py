@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 from types import FrameType
 
 import click
@@ -12,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from doorward.cli.errors import for_people
 from doorward.console import Console
-from doorward.edge import FAULTS, Edge
+from doorward.edge import FAULTS, Edge, Told
 from doorward.pdp.loader import Loaded, LoadError
 from doorward.pdp.sources import Sources
 from doorward.rego import to_python
@@ -61,7 +60,7 @@ def command(paths: tuple[str, ...], addr: str) -> int:
 
 def _wait() -> None:
     """Until somebody ends it."""
-    stop = threading.Event()
+    stop = Told()
 
     def end(_number: int, _frame: FrameType | None) -> None:
         stop.set()

@@ -10,7 +10,6 @@ import gc
 import logging
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from socket import socket as Socket
 from typing import TYPE_CHECKING, Any, Final
 
 from doorward import __version__
-from doorward.edge import Edge, repeat
+from doorward.edge import Edge, Told, repeat
 from doorward.envoy.metrics import Metrics as EnvoyMetrics
 from doorward.envoy.options import Options, OptionsError, from_block
 from doorward.envoy.server import PLUGIN, Server, StartError, make_server
@@ -278,8 +277,8 @@ class Sidecar:
             options = identified_options(options)
         self._options = options
         self._shared = shared
-        self._stop = threading.Event()
-        self._wakes = threading.Event()
+        self._stop = Told()
+        self._wakes = Told()
         self._reloads = False
         self.health = Health()
         self.metrics = Metrics(__version__)

@@ -41,7 +41,7 @@ from doorward.cli.sidecar import (
     tls_context,
     warm,
 )
-from doorward.edge import Edge, repeat
+from doorward.edge import Edge, Told, repeat
 from doorward.envoy.server import PLUGIN, StartError, bind_workers
 from doorward.pdp.config import Config, ConfigError
 from doorward.pdp.control.plane import followed
@@ -350,7 +350,7 @@ class _Active:
 
 def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel) -> int:
     """In a worker: serve what the parent gave, and say how that is going."""
-    stop, alarm = threading.Event(), Alarm()
+    stop, alarm = Told(), Alarm()
 
     def end(_number: int, _frame: object) -> None:
         stop.set()

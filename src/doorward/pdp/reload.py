@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final, TypeAlias
 
-from doorward.edge import FAULTS, Edge, Part, loop_thread
+from doorward.edge import FAULTS, Edge, Part, Told, loop_thread
 from doorward.pdp.file_events import FileEvents, open_events, watched_names
 from doorward.pdp.health import Health
 from doorward.pdp.loader import LoadError
@@ -155,7 +155,7 @@ class _Polls:
             self._rest = max(self._rest, time.thread_time() - started)
 
 
-class Stop(threading.Event):
+class Stop(Told):
     """What ends a watch, and waits between two looks for it."""
 
     descriptor: int | None = None
