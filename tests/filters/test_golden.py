@@ -79,6 +79,9 @@ def _said(text: str) -> Any:
         document = json.loads(text, parse_float=parse_number)
     except ValueError:
         return text
+    if isinstance(document, dict) and "metrics" in document:
+        # The recording has no values of metrics, histograms included.
+        document["metrics"] = dict.fromkeys(document["metrics"], 0)
     result = document.get("result") if isinstance(document, dict) else None
     if isinstance(result, dict) and "queries" in result:
         ast = {"support": [], **result}

@@ -6,6 +6,7 @@ is compiled to Python has none of those operations, so nothing was counted and n
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 __all__ = ["for_compile", "for_data"]
@@ -61,12 +62,18 @@ def for_data() -> dict[Any, Any]:
     return {**_metrics(stages, operations), "counter_eval_op_virtual_cache_miss": 0}
 
 
-def for_compile() -> dict[Any, Any]:
-    """What is added for what is left of a query."""
+def for_compile(asked: Collection[str]) -> dict[Any, Any]:
+    """What is added for what is left of a query; `asked`: whether it asked "rules"."""
     operations = (
-        "eval_op_plug",
-        "partial_op_copy_propagation",
-        "partial_op_save_set_contains",
-        "partial_op_save_unify",
+        *_PARTIAL_OPERATIONS,
+        *(("eval_op_resolve", "eval_op_rule_index") if "rules" in asked else ()),
     )
     return _metrics((*_STAGES, "rewrite_equals"), operations)
+
+
+_PARTIAL_OPERATIONS: Final = (
+    "eval_op_plug",
+    "partial_op_copy_propagation",
+    "partial_op_save_set_contains",
+    "partial_op_save_unify",
+)

@@ -58,6 +58,8 @@ class SearchContext(Protocol):
     support: Support
     replaced: Replaced
     saved: list[list[Saved]]
+    asked: set[str]
+    """What was read on the way: "rules" and "base", which is data that is no rule."""
 
     def number(self) -> int: ...
 

@@ -78,11 +78,14 @@ class Partial:
         support: Sequence[tuple[tuple[Term, ...], list[Rule]]],
         failures: Sequence[tuple[Ref, Span]] = (),
         settled: Settled | None = None,
+        asked: Iterable[str] = (),
     ) -> None:
         self._queries = queries
         self._support = support
         self._failures = failures
         self._settled = settled
+        self.asked = frozenset(asked)
+        """Whether "rules" were asked, and "base" data that is no rule."""
 
     @cached_property
     def failures(self) -> tuple[tuple[nodes.Ref, Span], ...]:
@@ -139,11 +142,18 @@ class Lowered:
         given = answer_metadata([split_chains(module) for module in modules])
         resolved = resolve_modules(given, names_of_packages(given)).modules
         self._checked = checked
-        rules = lower_modules(resolved, checked.callees)
-        packages = [module.package.path for module in resolved]
-        self.program = Program(rules, packages, checked.callees)
+        self._rules = lower_modules(resolved, checked.callees)
+        self._packages = [module.package.path for module in resolved]
         self._right: dict[object, bool] = {}
-        self._settled: dict[tuple[tuple[Term, ...], ...], Settled] = {}
+        self._settled: dict[object, Settled] = {}
+
+    @cached_property
+    def _indexed(self) -> Program:
+        return Program(self._rules, self._packages, self._checked.callees)
+
+    @cached_property
+    def _for_filters(self) -> Program:
+        return Program(self._rules, self._packages, self._checked.callees, all_rules=True)
 
     def evaluate(self, query: nodes.Body, settings: Settings, evaluation: Evaluation) -> Partial:
         """What is left of a resolved query; EvalError where what is known ends in an error."""
@@ -154,13 +164,14 @@ class Lowered:
             size.take(_terms_of(body))
             return self._well_typed(body)
 
-        settled = None if settings.shallow else self._settled_for(settings.documents)
-        search = Search(self.program, settings, evaluation, well_typed, settled)
+        program = self._for_filters if settings.truth else self._indexed
+        settled = None if settings.shallow else self._settled_for(program, settings.documents)
+        search = Search(program, settings, evaluation, well_typed, settled)
         names = {name for expr in body for term in expr_terms(expr) for name in variables(term)}
         search.names.reserve(sorted(names))
         live = {name for name in names if not name.startswith("__local")}
         live |= {path[0].name for path in settings.documents if isinstance(path[0], Var)}
-        propagation = Propagation(self.program, live)
+        propagation = Propagation(program, live)
         queries = []
         for _ in search.body(body, search.root, search.root.number):
             left = [saved.plug(search.names) for saved in search.saved[0]]
@@ -173,15 +184,16 @@ class Lowered:
         for rule in chain.from_iterable(search.support.packages.values()):
             size.take([*rule.path, *(rule.args or ()), rule.key, rule.value])
         support = [(package, sorted_rules(rules)) for package, rules in packages.items()]
-        return Partial(queries, support, search.failures, settled)
+        return Partial(queries, support, search.failures, settled, search.asked)
 
-    def _settled_for(self, documents: tuple[tuple[Term, ...], ...]) -> Settled:
-        settled = self._settled.get(documents)
+    def _settled_for(self, program: Program, documents: tuple[tuple[Term, ...], ...]) -> Settled:
+        key = program, documents
+        settled = self._settled.get(key)
         if settled is None:
-            settled = Settled(self.program, documents, self._well_typed)
+            settled = Settled(program, documents, self._well_typed)
             if len(self._settled) >= MAX_UNKNOWNS:
                 self._settled.clear()
-            self._settled[documents] = settled
+            self._settled[key] = settled
         return settled
 
     def _well_typed(self, body: Body) -> Body | None:

@@ -2,8 +2,9 @@
 
 No answer depends on it; the order of residual queries does. The index is a trie whose levels are
 the references that bodies equate with scalars, arrays or variables, the most frequent one first.
-A rule without such an equation precedes all others, and at each level come the rules that do
-not name its reference, then variables, arrays and scalars.
+A rule without such an equation precedes all others. At each level come the rules that do not name
+its reference, then variables, arrays and scalars; with `all_rules` variables, the rules that do not
+name it, scalars and arrays.
 """
 
 from __future__ import annotations
@@ -35,8 +36,13 @@ Rank: TypeAlias = tuple[tuple[int, int, int], ...]
 _NAMED: Final = Var("__any__")
 
 
-def in_index_order(rules: Sequence[Rule], is_virtual: Callable[[Ref], bool]) -> list[Rule]:
-    """`rules` in OPA's order; `is_virtual` says whether a reference leads to rules."""
+def in_index_order(
+    rules: Sequence[Rule], is_virtual: Callable[[Ref], bool], *, all_rules: bool = False
+) -> list[Rule]:
+    """`rules` in OPA's order; `is_virtual` says whether a reference leads to rules.
+
+    `all_rules`: as OPA gives them where it does not ask its index which of them may hold.
+    """
     if len(rules) < 2:
         return list(rules)
     frequency: Counter[Term] = Counter()
@@ -44,27 +50,41 @@ def in_index_order(rules: Sequence[Rule], is_virtual: Callable[[Ref], bool]) -> 
     for rule in rules:
         tests = [_tests(branch, is_virtual, frequency) for branch in rule.branches()]
         tested.append((rule, tests))
-    levels = {term: -number for number, (term, _) in enumerate(frequency.most_common())}
+    count = len(frequency)
+    levels = {term: count - number for number, (term, _) in enumerate(frequency.most_common())}
     scalars: dict[tuple[Term, Term], int] = {}
 
-    def rank(tests: Tests) -> Rank:
-        # Levels that a rule does not name are left out: one that names an earlier one comes later.
-        return tuple(
-            sorted(
-                [(levels[t], *_value_rank(t, v, scalars)) for t, v in tests.items()], reverse=True
-            )
-        )
+    def level(term: Term, value: Term) -> tuple[int, int, int]:
+        kind, number = _value_rank(term, value, scalars)
+        if all_rules:
+            # Below zero: before the rules that do not name the level.
+            return (-levels[term] if kind == _VARIABLE else levels[term], -kind, number)
+        return (levels[term], kind, number)
 
-    ranked = [(min(map(rank, tests)), rule) for rule, tests in tested]
+    def rank(tests: Tests) -> Rank:
+        named = [level(term, value) for term, value in tests.items()]
+        # Levels that a rule does not name are left out; the end comes before all that it names.
+        return (*sorted(named, key=lambda each: -abs(each[0])), (0, 0, 0))
+
+    def least(tests: Sequence[Tests]) -> tuple[bool, Rank]:
+        ranks = [(bool(each), rank(each)) for each in tests]
+        return min(ranks)  # a branch without tests precedes everything
+
+    ranked = [(least(tests), rule) for rule, tests in tested]
     return [rule for _, rule in sorted(ranked, key=lambda pair: pair[0])]
+
+
+_VARIABLE: Final = 1
+_ARRAY: Final = 2
+_SCALAR: Final = 3
 
 
 def _value_rank(level: Term, value: Term, scalars: dict[tuple[Term, Term], int]) -> tuple[int, int]:
     if type(value) is Var:
-        return (1, 0)
+        return (_VARIABLE, 0)
     if type(value) is Array or (type(value) is Constant and isinstance(value.value, list)):
-        return (2, 0)
-    return (3, scalars.setdefault((level, value), len(scalars)))
+        return (_ARRAY, 0)
+    return (_SCALAR, scalars.setdefault((level, value), len(scalars)))
 
 
 def _tests(rule: Rule, is_virtual: Callable[[Ref], bool], frequency: Counter[Term]) -> Tests:

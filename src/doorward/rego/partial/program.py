@@ -31,7 +31,8 @@ class Settings:
     name: str = "partial"
     max_size: int = 1_000_000
     truth: bool = False
-    """Whether a default of false is left out where only the truth of a rule is requested."""
+    """Whether a default of false is left out where only the truth of a rule is requested. OPA's
+    filters, which ask so, take rules without its index: in another order."""
 
 
 @dataclass(eq=False, slots=True)
@@ -79,12 +80,18 @@ class Node:
 
 
 class Program:
-    """The rules of all modules, by place."""
+    """The rules of all modules, by place; `all_rules`: in the order of OPA's filters."""
 
     def __init__(
-        self, rules: Iterable[Rule], packages: Iterable[Sequence[Key]], callees: Callees
+        self,
+        rules: Iterable[Rule],
+        packages: Iterable[Sequence[Key]],
+        callees: Callees,
+        *,
+        all_rules: bool = False,
     ) -> None:
         self.callees = callees
+        self._all_rules = all_rules
         self.root = Node()
         for package in packages:
             node = self.root
@@ -113,7 +120,7 @@ class Program:
             for below in node.walk():
                 if below is not node:
                     rules += [rule for rule in below.own if not (rule.default or rule.args)]
-        node.rules = in_index_order(rules, self._is_virtual)
+        node.rules = in_index_order(rules, self._is_virtual, all_rules=self._all_rules)
 
     def _is_virtual(self, ref: Ref) -> bool:
         """Whether rules are at a path below `data`, or on the way to it."""

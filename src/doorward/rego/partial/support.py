@@ -53,8 +53,10 @@ def add_partial(search: SearchContext, rule: Rule, own: Bindings, saved: Sequenc
     names = search.names
     path = search.support.namespaced(rule.path)
     location = (path[0], *[names.plug(part, own) for part in path[1:]])
-    if rule.is_set and not rule.is_ground and all(type(p) is Constant for p in location[1:]):
-        # `p.a contains x` is a set from the start, `p[a] contains x` with its first member.
+    is_known = all(type(part) is Constant for part in location[1:])
+    if saved and rule.is_set and not rule.is_ground and is_known:
+        # `p.a contains x` is a set from the start, `p[a] contains x` with its first member; where
+        # nothing is left to ask, it has that one.
         key = Var(f"__key{own.number}__")
         body = (equation(key, location[-1]), *body)
         location = (*location[:-1], key)

@@ -320,7 +320,11 @@ def _compile(raw: dict[str, Any] | None, parse_term: ParseTerm) -> dict[str, obj
     result: dict[str, object] = {}
     unknowns = (raw or {}).get("unknowns")
     if isinstance(unknowns, list):
-        result["unknowns"] = [_unknown(u, parse_term) for u in unknowns if isinstance(u, str)]
+        result["unknowns"] = [
+            # What is no text is no reference either: OPA keeps an empty one.
+            _unknown(each, parse_term) if isinstance(each, str) else ""
+            for each in unknowns
+        ]
     mask = (raw or {}).get("mask_rule")
     if isinstance(mask, str):
         try:
