@@ -21,10 +21,11 @@ COLUMNS: Final[dict[str, Any]] = {
 _TEXTS: Final = ["", "a", "A", "b", "ab", "Ab", "a%", "a_", "%", "_", "\\", "'", "a ", "ä", "Ä"]
 _VALUES: Final[dict[str, list[Any]]] = {
     "number": [None, 0, 1, 2, -1, 3, 10, 1.5, 0.25],
+    "double": [None, 0, 1, 2, -1, 3, 10, 1.5, 0.25, 2.0**53],
     "text": [None, *_TEXTS, "10", "1", "[", "é", "𝄞"],
     "boolean": [None, True, False],
 }
-_LITERALS: Final = [None, True, False, 0, 1, 2, -1, 1.5, *_TEXTS, "1", "10", "["]
+_LITERALS: Final = [None, True, False, 0, 1, 2, -1, 1.5, 2**53 + 1, *_TEXTS, "1", "10", "["]
 _OPERATORS: Final = ["==", "!=", "<", "<=", ">", ">="]
 
 
@@ -73,7 +74,7 @@ def _literal(draw: Random) -> str:
 
 def rows(draw: Random, count: int) -> list[tuple[Any, ...]]:
     """Rows of `docs`, each with its number before its columns."""
-    kinds = COLUMNS["docs"].values()
+    kinds = ["number", "double", "text", "text", "boolean"]
     return [(n, *[draw.choice(_VALUES[kind]) for kind in kinds]) for n in range(count)]
 
 

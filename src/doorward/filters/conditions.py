@@ -22,6 +22,7 @@ __all__ = [
     "FilterError",
     "Group",
     "Some",
+    "checked_text",
     "comparisons",
     "is_always",
 ]
@@ -115,3 +116,12 @@ def comparisons(body: tuple[Condition, ...]) -> Iterator[Comparison]:
 def fault(message: str, hint: str | None = None) -> FilterError:
     """One diagnostic as an error."""
     return FilterError([Diagnostic(FRAGMENT_ERROR, message, hint=hint)])
+
+
+def checked_text(text: str) -> str:
+    """A text that every database takes."""
+    if "\0" in text:
+        raise fault("a text with a NUL cannot be compared in a database")
+    if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):
+        raise fault("a text with half a surrogate pair cannot be compared in a database")
+    return text

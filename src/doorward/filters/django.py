@@ -24,7 +24,7 @@ from django.db.models.lookups import (
     LessThanOrEqual,
 )
 
-from doorward.filters.conditions import Conditions, Field, fault
+from doorward.filters.conditions import Conditions, Field, checked_text, fault
 from doorward.filters.logic import (
     All,
     Any,
@@ -37,6 +37,8 @@ from doorward.filters.logic import (
     Predicate,
     Related,
     Stored,
+    check_decimal,
+    is_double,
     stored_test,
     to_predicate,
 )
@@ -159,6 +161,8 @@ def _kinds(model: type[Model]) -> dict[str, Kind]:
 
 
 def _kind(field: Anything) -> Kind | None:
+    if hasattr(field, "from_db_value"):
+        return None  # what it stores is not what the program sees
     if isinstance(field, models.BooleanField):
         return "boolean"
     if isinstance(field, _NUMBERS):
@@ -231,11 +235,30 @@ class _Writer:
             bound = _text(str(value))
             exact = self._fields(column, operator, bound, kind)
             return Q(Exact(column, bound)) & exact if operator == "eq" else exact
-        return self._fields(column, operator, _Known(_bound(value)), kind)
+        known = _Known(_bound(value))
+        if kind == "number" and not is_double(value):  # type: ignore[arg-type]  # a number
+            check_decimal("mysql", value)  # type: ignore[arg-type]  # for any database
+            return self._tied(column, operator, known)
+        return self._operation(column, operator, known)
 
     def _fields(self, left: Anything, operator: str, right: Anything, kind: Kind) -> Q:
         if kind == "text":
             left, right = _ExactText(left), _ExactText(right)
+        if kind == "number":
+            return self._tied(left, operator, right)
+        return self._operation(left, operator, right)
+
+    def _tied(self, left: Anything, operator: str, right: Anything) -> Q:
+        """A comparison of numbers that may be doubles: of equal ones the decimals are compared."""
+        exact = self._operation(_Decimal(left), operator, _Decimal(right))
+        if operator == "eq":
+            return self._operation(left, "eq", right) & exact
+        if operator == "ne":
+            return self._operation(left, "ne", right) | exact
+        strictly = self._operation(left, operator[:2], right)
+        return strictly | (self._operation(left, "eq", right) & exact)
+
+    def _operation(self, left: Anything, operator: str, right: Anything) -> Q:
         if operator == "ne":  # two tests that hold for no NULL, without a `NOT`
             return Q(LessThan(left, right)) | Q(GreaterThan(left, right))
         return Q(_LOOKUPS[operator](left, right))
@@ -251,9 +274,7 @@ def _bound(value: Anything) -> bool | int | Decimal:
 
 
 def _text(text: str) -> Value:
-    if "\0" in text:
-        raise fault("a text with a NUL cannot be compared in a database")
-    return Value(text, output_field=models.TextField())
+    return Value(checked_text(text), output_field=models.TextField())
 
 
 class _Known(Value):  # type: ignore[misc]  # Django has no types
@@ -293,6 +314,17 @@ class _ExactText(_PerDatabase):
     }
 
 
+class _Decimal(_PerDatabase):
+    """A number as programs read it."""
+
+    output_field = models.DecimalField(max_digits=65, decimal_places=30)
+    templates: Mapping[str, str] = {
+        "postgresql": "CAST(CAST(%(expressions)s AS text) AS numeric)",
+        "sqlite": "%(expressions)s",
+        "mysql": "CAST(CAST(%(expressions)s AS CHAR) AS DECIMAL(65,30))",
+    }
+
+
 class _Stored(_PerDatabase):
     """Whether SQLite holds a value of the kind of a column."""
 
@@ -306,9 +338,13 @@ class _Stored(_PerDatabase):
         self.negated = negated
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        template = stored_test(connection.vendor, self.kind, negated=self.negated)
-        text, parameters = compiler.compile(self.source_expressions[0])
-        return template.format(text), parameters * template.count("{0}")
+        column = self.source_expressions[0]
+        vendor = connection.vendor
+        if vendor == "postgresql" and isinstance(column.output_field, models.IntegerField):
+            vendor = ""  # no value is refused
+        template = stored_test(vendor, self.kind, negated=self.negated)
+        text, parameters = compiler.compile(column)
+        return template.format(text), list(parameters) * template.count("{0}")
 
 
 class _Matches(_PerDatabase):

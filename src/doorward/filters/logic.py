@@ -8,13 +8,15 @@ can then only make a row fail.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
+from decimal import Decimal
 from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from doorward.filters.conditions import Comparison, Condition, Conditions, Field, Group, Some, fault
 from doorward.filters.hints import ROWS
 from doorward.records import record
-from doorward.rego import Number, Value
+from doorward.rego import Number, Value, number_text
 
 __all__ = [
     "ALWAYS",
@@ -35,6 +37,8 @@ __all__ = [
     "Relations",
     "Schema",
     "Stored",
+    "check_decimal",
+    "is_double",
     "stored_test",
     "to_predicate",
 ]
@@ -170,12 +174,50 @@ _TYPES: Final[dict[Kind, str]] = {
 """What SQLite calls the values of a kind: it lets any value into any column."""
 
 
+_FINITE: Final = {
+    "postgresql": "coalesce(CAST({0} AS text), '') NOT IN ('NaN', 'Infinity', '-Infinity')",
+    "sqlite": "coalesce({0}, 0) > -9e999 AND coalesce({0}, 0) < 9e999",
+}
+"""What databases take for numbers and policies do not."""
+
+
+def is_double(value: int | Number) -> bool:
+    """Whether a number of double precision is this one, to who reads it as its shortest text.
+
+    Databases compare columns of doubles with any other number by the double that is next to it.
+    """
+    if type(value) is int and -_EXACT < value < _EXACT:
+        return True
+    decimal = Decimal(number_text(value))
+    double = float(decimal)
+    return math.isfinite(double) and Decimal(repr(double)) == decimal
+
+
+_EXACT: Final = 1 << 53
+_LEAST: Final = Decimal("1e-10")
+_MOST: Final = Decimal("1e35")
+
+
+def check_decimal(dialect: str, value: int | Number) -> None:
+    """FilterError for a number that is no double, and that MySQL cannot compare with the decimal
+    that it makes of a double: 30 digits behind the point and 35 before it."""
+    if dialect != "mysql":
+        return
+    decimal = Decimal(number_text(value))
+    exponent = decimal.as_tuple().exponent
+    assert isinstance(exponent, int)
+    if not _LEAST <= abs(decimal) < _MOST or exponent < -26:
+        raise fault(f"MySQL has no exact number {number_text(value)}")
+
+
 def stored_test(dialect: str, kind: Kind, *, negated: bool) -> str:
     """`Stored` as a template for the name of a column; what always or never holds where the
     database sees to it. To MySQL and SQLite a boolean is a number, which may be 2."""
     tests = []
     if dialect == "sqlite":
         tests.append(f"typeof({{0}}) IN ({_TYPES[kind]}, 'null')")
+    if kind == "number" and dialect in _FINITE:
+        tests.append(_FINITE[dialect])
     if kind == "boolean" and dialect in ("mysql", "sqlite"):
         tests.append("coalesce({0}, 0) IN (0, 1)")
     if not tests:

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any as Anything
 from typing import Final, Literal, TypeAlias
 
-from doorward.filters.conditions import Conditions, Field, fault
+from doorward.filters.conditions import Conditions, Field, checked_text, fault
 from doorward.filters.logic import (
     All,
     Any,
@@ -28,6 +28,8 @@ from doorward.filters.logic import (
     Relation,
     Relations,
     Stored,
+    check_decimal,
+    is_double,
     stored_test,
     to_predicate,
 )
@@ -45,6 +47,7 @@ _INT64: Final = 1 << 63
 _OPERATORS: Final = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _LAX: Final[dict[Dialect, tuple[Kind, ...]]] = {
     "mysql": ("boolean",),
+    "postgresql": ("number",),
     "sqlite": ("boolean", "number", "text"),
 }
 """Kinds of columns that may hold other values."""
@@ -55,6 +58,11 @@ _EXACT: Final = {
     "sqlserver": "{} COLLATE Latin1_General_100_BIN2_UTF8",
 }
 """A text as its code points."""
+_DECIMALS: Final = {
+    "mysql": "CAST(CAST({} AS CHAR) AS DECIMAL(65,30))",
+    "postgresql": "CAST(CAST({} AS text) AS numeric)",
+}
+"""A number of any type as programs read it."""
 
 
 @record(frozen=True)
@@ -195,9 +203,7 @@ class _Writer:
         if isinstance(value, bool):
             return value
         if isinstance(value, str):
-            if "\0" in value:
-                raise fault("a text with a NUL cannot be compared in a database")
-            return value
+            return checked_text(value)
         return self._number(value)
 
     def _number(self, value: int | Number) -> Parameter:
@@ -221,6 +227,11 @@ class _Writer:
         self, name: str, operator: str, value: bool | int | Number | str, kind: str
     ) -> str:
         sign = _OPERATORS[operator]
+        if kind == "number" and not is_double(value):  # type: ignore[arg-type]  # a number
+            self._check_number(value)  # type: ignore[arg-type]
+            if self._dialect in _DECIMALS:
+                decimal = _DECIMALS[self._dialect].format(name)
+                return self._tied(operator, name, decimal, lambda: self._bound(value))
         if kind != "text":
             return f"{name} {sign} {self._bound(value)}"
         if operator == "eq":
@@ -229,6 +240,28 @@ class _Writer:
             return f"NOT ({self._equal(name, value)})"
         self._check_order()
         return f"{self._exact(name)} {sign} {self._exact(self._bound(value))}"
+
+    def _check_number(self, value: int | Number) -> None:
+        if self._dialect == "sqlserver":
+            raise fault(f"SQL Server has no exact number {number_text(value)} beside its floats")
+        check_decimal(self._dialect, value)
+
+    def _tied(
+        self,
+        operator: str,
+        left: str,
+        decimal: str,
+        right: Callable[[], str],
+        right_decimal: Callable[[], str] | None = None,
+    ) -> str:
+        """A comparison of numbers that may be doubles: of equal ones the decimals are compared."""
+        exact = right_decimal or right
+        sign = _OPERATORS[operator]
+        if operator == "eq":
+            return f"{left} = {right()} AND {decimal} = {exact()}"
+        if operator == "ne":
+            return f"{left} <> {right()} OR {decimal} <> {exact()}"
+        return f"{left} {sign[0]} {right()} OR ({left} = {right()} AND {decimal} {sign} {exact()})"
 
     def _equal(self, name: str, value: bool | int | Number | str) -> str:
         same = f"{self._exact(name)} = {self._exact(self._bound(value))}"
@@ -242,6 +275,9 @@ class _Writer:
 
     def _fields(self, left: str, operator: str, right: str, kind: str) -> str:
         sign = _OPERATORS[operator]
+        if kind == "number" and self._dialect in _DECIMALS:
+            one, other = [_DECIMALS[self._dialect].format(each) for each in (left, right)]
+            return self._tied(operator, left, one, lambda: right, lambda: other)
         if kind != "text":
             return f"{left} {sign} {right}"
         if operator not in ("eq", "ne"):
@@ -257,19 +293,26 @@ class _Writer:
             operator = "ne" if negated else "eq"
             tests = [f"({self._compare(name, operator, value, kind)})" for value in values]
             return (" AND " if negated else " OR ").join(tests)
-        marks = ", ".join([self._bound(value) for value in values])
-        return f"{name} {'NOT ' if negated else ''}IN ({marks})"
+        plain = [each for each in values if kind != "number" or is_double(each)]
+        tests = []
+        if plain:
+            marks = ", ".join([self._bound(value) for value in plain])
+            tests.append(f"{name} {'NOT ' if negated else ''}IN ({marks})")
+        operator = "ne" if negated else "eq"
+        others = [each for each in values if kind == "number" and not is_double(each)]
+        tests += [f"({self._compare(name, operator, value, kind)})" for value in others]
+        return (" AND " if negated else " OR ").join(tests)
 
     def _match(self, name: str, operator: str, text: str) -> str:
         return _MATCHES[self._dialect](self, name, operator, text)
 
     def like(self, name: str, operator: str, text: str) -> str:
-        escaped = "".join([f"\\{c}" if c in "\\%_[" else c for c in text])
-        if self._dialect == "postgresql":
-            escaped = escaped.replace("\\[", "[")
+        # Not by a backslash, which may be an escape in the literal that names it.
+        special = "!%_" if self._dialect == "postgresql" else "!%_["
+        escaped = "".join([f"!{c}" if c in special else c for c in text])
         before, after = {"startswith": ("", "%"), "endswith": ("%", "")}.get(operator, ("%", "%"))
         pattern = self._bound(f"{before}{escaped}{after}")
-        return f"{self._exact(name)} LIKE {pattern} ESCAPE '\\'"
+        return f"{self._exact(name)} LIKE {pattern} ESCAPE '!'"
 
     def positions(self, name: str, operator: str, text: str) -> str:
         """By functions that know no collation."""

@@ -12,11 +12,12 @@ from typing import Any as Anything
 from typing import Final
 
 from sqlalchemy import (
+    CHAR,
+    NCHAR,
     REAL,
     Boolean,
     ColumnElement,
     Double,
-    Enum,
     Float,
     Integer,
     Numeric,
@@ -36,7 +37,7 @@ from sqlalchemy.orm import aliased
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from doorward.filters.conditions import Conditions, Field, fault
+from doorward.filters.conditions import Conditions, Field, checked_text, fault
 from doorward.filters.logic import (
     All,
     Any,
@@ -50,6 +51,8 @@ from doorward.filters.logic import (
     Predicate,
     Related,
     Stored,
+    check_decimal,
+    is_double,
     stored_test,
     to_predicate,
 )
@@ -133,12 +136,20 @@ class _Mapped:
 
 
 def _kind(type_: TypeEngine[Anything]) -> Kind | None:
+    kinds = {_kind_of(each) for each in (type_, *type_._variant_mapping.values())}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _kind_of(type_: TypeEngine[Anything]) -> Kind | None:
     if isinstance(type_, Boolean):
         return "boolean"
     if isinstance(type_, (Integer, Numeric, Float)):  # in SQLAlchemy 2.1 a Float is not a Numeric
         return "number"
-    # What an enumeration stores is not what the program sees.
-    return "text" if isinstance(type_, String) and not isinstance(type_, Enum) else None
+    # What an enumeration or a SET stores is not what the program sees.
+    is_plain = isinstance(type_, String) and (
+        type(type_).result_processor is String.result_processor
+    )
+    return "text" if is_plain else None
 
 
 class _Exactly(TypeDecorator[Decimal]):
@@ -175,9 +186,11 @@ class _Writer:
             case CompareFields(left, operator, right, kind):
                 one, other = self._column(left), self._column(right)
                 if kind == "text":
-                    one, other = _ExactText(one), _ExactText(other)
+                    one, other = _exact_text(one), _exact_text(other)
                 elif kind == "number":
                     one, other = _as_seen(one), _as_seen(other)
+                    if _is_float(one.type) != _is_float(other.type):
+                        return self._tied(one, operator, other, _Decimal(one), _Decimal(other))
                 return self._operation(one, operator, other)
             case In(field, values, kind, negated):
                 column = self._column(field)
@@ -186,7 +199,7 @@ class _Writer:
                 return and_(*tests) if negated else or_(*tests)
             case Match(field, operator, text, negated):
                 holds: ColumnElement[bool] = _MATCHES[operator](
-                    self._column(field), literal(_text(text), String())
+                    _exact_text(self._column(field)), _exact_text(_literal(text))
                 )
                 return not_(holds) if negated else holds
             case Stored(field, kind, negated):
@@ -220,12 +233,33 @@ class _Writer:
         kind: Kind,
     ) -> ColumnElement[bool]:
         if kind == "text":
-            bound = literal(_text(str(value)), String())
-            exact = self._operation(_ExactText(column), operator, _ExactText(bound))
+            bound = _literal(str(value))
+            exact = self._operation(_exact_text(column), operator, _exact_text(bound))
             return and_(column == bound, exact) if operator == "eq" else exact
         if kind == "number":
             column = _as_seen(column)
+            if _is_float(column.type) and not is_double(value):  # type: ignore[arg-type]  # a number
+                check_decimal("mysql", value)  # type: ignore[arg-type]  # for any database
+                number = _bound(value)
+                return self._tied(column, operator, number, _Decimal(column), number)
         return self._operation(column, operator, _bound(value))
+
+    def _tied(
+        self,
+        left: ColumnElement[Anything],
+        operator: str,
+        right: ColumnElement[Anything],
+        left_decimal: ColumnElement[Anything],
+        right_decimal: ColumnElement[Anything],
+    ) -> ColumnElement[bool]:
+        """A comparison with doubles: of equal ones the decimals are compared."""
+        exact = self._operation(left_decimal, operator, right_decimal)
+        if operator == "eq":
+            return and_(left == right, exact)
+        if operator == "ne":
+            return or_(left != right, exact)
+        strictly = self._operation(left, operator[:2], right)
+        return or_(strictly, and_(left == right, exact))
 
     def _operation(
         self, left: ColumnElement[Anything], operator: str, right: ColumnElement[Anything]
@@ -236,10 +270,14 @@ class _Writer:
 
 def _as_seen(column: ColumnElement[Anything]) -> ColumnElement[Anything]:
     """A column of single precision, by what programs read from it: 0.1 is not 0.1 in SQL there."""
-    is_float = isinstance(column.type, Float) and not isinstance(column.type, Double)
+    is_float = _is_float(column.type) and not isinstance(column.type, Double)
     if not is_float or (column.type.precision or 0) > SINGLE:  # type: ignore[attr-defined]  # a Float
         return column
     return _Single(column)
+
+
+def _is_float(type_: TypeEngine[Anything]) -> bool:
+    return isinstance(type_, Float)
 
 
 def _bound(value: bool | int | Number | str) -> ColumnElement[Anything]:
@@ -251,10 +289,13 @@ def _bound(value: bool | int | Number | str) -> ColumnElement[Anything]:
     return literal(decimal, _Exactly())
 
 
-def _text(text: str) -> str:
-    if "\0" in text:
-        raise fault("a text with a NUL cannot be compared in a database")
-    return text
+def _literal(text: str) -> ColumnElement[str]:
+    return literal(checked_text(text), String())
+
+
+def _exact_text(column: ColumnElement[Anything]) -> ColumnElement[str]:
+    is_padded = isinstance(column.type, (CHAR, NCHAR))
+    return _PaddedText(column) if is_padded else _ExactText(column)
 
 
 class _ExactText(FunctionElement[str]):
@@ -263,6 +304,21 @@ class _ExactText(FunctionElement[str]):
     inherit_cache = True
     name = "exact_text"
     type = String()
+
+
+class _PaddedText(_ExactText):
+    """With the spaces that PostgreSQL adds, which programs read, and which its casts drop."""
+
+    inherit_cache = True
+    name = "padded_text"
+
+
+class _Decimal(FunctionElement[Decimal]):
+    """A number as programs read it."""
+
+    inherit_cache = True
+    name = "exact_decimal"
+    type = Numeric()
 
 
 class _Single(FunctionElement[float]):
@@ -327,6 +383,12 @@ _EXACT: Final = {
     "sqlite": "{} COLLATE BINARY",
     "mysql": "CAST(CONVERT({} USING utf8mb4) AS BINARY)",
 }
+_PADDED: Final = 'CASE WHEN {0} IS NULL THEN NULL ELSE concat({0}) END COLLATE "C"'
+_DECIMALS: Final = {
+    "postgresql": "CAST(CAST({} AS TEXT) AS NUMERIC)",
+    "sqlite": "{}",  # which compares integers and doubles exactly
+    "mysql": "CAST(CAST({} AS CHAR) AS DECIMAL(65,30))",
+}
 _FIND: Final = {
     "postgresql": "strpos({0}, {1})",
     "sqlite": "instr({0}, {1})",
@@ -353,6 +415,20 @@ def _compile_exact(element: _ExactText, compiler: Anything, **options: Anything)
     return _EXACT[_dialect(compiler)].format(inner)
 
 
+@compiles(_PaddedText)
+def _compile_padded(element: _PaddedText, compiler: Anything, **options: Anything) -> str:
+    if _dialect(compiler) != "postgresql":
+        return _compile_exact(element, compiler, **options)
+    (inner,) = [compiler.process(clause, **options) for clause in element.clauses]
+    return _PADDED.format(inner)
+
+
+@compiles(_Decimal)
+def _compile_decimal(element: _Decimal, compiler: Anything, **options: Anything) -> str:
+    (inner,) = [compiler.process(clause, **options) for clause in element.clauses]
+    return _DECIMALS[_dialect(compiler)].format(inner)
+
+
 @compiles(_Single)
 def _compile_single(element: _Single, compiler: Anything, **options: Anything) -> str:
     (column,) = element.clauses
@@ -368,17 +444,18 @@ def _compile_single(element: _Single, compiler: Anything, **options: Anything) -
 
 @compiles(_StoredAs)
 def _compile_stored(element: _StoredAs, compiler: Anything, **options: Anything) -> str:
-    (inner,) = [compiler.process(clause, **options) for clause in element.clauses]
+    (column,) = element.clauses
+    inner: str = compiler.process(column, **options)
     name = {"mariadb": "mysql"}.get(compiler.dialect.name, compiler.dialect.name)
+    if name == "postgresql" and isinstance(column.type, Integer):
+        name = ""  # no value is refused
     return stored_test(name, element.kind, negated=element.negated).format(inner)
 
 
 @compiles(_Match)
 def _compile_match(element: _Match, compiler: Anything, **options: Anything) -> str:
     name = _dialect(compiler)
-    subject, wanted = [
-        _EXACT[name].format(compiler.process(clause, **options)) for clause in element.clauses
-    ]
+    subject, wanted = [compiler.process(clause, **options) for clause in element.clauses]
     if isinstance(element, _EndsWith):
         return f"{_TAIL[name].format(subject, wanted)} = {wanted}"
     position = _FIND[name].format(subject, wanted)

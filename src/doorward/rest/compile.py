@@ -86,8 +86,8 @@ def post_compile(pdp: PDP, parameters: Parameters, body: bytes) -> Response:
         # The search for what is left notes nothing.
         fields["explanation"] = "[]"
     if parameters.flag("metrics") or parameters.flag("instrument"):
-        more = instruments.for_compile(left.asked) if parameters.flag("instrument") else {}
-        if "base" in left.asked:
+        more = instruments.for_compile(left.consulted) if parameters.flag("instrument") else {}
+        if "base" in left.consulted:
             # Data is in memory: OPA times here how long its store takes.
             more["timer_rego_external_resolve_ns"] = 0
         fields["metrics"] = metrics_text(timers, more)

@@ -62,11 +62,11 @@ def for_data() -> dict[Any, Any]:
     return {**_metrics(stages, operations), "counter_eval_op_virtual_cache_miss": 0}
 
 
-def for_compile(asked: Collection[str]) -> dict[Any, Any]:
-    """What is added for what is left of a query; `asked`: whether it asked "rules"."""
+def for_compile(consulted: Collection[str]) -> dict[Any, Any]:
+    """What is added for what is left of a query; `consulted`: whether it consulted "rules"."""
     operations = (
         *_PARTIAL_OPERATIONS,
-        *(("eval_op_resolve", "eval_op_rule_index") if "rules" in asked else ()),
+        *(("eval_op_resolve", "eval_op_rule_index") if "rules" in consulted else ()),
     )
     return _metrics((*_STAGES, "rewrite_equals"), operations)
 

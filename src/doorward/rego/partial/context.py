@@ -58,7 +58,7 @@ class SearchContext(Protocol):
     support: Support
     replaced: Replaced
     saved: list[list[Saved]]
-    asked: set[str]
+    consulted: set[str]
     """What was read on the way: "rules" and "base", which is data that is no rule."""
 
     def number(self) -> int: ...

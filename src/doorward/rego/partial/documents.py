@@ -230,7 +230,7 @@ class _Walk:
 
 def base(search: SearchContext, path: Sequence[Term]) -> Any:
     """Base data at a constant path, with what `with` puts there."""
-    search.asked.add("base")
+    search.consulted.add("base")
     keys = [as_value(part) for part in path[1:]]
     known = search.replaced.find(keys)
     if known is not UNDEFINED and search.replaced.covers(path):
@@ -258,7 +258,7 @@ class _Virtual:
 
     def solutions(self) -> Solutions:
         node, walk, search = self.node, self.walk, self.search
-        search.asked.add("rules")
+        search.consulted.add("rules")
         if node.is_function:
             return
         if node.has_else and search.is_unknown(Ref(self.path), walk.b1):

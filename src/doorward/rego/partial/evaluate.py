@@ -78,13 +78,13 @@ class Partial:
         support: Sequence[tuple[tuple[Term, ...], list[Rule]]],
         failures: Sequence[tuple[Ref, Span]] = (),
         settled: Settled | None = None,
-        asked: Iterable[str] = (),
+        consulted: Iterable[str] = (),
     ) -> None:
         self._queries = queries
         self._support = support
         self._failures = failures
         self._settled = settled
-        self.asked = frozenset(asked)
+        self.consulted = frozenset(consulted)
         """Whether "rules" were asked, and "base" data that is no rule."""
 
     @cached_property
@@ -184,7 +184,7 @@ class Lowered:
         for rule in chain.from_iterable(search.support.packages.values()):
             size.take([*rule.path, *(rule.args or ()), rule.key, rule.value])
         support = [(package, sorted_rules(rules)) for package, rules in packages.items()]
-        return Partial(queries, support, search.failures, settled, search.asked)
+        return Partial(queries, support, search.failures, settled, search.consulted)
 
     def _settled_for(self, program: Program, documents: tuple[tuple[Term, ...], ...]) -> Settled:
         key = program, documents

@@ -95,7 +95,7 @@ class Search:
         self.root = Bindings(0)
         self.failures: list[tuple[Ref, Span]] = []
         self.numbers = 0
-        self.asked: set[str] = set()
+        self.consulted: set[str] = set()
         self._ticks = _TICKS
         self._size = 0
         self._generated = 0

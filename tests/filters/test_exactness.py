@@ -1,0 +1,281 @@
+"""What databases compare otherwise than programs do: never wider than deciding each row.
+
+Numbers that no double is, doubles that are no numbers, padded texts, halves of surrogate pairs, and
+the modes of servers that change what a text or a backslash is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Iterator
+from decimal import Decimal
+from random import Random
+from typing import Any, Final
+
+import pytest
+import sqlalchemy
+from sqlalchemy import CHAR, BigInteger, Double, Numeric, Text
+from sqlalchemy.dialects import mysql
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from doorward.filters import Conditions, FilterError, to_conditions, to_sql
+from doorward.filters.sqlalchemy import where
+from doorward.rego import CompileError, Engine, InputError, from_python
+
+BIG: Final = 1 << 53
+COLUMNS: Final[Any] = {"docs": {"i": "number", "n": "number", "d": "number", "s": "text"}}
+VALUES: Final[dict[str, list[Any]]] = {
+    "i": [None, 0, 1, BIG, BIG + 1, BIG + 2, -BIG - 1, (1 << 63) - 1],
+    "n": [None, 0, 1, BIG, BIG + 1, 10**20, 10**20 + 1, Decimal("0.1"), Decimal("0.10001")],
+    "d": [None, 0.0, 1.0, float(BIG), BIG + 2.0, 1e20, 0.1, 1 / 3, math.inf, -math.inf, math.nan],
+    "s": [None, "", "a", "a ", "\\", "\\\\", "!", "%", "a!b", "é", "e"],
+}
+CONSTANTS: Final = ["0", "1", "0.1", str(BIG), str(BIG + 1), str(BIG + 2), str(10**20)]
+MORE: Final = [str(10**20 + 1), "0.10000000000000000555", "0.33333333333333331", "0.10001"]
+OPERATORS: Final = ["==", "!=", "<", "<=", ">", ">="]
+POLICIES: Final = 60
+
+
+def policy(draw: Random) -> str:
+    rules = []
+    for _ in range(draw.randint(1, 2)):
+        lines = []
+        for _ in range(draw.randint(1, 2)):
+            column = draw.choice(["i", "n", "d", "s"])
+            if column == "s":
+                text = json.dumps(draw.choice(VALUES["s"][1:]))
+                name = draw.choice(["startswith", "endswith", "contains", *OPERATORS])
+                call = f"input.docs.s {name} {text}" if name in OPERATORS else ""
+                lines.append(call or f"{name}(input.docs.s, {text})")
+            elif draw.random() < 0.2:
+                items = ", ".join(draw.choices(CONSTANTS + MORE, k=3))
+                lines.append(f"input.docs.{column} in [{items}]")
+            else:
+                other = draw.choice([*CONSTANTS, *MORE, "input.docs.i", "input.docs.n"])
+                other = draw.choice([other, other, "input.docs.d"])
+                lines.append(f"input.docs.{column} {draw.choice(OPERATORS)} {other}")
+        body = "\n\t".join(f"not {each}" if draw.random() < 0.3 else each for each in lines)
+        rules.append(f"include if {{\n\t{body}\n}}")
+    return "package f\n\n" + "\n\n".join(rules) + "\n"
+
+
+def rows() -> list[dict[str, Any]]:
+    draw = Random(5)
+    return [
+        {"id": number, **{name: draw.choice(values) for name, values in VALUES.items()}}
+        for number in range(1, 300)
+    ]
+
+
+ROWS: Final = rows()
+
+
+def decided(text: str, seen: list[dict[str, Any]]) -> set[int]:
+    """The rows, as a program reads them, that the policy lets through; no other is one."""
+    query = Engine({"f.rego": text}).prepare("data.f.include")
+    allowed = set()
+    for row in seen:
+        # A value that is none counts where the policy compares it.
+        fields = {name: row[name] for name in COLUMNS["docs"] if f"docs.{name}" in text}
+        try:
+            if query.value(from_python({"docs": fields})) is True:
+                allowed.add(row["id"])
+        except InputError:
+            continue  # NaN and infinity are no values
+    return allowed
+
+
+def conditions(text: str) -> Conditions:
+    engine = Engine({"f.rego": text})
+    return to_conditions(engine.partial("data.f.include", ["input.docs"], only_truth=True))
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Doc(Base):
+    __tablename__ = "exact_documents"
+    id: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    i: Mapped[int | None] = mapped_column(BigInteger)
+    n: Mapped[Any] = mapped_column(Numeric(40, 5), nullable=True)
+    d: Mapped[float | None] = mapped_column(Double)
+    s: Mapped[str | None] = mapped_column(Text().with_variant(mysql.VARCHAR(20), "mysql"))
+    c: Mapped[str | None] = mapped_column(CHAR(4))
+
+
+def _stored(row: dict[str, Any], dialect: str) -> dict[str, Any]:
+    stored = {**row, "c": "ab" if row["s"] == "a" else "abcd"}
+    if dialect == "mysql" and stored["d"] is not None and not math.isfinite(stored["d"]):
+        stored["d"] = None  # it has none
+    return stored
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql", "mysql"])
+def database(request: pytest.FixtureRequest) -> Iterator[sqlalchemy.Engine]:
+    url = "sqlite://"
+    if request.param == "postgresql":
+        address: str = request.getfixturevalue("postgresql")
+        url = address.replace("postgresql://", "postgresql+psycopg://")
+    elif request.param == "mysql":
+        port = request.getfixturevalue("mariadb")
+        url = f"mysql+pymysql://root@127.0.0.1:{port}/test?charset=utf8mb4"
+    database = sqlalchemy.create_engine(url)
+    Base.metadata.drop_all(database)
+    Base.metadata.create_all(database)
+    with database.begin() as connection:
+        table: Any = Doc.__table__
+        connection.execute(table.insert(), [_stored(row, request.param) for row in ROWS])
+    yield database
+    Base.metadata.drop_all(database)
+    database.dispose()
+
+
+@pytest.mark.filterwarnings("ignore:Dialect sqlite.*does \\*not\\* support Decimal")
+@pytest.mark.parametrize("how", ["expression", "clause"])
+def test_numbers_and_texts_are_compared_exactly(database: sqlalchemy.Engine, how: str) -> None:
+    draw = Random(f"exactness {how}")
+    dialect: Any = {"mariadb": "mysql"}.get(database.dialect.name, database.dialect.name)
+    with database.connect() as connection:
+        seen = [row._asdict() for row in connection.execute(sqlalchemy.select(Doc.__table__))]
+        if dialect == "sqlite":
+            # SQLAlchemy would round what SQLite keeps as a double.
+            raw = connection.exec_driver_sql("select id, i, n, d, s from exact_documents")
+            seen = [row._asdict() for row in raw]
+        compared = 0
+        for _ in range(POLICIES):
+            text = policy(draw)
+            try:
+                filtered = conditions(text)
+                if how == "expression":
+                    clause: Any = where(filtered, {"docs": Doc})
+                    statement: Any = sqlalchemy.select(Doc.id).where(clause)
+                    selected = set(connection.scalars(statement))
+                else:
+                    made = to_sql(filtered, COLUMNS, dialect)
+                    names = "exact_documents as docs"
+                    statement = f"select id from {names} where {made.text}"
+                    found = connection.exec_driver_sql(statement, made.parameters)
+                    selected = {number for (number,) in found}
+            except (FilterError, CompileError):
+                continue  # what a database has no exact number for
+            except sqlalchemy.exc.StatementError as error:
+                if not isinstance(error.orig, FilterError):
+                    raise
+                continue
+            assert selected == decided(text, seen), text
+            compared += 1
+    assert compared > POLICIES // 3
+
+
+def test_the_spaces_that_a_column_adds_count_as_programs_read_them(
+    database: sqlalchemy.Engine,
+) -> None:
+    with database.connect() as connection:
+        read = {n: c for n, c in connection.execute(sqlalchemy.select(Doc.id, Doc.c))}
+        for wanted in ("ab", "ab  ", "abcd"):
+            for body in (f'input.docs.c == "{wanted}"', f'endswith(input.docs.c, "{wanted}")'):
+                filtered = conditions(f"package f\n\ninclude if {body}\n")
+                clause = where(filtered, {"docs": Doc})
+                selected = set(connection.scalars(sqlalchemy.select(Doc.id).where(clause)))
+                assert selected == {number for number, text in read.items() if text == wanted}
+
+
+def test_what_a_type_makes_of_a_stored_value_is_not_compared() -> None:
+    class Shouting(sqlalchemy.String):
+        def result_processor(self, dialect: Any, coltype: Any) -> Any:
+            return lambda value: value and value.upper()
+
+    table = sqlalchemy.Table(
+        "t",
+        sqlalchemy.MetaData(),
+        sqlalchemy.Column("a", mysql.SET("x", "y")),
+        sqlalchemy.Column("b", Shouting()),
+        sqlalchemy.Column("c", sqlalchemy.String().with_variant(sqlalchemy.JSON(), "sqlite")),
+    )
+    for column in "abc":
+        filtered = conditions(f'package f\n\ninclude if input.docs.{column} == "x"\n')
+        with pytest.raises(FilterError, match="is not declared"):
+            where(filtered, {"docs": table})
+
+
+@pytest.mark.parametrize("test", ["== data.half", "in [data.half]"])
+def test_half_a_surrogate_pair_is_refused(test: str) -> None:
+    engine = Engine(
+        {"f.rego": f"package f\n\ninclude if input.docs.s {test}\n"}, data={"half": "\ud800"}
+    )
+    filtered = to_conditions(engine.partial("data.f.include", ["input.docs"], only_truth=True))
+    with pytest.raises(FilterError, match="surrogate"):
+        to_sql(filtered, COLUMNS, "postgresql")
+    with pytest.raises(FilterError, match="surrogate"):
+        where(filtered, {"docs": Doc})
+
+
+def test_backslashes_mean_the_same_in_old_strings_of_postgresql(postgresql: str) -> None:
+    import psycopg
+
+    with psycopg.connect(postgresql, autocommit=True) as connection:
+        connection.execute("drop table if exists slashes")
+        connection.execute("create table slashes (id int, s text)")
+        texts = ["\\", "\\\\", "a\\b", "!", "a!", "%", "a%", "_"]
+        with connection.cursor() as cursor:
+            cursor.executemany("insert into slashes values (%s, %s)", list(enumerate(texts)))
+        for mode in ("on", "off"):
+            connection.execute(f"set standard_conforming_strings = {mode}")
+            for wanted in ("\\", "!", "%", "_"):
+                for name in ("startswith", "endswith", "contains"):
+                    call = f"{name}(input.docs.s, {json.dumps(wanted)})"
+                    filtered = conditions(f"package f\n\ninclude if {call}\n")
+                    made = to_sql(filtered, COLUMNS, "postgresql")
+                    statement: Any = f"select id from slashes docs where {made.text}"
+                    selected = {n for (n,) in connection.execute(statement, made.parameters)}
+                    check = {
+                        "startswith": str.startswith,
+                        "endswith": str.endswith,
+                        "contains": str.__contains__,
+                    }[name]
+                    assert selected == {n for n, each in enumerate(texts) if check(each, wanted)}
+        connection.execute("drop table slashes")
+
+
+def test_an_empty_text_that_is_null_lets_nothing_more_through(mariadb: int) -> None:
+    import pymysql
+
+    connection = pymysql.connect(
+        host="127.0.0.1", port=mariadb, user="root", database="test", autocommit=True
+    )
+    draw = Random("empty texts")
+    with connection, connection.cursor() as cursor:
+        cursor.execute("drop table if exists empties")
+        cursor.execute("create table empties (id int, s varchar(9), i bigint) charset utf8mb4")
+        stored = [(n, draw.choice(["", "a", "b", None]), draw.choice([0, 1])) for n in range(60)]
+        cursor.executemany("insert into empties values (%s, %s, %s)", stored)
+        cursor.execute("set session sql_mode = 'empty_string_is_null'")
+        seen = [{"id": n, "i": i, "n": None, "d": None, "s": s} for n, s, i in stored]
+        wider = 0
+        for text in (policy(draw) for _ in range(150)):
+            if "docs.n" in text or "docs.d" in text:
+                continue
+            try:
+                made = to_sql(conditions(text), COLUMNS, "mysql")
+            except (FilterError, CompileError):
+                continue
+            cursor.execute(f"select id from empties docs where {made.text}", made.parameters)
+            assert {n for (n,) in cursor.fetchall()} <= decided(text, seen), text
+            wider += 1
+    assert wider > 10
+
+
+def test_the_values_that_sqlite_keeps_in_any_column_are_not_let_through() -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("create table docs (id integer, d)")
+    connection.execute("insert into docs values (1, 9e999), (2, 5), (3, -9e999), (4, x'00')")
+    for body, wanted in (("> 1", [2]), ("!= 7", [2]), ("< 9", [2])):
+        made = to_sql(
+            conditions(f"package f\n\ninclude if input.docs.d {body}\n"), COLUMNS, "sqlite"
+        )
+        found = connection.execute(f"select id from docs where {made.text}", made.parameters)
+        assert [number for (number,) in found] == wanted
+    connection.close()
