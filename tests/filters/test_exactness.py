@@ -154,11 +154,11 @@ def test_numbers_and_texts_are_compared_exactly(database: sqlalchemy.Engine, how
                     statement: Any = sqlalchemy.select(Doc.id).where(clause)
                     selected = set(connection.scalars(statement))
                 else:
-                    made = to_sql(filtered, COLUMNS, dialect)
+                    condition = to_sql(filtered, COLUMNS, dialect)
                     names = "exact_documents as docs"
-                    statement = f"select id from {names} where {made.text}"
-                    found = connection.exec_driver_sql(statement, made.parameters)
-                    selected = {number for (number,) in found}
+                    statement = f"select id from {names} where {condition.text}"
+                    matches = connection.exec_driver_sql(statement, condition.parameters)
+                    selected = {number for (number,) in matches}
             except (FilterError, CompileError):
                 continue  # what a database has no exact number for
             except sqlalchemy.exc.StatementError as error:
@@ -228,9 +228,9 @@ def test_backslashes_mean_the_same_in_old_strings_of_postgresql(postgresql: str)
                 for name in ("startswith", "endswith", "contains"):
                     call = f"{name}(input.docs.s, {json.dumps(wanted)})"
                     filtered = conditions(f"package f\n\ninclude if {call}\n")
-                    made = to_sql(filtered, COLUMNS, "postgresql")
-                    statement: Any = f"select id from slashes docs where {made.text}"
-                    selected = {n for (n,) in connection.execute(statement, made.parameters)}
+                    condition = to_sql(filtered, COLUMNS, "postgresql")
+                    statement: Any = f"select id from slashes docs where {condition.text}"
+                    selected = {n for (n,) in connection.execute(statement, condition.parameters)}
                     check = {
                         "startswith": str.startswith,
                         "endswith": str.endswith,
@@ -259,10 +259,12 @@ def test_an_empty_text_that_is_null_lets_nothing_more_through(mariadb: int) -> N
             if "docs.n" in text or "docs.d" in text:
                 continue
             try:
-                made = to_sql(conditions(text), COLUMNS, "mysql")
+                condition = to_sql(conditions(text), COLUMNS, "mysql")
             except (FilterError, CompileError):
                 continue
-            cursor.execute(f"select id from empties docs where {made.text}", made.parameters)
+            cursor.execute(
+                f"select id from empties docs where {condition.text}", condition.parameters
+            )
             assert {n for (n,) in cursor.fetchall()} <= decided(text, seen), text
             wider += 1
     assert wider > 10
@@ -273,9 +275,11 @@ def test_the_values_that_sqlite_keeps_in_any_column_are_not_let_through() -> Non
     connection.execute("create table docs (id integer, d)")
     connection.execute("insert into docs values (1, 9e999), (2, 5), (3, -9e999), (4, x'00')")
     for body, wanted in (("> 1", [2]), ("!= 7", [2]), ("< 9", [2])):
-        made = to_sql(
+        condition = to_sql(
             conditions(f"package f\n\ninclude if input.docs.d {body}\n"), COLUMNS, "sqlite"
         )
-        found = connection.execute(f"select id from docs where {made.text}", made.parameters)
-        assert [number for (number,) in found] == wanted
+        matches = connection.execute(
+            f"select id from docs where {condition.text}", condition.parameters
+        )
+        assert [number for (number,) in matches] == wanted
     connection.close()
