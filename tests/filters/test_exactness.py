@@ -1,6 +1,6 @@
 """What databases compare otherwise than programs do: never wider than deciding each row.
 
-Numbers that no double is, doubles that are no numbers, padded texts, halves of surrogate pairs, and
+Numbers that no double is, doubles that are not numbers, padded texts, halves of surrogate pairs, and
 the modes of servers that change what a text or a backslash is.
 """
 
@@ -83,7 +83,7 @@ def decided(text: str, seen: list[dict[str, Any]]) -> set[int]:
             if query.value(from_python({"docs": fields})) is True:
                 allowed.add(row["id"])
         except InputError:
-            continue  # NaN and infinity are no values
+            continue  # NaN and infinity are not values
     return allowed
 
 

@@ -18,6 +18,7 @@ import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import McpError, ToolError
+from mcp_types import PromptReference
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.integrations.mcp import BudgetError, PolicyMiddleware, SqliteBudget
@@ -182,6 +183,39 @@ def test_resources_and_prompts_are_decided_on_too() -> None:
             ]
 
         assert ask(mcp, work) == [["data://open"], ["open_prompt"], ["template"], "open", 1]
+
+
+def test_completions_and_requests_of_other_kinds_are_decided_on() -> None:
+    policy = """package mcp
+
+allow if {
+	input.method == "completion/complete"
+	input.name == "open_prompt"
+	input.arguments.argument.name == "topic"
+}
+"""
+    requests: list[str] = []
+    with from_modules({"p.rego": policy}) as point:
+        mcp = FastMCP("completions", middleware=[PolicyMiddleware(point)])
+
+        @mcp.completion
+        async def complete(ref: Any, argument: Any, context: Any) -> list[str]:
+            requests.append(ref.name)
+            return ["secret"]
+
+        async def work(client: Client[Any]) -> list[str]:
+            async def values(name: str, argument: str = "topic") -> list[str]:
+                reference = PromptReference(type="ref/prompt", name=name)
+                given = {"name": argument, "value": ""}
+                return list((await client.complete(reference, given)).values)
+
+            for name, argument in (("closed_prompt", "topic"), ("open_prompt", "other")):
+                with pytest.raises(McpError, match="does not allow"):
+                    await values(name, argument)
+            return await values("open_prompt")
+
+        assert ask(mcp, work) == ["secret"]
+    assert requests == ["open_prompt"]
 
 
 def test_the_version_that_would_run_is_decided_on() -> None:

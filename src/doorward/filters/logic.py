@@ -199,7 +199,7 @@ _MOST: Final = Decimal("1e35")
 
 
 def check_decimal(dialect: str, value: int | Number) -> None:
-    """FilterError for a number that is no double, and that MySQL cannot compare with the decimal
+    """FilterError for a number that is not a double, and that MySQL cannot compare with the decimal
     that it makes of a double: 30 digits behind the point and 35 before it."""
     if dialect != "mysql":
         return

@@ -16,10 +16,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from fastmcp.exceptions import PromptError, ResourceError, ToolError
+from fastmcp.exceptions import McpError, PromptError, ResourceError, ToolError
 from fastmcp.server.dependencies import get_access_token
 from fastmcp.server.middleware import Middleware, MiddlewareContext
 from fastmcp.utilities.versions import VersionSpec
+from mcp_types import INVALID_REQUEST
 
 from doorward.pdp import Decision, DecisionPoint
 
@@ -28,6 +29,15 @@ __all__ = ["Budget", "BudgetError", "PolicyMiddleware", "SqliteBudget"]
 T = TypeVar("T")
 Next = Callable[[Any], Awaitable[Any]]
 
+_DECIDED: Final = frozenset(
+    {
+        *("tools/call", "tools/list", "resources/read", "resources/list"),
+        *("resources/templates/list", "prompts/get", "prompts/list"),
+    }
+)
+"""Methods that are decided on where it is known what they are about."""
+_FREE: Final = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
+"""They say and do nothing that is not the connection's own."""
 MAX_KEY: Final = 512
 """Characters of the key of a budget."""
 
@@ -83,9 +93,10 @@ class SqliteBudget:
 class PolicyMiddleware(Middleware):
     """Asks the document at `path` about everything that a client lists and uses.
 
-    The input: `method` (`tools/list`, `tools/call`, `resources/list`, `resources/read`, …), `name`
-    (of a resource its URI), `arguments` of a call, `tags`, `user` (`id`, `client`, `scopes`,
-    `claims` of a verified token; absent without one). The result: a boolean, or an object with
+    The input: `method` (`tools/list`, `tools/call`, `resources/list`, `resources/read`,
+    `completion/complete` and all others but what belongs to the connection), `name` (of a resource
+    its URI, of a completion what it completes for), `arguments` of a call or other request, `tags`,
+    `user` (`id`, `client`, `scopes`, `claims` of a verified token; absent without one). The result: a boolean, or an object with
     `allowed`, `message` and `budget`: `{"key", "limit", "seconds", "cost"}`.
     """
 
@@ -102,6 +113,17 @@ class PolicyMiddleware(Middleware):
         self._path = path
         self._budget = budget
         self._user = user or _token_user
+
+    async def on_request(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
+        """Everything that has no method of its own here, completions of arguments first of all: an
+        MCPError where the policy does not allow it."""
+        method = context.method or ""
+        if method not in _DECIDED and method not in _FREE:
+            params = _params_of(context.message)
+            why = self._refusal(await self._ask(method, _subject(params), params))
+            if why is not None:
+                raise McpError(INVALID_REQUEST, why)
+        return await call_next(context)
 
     async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
         """Run the tool, or a ToolError."""
@@ -217,6 +239,25 @@ class PolicyMiddleware(Middleware):
         if self._budget is None or not is_right or not seconds:
             raise BudgetError("no such budget")
         return cost <= limit and self._budget.spend(key, cost, limit, seconds)
+
+
+def _params_of(message: Any) -> dict[str, Any]:
+    """The parameters of a request, but for what is said of the connection."""
+    if hasattr(message, "model_dump"):
+        message = message.model_dump(by_alias=True, mode="json", exclude_none=True)
+        message = message.get("params", message)
+    given = message if isinstance(message, dict) else {}
+    return {key: value for key, value in given.items() if key != "_meta"}
+
+
+def _subject(params: dict[str, Any]) -> str:
+    """What a request is about: a name or URI, that of what it refers to before its own."""
+    ref = params.get("ref")
+    for fields in (ref if isinstance(ref, dict) else {}, params):
+        for key in ("name", "uri", "taskId"):
+            if isinstance(fields.get(key), str):
+                return str(fields[key])
+    return ""
 
 
 def _name(each: Any) -> str:

@@ -59,7 +59,7 @@ class SearchContext(Protocol):
     replaced: Replaced
     saved: list[list[Saved]]
     consulted: set[str]
-    """What was read on the way: "rules" and "base", which is data that is no rule."""
+    """What was read on the way: "rules" and "base", which is data that is not a rule."""
 
     def number(self) -> int: ...
 

@@ -85,7 +85,7 @@ class Partial:
         self._failures = failures
         self._settled = settled
         self.consulted = frozenset(consulted)
-        """Whether "rules" were asked, and "base" data that is no rule."""
+        """Whether "rules" were asked, and "base" data that is not a rule."""
 
     @cached_property
     def failures(self) -> tuple[tuple[nodes.Ref, Span], ...]:

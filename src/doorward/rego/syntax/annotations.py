@@ -321,7 +321,7 @@ def _compile(raw: dict[str, Any] | None, parse_term: ParseTerm) -> dict[str, obj
     unknowns = (raw or {}).get("unknowns")
     if isinstance(unknowns, list):
         result["unknowns"] = [
-            # What is no text is no reference either: OPA keeps an empty one.
+            # What is not a text is not a reference either: OPA keeps an empty one.
             _unknown(each, parse_term) if isinstance(each, str) else ""
             for each in unknowns
         ]
