@@ -1,7 +1,7 @@
 """What databases compare otherwise than programs do: never wider than deciding each row.
 
-Numbers that no double is, doubles that are not numbers, padded texts, halves of surrogate pairs, and
-the modes of servers that change what a text or a backslash is.
+Numbers that no double is, doubles that are not numbers, padded texts, halves of surrogate pairs,
+and the modes of servers that change what a text or a backslash is.
 """
 
 from __future__ import annotations

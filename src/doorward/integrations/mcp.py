@@ -96,8 +96,9 @@ class PolicyMiddleware(Middleware):
     The input: `method` (`tools/list`, `tools/call`, `resources/list`, `resources/read`,
     `completion/complete` and all others but what belongs to the connection), `name` (of a resource
     its URI, of a completion what it completes for), `arguments` of a call or other request, `tags`,
-    `user` (`id`, `client`, `scopes`, `claims` of a verified token; absent without one). The result: a boolean, or an object with
-    `allowed`, `message` and `budget`: `{"key", "limit", "seconds", "cost"}`.
+    `user` (`id`, `client`, `scopes`, `claims` of a verified token; absent without one). The result:
+    a boolean, or an object with `allowed`, `message` and `budget`: `{"key", "limit", "seconds",
+    "cost"}`.
     """
 
     def __init__(
