@@ -32,11 +32,58 @@ class Sink:
         pass
 
 
-def send(method: str, target: str, body: Any = None, sink: Sink | None = None) -> Answer:
-    config = parse_config("secrets: [keys/signing, /top]", environment={})
-    pdp = PDP(build(Loaded({"a.rego": POLICY}, DATA)), sink, secrets=config.secrets)
+def send(
+    method: str,
+    target: str,
+    body: Any = None,
+    sink: Sink | None = None,
+    secrets: str = "keys/signing, /top",
+    content: dict[Any, Any] = DATA,
+) -> Answer:
+    config = parse_config(f"secrets: [{secrets}]", environment={})
+    pdp = PDP(build(Loaded({"a.rego": POLICY}, content)), sink, secrets=config.secrets)
     app = Api(pdp, config, Health(), Metrics("1"))
     return ask(app, method, target, b"" if body is None else json.dumps(body).encode())
+
+
+LISTED = {"keys": ["hunter2", "p", {"in": "hunter2", "out": 1}], "by": {"1": "hunter2", "b": 1}}
+
+
+def send_listed(method: str, target: str, body: Any = None) -> Answer:
+    return send(method, target, body, secrets="keys/0, keys/2/in, by/1", content=LISTED)
+
+
+@pytest.mark.parametrize("index", ["0", "00", "+0", "-0", "%30", "000000"])
+def test_an_index_is_a_secret_however_it_is_written(index: str) -> None:
+    asked: list[tuple[str, str, Any]] = [
+        ("GET", f"/v1/data/keys/{index}", None),
+        ("POST", f"/v1/data/keys/{index}", {"input": 1}),
+        ("POST", f"/v0/data/keys/{index}", 1),
+        ("POST", f"/v1/batch/data/keys/{index}", {"inputs": {"a": 1}}),
+        ("GET", "/v1/data/keys/02/in", None),
+        ("GET", "/v1/data/by/01", None),
+    ]
+    for method, target, body in asked:
+        answer = send_listed(method, target, body)
+        assert answer.status == 403, target
+        assert "hunter2" not in answer.body
+
+
+def test_secrets_in_arrays_are_null_above() -> None:
+    shown = {"keys": [None, "p", {"out": 1}], "by": {"b": 1}}
+    assert json.loads(send_listed("GET", "/v1/data").body)["result"] == {"a": {}, **shown}
+    assert json.loads(send_listed("GET", "/v1/data/keys").body) == {"result": shown["keys"]}
+    assert json.loads(send_listed("GET", "/v1/data/keys/02").body) == {"result": {"out": 1}}
+
+
+@pytest.mark.parametrize("path", ["/keys/signing", "/keys/signing/x", "/top"])
+def test_operations_on_secrets_are_refused(path: str) -> None:
+    operations = [
+        {"op": "add", "path": "/keys2", "value": 2},
+        {"op": "replace", "path": path, "value": "mine"},
+    ]
+    assert send("PATCH", "/v1/data", operations).status == 403
+    assert send("PATCH", "/v1/data", operations[:1]).status == 204
 
 
 def test_policies_read_secrets() -> None:

@@ -53,7 +53,16 @@ from doorward.rego import (
     to_json,
 )
 
-__all__ = ["Document", "PathKey", "Settings", "Snapshot", "build", "document_ref", "read"]
+__all__ = [
+    "INTEGER",
+    "Document",
+    "PathKey",
+    "Settings",
+    "Snapshot",
+    "build",
+    "document_ref",
+    "read",
+]
 
 _log: Final = logging.getLogger(__name__)
 
@@ -75,7 +84,8 @@ _KEYWORDS: Final = frozenset(
     | {"not", "null", "or", "package", "some", "true", "with"}
 )
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}\Z")
+INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}\Z")
+"""A segment of a path that is an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +375,7 @@ def document_ref(path: PathKey) -> str:
 
 def _operands(path: PathKey) -> list[str | int]:
     segments = [s for s in path.split("/") if s] if isinstance(path, str) else path
-    return [int(s) if _INTEGER.match(s) else s for s in segments]
+    return [int(s) if INTEGER.match(s) else s for s in segments]
 
 
 def _operand_text(operand: str | int) -> str:

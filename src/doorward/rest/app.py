@@ -471,7 +471,7 @@ class Api:
 
         def write(body: bytes) -> Response:
             if request.method == "PATCH":
-                return writes.patch_data(store, path, params, body)
+                return writes.patch_data(store, path, params, body, serves=self._serves)
             return writes.put_data(store, path, params, body, only_new=only_new)
 
         return await self._posted(request, write, None, unzips=False, workers=self._changes)

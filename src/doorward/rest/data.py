@@ -16,7 +16,7 @@ from doorward.pdp.decision import Decision, DecisionError
 from doorward.pdp.log import second_text
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
-from doorward.pdp.snapshot import document_ref
+from doorward.pdp.snapshot import INTEGER, document_ref
 from doorward.rego import UNDEFINED, Key, Undefined, Value
 from doorward.rego.golang import marshal, object_text
 from doorward.rest import instruments
@@ -122,14 +122,28 @@ class Call:
 
 
 def is_below(path: tuple[str, ...], above: tuple[str, ...]) -> bool:
-    """Whether `path` leads below `above`, or is it."""
-    return path[: len(above)] == above
+    """Whether `path` leads below `above`, or is it; `00` and `+0` are the index 0."""
+    if path[: len(above)] == above:
+        return True
+    return len(path) >= len(above) and all(map(_is_same, path, above))
+
+
+def _is_same(segment: str, other: str) -> bool:
+    if segment == other:
+        return True
+    return bool(INTEGER.match(segment) and INTEGER.match(other)) and int(segment) == int(other)
 
 
 def _without(value: Value | Undefined, path: tuple[str, ...]) -> Value | Undefined:
-    """`value` without what is at `path`; UNDEFINED where that is all of it."""
+    """`value` without what is at `path`, which is null in an array; UNDEFINED where that is all."""
     if not path:
         return UNDEFINED
+    if isinstance(value, list) and INTEGER.match(path[0]) and 0 <= int(path[0]) < len(value):
+        inner = _without(value[int(path[0])], path[1:])
+        return [
+            (None if isinstance(inner, Undefined) else inner) if number == int(path[0]) else item
+            for number, item in enumerate(value)
+        ]
     if not isinstance(value, dict) or path[0] not in value:
         return value
     inner = _without(value[path[0]], path[1:])

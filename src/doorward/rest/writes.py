@@ -15,10 +15,21 @@ from doorward.pdp.owners import OwnedError
 from doorward.pdp.store import BusyError, Store
 from doorward.rego import CompileError, Timers, Value
 from doorward.rego.golang import object_text
-from doorward.rest.answers import bad_request, json_answer, metrics_text, no_content, not_changed
+from doorward.rest.answers import (
+    bad_request,
+    forbidden,
+    json_answer,
+    metrics_text,
+    no_content,
+    not_changed,
+)
 from doorward.rest.requests import BadRequest, Parameters, any_document, go_kind
 
 __all__ = ["delete_data", "patch_data", "put_data"]
+
+
+class _ForbiddenError(Exception):
+    """An operation on what clients may not change."""
 
 
 def put_data(
@@ -36,14 +47,24 @@ def put_data(
 
 
 def patch_data(
-    store: Store, path: tuple[str, ...], parameters: Parameters, body: bytes
+    store: Store,
+    path: tuple[str, ...],
+    parameters: Parameters,
+    body: bytes,
+    *,
+    serves: Callable[[tuple[str, ...]], bool] = lambda _path: True,
 ) -> Response:
-    """PATCH /v1/data/PATH: the body is a list of operations on what is below PATH."""
+    """PATCH /v1/data/PATH: the body is a list of operations on what is below PATH.
+
+    `serves`: whether clients may change what is at a path.
+    """
     timers = Timers(())
 
     def patch() -> bool:
         with timers.measure("rego_input_parse"):
             operations = _operations(any_document(body, stays=True), path)
+        if not all(serves(tuple(map(str, each.path))) for each in operations):
+            raise _ForbiddenError
         store.patch(operations, text=body)
         return True
 
@@ -66,6 +87,8 @@ def _changed(change: Callable[[], bool], timers: Timers, parameters: Parameters)
             is_changed = change()
     except BadRequest as error:
         return bad_request(str(error))
+    except _ForbiddenError:
+        return forbidden()
     except (StorageError, OwnedError, BusyError, CompileError) as error:
         return not_changed(error)
     if not is_changed:

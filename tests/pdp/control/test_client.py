@@ -49,6 +49,26 @@ def test_a_response_is_bounded() -> None:
         large.request("GET", "p", limit=10)
 
 
+@pytest.mark.parametrize("elsewhere", ["http://other/x", "http://s:81/x", "https://s/x"])
+def test_headers_of_the_configuration_are_not_sent_elsewhere(elsewhere: str) -> None:
+    seen: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        if str(request.url) == "http://s/base/p":
+            return httpx.Response(302, headers={"location": "/here"})
+        if str(request.url) == "http://s/here":
+            return httpx.Response(307, headers={"location": elsewhere})
+        return httpx.Response(200)
+
+    asking = client(respond, headers={"X-Api-Key": "hunter2", "Cookie": "a=hunter2"})
+    asking.request("GET", "p", headers={"if-none-match": "e", "prefer": "modes=snapshot"})
+    first, same, other = [each.headers for each in seen]
+    assert first["x-api-key"] == same["x-api-key"] == "hunter2"
+    assert "hunter2" not in str(other.raw)
+    assert (other["if-none-match"], other["prefer"]) == ("e", "modes=snapshot")
+
+
 def test_a_token_is_not_sent_to_another_host() -> None:
     seen: list[httpx.Request] = []
 

@@ -29,6 +29,21 @@ TOKEN_BYTES: Final = 1 << 20
 """Bytes of a response that brings a token."""
 TOKEN_WITHIN: Final = 10.0
 
+_HARMLESS: Final = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "host",
+        "if-none-match",
+        "prefer",
+        "transfer-encoding",
+        "user-agent",
+    }
+)
+"""What may be sent to the host that a redirect leads to; any other header may be a credential."""
 USER_AGENT: Final = f"Doorward/{__version__}"
 
 
@@ -39,6 +54,7 @@ class ServiceClient:
         """`transport`: what requests go over, in place of the network."""
         self.service = service
         self._transport = transport
+        self._origin = _origin(httpx.URL(service.url))
         self._auth = auth_for(service, self._fetch)
         self._files = _files_of(service)
         self._seen: tuple[object, ...] = ()
@@ -134,9 +150,22 @@ class ServiceClient:
         return self._client
 
     def _connected(self) -> httpx.Client:
-        if self._transport is not None:
-            return httpx.Client(transport=self._transport, max_redirects=MAX_REDIRECTS)
-        return httpx.Client(verify=_tls(self.service), max_redirects=MAX_REDIRECTS)
+        return httpx.Client(
+            verify=True if self._transport is not None else _tls(self.service),
+            transport=self._transport,
+            max_redirects=MAX_REDIRECTS,
+            event_hooks={"request": [self._confine]},
+        )
+
+    def _confine(self, request: httpx.Request) -> None:
+        """Leave out of a request that goes elsewhere what is meant for the service."""
+        if _origin(request.url) != self._origin:
+            for name in set(request.headers) - _HARMLESS:
+                del request.headers[name]
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
 
 
 def _body(response: httpx.Response, until: float, limit: int, named: str) -> bytes:
