@@ -35,7 +35,9 @@ class Answers:
         return HTTPResponse(200, "200 OK", body=self.body)
 
 
-def logged(rule: str, secret: Any, body: bytes = b"") -> dict[str, Any]:
+def logged(
+    rule: str, secret: Any, body: bytes = b"", path: tuple[str, ...] = ("keys",)
+) -> dict[str, Any]:
     """The event of a decision, whose policy has `secret` at data.keys."""
     settings = Settings(
         registry=noting(REGISTRY), notes_answers=True, environment=Environment(http=Answers(body))
@@ -48,7 +50,7 @@ def logged(rule: str, secret: Any, body: bytes = b"") -> dict[str, Any]:
         line_for("json"),
         labels={},
         options=DecisionLogs(console=True),
-        secrets=[("keys",)],
+        secrets=[path],
     )
     pdp = PDP(snapshot, log)
     pdp.record(pdp.decide(f"p/{rule}", {}))
@@ -83,3 +85,8 @@ def test_too_many_secrets_hide_everything() -> None:
     shown = SecretTexts([("keys",)]).hide(event, snapshot)
     assert shown["nd_builtin_cache"] == {}
     assert SecretTexts([("none",)]).hide(event, snapshot) is event
+
+
+def test_a_secret_in_an_array_is_not_shown() -> None:
+    assert logged("asked", "correct-horse", path=("keys", "more", "0"))["nd_builtin_cache"] == {}
+    assert logged("asked", "correct-horse", path=("keys", "more", "1"))["nd_builtin_cache"] != {}

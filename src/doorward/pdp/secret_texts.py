@@ -43,8 +43,8 @@ class SecretTexts:
     def _texts(self, snapshot: Snapshot) -> frozenset[str]:
         known = self._known
         if known is None or known[0] is not snapshot:
-            data = snapshot.engine.data
-            texts = frozenset([text for path in self._paths for text in _leaves(_at(data, path))])
+            values = [snapshot.base_document(path) for path in self._paths]
+            texts = frozenset([text for value in values for text in _leaves(value)])
             known = self._known = snapshot, texts
         return known[1]
 
@@ -55,14 +55,6 @@ def _holds(answers: dict[Key, Value], texts: frozenset[str]) -> bool:
     # Operands are JSON texts already; inside of one, texts are escaped once more.
     shown = [each for key, value in answers.items() for each in (str(key), to_json(value))]
     return any(text in each for each in shown for text in texts)
-
-
-def _at(data: Any, path: Sequence[str]) -> Any:
-    for name in path:
-        if not isinstance(data, dict) or name not in data:
-            return None
-        data = data[name]
-    return data
 
 
 def _leaves(value: Any) -> Iterator[str]:
