@@ -139,7 +139,7 @@ def flags(name: str) -> str:
             continue
         flag = max(each.opts, key=len)
         if name == "run" and each.name in REFUSED_FLAGS:
-            lines.append(f"| `{flag}` | refused: not supported yet |")
+            lines.append(f"| `{flag}` | refused: {REFUSED_FLAGS[each.name]} |")
         elif each.hidden:
             lines.append(f"| `{flag}` | {each.help or 'accepted, without effect here'} |")
         else:

@@ -12,6 +12,7 @@ from tests.corpora import GOLDEN
 from tests.corpora import rows as read_rows
 
 from doorward.cli import bench
+from doorward.cli.bench_server import arguments_of
 from doorward.cli.main import run
 
 EXTERNAL = "external_resolve"
@@ -111,3 +112,85 @@ def test_the_store_is_read_fast_whatever_is_said(
 ) -> None:
     assert run([command, "--optimize-store-for-read-speed", "1 + 1"]) == 0
     assert capsys.readouterr().err == ""
+
+
+SERVER_FIGURES = {
+    "histogram_counter_server_query_cache_hit_count",
+    "histogram_timer_rego_query_eval_ns_median",
+    "histogram_timer_server_handler_ns_99.9%",
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "figures"),
+    [
+        (["data.a.allow"], SERVER_FIGURES),
+        (["--no-metrics", "data.a.allow == true"], set()),
+        (["--partial", "data.a.allow == true"], {"histogram_timer_rego_partial_eval_ns_max"}),
+    ],
+)
+def test_a_server_is_asked_over_http(
+    arguments: list[str],
+    figures: set[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.rego").write_text("package a\n\nallow if input.x == 1\n")
+    (tmp_path / "i.json").write_text('{"x": 1}')
+    command = ["bench", "--e2e", "-d", "a.rego", "-i", "i.json", "-f", "json", *arguments]
+    assert run(command) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["N"] > 0
+    assert figures <= document["Extra"].keys()
+    assert bool(figures) == bool(document["Extra"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "arguments", "said"),
+    [
+        ("package a\n\nallow if {", ["data.a.allow"], "rego_parse_error"),
+        ("package a\n\nallow if input.x == 2\n", ["data.a.allow"], "undefined result"),
+        ("package a\n", ["--fail", "--config-file=none.yaml", "data.a"], "none.yaml"),
+        ("package a\n", ["data.a.x.y[_] = 1 +"], "error"),
+    ],
+)
+def test_what_is_wrong_with_the_server_or_the_query_is_said(
+    policy: str,
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.rego").write_text(policy)
+    assert run(["bench", "--e2e", "-d", "a.rego", *arguments]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_the_server_gets_the_flags_that_are_its_own() -> None:
+    options = {
+        "ignore": (".*",),
+        "builtins": ("own.py",),
+        "config_file": "c.yaml",
+        "shutdown_grace_period": 3,
+        "shutdown_wait_period": 0,
+        "v0_compatible": True,
+        "bundle": ("b.tar.gz",),
+        "data": ("a.rego",),
+    }
+    assert arguments_of(options) == [
+        "--ignore=.*",
+        "--builtins=own.py",
+        "--config-file=c.yaml",
+        "--shutdown-grace-period=3",
+        "--shutdown-wait-period=0",
+        "--v0-compatible",
+        "--bundle",
+        "--skip-verify",
+        "--",
+        "a.rego",
+        "b.tar.gz",
+    ]

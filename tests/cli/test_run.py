@@ -235,7 +235,8 @@ def test_a_warning_names_the_key_that_nobody_reads(
             "doorward.yaml:3: plugins.envoy_ext_authz_grpc.strict must be true or false",
         ),
         ("x:", ["--addr=nope"], "listen nope: expected HOST:PORT"),
-        ("x:", ["--pprof"], "--pprof is not supported yet"),
+        ("x:", ["--pprof"], "--pprof is not supported: it profiles Go"),
+        ("x:", ["--h2c"], "--h2c is not supported: the HTTP API speaks HTTP/1.1"),
         ("x:", ["--unix-socket-perm=9"], "--unix-socket-perm: `9` is not like 755"),
     ],
 )

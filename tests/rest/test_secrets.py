@@ -55,7 +55,7 @@ def send_listed(method: str, target: str, body: Any = None) -> Answer:
 
 @pytest.mark.parametrize("index", ["0", "00", "+0", "-0", "%30", "000000"])
 def test_an_index_is_a_secret_however_it_is_written(index: str) -> None:
-    asked: list[tuple[str, str, Any]] = [
+    requests: list[tuple[str, str, Any]] = [
         ("GET", f"/v1/data/keys/{index}", None),
         ("POST", f"/v1/data/keys/{index}", {"input": 1}),
         ("POST", f"/v0/data/keys/{index}", 1),
@@ -63,7 +63,7 @@ def test_an_index_is_a_secret_however_it_is_written(index: str) -> None:
         ("GET", "/v1/data/keys/02/in", None),
         ("GET", "/v1/data/by/01", None),
     ]
-    for method, target, body in asked:
+    for method, target, body in requests:
         answer = send_listed(method, target, body)
         assert answer.status == 403, target
         assert "hunter2" not in answer.body

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 import tracemalloc
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from time import perf_counter_ns
 from typing import Any, Final
@@ -52,9 +52,9 @@ class _Measured:
     total_ns: int
     histogram: Sequence[Figure]
     """Of the times of single evaluations, under OPA's names."""
-    blocks: int
-    """Blocks of memory that an evaluation holds at its end."""
-    octets: int
+    blocks: int = 0
+    """Blocks of memory that an evaluation holds at its end; unknown of a server."""
+    octets: int = 0
     """Bytes of them."""
 
 
@@ -102,6 +102,22 @@ Examples:
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @schemas.option
 @extensions.option
+@click.option("--e2e", is_flag=True, help="Ask a server over HTTP, started for it.")
+@click.option("-c", "--config-file", help="With --e2e: configuration file of the server.")
+@click.option(
+    "--shutdown-grace-period",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="With --e2e: seconds that requests under way have to end.",
+)
+@click.option(
+    "--shutdown-wait-period",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="With --e2e: seconds that the server goes on after the signal to end.",
+)
 @click.option("--v0-compatible", is_flag=True, help="Read policies and query as Rego v0.")
 @click.option("-t", "--target", type=OneOf("rego", flag="-t, --target"), hidden=True)
 @click.option("--optimize-store-for-read-speed", is_flag=True, expose_value=False, hidden=True)
@@ -109,16 +125,26 @@ def command(query: tuple[str, ...], **options: Any) -> int:
     """Measure how long QUERY takes on policies, data and an input.
 
     It is compiled once, and evaluated for a second. Ends with 1 on an error, and where the query is
-    undefined.
+    undefined. With --e2e a server of its own is asked instead, and what it measured is shown.
     """
     text = read_query(query, stdin=options["stdin"], stdin_input=options["stdin_input"])
     try:
         input = read_input(options["inputs"], stdin=options["stdin_input"])
+        if options["e2e"]:
+            _bench_server(text, input, options)
+            return 0
         ask, timer = _asking(text, input, options)
         if not ask() and options["fail"]:
             raise LoadError(["undefined result"])
+
+        def timed() -> dict[str, int]:
+            before = perf_counter_ns()
+            ask()
+            return {timer: perf_counter_ns() - before}
+
         for _ in range(options["count"]):
-            measured = _measure(ask, timer)
+            blocks, octets = _memory(ask)
+            measured = replace(_measure(timed), blocks=blocks, octets=octets)
             click.echo(_shown(measured, options), nl=False)
     except (LoadError, RegoError) as error:
         if options["style"] == "json":
@@ -177,29 +203,65 @@ def _engine(options: dict[str, Any]) -> Engine:
     return engine
 
 
-def _measure(ask: Callable[[], object], timer: str) -> _Measured:
-    times: list[int] = []
+def _bench_server(text: str, input: Value | Undefined, options: dict[str, Any]) -> None:
+    """Measure what a server takes for the query, and what a caller waits for."""
+    from doorward.cli.bench_server import BenchServer, arguments_of, question
+
+    path, body = question(text, input, options)
+    grace = options["shutdown_grace_period"] + options["shutdown_wait_period"]
+    with BenchServer(arguments_of(options), grace=grace) as server:
+
+        def ask() -> dict[str, int]:
+            answer = server.ask(path, body)
+            result = answer.get("result")
+            if options["fail"] and (result is None or (options["partially"] and not result)):
+                raise LoadError(["undefined result"])
+            metrics = answer.get("metrics", {}).items()
+            return {name: value for name, value in metrics if type(value) is int}
+
+        ask()
+        for _ in range(options["count"]):
+            click.echo(_shown(_measure(ask), options), nl=False)
+
+
+class _Times:
+    """What one name measured: a sample, the extremes and how many there were."""
+
+    def __init__(self) -> None:
+        self.sample: list[int] = []
+        self.count = 0
+        self.shortest, self.longest = math.inf, 0
+        self._chance = Random(0)
+
+    def note(self, took: int) -> None:
+        self.count += 1
+        self.shortest, self.longest = min(self.shortest, took), max(self.longest, took)
+        # Each time has the same chance to be among those that are kept.
+        if len(self.sample) < _SAMPLE:
+            self.sample.append(took)
+        elif (index := self._chance.randrange(self.count)) < _SAMPLE:
+            self.sample[index] = took
+
+
+def _measure(ask: Callable[[], Mapping[str, int]]) -> _Measured:
+    """Ask for a while; the answers are what each took, by name."""
+    times: dict[str, _Times] = {}
     rounds = 0
-    chance = Random(0)
-    shortest, longest = math.inf, 0
     started = now = perf_counter_ns()
     end = started + int(SECONDS * 1e9)
     while now < end or not rounds:
-        before = now
-        ask()
+        for name, took in ask().items():
+            times.setdefault(name, _Times()).note(took)
         now = perf_counter_ns()
         rounds += 1
-        took = now - before
-        shortest, longest = min(shortest, took), max(longest, took)
-        # Each time has the same chance to be among those that are kept.
-        if len(times) < _SAMPLE:
-            times.append(took)
-        elif (index := chance.randrange(rounds)) < _SAMPLE:
-            times[index] = took
-    figures = _figures(sorted(times), rounds, int(shortest), longest)
-    blocks, octets = _memory(ask)
-    named = [(f"histogram_{timer}_{name}", value) for name, value in figures]
-    return _Measured(rounds, now - started, named, blocks, octets)
+    named = [
+        (f"histogram_{name}_{figure}", value)
+        for name, each in sorted(times.items())
+        for figure, value in _figures(
+            sorted(each.sample), each.count, int(each.shortest), each.longest
+        )
+    ]
+    return _Measured(rounds, now - started, named)
 
 
 def _figures(times: Sequence[int], rounds: int, shortest: int, longest: int) -> list[Figure]:
@@ -254,7 +316,7 @@ def _shown(measured: _Measured, options: dict[str, Any]) -> str:
         return indent(object_text(fields), "", "  ") + "\n"
     per_round = measured.total_ns // measured.rounds
     memory = [("B/op", measured.octets), ("allocs/op", measured.blocks)]
-    shown_memory = memory if options["benchmem"] else []
+    shown_memory = memory if options["benchmem"] and not options["e2e"] else []
     if options["style"] == "gobench":
         figures = [("ns/op", per_round), *histogram, *shown_memory]
         texts = [f"{int(value):10d} {name}" for name, value in figures]

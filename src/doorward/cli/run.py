@@ -32,12 +32,11 @@ MOST_BY_DEFAULT: Final = 4
 _MAX_KEY: Final = 1 << 20
 _WATCHED: Final = 5.0
 """Seconds between two looks at certificates, with --watch."""
-REFUSED_FLAGS = {
-    "h2c": False,
-    "pprof": False,
+REFUSED_FLAGS: Final = {
+    "h2c": "the HTTP API speaks HTTP/1.1; for HTTP/2 put a proxy in front of it",
+    "pprof": "it profiles Go programs; `py-spy` profiles a running server, and names the rules",
 }
-"""Flags of OPA that are known and not followed yet. Any other value than this is an error: what
-they protect would be open without them."""
+"""Flags of OPA that are known and not followed, each with the reason."""
 
 
 @click.command(
@@ -256,10 +255,9 @@ def command(
     """
     if not server:
         return _interact(files, options)
-    for name, unset in REFUSED_FLAGS.items():
-        if options[name] != unset:
-            flag = name.replace("_", "-")
-            raise click.UsageError(f"--{flag} is not supported yet")
+    for name, reason in REFUSED_FLAGS.items():
+        if options[name]:
+            raise click.UsageError(f"--{name} is not supported: {reason}")
     # The extra `server` brings what writes logs.
     from doorward.pdp.log import configure
 

@@ -224,7 +224,8 @@ class Snapshot:
 
     def base_document(self, path: PathKey) -> Value | Undefined:
         """The data at `path`, whatever rules say."""
-        return self.engine.base_document(_operands(path))
+        document: Value | Undefined = self.engine.base_document(_operands(path))
+        return document
 
     def document(self, path: PathKey, *, strict: bool = False) -> Document:
         """What gives the document at `path`; its value is a CompileError where it cannot be one.
