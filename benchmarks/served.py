@@ -7,7 +7,8 @@ Every server runs as its users run it (`doorward run`, `opa run`), and all get t
 turn, round by round: of several short rounds the least is what a quiet machine would show. CPU is
 that of a server's processes together, user and system. `bare` answers a constant behind the same
 parser and is the floor of what HTTP costs in Python. Behind Envoy each server has an Envoy of its
-own, whose CPU is not counted. Without `--opa` there is no peer in the run.
+own, whose CPU is not counted. Rows by workers need h2load (of nghttp2). Without `--opa` there is no
+peer in the run.
 `--markdown` writes the rows between two marks of that page, with their goals, and beside it a plot
 of the time of a Check over the calls in flight.
 """
@@ -15,11 +16,8 @@ of the time of a Check over the calls in flight.
 from __future__ import annotations
 
 import argparse
-import base64
 import json
-import math
 import os
-import platform
 import re
 import signal
 import statistics
@@ -28,73 +26,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
 
-from benchmarks import http1_load, http2_load
+from benchmarks import http1_load
 from benchmarks.cases import CASES
-from benchmarks.check_server import METHOD, request_bytes
-from doorward.envoy.kit.bootstrap import Bootstrap, to_document
-
-START_SECONDS = 60
-PICTURE = "served.svg"
-BEGIN, END = "<!-- served: begin -->", "<!-- served: end -->"
-IN_FLIGHT = (1, 2, 4, 8, 16, 32)
-"""Of the plot; the rows of the table are some of these."""
-GOALS = {
-    ("Check, 1 in flight", "doorward, log off"): 45,
-    ("Check, 8 in flight", "doorward, log off"): 28,
-    ("Check, 8 in flight", "doorward, log on"): 55,
-    ("Check, 32 in flight", "doorward, log off"): 28,
-    ("Check, 32 in flight", "doorward, log on"): 55,
-    ("POST /v1/data, 16 connections", "doorward, log off"): 50,
-    ("POST /v1/data, 16 connections", "doorward, log on"): 75,
-    ("AuthZReq, 1 connections", "doorward, audit log"): 80,
-    ("AuthZReq, each another, 1 connections", "doorward, audit log"): 80,
-    ("AuthZReq, 8 connections", "doorward, audit log"): 80,
-    ("AuthZReq, each another, 8 connections", "doorward, audit log"): 80,
-    ("AuthZReq, 1 connections", "doorward, no audit log"): 60,
-    ("AuthZReq, each another, 1 connections", "doorward, no audit log"): 60,
-    ("AuthZReq, 8 connections", "doorward, no audit log"): 60,
-    ("AuthZReq, each another, 8 connections", "doorward, no audit log"): 60,
-    ("Behind Envoy, 8 connections", "doorward, log off"): 60,
-}
-"""Microseconds that a row should cost at most."""
-OURS, OPAS = "doorward, log off", "opa, log off"
-ONE, TWO = "doorward, 1 workers", "doorward, 2 workers"
-RATIOS = (
-    (
-        "p50 behind Envoy at 1 connection over OPA's",
-        "Behind Envoy, 1 ",
-        "p50",
-        OURS,
-        OPAS,
-        "≤ 0.45",
-    ),
-    ("the same at 8", "Behind Envoy, 8 ", "p50", OURS, OPAS, "≤ 0.32"),
-    (
-        "requests/s of two workers over one's, 200 µs each",
-        "Check of 200 µs",
-        "rate",
-        TWO,
-        ONE,
-        "≥ 1.8",
-    ),
-    ("requests per CPU second of two workers over one's", "Check, by", "least", ONE, TWO, "≥ 0.9"),
-    (
-        "least share of a worker of two, behind Envoy",
-        "Behind Envoy, by",
-        "share",
-        TWO,
-        ONE,
-        "≥ 0.4",
-    ),
+from benchmarks.served_loads import (
+    START_SECONDS,
+    EnvoyLoad,
+    GrpcLoad,
+    HttpLoad,
+    Load,
+    WorkersLoad,
+    docker_request,
 )
-"""What is compared: the start of a row's name, what of it, of which server over which, the goal."""
+from benchmarks.served_page import IN_FLIGHT, Measured, write
+
 SLOW_POLICY = """\
 package envoy.authz
 
@@ -104,13 +53,6 @@ allow if {
 }
 """
 """A decision of about 200 microseconds, which no decision before it makes cheaper."""
-
-
-class Load(Protocol):
-    """Connections to a server: `run` makes calls, and returns the seconds that each took."""
-
-    def run(self, calls: int) -> list[float]: ...
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,135 +73,8 @@ class Work:
     connect: Callable[[str], Load]
     policy: str = ""
     """Instead of the people policy."""
-
-
-class HttpLoad:
-    def __init__(self, path: str, requests: Sequence[bytes], connections: int) -> None:
-        self._connections = http1_load.Connections(path, requests, connections)
-
-    def run(self, calls: int) -> list[float]:
-        return self._connections.run(calls)[1]
-
-    def close(self) -> None:
-        self._connections.close()
-
-
-class GrpcLoad:
-    def __init__(self, path: str, in_flight: int) -> None:
-        request = request_bytes(CASES["people"]())
-        self._connection = http2_load.Connection(Path(path), METHOD, request)
-        self._in_flight = in_flight
-
-    def run(self, calls: int) -> list[float]:
-        begun = time.perf_counter()
-        self._connection.run(calls, self._in_flight)
-        return [(time.perf_counter() - begun) / calls * self._in_flight]
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-def sockets_of_workers(path: str) -> list[str]:
-    """The sockets of the gRPC server at `path`, one for each worker."""
-    each = sorted(Path(path).parent.glob(f"{Path(path).name}.[0-9]"))
-    return [str(one) for one in each] or [path]
-
-
-class SharedLoad:
-    """Calls that go to all workers at the same time, over two connections in all."""
-
-    def __init__(self, path: str, in_flight: int) -> None:
-        paths = sockets_of_workers(path)
-        self._loads = [GrpcLoad(each, in_flight) for each in (paths * 2)[: max(2, len(paths))]]
-        self._threads = ThreadPoolExecutor(len(self._loads))
-
-    def run(self, calls: int) -> list[float]:
-        share = calls // len(self._loads)
-        runs = [self._threads.submit(each.run, share) for each in self._loads]
-        return [time for run in runs for time in run.result()]
-
-    def close(self) -> None:
-        self._threads.shutdown()
-        for each in self._loads:
-            each.close()
-
-
-class EnvoyLoad:
-    """Requests through an Envoy that asks the server at `path`, and answers what it allows."""
-
-    def __init__(self, path: str, connections: int) -> None:
-        listen = f"{path}.envoy"
-        pdp = tuple(f"unix:{each}" for each in sockets_of_workers(f"{path}.grpc"))
-        document: Any = to_document(Bootstrap(listen=f"unix:{listen}", pdp=pdp))
-        chain = document["static_resources"]["listeners"][0]["filter_chains"][0]
-        del chain["filters"][0]["typed_config"]["access_log"]
-        (host,) = chain["filters"][0]["typed_config"]["route_config"]["virtual_hosts"]
-        for route in host["routes"]:
-            del route["route"]
-            route["direct_response"] = {"status": 200}
-        file = Path(f"{path}.json")
-        file.write_text(json.dumps(document))
-        self._process = subprocess.Popen(
-            [
-                *(str(Path(sys.executable).with_name("envoy")), "--config-path", str(file)),
-                *("--disable-hot-restart", "--concurrency", "1", "--log-level", "off"),
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        until = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                self._load = HttpLoad(listen, [_people_request()], connections)
-                self._load.run(connections)
-                return
-            except (OSError, ConnectionError):
-                if self._process.poll() is not None or time.monotonic() > until:
-                    raise
-                time.sleep(0.1)
-
-    def run(self, calls: int) -> list[float]:
-        return self._load.run(calls)
-
-    def close(self) -> None:
-        self._load.close()
-        self._process.terminate()
-        self._process.wait()
-
-
-def _people_request() -> bytes:
-    """What the people policy is asked about, as a client sends it."""
-    http: Any = CASES["people"]().input["attributes"]["request"]["http"]
-    wanted = ("authorization", "accept")
-    headers = [(name, value) for name, value in http["headers"].items() if name in wanted]
-    return http1_load.request_bytes(http["method"], http["path"], http["body"].encode(), headers)
-
-
-def docker_request(name: str) -> bytes:
-    """A call of the daemon; it keeps its connection."""
-    call = json.dumps(docker_call(name)).encode()
-    return (
-        b"POST /AuthZPlugin.AuthZReq HTTP/1.1\r\nHost: \r\nUser-Agent: Go-http-client/1.1\r\n"
-        b"Content-Length: %d\r\nAccept: application/vnd.docker.plugins.v1.2+json\r\n\r\n%s"
-        % (len(call), call)
-    )
-
-
-def docker_call(name: str = "x") -> dict[str, object]:
-    """What the daemon sends when alice creates a container."""
-    body = {
-        "Image": "alpine",
-        "Cmd": ["ls"],
-        "HostConfig": {"NetworkMode": "none", "Memory": 0, "Binds": None},
-    }
-    return {
-        "RequestMethod": "POST",
-        "RequestUri": f"/v1.43/containers/create?name={name}",
-        "User": "alice",
-        "UserAuthNMethod": "TLS",
-        "RequestHeaders": {"Content-Type": "application/json", "User-Agent": "Docker-Client/24"},
-        "RequestBody": base64.b64encode(json.dumps(body).encode()).decode(),
-    }
+    factor: int = 1
+    """How many times as many calls as of other rows are made."""
 
 
 def doorward(*settings: str, name: str, workers: int = 1) -> Server:
@@ -288,7 +103,7 @@ def _set(settings: tuple[str, ...]) -> list[str]:
     return [part for each in settings for part in ("--set", each)]
 
 
-BARE = Server("bare", (sys.executable, "-m", "benchmarks.served", "--constant", "{socket}"))
+BARE = Server("bare", (sys.executable, "-m", "benchmarks.constant", "{socket}"))
 LOG = "decision_logs.console=true"
 
 
@@ -324,14 +139,15 @@ def works(program: str | None) -> list[Work]:
             opa(program, grpc, query, LOG, name="log on"),
         ]
     rows += [Work(f"Check, {n} in flight", tuple(checks), _grpc(n)) for n in IN_FLIGHT]
+    behind = BARE, *checks
     rows += [
-        Work(f"Behind Envoy, {n} connections", tuple(checks), partial(EnvoyLoad, connections=n))
+        Work(f"Behind Envoy, {n} connections", behind, partial(EnvoyLoad, connections=n))
         for n in (1, 8)
     ]
     workers = tuple(doorward(grpc, query, name=f"{n} workers", workers=n) for n in (1, 2))
     rows += [
-        Work("Check, by workers", workers, _shared),
-        Work("Check of 200 µs, by workers", workers, _shared, policy=SLOW_POLICY),
+        Work("Check, by workers", workers, _workers, factor=20),
+        Work("Check of 200 µs, by workers", workers, _workers, policy=SLOW_POLICY, factor=5),
         Work("Behind Envoy, by workers", workers, partial(EnvoyLoad, connections=8)),
     ]
     audited = Server(
@@ -353,8 +169,8 @@ def works(program: str | None) -> list[Work]:
     return rows
 
 
-def _shared(path: str) -> Load:
-    return SharedLoad(f"{path}.grpc", 16)
+def _workers(path: str) -> Load:
+    return WorkersLoad(f"{path}.grpc", 16)
 
 
 def _http(requests: Sequence[bytes], count: int) -> Callable[[str], Load]:
@@ -410,6 +226,7 @@ def children(pid: int) -> list[int]:
 def measure(work: Work, rounds: int, calls: int) -> dict[str, dict[str, float]]:
     """For each server: least and median CPU microseconds of a request, its p50 and p99, the
     requests per second in the median round, and the least share of CPU that one worker had."""
+    calls *= work.factor
     costs: dict[str, list[float]] = {each.name: [] for each in work.servers}
     times: dict[str, list[float]] = {each.name: [] for each in work.servers}
     rates: dict[str, list[float]] = {each.name: [] for each in work.servers}
@@ -424,14 +241,15 @@ def measure(work: Work, rounds: int, calls: int) -> dict[str, dict[str, float]]:
             pid = stack.enter_context(started(server, policies, socket))
             load = work.connect(str(socket))
             stack.callback(load.close)
-            load.run(calls * 5)
+            load.run(calls * 5 // work.factor)
             running[server.name] = (pid, load)
         begun = {name: list(map(cpu_ns, children(pid))) for name, (pid, _) in running.items()}
         for _ in range(rounds):
             for name, (pid, load) in running.items():
-                before, start = cpu_ns(pid), time.perf_counter()
-                times[name] += load.run(calls)
-                rates[name].append(calls / (time.perf_counter() - start))
+                before = cpu_ns(pid)
+                run = load.run(calls)
+                times[name] += run.times
+                rates[name].append(calls / run.seconds)
                 costs[name].append((cpu_ns(pid) - before) / calls / 1000)
         for name, (pid, _) in running.items():
             pairs = zip(map(cpu_ns, children(pid)), begun[name], strict=True)
@@ -458,59 +276,25 @@ def write_policies(folder: Path, policy: str = "") -> None:
     (folder / "data.json").write_text(json.dumps(case.data))
 
 
-def serve_constant(path: str) -> None:
-    """Answers every request with the same bytes: a parser, a loop, and nothing else."""
-    import asyncio
-
-    from httptools import HttpRequestParser
-
-    from doorward.transport.loop import new_loop
-
-    answer = (
-        b"HTTP/1.1 200 OK\r\ndate: Sun, 22 Nov 2026 12:00:00 GMT\r\ncontent-type: application/json"
-        b'\r\nvary: Accept-Encoding\r\ncontent-length: 16\r\n\r\n{"result":true}\n'
-    )
-
-    class Constant(asyncio.Protocol):
-        def connection_made(self, transport: Any) -> None:
-            self.transport = transport
-            self.parser = HttpRequestParser(self)
-
-        def data_received(self, data: bytes) -> None:
-            self.parser.feed_data(data)
-
-        def on_url(self, url: bytes) -> None:
-            self.url = url
-
-        def on_header(self, name: bytes, value: bytes) -> None:
-            self.last = name
-
-        def on_body(self, body: bytes) -> None:
-            self.body = body
-
-        def on_message_complete(self) -> None:
-            self.transport.write(answer)
-
-    loop = new_loop()
-    loop.run_until_complete(loop.create_unix_server(Constant, path))
-    loop.add_signal_handler(signal.SIGTERM, loop.stop)
-    loop.run_forever()
-
-
 def started_in(servers: int = 5) -> tuple[float, float]:
-    """Seconds from a start of the sidecar to its first answer, and of CPU for that: the least."""
+    """Seconds from a start of the sidecar to its first answer, and of CPU for that: the least.
+
+    The byte code is cached, as that of installed code is.
+    """
     seconds, cpu = [], []
     with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": f"{folder}/bytecode"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         policies = Path(folder) / "policies"
         write_policies(policies)
-        for number in range(servers):
+        for number in range(servers + 1):
             path = Path(folder) / f"{number}.sock"
             begun = time.perf_counter()
             arguments = [
                 each.replace("{folder}", str(policies)).replace("{socket}", str(path))
                 for each in _sidecar().arguments
             ]
-            with subprocess.Popen(arguments, stderr=subprocess.DEVNULL) as process:
+            with subprocess.Popen(arguments, stderr=subprocess.DEVNULL, env=environment) as process:
                 try:
                     load = _connected(f"{path}.grpc")
                     load.run(1)
@@ -542,8 +326,8 @@ def memory() -> tuple[float, float]:
         write_policies(policies)
         idle = stack.enter_context(started(_sidecar(), policies, folder / "idle"))
         parent = stack.enter_context(started(_sidecar(workers=2), policies, folder / "two"))
-        load = SharedLoad(f"{folder}/two.grpc", 16)
-        load.run(10_000)
+        load = WorkersLoad(f"{folder}/two.grpc", 16)
+        load.run(20_000)
         load.close()
         return (
             _kilobytes(f"/proc/{idle}/status", "VmRSS") / 1024,
@@ -567,98 +351,6 @@ def _sidecar(workers: int = 1) -> Server:
     )
 
 
-Measured = dict[str, dict[str, dict[str, float]]]
-
-
-def page(measured: Measured) -> str:
-    """What was measured, as the table of a page."""
-    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
-    lines = [
-        "| work | server | least µs | median µs | goal | p50 ms | requests/s |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for work, servers in measured.items():
-        for name, row in servers.items():
-            goal = GOALS.get((work, name))
-            least = f"{row['least']:.0f}"
-            shown = f"**{least}**" if goal is not None and row["least"] > goal else least
-            lines.append(
-                f"| {work} | {name} | {shown} | {row['median']:.0f} | {goal or ''} |"
-                f" {row['p50'] / 1000:.2f} | {row['rate']:,.0f} |"
-            )
-    return "\n".join(
-        [
-            "Written by `python -m benchmarks.served --markdown docs/performance.md`: CPU of all",
-            "processes of a server for each request, least and median of interleaved rounds.",
-            "What misses its goal is set in bold.",
-            f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()};",
-            f"load of the machine (1, 5, 15 minutes) when it was written: {load}.",
-            "",
-            *lines,
-            "",
-            *compared(measured),
-        ]
-    )
-
-
-def compared(measured: Measured) -> list[str]:
-    """What servers of one row are to each other, as the table of a page."""
-    lines = ["| comparison | value | goal |", "|---|---|---|"]
-    for name, start, key, ours, theirs, goal in RATIOS:
-        for work, servers in measured.items():
-            if work.startswith(start) and ours in servers and theirs in servers:
-                value = servers[ours][key] / servers[theirs][key]
-                wanted = float(goal[2:])
-                is_met = value <= wanted if goal.startswith("≤") else value >= wanted
-                shown = f"{value:.2f}" if is_met else f"**{value:.2f}**"
-                lines.append(f"| {name} | {shown} | {goal} |")
-    return lines
-
-
-def plot(measured: Measured) -> str:
-    """The time of a Check over the calls in flight, a line for each server; both logarithmic."""
-    rows = {n: measured[f"Check, {n} in flight"] for n in IN_FLIGHT}
-    names = list(rows[1])
-    colours = ("#3a7", "#7b5", "#c53", "#e97", "#a36")
-    width, height, left, bottom = 720, 360, 60, 320
-    times = [row[name]["p50"] for row in rows.values() for name in names]
-    low, high = math.log10(min(times)), math.log10(max(times))
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
-        ' font-family="sans-serif" font-size="11">'
-    ]
-
-    def point(n: int, microseconds: float) -> tuple[float, float]:
-        x = left + 420 * math.log2(n) / math.log2(IN_FLIGHT[-1])
-        return x, bottom - 290 * (math.log10(microseconds) - low) / (high - low)
-
-    for n in IN_FLIGHT:
-        x, _ = point(n, min(times))
-        parts.append(f'<text x="{x:.0f}" y="{bottom + 16}" text-anchor="middle">{n}</text>')
-        parts.append(f'<line x1="{x:.0f}" y1="24" x2="{x:.0f}" y2="{bottom}" stroke="#ddd"/>')
-    parts.append(f'<text x="{left}" y="{bottom + 34}">calls in flight; time of one in ms</text>')
-    for number, name in enumerate(names):
-        colour = colours[number % len(colours)]
-        points = [point(n, rows[n][name]["p50"]) for n in IN_FLIGHT]
-        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        for n in (IN_FLIGHT[0], IN_FLIGHT[-1]):
-            x, y = point(n, rows[n][name]["p50"])
-            text = f"{rows[n][name]['p50'] / 1000:.2f}"
-            parts.append(f'<text x="{x:.0f}" y="{y - 4:.0f}" fill="{colour}">{text}</text>')
-        y = 40 + 18 * number
-        parts.append(f'<text x="{left + 460}" y="{y}" fill="{colour}">{name}</text>')
-    return "\n".join([*parts, "</svg>\n"])
-
-
-def write(target: Path, measured: Measured) -> None:
-    """Put the table between its marks in a page, and the plot beside the page."""
-    before, rest = target.read_text().split(BEGIN)
-    _, after = rest.split(END)
-    target.write_text(f"{before}{BEGIN}\n{page(measured)}\n{END}{after}")
-    (target.parent / PICTURE).write_text(plot(measured))
-
-
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="CPU time per served request, next to OPA's")
     parser.add_argument("--opa", help="OPA's program, with its Envoy plugin")
@@ -669,11 +361,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="write what was measured to this file")
     parser.add_argument("--markdown", type=Path, help="the page to write the rows into")
     parser.add_argument("--process", action="store_true", help="measure start and memory only")
-    parser.add_argument("--constant", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    if options.constant:
-        serve_constant(options.constant)
-        return 0
     if options.process:
         seconds, cpu = started_in()
         idle, worker = memory()

@@ -2,13 +2,21 @@
 
 A slow call on the loop delays every other connection; a thread costs more than a usual call. So
 calls are timed, and go to threads while the moving average of their kind is above `SLOW` seconds.
+
+A call also takes long where the system gives the processor to another process in the middle of it.
+Its processor time would tell, but to read that takes a microsecond at either end of each call. So a
+call that took long for an unknown reason does not count: it makes the next ones be measured in
+full. There the time that a call took counts if it waited for something (then the kernel counts a
+voluntary switch of its thread), and else the time in which it computed.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import resource
+from time import perf_counter
+from typing import Final, TypeAlias
 
-__all__ = ["SLOW", "STALL", "History"]
+__all__ = ["SLOW", "STALL", "Begun", "History"]
 
 SLOW: Final = 0.001
 """Seconds from which on calls are slow."""
@@ -20,19 +28,61 @@ STALL: Final = 0.008
 LONG: Final = 0.1
 """Seconds of a call that count at most, unless it took longer than `LONG`: where the system gives
 the processor to another process, a fast call looks slow."""
+DOUBTS: Final = 16
+"""Calls that are measured in full after one that took long."""
+
+_THREAD: Final[int | None] = getattr(resource, "RUSAGE_THREAD", None)
+"""What of a thread was used; None where the system does not say that."""
+
+Begun: TypeAlias = tuple[float, resource.struct_rusage | None]
+"""When a call began, and what its thread had used, where that is measured."""
 
 
 class History:
     """How long the calls of one kind took. `assumed`: what nobody has measured yet."""
 
-    __slots__ = ("_average", "is_slow")
+    __slots__ = ("_average", "_doubts", "is_slow")
 
     def __init__(self, assumed: float = 0.0) -> None:
         self._average = assumed
+        self._doubts = 0
         self.is_slow = assumed > FAST
 
+    def begin(self) -> Begun:
+        """For `end`, which the same thread calls."""
+        usage = resource.getrusage(_THREAD) if self._doubts and _THREAD is not None else None
+        return perf_counter(), usage
+
+    def end(self, begun: Begun) -> float:
+        """Note the call that began then; the seconds that passed."""
+        began, usage = begun
+        elapsed = perf_counter() - began
+        if elapsed < FAST:
+            if self._doubts:
+                self._doubts = max(0, self._doubts - 1)
+            self.note(elapsed)
+        elif usage is not None:
+            spent = _spent(elapsed, usage)
+            self._doubts = DOUBTS if spent > FAST else max(0, self._doubts - 1)
+            self.note(spent)
+        elif elapsed > LONG or _THREAD is None:
+            self.note(elapsed)
+        else:
+            self._doubts = DOUBTS
+        return elapsed
+
     def note(self, elapsed: float) -> None:
+        """Note a call that took so many seconds by all that is known."""
         if STALL < elapsed < LONG:
             elapsed = STALL
         average = self._average = self._average + (elapsed - self._average) * WEIGHT
         self.is_slow = average > (FAST if self.is_slow else SLOW)
+
+
+def _spent(elapsed: float, before: resource.struct_rusage) -> float:
+    """The seconds for which a call kept its thread: all of them, if it waited for something."""
+    assert _THREAD is not None
+    now = resource.getrusage(_THREAD)
+    if now.ru_nvcsw != before.ru_nvcsw:
+        return elapsed
+    return now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime

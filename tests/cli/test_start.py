@@ -148,6 +148,12 @@ def test_the_http_api_leaves_what_few_ask_for_until_they_do(tmp_path: Path) -> N
     assert [name for name in loaded if re.fullmatch(late, name)] == []
 
 
+def test_a_server_loads_no_http_client_until_it_sends(tmp_path: Path) -> None:
+    loaded = python("import sys, doorward.cli.sidecar; print(*sys.modules)", tmp_path).split()
+    assert "doorward.pdp.traced_sender" in loaded
+    assert not {"graphql", "grpc", "httpx", "opentelemetry"} & set(loaded)
+
+
 def test_formatting_imports_only_the_built_ins_that_are_called(tmp_path: Path) -> None:
     (tmp_path / "p.rego").write_text("package p\n\nq := count(input.x)\n")
     code = (

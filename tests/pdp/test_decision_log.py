@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -419,11 +420,12 @@ def test_events_are_built_by_requests_in_turns_and_keep_their_order(
     snapshot = snapshot_of()
     for number in range(decision_log._TURN):
         log.record(Answered(Decision(str(number), "a"), UNDEFINED, snapshot))
-    assert len(log._lines) == decision_log._TURN
+    assert sum(each.built for each in log._lines) == decision_log._TURN
     log.record(Answered(Decision("large", "a"), UNDEFINED, snapshot, size=100_000))
     for number in range(decision_log._TURN):
         log.record(Answered(Decision(f"after-{number}", "a"), UNDEFINED, snapshot))
-    assert len(log._lines) == decision_log._TURN  # what takes long is left to the log's thread
+    # What takes long is left to the log's thread.
+    assert sum(each.built for each in log._lines) == decision_log._TURN
     log.close()
     assert log.lost == {}
     assert [event["decision_id"] for event in lines.events] == [
@@ -431,6 +433,37 @@ def test_events_are_built_by_requests_in_turns_and_keep_their_order(
         "large",
         *[f"after-{number}" for number in range(decision_log._TURN)],
     ]
+
+
+def test_events_of_many_threads_are_written_in_order_and_none_twice() -> None:
+    lines = Lines()
+    log = log_to(lines, buffer_size=20_000)
+    snapshot = snapshot_of()
+
+    def record(thread: int) -> None:
+        for number in range(1_000):
+            size = 100_000 if number % 250 == 0 else 0
+            answered = Answered(Decision(f"{thread}/{number}", "a"), UNDEFINED, snapshot, size=size)
+            log.record(answered)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(record, range(4)))
+    log.close(timeout=PATIENCE)
+    assert log.lost == {}
+    ids = [event["decision_id"].split("/") for event in lines.events]
+    assert len(ids) == 4_000
+    for thread in range(4):
+        assert [int(number) for each, number in ids if each == str(thread)] == [*range(1_000)]
+
+
+def test_what_requests_leave_is_written_by_the_thread_of_the_log() -> None:
+    lines = Lines()
+    log = log_to(lines)
+    snapshot = snapshot_of()
+    for number in range(decision_log._TURN + 3):
+        log.record(Answered(Decision(str(number), "a"), UNDEFINED, snapshot))
+    wait_until(lambda: len(lines.events) == decision_log._TURN + 3, "events are not written")
+    log.close()
 
 
 def test_policies_that_mask_run_in_the_thread_of_the_log() -> None:

@@ -162,10 +162,16 @@ def test_reflection_lists_the_services() -> None:
         assert "envoy.service.auth.v3.Authorization" in names
 
 
-def test_slow_methods_go_to_the_pool_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one waits, others are answered; a method that is fast again runs on the loop."""
+def call_all_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its first call on, each method is a slow one, by the time that passes."""
     monkeypatch.setattr(history, "SLOW", 0.0)
     monkeypatch.setattr(history, "FAST", 0.0)
+    monkeypatch.setattr(history, "_THREAD", None)
+
+
+def test_slow_methods_go_to_the_pool_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one waits, others are answered; a method that is fast again runs on the loop."""
+    call_all_slow(monkeypatch)
     let_go = threading.Event()
     threads: list[str] = []
 
@@ -191,8 +197,7 @@ def test_slow_methods_go_to_the_pool_and_come_back(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_defect_in_the_pool_ends_its_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "SLOW", 0.0)
-    monkeypatch.setattr(history, "FAST", 0.0)
+    call_all_slow(monkeypatch)
 
     def defect(message: bytes) -> bytes:
         raise KeyError(message)
@@ -205,8 +210,7 @@ def test_a_defect_in_the_pool_ends_its_call_alone(monkeypatch: pytest.MonkeyPatc
 
 
 def test_calls_past_the_pools_queue_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "SLOW", 0.0)
-    monkeypatch.setattr(history, "FAST", 0.0)
+    call_all_slow(monkeypatch)
     monkeypatch.setattr(pools, "MAX_QUEUED", 1)
     let_go = threading.Event()
 

@@ -162,12 +162,13 @@ class Plugin:
         return self._begin_decision(body, "response")
 
     def _begin_decision(self, body: bytes, phase: str) -> Response | Waiting:
+        begun = self._history.begin()
         call = _Call(body, phase)
         try:
             response = self._decide(call, may_wait=False)
         except WaitError:
             return Waiting(partial(self._decide, call, may_wait=True), self._history)
-        self._history.note(perf_counter() - call.started)
+        self._history.end(begun)
         return response
 
     def _decide(self, call: _Call, *, may_wait: bool) -> Response:

@@ -64,6 +64,7 @@ class HttpCheck:
 
     def check(self, request: HttpRequest) -> Verdict:
         """What is done with a request; `history` notes how long it took."""
+        begun = self.history.begin()
         started = perf_counter_ns()
         try:
             verdict = self._check(request, started)
@@ -72,7 +73,7 @@ class HttpCheck:
             said = _EDGE.report(fault, **{"decision-id": decision_id})
             decision = Decision(decision_id, self._path, error=DecisionError(said))
             verdict = self._deny(decision, UNDEFINED, "internal_error", started)
-        self.history.note((perf_counter_ns() - started) / 1e9)
+        self.history.end(begun)
         return verdict
 
     async def check_async(self, request: HttpRequest) -> Verdict:

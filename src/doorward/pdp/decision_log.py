@@ -3,11 +3,12 @@
 A request's thread puts what it knows into a queue, which is bounded in number and in bytes. Every
 `_TURN`th one builds the events that wait, one after the other: to hand each to another thread costs
 more than to build it, threads that compute side by side disturb each other, and a batch runs the
-same code with warm caches. The log's own thread builds the rest, all that may take long (policies
-that drop or mask, large documents), and writes what has gathered in `GATHER` seconds, which is what
-a crash may lose. When the queue is full the request waits for a moment, unless `when_full` is
-`drop`. An event that still has no space, and each that could not be masked or written, is counted
-by its reason and reported: nothing is lost in silence.
+same code with warm caches. The log's own thread builds all that may take long (policies that drop
+or mask, large documents) and what is left when requests build no more, and writes what has gathered
+in `GATHER` seconds; a crash may lose what was answered in twice that time. When the queue is full
+the request waits for a moment, unless `when_full` is `drop`. An event that still has no space, and
+each that could not be masked or written, is counted by its reason and reported: nothing is lost in
+silence.
 
 Order, as OPA's: drop (sees everything), then mask. Credentials are taken out before a mask policy's
 own rules, so that a rule may put something in their place.
@@ -20,7 +21,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from doorward.edge import FAULTS, Edge, Part, Parts, loop_thread
 from doorward.pdp.claims import claims_of
@@ -86,11 +87,21 @@ class EventSink(Protocol):
         """There will be no more."""
 
 
-class _Built(NamedTuple):
-    """One event, as the console and as the other sinks get it; "" for who does not."""
+_Built: TypeAlias = tuple[bytes, bytes]
+"""One event, as the console and as the other sinks get it; "" for who does not."""
 
-    line: bytes
-    text: bytes
+
+class _Batch(NamedTuple):
+    """Events that left the queue together."""
+
+    lines: bytes
+    """Those that were neither dropped nor lost, as the console gets them."""
+    texts: list[bytes]
+    """The same as other sinks get them; empty without any."""
+    built: int
+    taken: int
+    size: int
+    """The bytes that they were queued with."""
 
 
 _TEXT: Final = line_for("json")
@@ -127,25 +138,25 @@ class DecisionLog:
         self._on_lost = on_lost
         self._queue: deque[Answered] = deque()
         """Under the lock where it grows; under `_building` where it shrinks."""
-        self._lines: deque[tuple[int, _Built]] = deque()
-        """Built events, each with the bytes that it was queued with."""
+        self._lines: deque[_Batch] = deque()
         self._building = threading.Lock()
         self._waits = threading.Event()
         self._is_urgent = threading.Event()
         self._limit = options.buffer_size
         self._limit_bytes = options.buffer_bytes
-        self._put_bytes = 0
-        """Of all entries so far; `_taken_bytes`: of those that are not queued any more."""
-        self._taken_bytes = 0
+        self._put = self._put_bytes = 0
+        """Entries so far, and their bytes; `_left`, `_left_bytes`: those that are not in the queues
+        any more, which the log's thread counts."""
+        self._left = self._left_bytes = 0
+        self._turns = self._turns_seen = 0
+        """Turns of requests so far, and those of which the log's thread knows."""
         self._lost: Counter[str] = Counter()
         self._unreported: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._reported = 0.0
         self._closed = False
         self._open = 0
-        """Events that were taken from the queue, and are neither written nor lost yet."""
-        self._left = 0
-        """Events that left the queues so far, about."""
+        """Events that left the queues, and are neither written nor lost yet."""
         self._ended = threading.Event()
         self._parts = parts or Parts()
         self._part = Part("decision-log", within=STUCK_AFTER)
@@ -190,10 +201,12 @@ class DecisionLog:
 
     def _build_turn(self) -> None:
         """Build events that take no time."""
-        for _ in range(_TURN):
-            if not self._queue or self._takes_long(self._queue[0]):
-                return
-            self._build_next()
+        queue, ready = self._queue, 0
+        while ready < min(len(queue), _TURN) and not self._takes_long(queue[ready]):
+            ready += 1
+        if ready:
+            self._turns += 1
+            self._build(ready)
 
     def _takes_long(self, answered: Answered) -> bool:
         return answered.size > _LARGE or self._has_policies(answered.snapshot)
@@ -206,24 +219,34 @@ class DecisionLog:
             and snapshot.is_nowhere(options.mask_decision)
         )
 
-    def _build_next(self) -> None:
-        answered = self._queue.popleft()
-        built = self._line_of(answered)
-        if built is None:
-            self._left += 1
-            self._taken_bytes += answered.size + _ENTRY
-        else:
-            self._lines.append((answered.size + _ENTRY, built))
+    def _build(self, count: int) -> None:
+        """Build so many events that wait; only with `_building`."""
+        built: list[_Built] = []
+        taken = size = 0
+        try:
+            while taken < count:
+                answered = self._queue.popleft()
+                taken += 1
+                size += answered.size + _ENTRY
+                each = self._line_of(answered)
+                if each is not None:
+                    built.append(each)
+        finally:
+            # Together at once: the next events are built where these were, while that is cached.
+            lines = b"".join([line for line, _ in built])
+            texts = [text for _, text in built] if self._sinks else []
+            self._lines.append(_Batch(lines, texts, len(built), taken, size))
 
     def _refusal(self, answered: Answered) -> str:
         """Queue `answered`, or say why there is no room for it."""
         with self._lock:
-            queued = len(self._queue) + len(self._lines)
-            waiting = self._put_bytes - self._taken_bytes
+            queued = self._put - self._left
+            waiting = self._put_bytes - self._left_bytes
             # One that is larger than the limit waits alone.
             size = answered.size + _ENTRY
             is_large = waiting and waiting + size > self._limit_bytes
             if not is_large and queued < self._limit:
+                self._put += 1
                 self._put_bytes += size
                 self._queue.append(answered)
                 if not queued:
@@ -252,7 +275,8 @@ class DecisionLog:
         self._is_urgent.set()
         self._thread.join(timeout)
         # Of a batch that is being written some may still get through.
-        for _ in range(self._open + len(self._lines) + len(self._queue)):
+        built = sum([each.built for each in self._lines])
+        for _ in range(self._open + built + len(self._queue)):
             self._lose("shutdown")
         for sink in self._sinks:
             sink.close()
@@ -282,16 +306,20 @@ class DecisionLog:
         if not self._waits.wait(_REPORT_EVERY):
             self._report()
             return True
-        self._is_urgent.wait(GATHER)
+        is_urgent = self._is_urgent.wait(GATHER)
         if not self._closed:
             self._is_urgent.clear()
         self._waits.clear()
-        # No more than what is here: a thread that went on as long as there is something would
-        # take the interpreter from the requests, which build their events themselves.
-        end = self._left + len(self._queue) + len(self._lines)
+        # A thread that builds events while requests do takes the interpreter from them.
+        builds = is_urgent or self._turns == self._turns_seen
+        self._turns_seen = self._turns
+        # No more than what is here, for the same reason.
+        end = self._put
         try:
-            while (self._queue or self._lines) and (self._left < end or self._closed):
-                self._write_batch()
+            while self._lines or (self._queue and (builds or self._closed)):
+                if self._left >= end and not self._closed:
+                    break
+                self._write_batch(builds=builds or self._closed)
         finally:
             # None is left but after a fault.
             for _ in range(self._open):
@@ -302,37 +330,38 @@ class DecisionLog:
             self._report()
         return not self._closed
 
-    def _write_batch(self) -> None:
-        for _ in range(min(len(self._queue), _BATCH)):
+    def _write_batch(self, *, builds: bool) -> None:
+        for _ in range(min(len(self._queue), _BATCH) if builds else 0):
             self._part.beat()
             with self._building:
                 if self._queue:
-                    self._build_next()
-        batch: list[_Built] = []
-        size = 0
-        while self._lines and len(batch) < _BATCH and size < _BATCH_BYTES:
-            taken, built = self._lines.popleft()
-            self._open += 1
-            self._left += 1
-            self._taken_bytes += taken
-            batch.append(built)
-            size += len(built.line) + len(built.text)
-        self._put_out(batch)
+                    self._build(1)
+        lines: list[bytes] = []
+        texts: list[bytes] = []
+        built = size = 0
+        while self._lines and built < _BATCH and size < _BATCH_BYTES:
+            each = self._lines.popleft()
+            self._open += each.built
+            self._left += each.taken
+            self._left_bytes += each.size
+            lines.append(each.lines)
+            texts += each.texts
+            built += each.built
+            size += each.size
+        if built:
+            self._part.beat()
+            self._put_out(lines, texts)
+        self._open = 0
 
-    def _put_out(self, batch: list[_Built]) -> None:
-        if not batch:
-            return
-        self._part.beat()
+    def _put_out(self, lines: list[bytes], texts: list[bytes]) -> None:
         try:
             if self._write is not None:
-                self._write(b"".join([built.line for built in batch]))
-            texts = [built.text for built in batch]
+                self._write(b"".join(lines))
             for sink in self._sinks:
                 sink.write(texts)
         except (OSError, ValueError):
-            for _ in batch:
+            for _ in range(self._open):
                 self._lose("write")
-        self._open -= len(batch)
 
     def _line_of(self, answered: Answered) -> _Built | None:
         """The line of an event; None for one that is dropped, or lost."""
@@ -350,10 +379,10 @@ class DecisionLog:
         """The line of an event; without its documents where they nest too deep to be written."""
         text = self._text(_TEXT, event).rstrip(b"\n") if self._sinks else b""
         if self._write is None:
-            return _Built(b"", text)
+            return b"", text
         event["level"], event["msg"], event["type"] = "info", "Decision Log", _TYPE
         event["time"] = self._stamp(time_ns)
-        return _Built(self._text(self._line, event), text)
+        return self._text(self._line, event), text
 
     def _text(self, line: Line, event: dict[str, Any]) -> bytes:
         try:

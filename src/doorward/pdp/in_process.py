@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from time import perf_counter, thread_time
+from time import thread_time
 from types import TracebackType
 from typing import Any, Final
 
@@ -210,9 +210,9 @@ class DecisionPoint:
         """
         history = self._histories.get(path) or self._history(path)
         if not history.is_slow:
-            started = perf_counter()
+            begun = history.begin()
             decision = self.decide_now(path, input, strict=strict, is_parsed=is_parsed)
-            history.note(perf_counter() - started)
+            history.end(begun)
             return decision
         if self._waiting >= MAX_WAITING:
             error = DecisionError("too many decisions wait")

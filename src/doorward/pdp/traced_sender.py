@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from doorward.rego import HTTPRequest, HTTPResponse, HTTPSender, default_sender
-
 if TYPE_CHECKING:
     from doorward.pdp.tracing import Tracer
+    from doorward.rego import HTTPRequest, HTTPResponse, HTTPSender
 
 __all__ = ["TracedSender"]
 
@@ -22,6 +21,8 @@ class TracedSender:
 
     def send(self, request: HTTPRequest, deadline: float | None) -> HTTPResponse:
         """The response; headers of a trace that the policy gives are replaced, as in OPA."""
+        from doorward.rego import default_sender  # it brings an HTTP client, which few starts need
+
         inner = self._inner or default_sender()
         if self.tracer is None:
             return inner.send(request, deadline)

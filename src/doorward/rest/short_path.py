@@ -89,7 +89,6 @@ class ShortPath:
 
     def answer(self, request: Request, respond: Respond) -> Response | None:
         """The response, `LATER`, or None for a request that is not plain."""
-        started = perf_counter()
         method = request.method
         target, query = request.target, b""
         if method == b"GET":
@@ -100,11 +99,11 @@ class ShortPath:
         if route is None or not _is_plain(request, query):
             return None
         if not route.history.is_slow:
+            begun = route.history.begin()
             response = self._run(route.path, request, query)
-            elapsed = perf_counter() - started
-            route.history.note(elapsed)
-            self._note(request, target, response, elapsed)
+            self._note(request, target, response, route.history.end(begun))
             return response
+        started = perf_counter()
 
         def done(response: Response) -> None:
             self._note(request, target, response, perf_counter() - started)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from time import perf_counter
 
 from doorward.history import History
 from doorward.transport.grpc.methods import Method, call_method
@@ -39,9 +38,9 @@ class AdaptiveRunner:
     ) -> bytes | GrpcError | None:
         """The answer of a fast method; None for a slow one, whose answer `done` gets."""
         if not self._history.is_slow:
-            started = perf_counter()
+            begun = self._history.begin()
             answer = call_method(method, message)
-            self._history.note(perf_counter() - started)
+            self._history.end(begun)
             return answer
         if self._pool.submit(partial(call_method, method, message), done, is_wanted, self._history):
             return None
