@@ -8,10 +8,11 @@ from struct import Struct
 from typing import Final
 
 from doorward.transport.http2.codes import ErrorCode, Flag, FrameType
-from doorward.transport.http2.connection import PREFACE, Connection, Stream
+from doorward.transport.http2.connection import PREFACE, Connection
 from doorward.transport.http2.headers import Request
 from doorward.transport.http2.hpack import Header, encode
 from doorward.transport.http2.limits import Limits
+from doorward.transport.http2.streams import Stream
 
 __all__ = [
     "GET",

@@ -19,9 +19,10 @@ from tests.transport.http2.frames import (
 )
 
 from doorward.transport.http2.codes import ErrorCode, Flag, FrameType, Setting
-from doorward.transport.http2.connection import PREFACE, Connection, Stream
+from doorward.transport.http2.connection import PREFACE, Connection
 from doorward.transport.http2.hpack import encode
 from doorward.transport.http2.limits import Limits
+from doorward.transport.http2.streams import Stream
 
 REQUEST = headers(1) + data(1, b"hello")
 

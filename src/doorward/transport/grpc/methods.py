@@ -30,8 +30,8 @@ from doorward.transport.grpc.status import (
     trailers,
     trailers_only,
 )
-from doorward.transport.http2.connection import Route, Stream
 from doorward.transport.http2.headers import Request
+from doorward.transport.http2.streams import Route, Stream
 
 __all__ = [
     "Call",

@@ -17,11 +17,10 @@ has updated its table.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from struct import Struct
 from time import monotonic
-from typing import Final, Protocol
+from typing import Final
 
 from doorward.transport.http2.codes import (
     ErrorCode,
@@ -31,11 +30,14 @@ from doorward.transport.http2.codes import (
     Setting,
     StreamError,
 )
-from doorward.transport.http2.headers import MalformedError, Request, check_trailers, to_request
-from doorward.transport.http2.hpack import Decoder, HpackError, encode
+from doorward.transport.http2.credit import Credit
+from doorward.transport.http2.header_blocks import HeaderBlocks, PartialBlock
+from doorward.transport.http2.headers import MalformedError, check_trailers
+from doorward.transport.http2.hpack import encode
 from doorward.transport.http2.limits import Limits
+from doorward.transport.http2.streams import Application, ClosedStreams, Stream
 
-__all__ = ["PREFACE", "Application", "Connection", "Route", "Stream"]
+__all__ = ["PREFACE", "Connection"]
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DEFAULT_WINDOW: Final = 65_535
@@ -45,8 +47,6 @@ MAX_FRAME_SIZE: Final = 2**24 - 1
 MAX_STREAM_ID: Final = 2**31 - 1
 DRAIN_WAIT: Final = 1.0
 """Seconds that `shutdown` waits for the client's PING before it names the last stream."""
-MAX_CLOSED: Final = 1_000
-"""Streams whose end is remembered, to tell a late frame from a wrong one."""
 
 _HEAD: Final = Struct(">HBBBL")
 """Length in three bytes (two and one), type, flags, stream."""
@@ -56,67 +56,6 @@ _DRAIN: Final = b"draining"
 _TOO_LARGE: Final = encode([(b":status", b"431")])
 _NO_TABLE: Final = b"\x20"
 """A table size update to 0, required after the peer lowered the size: no table is used."""
-
-
-class Route(Protocol):
-    """What receives the data of one kind of request; one route serves any number of streams."""
-
-    def open(self, stream: Stream) -> None:
-        """The header section of `stream` has arrived."""
-
-    def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
-        """More of the body; `ended` with the last piece, which may be empty."""
-
-    def abort(self, stream: Stream) -> None:
-        """The stream was reset, or the connection ended, before the response was complete."""
-
-
-class Application(Protocol):
-    """What is served."""
-
-    def resolve(self, request: Request) -> Route:
-        """The route of `request`: a function of its header section only, since it is cached."""
-
-
-class Stream:
-    """One request that is not answered completely. `state` belongs to the route."""
-
-    __slots__ = (
-        "body_size",
-        "connection",
-        "deadline",
-        "expected",
-        "id",
-        "is_sending",
-        "pending",
-        "receive_window",
-        "receiving",
-        "route",
-        "send_window",
-        "state",
-        "trailers",
-    )
-
-    def __init__(
-        self, connection: Connection, stream_id: int, route: Route, expected: int | None
-    ) -> None:
-        self.connection = connection
-        self.id = stream_id
-        self.route = route
-        self.expected = expected
-        """The announced length of the body."""
-        self.body_size = 0
-        self.receiving = True
-        self.receive_window = connection.limits.stream_window
-        self.send_window = connection.initial_send_window
-        self.pending = bytearray()
-        """Data of the response that waits for the client's window."""
-        self.trailers: bytes | None = None
-        """The block behind the data, once the response is complete."""
-        self.is_sending = False
-        self.deadline = 0.0
-        """When `expire` hands the stream to `on_expired`; 0: never."""
-        self.state: object = None
 
 
 class Connection:
@@ -140,7 +79,6 @@ class Connection:
         self.requested = 0.0
         """When the client last ended a request."""
         self._clock = clock
-        self._application = application
         self._on_expired = on_expired
         self._on_output = on_output
         """Called when something is written outside of `feed`, `expire` and `shutdown`."""
@@ -152,12 +90,9 @@ class Connection:
         self._has_settings = False
         self._began = self.now
         self._highest = 0
-        self._closed_streams: OrderedDict[int, bool] = OrderedDict()
-        self._hpack = Decoder(self.limits.header_table_size)
-        self._routes: dict[bytes, tuple[Route, int | None]] = {}
-        self._block: bytearray | None = None
-        self._block_stream = 0
-        self._block_flags = 0
+        self._closed_streams = ClosedStreams()
+        self._headers = HeaderBlocks(application, self.limits)
+        self._block: PartialBlock | None = None
         self._receive_window = self.limits.connection_window
         self._send_window = DEFAULT_WINDOW
         self._peer_frame_size = MIN_FRAME_SIZE
@@ -166,8 +101,7 @@ class Connection:
         self._complete: list[tuple[Stream, bytes]] = []
         """Streams that the client has ended, with the last data. They are passed on once all that
         was received is read: one that is reset in the same bytes is not worth an answer."""
-        self._credit = float(self.limits.credit)
-        self._credited = self.now
+        self._credit = Credit(self.limits, self.now)
         self._draining = False
         self._final = MAX_STREAM_ID
         """The last stream that is served: lowered by `shutdown`."""
@@ -406,27 +340,18 @@ class Connection:
         if flags & Flag.END_HEADERS:
             self._end_block(flags, stream_id, payload)
             return
-        self._block = bytearray(payload)
-        self._block_stream = stream_id
-        self._block_flags = flags
         self._began = self.now
-        self._check_block()
+        self._block = PartialBlock(self.limits, stream_id, flags, payload)
 
     def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
         block = self._block
-        if block is None or stream_id != self._block_stream:
+        if block is None or stream_id != block.stream_id:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "no header block to continue")
         self._charge(1)
-        block += payload
-        self._check_block()
+        block.add(payload)
         if flags & Flag.END_HEADERS:
             self._block = None
-            self._end_block(self._block_flags, stream_id, bytes(block))
-
-    def _check_block(self) -> None:
-        assert self._block is not None
-        if len(self._block) > self.limits.header_block_size:
-            raise Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "header block is too large")
+            self._end_block(block.flags, stream_id, bytes(block))
 
     def _end_block(self, flags: int, stream_id: int, block: bytes) -> None:
         ended = flags & Flag.END_STREAM != 0
@@ -436,12 +361,12 @@ class Connection:
         self._highest = stream_id
         refusal: StreamError | None = None
         try:
-            resolved = self._routes.get(block) or self._resolve(block)
+            resolved = self._headers.routes.get(block) or self._headers.resolve(block)
         except StreamError as error:
             resolved, refusal = None, error
         if stream_id > self._final:
             # The client was told, and will try elsewhere.
-            self._remember(stream_id, ignored=True)
+            self._closed_streams.remember(stream_id, ignored=True)
             return
         if len(self.streams) >= self.limits.max_concurrent_streams:
             self._charge(self.limits.reset_cost)
@@ -462,36 +387,8 @@ class Connection:
                 raise StreamError(ErrorCode.PROTOCOL_ERROR, "content-length is not the body's")
             self._complete.append((stream, b""))
 
-    def _resolve(self, block: bytes) -> tuple[Route, int | None] | None:
-        """The route of a block, and the length that it announces; None where the list is too large.
-
-        As long as the dynamic table stays as it is, so does the meaning of the block.
-        """
-        before = self._hpack.revision
-        headers, size = self._decode(block)
-        if size > self.limits.header_list_size:
-            return None
-        try:
-            request = to_request(headers)
-        except MalformedError as error:
-            raise StreamError(ErrorCode.PROTOCOL_ERROR, str(error)) from None
-        resolved = (self._application.resolve(request), request.content_length)
-        if before == self._hpack.revision and len(self._routes) < self.limits.cached_blocks:
-            self._routes[block] = resolved
-        return resolved
-
-    def _decode(self, block: bytes) -> tuple[list[tuple[bytes, bytes]], int]:
-        before = self._hpack.revision
-        try:
-            return self._hpack.decode(block, self.limits.header_list_size)
-        except HpackError as error:
-            raise Http2Error(ErrorCode.COMPRESSION_ERROR, str(error)) from None
-        finally:
-            if before != self._hpack.revision:
-                self._routes.clear()
-
     def _trailers(self, stream_id: int, block: bytes, ended: bool) -> None:
-        headers, size = self._decode(block)
+        headers, size = self._headers.decode(block)
         stream = self.streams.get(stream_id)
         if stream is None or not stream.receiving:
             self._check_closed(stream_id, stream)
@@ -517,7 +414,7 @@ class Connection:
         self._write(FrameType.HEADERS, flags, stream_id, self._prefixed(_TOO_LARGE))
         if not ended:
             self._write(FrameType.RST_STREAM, 0, stream_id, _LONG.pack(ErrorCode.NO_ERROR))
-        self._remember(stream_id, ignored=True)
+        self._closed_streams.remember(stream_id, ignored=True)
 
     def _on_priority(self, _flags: int, stream_id: int, payload: bytes) -> None:
         self._charge(1)
@@ -538,7 +435,7 @@ class Connection:
             self._charge(1)
             return
         self._blocked.pop(stream_id, None)
-        self._remember(stream_id, ignored=False)
+        self._closed_streams.remember(stream_id, ignored=False)
         self._charge(self.limits.reset_cost)
         stream.route.abort(stream)
 
@@ -648,24 +545,18 @@ class Connection:
             raise Http2Error(ErrorCode.STREAM_CLOSED, "stream was ended by the client")
         if not stream_id or stream_id > self._highest or not stream_id & 1:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "frame of an idle stream")
-        ignored = self._closed_streams.get(stream_id)
+        ignored = self._closed_streams.ignores(stream_id)
         self._charge(1)
         if ignored is None:
             raise Http2Error(ErrorCode.STREAM_CLOSED, "stream is closed")
         if not ignored:
             raise StreamError(ErrorCode.STREAM_CLOSED, "stream was reset")
 
-    def _remember(self, stream_id: int, *, ignored: bool) -> None:
-        closed = self._closed_streams
-        closed[stream_id] = ignored
-        if len(closed) > MAX_CLOSED:
-            closed.popitem(last=False)
-
     def _reset_for(self, stream_id: int, error: StreamError) -> None:
         stream = self.streams.get(stream_id)
         if stream is None:
             self._write(FrameType.RST_STREAM, 0, stream_id, _LONG.pack(error.code))
-            self._remember(stream_id, ignored=True)
+            self._closed_streams.remember(stream_id, ignored=True)
             return
         self._charge(self.limits.reset_cost)
         self.reset(stream, error.code)
@@ -725,7 +616,7 @@ class Connection:
         if self.streams.pop(stream.id, None) is None:
             return
         self._blocked.pop(stream.id, None)
-        self._remember(stream.id, ignored=True)
+        self._closed_streams.remember(stream.id, ignored=True)
         self._write(FrameType.RST_STREAM, 0, stream.id, _LONG.pack(code))
 
     def _notify(self) -> None:
@@ -763,7 +654,7 @@ class Connection:
         self.streams.pop(stream_id, None)
         if stream.receiving:
             self._write(FrameType.RST_STREAM, 0, stream_id, _LONG.pack(ErrorCode.NO_ERROR))
-            self._remember(stream_id, ignored=True)
+            self._closed_streams.remember(stream_id, ignored=True)
 
     def _prefixed(self, block: bytes) -> bytes:
         """`block`, with the size update that the first block after a change of the table needs."""
@@ -790,23 +681,12 @@ class Connection:
             self._goaway(self._highest, error.code, error.message.encode())
         self.lost()
 
-    # Frames that cost and do no work
-
     def _count_request(self) -> None:
         self.requested = self.now
-        if self._credit < self.limits.credit:
-            self._credit += self.limits.credit_per_request
+        self._credit.earn()
 
     def _charge(self, cost: int) -> None:
-        self._credit -= cost
-        if self._credit >= 0:
-            return
-        limits = self.limits
-        earned = (self.now - self._credited) * limits.credit_per_second
-        self._credited = self.now
-        self._credit = min(float(limits.credit), self._credit + earned)
-        if self._credit < 0:
-            raise Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "too many frames without a request")
+        self._credit.charge(cost, self.now)
 
 
 def _unpad(payload: bytes) -> bytes:
