@@ -45,6 +45,7 @@ def command(paths: tuple[str, ...], addr: str) -> int:
         console = Console(files=loaded.modules or None, data=to_python(loaded.data))
         address = bind(addr)
         server = HttpServer([Listener(addr, address, _App(console), connections=100)])
+        stop = _end()  # before it can be asked anything
         server.start()
     except LoadError as error:
         raise click.ClickException(for_people(error)) from None
@@ -52,14 +53,14 @@ def command(paths: tuple[str, ...], addr: str) -> int:
         raise click.ClickException(str(error)) from None
     host, port = address.getsockname()[:2]
     click.echo(f"http://{f'[{host}]' if ':' in host else host}:{port}/console/playground")
-    _wait()
+    stop.wait()
     console.close()
     server.close()
     return 0
 
 
-def _wait() -> None:
-    """Until somebody ends it."""
+def _end() -> Told:
+    """What is told when somebody ends it, from now on."""
     stop = Told()
 
     def end(_number: int, _frame: FrameType | None) -> None:
@@ -67,7 +68,7 @@ def _wait() -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
-    stop.wait()
+    return stop
 
 
 class _App:
