@@ -6,13 +6,14 @@ inside another term it may not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from doorward.records import record
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.environment import Globals, Scope
 from doorward.rego.analysis.inference import Inference
+from doorward.rego.analysis.opa_diagnostics.call_errors import in_reported_order
 from doorward.rego.analysis.type_errors import arguments_error, ref_text
 from doorward.rego.analysis.types import UNKNOWN
 from doorward.rego.builtins.registry.signature import Function, Type
@@ -86,13 +87,19 @@ def check_values(calls: Iterable[CallSite], callees: Callees) -> list[Diagnostic
     return errors
 
 
-def check_calls(calls: Iterable[CallSite], callees: Callees) -> list[Diagnostic]:
-    """What is wrong with the functions called, and with how many operands they get."""
-    return [
-        problem
+def check_calls(
+    calls: Iterable[CallSite], callees: Callees, tops: Sequence[Module | Body]
+) -> list[Diagnostic]:
+    """What is wrong with the functions called, and with how many operands they get.
+
+    `tops` are what the calls are in.
+    """
+    wrong = {
+        id(call): errors
         for call, span, is_value in calls
-        for problem in _check(call, span, callees, is_value=is_value)
-    ]
+        if (errors := list(_check(call, span, callees, is_value=is_value)))
+    }
+    return in_reported_order(tops, wrong) if wrong else []
 
 
 def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Iterator[Diagnostic]:

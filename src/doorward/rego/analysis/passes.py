@@ -186,7 +186,8 @@ def check_conflicts(program: Program) -> list[Diagnostic]:
 
 def check_calls(program: Program) -> list[Diagnostic]:
     """Before safety, which needs to know what each call gives back."""
-    return existence.check_calls(program.all_calls, program.callees)
+    modules = sorted(program.modules, key=lambda module: module.span.file)
+    return existence.check_calls(program.all_calls, program.callees, modules)
 
 
 def order_bodies(program: Program) -> list[Diagnostic]:
@@ -264,7 +265,7 @@ def check(
         except RecursionError:
             raise CompileError([Diagnostic(COMPILE_ERROR, _TOO_DEEP)]) from None
         if errors:
-            shown = report(errors, options.max_errors)
+            shown = report(errors, options.max_errors, is_ordered=run is check_calls)
             from doorward.rego.analysis.hints import add_hints, names_of_modules
 
             raise CompileError(add_hints(shown, partial(names_of_modules, modules), registry))
@@ -319,8 +320,8 @@ def _checked_query(
     calls, withs = sites.calls, sites.withs
     errors = errors or check_values(calls, callees)
     errors = errors or replacements.check_replacements(withs, callees)
-    errors = errors or existence.check_calls(calls, callees)
-    errors = errors or check_body_safety(resolved, callees)
+    of_calls = [] if errors else existence.check_calls(calls, callees, [resolved])
+    errors = errors or of_calls or check_body_safety(resolved, callees)
     if not errors:
         resolved, errors = order_query(resolved, callees.arity)
     if not errors:
@@ -328,16 +329,19 @@ def _checked_query(
     if errors:
         from doorward.rego.analysis.hints import add_hints
 
-        shown = report(errors, program.options.max_errors)
+        shown = report(errors, program.options.max_errors, is_ordered=bool(of_calls))
         names = [*exports, *map(import_name, imports), "input", "data"]
         raise CompileError(add_hints(shown, lambda _: names, program.registry))
     return Query(resolved, _mocked(withs, callees))
 
 
-def report(errors: Sequence[Diagnostic], limit: int) -> list[Diagnostic]:
-    """At most `limit` errors, by position, each once."""
+def report(
+    errors: Sequence[Diagnostic], limit: int, *, is_ordered: bool = False
+) -> list[Diagnostic]:
+    """At most `limit` errors, by position unless they are in OPA's order, each once."""
     unique = list(dict.fromkeys(errors))
-    unique.sort(key=lambda d: (d.span.file, d.span.row, d.span.col))
+    if not is_ordered:
+        unique.sort(key=lambda d: (d.span.file, d.span.row, d.span.col))
     if 0 < limit < len(unique):
         return [*unique[:limit], Diagnostic(COMPILE_ERROR, "error limit reached")]
     return unique
