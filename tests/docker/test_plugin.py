@@ -16,7 +16,7 @@ from doorward.docker.reply import clean, to_verdict
 from doorward.docker.request.call import AuthzRequest
 from doorward.docker.request.errors import WaitError
 from doorward.docker.request.input import InputOptions
-from doorward.docker.request.known import LONGEST, MOST_BYTES, KnownCalls
+from doorward.docker.request.known import LONGEST, MOST_KNOWN, KnownCalls
 from doorward.rego.values import UNDEFINED
 
 REQUEST = "/AuthZPlugin.AuthZReq"
@@ -267,20 +267,21 @@ def test_known_calls_are_decided_again_and_logged_alike(tmp_path: Path) -> None:
     log, pdp = tmp_path / "audit.log", Pdp()
     plugin = Plugin(pdp, audit=AuditLog(str(log)))
     content = call("POST", "/v1.41/containers/create?name=a", {"Image": "b"}, User="u")
-    assert answered(plugin, content)[0] is True
+    assert [answered(plugin, content)[0] for _ in range(3)] == [True] * 3
     pdp.result = False
     assert answered(plugin, content)[0] is False
     assert answered(plugin, content.replace(b"name=a", b"name=c"))[0] is False
-    first, second, other = pdp.inputs
-    assert second is first
+    first, second, third, fourth, other = pdp.inputs
+    assert first == second
+    assert first is not second  # kept when it comes for the second time
+    assert second is third is fourth
     assert other["target"] == "c"
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert [line["decision"] for line in lines] == ["allow", "deny", "deny"]
-    assert [line["uri"][-1] for line in lines] == ["a", "a", "c"]
+    assert [line["decision"] for line in lines] == [*["allow"] * 3, "deny", "deny"]
+    assert [line["uri"][-1] for line in lines] == [*"aaaa", "c"]
     changing = {"time", "decision", "reason", "latency_ms"}
-    assert (
-        len({str({k: v for k, v in line.items() if k not in changing}) for line in lines[:2]}) == 1
-    )
+    same = [{k: v for k, v in line.items() if k not in changing} for line in lines[:4]]
+    assert same == same[:1] * 4
 
 
 def test_what_the_daemon_says_is_asked_again_for_a_known_call() -> None:
@@ -296,21 +297,22 @@ def test_links_of_the_host_are_followed_again(tmp_path: Path) -> None:
     pdp, link = Pdp(), tmp_path / "link"
     plugin = Plugin(pdp)
     body = {"Image": "a", "HostConfig": {"Binds": [f"{link}:/x"]}}
-    for target in ("a", "b"):
+    for target in "abc":
         link.unlink(missing_ok=True)
         link.symlink_to(tmp_path / target)
         assert answered(plugin, call("POST", "/v1.41/containers/create", body))[0] is True
     resolved = [input["mounts"][0]["resolved"] for input in pdp.inputs]
-    assert resolved == [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert resolved == [str(tmp_path / target) for target in "abc"]
 
 
 def test_responses_have_inputs_of_their_own() -> None:
     pdp = Pdp()
     plugin = Plugin(pdp, PluginOptions(authorize_responses=True))
     content = call("GET", "/v1.41/info", ResponseStatusCode=200)
-    for path in (REQUEST, RESPONSE, REQUEST):
-        assert answered(plugin, content, path)[0] is True
-    assert [input["phase"] for input in pdp.inputs] == ["request", "response", "request"]
+    for _ in range(3):
+        for path in (REQUEST, RESPONSE):
+            assert answered(plugin, content, path)[0] is True
+    assert [input["phase"] for input in pdp.inputs] == ["request", "response"] * 3
 
 
 def test_probes_are_never_known() -> None:
@@ -323,12 +325,15 @@ def test_probes_are_never_known() -> None:
 
 def test_known_calls_are_bounded_and_those_in_use_stay() -> None:
     known = KnownCalls()
-    used = call(uri="/v1.41/containers/json")
+    contents = [b"used", *[b"%d" % number for number in range(3 * MOST_KNOWN)]]
+    assert {known.key(content) for content in contents} == {None}  # never seen
+    keys = [key for content in contents if (key := known.key(content)) is not None]
+    used, *others = keys
     known.add(used, {"Path": "used"})
-    for number in range(2 * MOST_BYTES // 1024):
-        known.add(b"%d" % number + b" " * 1024, {"Path": str(number)})
+    for key in others[: 2 * MOST_KNOWN]:
+        known.add(key, {"Path": ""})
         assert known.find(used) == {"Path": "used"}
-    assert known.find(b"0" + b" " * 1024) is None
-    assert known.find(b"%d" % number + b" " * 1024) is not None
-    known.add(b" " * (LONGEST + 1), {})
-    assert known.find(b" " * (LONGEST + 1)) is None
+    assert known.find(others[0]) is None
+    assert known.find(others[2 * MOST_KNOWN - 1]) is not None
+    long = b" " * (LONGEST + 1)
+    assert known.key(long) is known.key(long) is None

@@ -73,7 +73,7 @@ class Waiting(NamedTuple):
 class _Call:
     """A call that is decided."""
 
-    __slots__ = ("body", "decision_id", "input", "known", "phase", "request", "started")
+    __slots__ = ("body", "decision_id", "input", "key", "known", "phase", "request", "started")
 
     def __init__(self, body: bytes, phase: str) -> None:
         self.body = body
@@ -81,6 +81,8 @@ class _Call:
         self.started = perf_counter()
         self.decision_id = new_decision_id()
         self.request: AuthzRequest | None = None
+        self.key: bytes | None = None
+        """Under what its input is kept, where the same bytes came lately."""
         self.known: Input | None = None
         """The input of an earlier call of the same bytes, which is not read again."""
         self.input: Input | None = None
@@ -192,7 +194,8 @@ class Plugin:
     def _input_of(self, call: _Call, *, may_wait: bool) -> Input | None:
         """What policies are asked about; None for a call that is answered without them."""
         if call.known is None and call.request is None and call.phase == "request":
-            call.known = self._known.find(call.body)
+            call.key = self._known.key(call.body)
+            call.known = None if call.key is None else self._known.find(call.key)
         if call.known is None:
             request = call.request = call.request or parse_request(call.body)
             if self._is_ping(request) or (self._facts and self._facts.is_own(request)):
@@ -214,8 +217,8 @@ class Plugin:
         if call.phase == "response":
             input_doc["phase"] = "response"
             input_doc["status"] = request.status
-        elif not may_wait:
-            self._known.add(call.body, input_doc)
+        elif call.key is not None and not may_wait:
+            self._known.add(call.key, input_doc)
         return input_doc
 
     def _is_ping(self, request: AuthzRequest) -> bool:

@@ -2,9 +2,11 @@
 
 Tools ask the daemon the same again and again: which containers there are, how one is, another one
 of an image. Where nothing of the host was asked, an input depends on nothing but the bytes of its
-call and the options; it is made in 26 microseconds and found in one. Decisions are always made.
+call and the options; it is made in 26 microseconds and found in two. Decisions are always made.
 
-A call is known by its digest, since what an input masks is in it.
+An input is kept when its call comes for the second time. Many never do, and to keep theirs would
+make each next one in memory that is not cached, which costs as much as is saved. A call is known by
+its digest, since what an input masks is in it.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ __all__ = ["KnownCalls"]
 
 LONGEST: Final = 8 * 1024
 """Bytes of a call whose input is kept."""
-MOST_BYTES: Final = 256 * 1024
-"""Bytes of the calls of one generation: what has not come for two of them is forgotten."""
+MOST_KNOWN: Final = 128
+"""Inputs of one generation: what has not come for two of them is forgotten."""
+SLOTS: Final = 4096
+"""Calls of which it is known that they came: each replaces the one before in its slot."""
 
 
 class KnownCalls:
@@ -26,23 +30,26 @@ class KnownCalls:
     def __init__(self) -> None:
         self._now: dict[bytes, dict[str, Any]] = {}
         self._before: dict[bytes, dict[str, Any]] = {}
-        self._size = 0
+        self._seen = [0] * SLOTS
 
-    def find(self, call: bytes) -> dict[str, Any] | None:
+    def key(self, call: bytes) -> bytes | None:
+        """Under what the input of a call is kept; None for one that has not come lately."""
+        mark = hash(call)
+        slot = mark % SLOTS
+        if self._seen[slot] != mark:
+            self._seen[slot] = mark
+            return None
+        return sha256(call).digest() if len(call) <= LONGEST else None
+
+    def find(self, key: bytes) -> dict[str, Any] | None:
         """The input of a call that came before, which nobody may change."""
-        key = sha256(call).digest()
         known = self._now.get(key)
         if known is None and (known := self._before.get(key)) is not None:
-            self._put(key, known, len(call))
+            self.add(key, known)
         return known
 
-    def add(self, call: bytes, input: dict[str, Any]) -> None:
+    def add(self, key: bytes, input: dict[str, Any]) -> None:
         """Keep the input of a call, which nobody changes from now on."""
-        if len(call) <= LONGEST:
-            self._put(sha256(call).digest(), input, len(call))
-
-    def _put(self, key: bytes, input: dict[str, Any], size: int) -> None:
-        if self._size + size > MOST_BYTES:
-            self._before, self._now, self._size = self._now, {}, 0
+        if len(self._now) >= MOST_KNOWN:
+            self._before, self._now = self._now, {}
         self._now[key] = input
-        self._size += size
