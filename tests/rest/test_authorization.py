@@ -116,3 +116,41 @@ def test_two_tokens_are_none() -> None:
 )
 def test_a_policy_that_does_not_decide_lets_nothing_through(policy: str, status: int) -> None:
     assert ask(api(policy), "GET", "/v1/data").status == status
+
+
+BY_PATH = """package system.authz
+
+default allow := false
+
+allow if input.path == ["v1", "data", "public"]
+
+allow if input.path == ["health"]
+"""
+PRIVATE = {
+    "authz.rego": BY_PATH,
+    "public.rego": "package public\n\nx := 1\n",
+    "private.rego": 'package private\n\ny := "hunter2"\n',
+    "main.rego": 'package system\n\nmain := "hunter2"\n',
+}
+SPELLINGS = [
+    *("/v1/data/private/y", "//v1/data/private/y", "/v1//data/private/y", "/v1/data/private/y/"),
+    *("/v1/data/public/../private/y", "/v1/data/public/%2e%2e/private/y", "/v1/data/%70rivate/y"),
+    *("/v1/data/public/..%2fprivate/y", "/v1/data/public%2f..%2fprivate/y", "/V1/Data/private/y"),
+    *("/v1/data", "/v1/data/", "/", "", "*", "/v0/data/private/y", "/v1/query?q=data.private.y"),
+    *("/v1/compile", "/v1/compile/private/y", "/v1/batch/data/private/y", "/v1/batch/data"),
+    *("/access/v1/evaluation", "/v1/policies", "/v1/policies/private.rego", "/v1/config"),
+    *("/health/../v1/data/private/y", "http://x/v1/data/private/y", "//public/v1/data/private/y"),
+    *("/v1/data/public/", "/v1/data/public//x", "/v1/data//public", "/v1/./data/public"),
+]
+
+
+@pytest.mark.parametrize("target", SPELLINGS)
+def test_no_spelling_of_a_path_gets_by_the_policy(target: str) -> None:
+    pdp = PDP(build(Loaded(PRIVATE, {"base": "hunter2"})))
+    access = Access("off", authorizes=True)
+    app = Api(pdp, Config(default_decision="private/y"), Health(), Metrics("1"), access=access)
+    body = b'{"input": {}, "inputs": {"a": {}}, "query": "data.private.y"}'
+    for method in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE", "get", "X"):
+        answer = ask(app, method, target, body if method in ("POST", "PUT", "PATCH") else b"")
+        assert answer.status in (301, 307, 401), method
+        assert "hunter2" not in answer.body

@@ -29,6 +29,7 @@ from doorward.edge import Edge, Part, Parts, loop_thread
 from doorward.pdp.identity_options import Issuer
 from doorward.pdp.store import Store
 from doorward.rego import Key, Value
+from doorward.unzipping import DecodingError, decoded_body
 
 __all__ = ["Identity", "IdentityError", "read_keys"]
 
@@ -213,14 +214,14 @@ def _get(client: httpx.Client, url: str) -> dict[str, Any]:
         with client.stream("GET", url, headers={"accept": "application/json"}) as answer:
             if answer.status_code != 200:
                 raise IdentityError(f"{url}: status {answer.status_code}")
-            for part in answer.iter_bytes():
+            for part in decoded_body(answer):
                 body += part
                 if len(body) > MAX_BYTES:
                     raise IdentityError(f"{url}: more than {MAX_BYTES} bytes")
                 if time.monotonic() > until:
                     raise IdentityError(f"{url}: took longer than {WITHIN:g} seconds")
         document = json.loads(body)
-    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, DecodingError) as error:
         raise IdentityError(f"{url}: {type(error).__name__}") from None
     except (ValueError, RecursionError):
         raise IdentityError(f"{url}: not JSON") from None

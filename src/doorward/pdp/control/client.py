@@ -19,6 +19,7 @@ from doorward import __version__
 from doorward.pdp.control.answers import WITHIN, Answer, ServiceError
 from doorward.pdp.control.credentials import CredentialsError, auth_for
 from doorward.pdp.control.services import ClientTls, Service
+from doorward.unzipping import DecodingError, decoded_body
 
 __all__ = ["ServiceClient"]
 
@@ -171,13 +172,16 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
 def _body(response: httpx.Response, until: float, limit: int, named: str) -> bytes:
     pieces: list[bytes] = []
     size = 0
-    for piece in response.iter_bytes():
-        size += len(piece)
-        if size > limit:
-            raise ServiceError(f"{named}: response is larger than {limit} bytes")
-        if time.monotonic() > until:
-            raise ServiceError(f"{named}: response took longer than {WITHIN:g} seconds")
-        pieces.append(piece)
+    try:
+        for piece in decoded_body(response):
+            size += len(piece)
+            if size > limit:
+                raise ServiceError(f"{named}: response is larger than {limit} bytes")
+            if time.monotonic() > until:
+                raise ServiceError(f"{named}: response took longer than {WITHIN:g} seconds")
+            pieces.append(piece)
+    except DecodingError as error:
+        raise ServiceError(f"{named}: {error}") from None
     return b"".join(pieces)
 
 

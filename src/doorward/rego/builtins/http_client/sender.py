@@ -29,6 +29,7 @@ from doorward.rego.builtins.http_client.message import (
     SendError,
     Source,
 )
+from doorward.unzipping import DecodingError, decoded_body
 
 __all__ = ["HTTPXSender", "default_sender"]
 
@@ -191,13 +192,17 @@ class _Exchange(Thread):
     def _read(self, response: httpx.Response) -> bytes:
         chunks: list[bytes] = []
         size = 0
-        for chunk in response.iter_bytes():
-            size += len(chunk)
-            if size > MAX_BODY:
-                raise SendError(f"{_named(self.request)}: response is larger than {MAX_BODY} bytes")
-            if time.monotonic() > self.end:
-                raise _timed_out(self.request)
-            chunks.append(chunk)
+        try:
+            for chunk in decoded_body(response):
+                size += len(chunk)
+                if size > MAX_BODY:
+                    what = f"response is larger than {MAX_BODY} bytes"
+                    raise SendError(f"{_named(self.request)}: {what}")
+                if time.monotonic() > self.end:
+                    raise _timed_out(self.request)
+                chunks.append(chunk)
+        except DecodingError as error:
+            raise SendError(f"{_named(self.request)}: {error}") from None
         return b"".join(chunks)
 
 

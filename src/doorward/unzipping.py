@@ -1,0 +1,79 @@
+"""Bodies of responses, decoded in steps of a bounded size.
+
+A library decodes each piece that comes as a whole: 64 kB of gzip may be 66 MB, and encodings one
+around the other multiply. Here a step never makes more than `STEP` bytes, so who counts them stops
+in time, and one encoding is all that a response may have.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Protocol
+
+__all__ = ["STEP", "DecodingError", "Response", "decoded", "decoded_body"]
+
+STEP: Final = 1 << 18
+_WINDOWS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+
+
+class DecodingError(Exception):
+    """A body that is not in the encoding that it names, or in one that nobody asked for."""
+
+
+class Response(Protocol):
+    """A response of httpx."""
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    @property
+    def content(self) -> bytes: ...
+
+    is_stream_consumed: bool
+
+    def iter_raw(self) -> Iterator[bytes]: ...
+
+
+def decoded_body(response: Response) -> Iterator[bytes]:
+    """The body of a response; DecodingError."""
+    if response.is_stream_consumed:  # a transport without a network has read it
+        return iter((response.content,))
+    return decoded(response.iter_raw(), response.headers.get("content-encoding", ""))
+
+
+def decoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+    """The body without its `Content-Encoding`; DecodingError."""
+    name = encoding.strip().lower()
+    if name in ("", "identity"):
+        yield from pieces
+        return
+    if name not in _WINDOWS:
+        raise DecodingError(f"the content encoding `{name[:40]}` is not supported")
+    unzip = zlib.decompressobj(_WINDOWS[name])
+    is_empty = True
+    for piece in pieces:
+        if name == "deflate" and is_empty and piece and not _has_header(piece):
+            unzip = zlib.decompressobj(-15)
+        is_empty = is_empty and not piece
+        yield from _steps(unzip, piece)
+    if not (is_empty or unzip.eof):
+        raise DecodingError("unexpected EOF")
+
+
+def _has_header(piece: bytes) -> bool:
+    """Whether what some call `deflate` is in zlib's format, as it should be."""
+    return piece[0] & 0x0F == 8 and int.from_bytes(piece[:2].ljust(2, b"\0")) % 31 == 0
+
+
+def _steps(unzip: zlib._Decompress, piece: bytes) -> Iterator[bytes]:
+    while not unzip.eof:
+        try:
+            content = unzip.decompress(piece, STEP)
+        except zlib.error:
+            raise DecodingError("gzip: invalid data") from None
+        if content:
+            yield content
+        piece = unzip.unconsumed_tail
+        if not piece and len(content) < STEP:
+            return
