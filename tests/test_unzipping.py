@@ -66,8 +66,8 @@ def test_a_reader_stops_before_the_memory_is_full() -> None:
     tracemalloc.start()
     try:
         size = 0
-        for step in decoded([bomb], "gzip"):
-            size += len(step)
+        for content in decoded([bomb], "gzip"):
+            size += len(content)
             if size > 1 << 20:
                 break
         assert tracemalloc.get_traced_memory()[1] < 8 * STEP

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.test_run import Process, folder, start, until  # noqa: F401  # fixtures
 
 from doorward.cli.main import Commands, cli, run
-from doorward.cli.sidecar import SidecarOptions, settings_of
+from doorward.cli.sidecar_options import SidecarOptions, settings_of
 from doorward.pdp.config import DecisionLogs, parse_config
 from doorward.pdp.decision_log import DecisionLog
 from doorward.pdp.loader import Loaded

@@ -20,7 +20,8 @@ from tests.cli.test_run import Process
 from tests.pdp.collectors import Collector, grpc_collector, http_collector, texts_of
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.cli.sidecar import Sidecar, SidecarOptions, StartupError
+from doorward.cli.sidecar import Sidecar
+from doorward.cli.sidecar_options import SidecarOptions, StartupError
 from doorward.pdp.config import parse_config
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -205,7 +206,8 @@ def test_a_collector_that_is_away_holds_nothing_up(start: Callable[..., Process]
 
 def test_without_being_asked_nothing_of_it_is_loaded() -> None:
     code = (
-        "from doorward.cli.sidecar import Sidecar, SidecarOptions; import sys; "
+        "from doorward.cli.sidecar import Sidecar; import sys; "
+        "from doorward.cli.sidecar_options import SidecarOptions; "
         "sidecar = Sidecar(SidecarOptions(addresses=['unix:s'])); sidecar.close(); "
         "print([name for name in sys.modules if name.startswith('opentelemetry.')])"
     )

@@ -30,7 +30,7 @@ def check(file: str | None, settings: tuple[str, ...], files: tuple[str, ...]) -
     environment; certificates, services and sockets are not looked at.
     """
     # The adapter's own block is its own to read.
-    from doorward.cli.sidecar import StartupError, envoy_options
+    from doorward.cli.sidecar_options import StartupError, envoy_options
 
     try:
         config = read_config(file, overrides=settings, files=files)

@@ -22,7 +22,7 @@ from doorward.pdp.sources import Sources
 from doorward.rego import RegoError
 
 if TYPE_CHECKING:
-    from doorward.cli.sidecar import SidecarOptions
+    from doorward.cli.sidecar_options import SidecarOptions
     from doorward.transport.tls import TlsOptions
 
 __all__ = ["REFUSED_FLAGS", "command"]
@@ -267,7 +267,8 @@ def command(
 
 def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> int:
     # They bring in the servers, which --help and the shell have no need of.
-    from doorward.cli.sidecar import Sidecar, StartupError
+    from doorward.cli.sidecar import Sidecar
+    from doorward.cli.sidecar_options import StartupError
 
     try:
         chosen = _options(files, log_format, options)
@@ -309,7 +310,7 @@ def _interact(files: Sequence[str], options: dict[str, Any]) -> int:
 
 
 def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> SidecarOptions:
-    from doorward.cli.sidecar import SidecarOptions
+    from doorward.cli.sidecar_options import SidecarOptions
     from doorward.rest.authorization import Access
 
     config = _read_config(options)

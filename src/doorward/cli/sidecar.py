@@ -8,86 +8,61 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from socket import socket as Socket
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
 
 from doorward import __version__
+from doorward.cli.decision_logging import DecisionLogging
+from doorward.cli.sidecar_options import (
+    Shared,
+    SidecarOptions,
+    StartupError,
+    all_addresses,
+    announce,
+    bind_all,
+    envoy_options,
+    forward_options,
+    identified_options,
+    load,
+    reread,
+    settings_of,
+    tls_context,
+    tracer_of,
+    warm,
+    write_to_stderr,
+)
 from doorward.edge import Edge, Told, repeat
 from doorward.envoy.metrics import Metrics as EnvoyMetrics
-from doorward.envoy.options import Options, OptionsError, from_block
 from doorward.envoy.server import PLUGIN, Server, StartError, make_server
 from doorward.forward.app import ForwardAuth
-from doorward.forward.options import PLUGIN as FORWARD
-from doorward.forward.options import Options as ForwardOptions
-from doorward.forward.options import OptionsError as ForwardOptionsError
-from doorward.forward.options import from_block as forward_from_block
-from doorward.pdp.builtin_answers import noting
-from doorward.pdp.config import Config, ConfigError, identified
+from doorward.pdp.config import Config
 from doorward.pdp.config import Shadow as ShadowOptions
 from doorward.pdp.control.bundle_metrics import BundleMetrics
 from doorward.pdp.control.bundle_status import BundleStatus
-from doorward.pdp.control.log_file import LogFile
-from doorward.pdp.control.outbox import SpoolError
 from doorward.pdp.control.plane import ControlPlane
-from doorward.pdp.control.status import Status, ToldStatus
-from doorward.pdp.control.uploads import Uploads
-from doorward.pdp.decision_log import DecisionLog, EventSink
+from doorward.pdp.control.status import Status
+from doorward.pdp.decision_log import DecisionLog
 from doorward.pdp.health import Health, State
 from doorward.pdp.loader import Loaded
 from doorward.pdp.log import line_for, stamp_for
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP, DecisionSink, Tee
 from doorward.pdp.reload import Watcher
-from doorward.pdp.snapshot import Settings, Snapshot, build
+from doorward.pdp.snapshot import Snapshot, build
 from doorward.pdp.sources import Sources
 from doorward.pdp.store import Store
-from doorward.pdp.trace_options import asks_for_traces
-from doorward.pdp.traced_sender import TracedSender
-from doorward.pdp.yaml_block import Block
-from doorward.rego import (
-    REGISTRY,
-    Capabilities,
-    Environment,
-    Registry,
-    ResponseCache,
-    Span,
-    VerifiedTokens,
-)
 from doorward.rest.app import Api
-from doorward.rest.authorization import Access
 from doorward.rest.request_log import RequestLog
-from doorward.rest.server import MAX_CONNECTIONS, BindError, HttpServer, Listener, bind
-from doorward.transport.tls import TlsContext, TlsError, TlsOptions
+from doorward.rest.server import MAX_CONNECTIONS, BindError, HttpServer, Listener
 
 if TYPE_CHECKING:
     from doorward.console import Console
-    from doorward.pdp.control.answers import Client
     from doorward.pdp.identity import Identity
     from doorward.pdp.identity_options import Issuer
-    from doorward.pdp.tracing import Tracer
     from doorward.replay.shadow import Shadow
-    from doorward.transport.peers import Peers
 
-__all__ = [
-    "Shared",
-    "Sidecar",
-    "SidecarOptions",
-    "StartupError",
-    "announce",
-    "bind_all",
-    "envoy_options",
-    "identified_options",
-    "load",
-    "reread",
-    "settings_of",
-    "tls_context",
-    "warm",
-]
+__all__ = ["Sidecar"]
 
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("supervisor", "watching over the parts failed")
@@ -98,174 +73,6 @@ _KEYS_WITHIN: Final = 5.0
 """Seconds in which the keys of issuers are waited for before anything is served."""
 _PROBES: Final = 100
 """Connections of the listeners that probes and scrapers use."""
-
-
-class StartupError(Exception):
-    """What keeps the decision point from starting, in words for the operator."""
-
-
-@dataclass(frozen=True, slots=True)
-class SidecarOptions:
-    """How `doorward run --server` was called."""
-
-    sources: Sources = field(default_factory=Sources)
-    config: Config = field(default_factory=Config)
-    addresses: Sequence[str] = ("localhost:8181",)
-    diagnostic_addresses: Sequence[str] = ()
-    console: bool = False
-    """Whether the diagnostic listeners serve the console."""
-    docker_log: str = ""
-    """The audit log of a Docker plugin, whose decisions the console shows as well."""
-    log_format: str = "json"
-    log_timestamp_format: str = ""
-    """A layout of Go's; RFC 3339 to the second without."""
-    watch: bool = True
-    capabilities: Capabilities | None = None
-    registry: Registry = REGISTRY
-    max_errors: int = 10
-    """Errors of policies that are reported; 0: all."""
-    grace: float = 10.0
-    wait: float = 0.0
-    unix_permissions: int = 0o755
-    access: Access = field(default_factory=Access)
-    tls: TlsOptions | None = None
-    workers: int = 1
-    read_config: Callable[[], Config] | None = None
-    """Reads the configuration again, for SIGHUP."""
-    ready_timeout: float = 0.0
-    """Seconds in which bundles and discovery must be ready before anything is served; 0: nothing
-    waits for them."""
-    sender: TracedSender | None = None
-    """What policies send requests with, where requests are traced."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What one of several workers has from its parent: nothing is read, bound or fetched again."""
-
-    snapshot: Snapshot
-    sockets: Sequence[Socket]
-    """Of the HTTP API, in the order of `all_addresses`."""
-    checks: Sequence[Socket]
-    """Of this worker's gRPC server."""
-    write: Callable[[bytes], object]
-    """Writes lines of the decision log."""
-    peers: Peers | None = None
-    """The other workers, where a console shows all of them."""
-    status: ToldStatus = field(default_factory=ToldStatus)
-
-
-def identified_options(options: SidecarOptions) -> SidecarOptions:
-    """The options with the id that the decision point has in its logs, and how it sends."""
-    is_traced = options.config.tracing is not None or asks_for_traces(os.environ)
-    sender = TracedSender() if is_traced else None
-    return replace(options, config=identified(options.config), sender=sender)
-
-
-def settings_of(options: SidecarOptions) -> Settings:
-    """How policies are compiled and evaluated."""
-    config = options.config
-    caching, notes = config.caching, config.nd_builtin_cache
-    return Settings(
-        v0=options.sources.v0,
-        capabilities=options.capabilities,
-        registry=noting(options.registry) if notes else options.registry,
-        notes_answers=notes,
-        marked=options.console or config.decision_logs.rules,
-        deadline=config.evaluation.deadline,
-        max_items=config.evaluation.max_items,
-        max_errors=options.max_errors,
-        environment=Environment(
-            runtime=_runtime(config),
-            tokens=VerifiedTokens(caching.tokens),
-            responses=ResponseCache(
-                caching.response_bytes * caching.response_percentage // 100,
-                stale_after=caching.stale_seconds,
-            ),
-            on_print=_print,
-            http=options.sender,
-        ),
-    )
-
-
-def envoy_options(config: Config) -> Options | None:
-    """The options of the gRPC server, where there is to be one."""
-    block = config.plugins.get(PLUGIN)
-    return None if block is None else _envoy_options(block)
-
-
-def forward_options(config: Config) -> ForwardOptions | None:
-    """The options of the endpoints for proxies, where there are to be some."""
-    block = config.plugins.get(FORWARD)
-    if block is None:
-        return None
-    try:
-        options, _ = forward_from_block(block.plain())
-    except ForwardOptionsError as error:
-        raise ConfigError(f"{block.location(error.key)} {error.message}") from None
-    return options
-
-
-def _warn_of_unknown_keys(config: Config) -> None:
-    """Once, where `forward_options` read a block that could be used."""
-    block = config.plugins.get(FORWARD)
-    for key in forward_from_block(block.plain())[1] if block is not None else ():
-        assert block is not None  # or there are no keys
-        _log.warning(f"{block.location(key)}: unknown key, ignored")
-
-
-def load(options: SidecarOptions) -> Loaded:
-    """The policies and data as files have them now."""
-    loaded = options.sources.load()
-    for note in loaded.notes:
-        _log.warning(note)
-    return loaded
-
-
-def warm(snapshot: Snapshot, config: Config, envoy: Options | None, access: Access) -> None:
-    """Prepare the questions to come."""
-    logs = config.decision_logs
-    snapshot.warm([logs.drop_decision, logs.mask_decision] if logs.is_enabled else [])
-    if access.authorizes:
-        snapshot.warm([config.default_authorization_decision])
-    if envoy is not None and not envoy.query:
-        snapshot.warm([envoy.path])
-
-
-def announce(options: SidecarOptions, snapshot: Snapshot) -> None:
-    """Say in the log what is about to be served."""
-    for warning in options.config.warnings:
-        _log.warning(warning)
-    _warn_of_unknown_keys(options.config)
-    _log.info(
-        "Initializing server.",
-        extra={
-            "addrs": list(options.addresses),
-            "diagnostic-addrs": list(options.diagnostic_addresses),
-            "revision": snapshot.revision,
-            **({"workers": options.workers} if options.workers > 1 else {}),
-        },
-    )
-
-
-def all_addresses(options: SidecarOptions) -> list[str]:
-    """What is listened on for HTTP: the API itself, then health and metrics only, then proxies."""
-    forward = forward_options(options.config)
-    proxies = [] if forward is None else [forward.addr]
-    return [*options.addresses, *options.diagnostic_addresses, *proxies]
-
-
-def bind_all(options: SidecarOptions) -> list[Socket]:
-    """The listening sockets of the HTTP API; StartupError where one cannot be had."""
-    bound: list[Socket] = []
-    try:
-        for address in all_addresses(options):
-            bound.append(bind(address, unix_permissions=options.unix_permissions))
-    except BindError as error:
-        for each in bound:
-            each.close()
-        raise StartupError(str(error)) from None
-    return bound
 
 
 class Sidecar:
@@ -282,7 +89,8 @@ class Sidecar:
         self._reloads = False
         self.health = Health()
         self.metrics = Metrics(__version__)
-        self._tracer = _tracer(options)
+        self._tracer = tracer_of(options)
+        self._write = write_to_stderr if shared is None else shared.write
         settings = settings_of(options)
         self._envoy_options = envoy_options(options.config)
         # Looks at the files before they are read, so that no change falls between the two.
@@ -319,8 +127,16 @@ class Sidecar:
             on_config=self._follow,
             on_bundles=self._note_bundles,
         )
-        self._uploads: Uploads | None = None
-        self.pdp.log_to(self._watched(self._decision_log(self.plane.config)))
+        self._logs = DecisionLogging(
+            options,
+            self.pdp,
+            self.plane,
+            self.health,
+            self.metrics,
+            write=self._write,
+            watched=self._watched,
+            tracer=self._tracer,
+        )
         self._reading = time.monotonic() - started
         self._envoy = self._envoy_server()
         self._tls = None if options.tls is None else tls_context(options.tls)
@@ -411,24 +227,7 @@ class Sidecar:
     def _follow(self, config: Config) -> None:
         for api in self._apis:
             api.follow(config)
-        client = self._log_client(config)
-        if (config.decision_logs, config.labels, client) == self._logging:
-            return
-        log = self._decision_log(config)
-        before = self.pdp.log_to(self._watched(log))
-        # What waits there is sent before the next begins.
-        if before is not None:
-            before.close()
-        self._start_uploads()
-
-    def _log_client(self, config: Config) -> Client | None:
-        upload = config.decision_logs.upload
-        return None if upload is None else self.plane.client(upload.service)
-
-    def _start_uploads(self) -> None:
-        if self._uploads is not None:
-            self._uploads.start()
-            self.health.set("decision_logs", State.OK)
+        self._logs.follow(config)
 
     def _note_bundles(self, statuses: Mapping[str, BundleStatus]) -> None:
         if self._bundle_metrics is None:
@@ -436,44 +235,6 @@ class Sidecar:
             assert status is not None
             self._bundle_metrics = BundleMetrics(self.metrics.registry, __version__, status.buckets)
         self._bundle_metrics.note(statuses)
-
-    def _decision_log(self, config: Config) -> DecisionLog | None:
-        options = config.decision_logs
-        client = self._log_client(config)
-        self._logging = options, config.labels, client
-        self._uploads = None
-        if not options.is_enabled:
-            return None
-        sinks: list[EventSink] = []
-        try:
-            if options.file is not None:
-                sinks.append(LogFile(options.file))
-            if options.upload is not None:
-                assert client is not None
-                self._uploads = Uploads(
-                    options.upload,
-                    client,
-                    on_lost=self.metrics.lost,
-                    on_status=self.plane.status.note_decision_logs,
-                    parts=self.health.parts,
-                )
-                sinks.append(self._uploads)
-        except (OSError, SpoolError) as error:
-            reason = str(error) if isinstance(error, SpoolError) else f"{error.filename}: {error}"
-            raise StartupError(f"decision_logs: {reason}") from None
-        console = self._shared.write if self._shared else _write_to_stderr
-        return DecisionLog(
-            console if options.console else None,
-            line_for(self._options.log_format),
-            labels=config.labels,
-            options=options,
-            on_lost=self.metrics.lost,
-            parts=self.health.parts,
-            sinks=sinks,
-            stamp=stamp_for(self._options.log_timestamp_format),
-            trace=None if self._tracer is None else self._tracer.logged,
-            secrets=config.secrets,
-        )
 
     def _envoy_server(self) -> Server | None:
         options = self._envoy_options
@@ -505,7 +266,7 @@ class Sidecar:
         if not _log.isEnabledFor(logging.INFO):
             return None
         return RequestLog(
-            self._shared.write if self._shared else _write_to_stderr,
+            self._write,
             line_for(self._options.log_format),
             stamp_for(self._options.log_timestamp_format),
             parts=self.health.parts,
@@ -596,7 +357,7 @@ class Sidecar:
             _log.info("Server initialized.")
         if options.ready_timeout <= 0:
             self.plane.start()
-        self._start_uploads()
+        self._logs.start()
 
     def _wait_until_ready(self, timeout: float) -> None:
         """StartupError where bundles and discovery are not ready in time."""
@@ -677,73 +438,3 @@ class Sidecar:
         self.plane.close()
         if self._tracer is not None:
             self._tracer.close()
-
-
-def reread(options: SidecarOptions, follow: Callable[[Config], object]) -> None:
-    """Read the configuration again and follow it; one that cannot be followed is said."""
-    if options.read_config is None:
-        return
-    try:
-        config = options.read_config()
-        labels = {name: options.config.labels[name] for name in ("id", "version")}
-        follow(replace(config, labels={**labels, **config.labels}))
-    except (ConfigError, StartupError) as error:
-        _log.error("Configuration not reloaded.", extra={"error": str(error)})
-        return
-    for warning in config.warnings:
-        _log.warning(warning)
-    _log.info("Configuration reloaded.")
-
-
-def tls_context(options: TlsOptions) -> TlsContext:
-    try:
-        return TlsContext.load(options)
-    except TlsError as error:
-        raise StartupError(f"TLS: {error}") from None
-
-
-def _tracer(options: SidecarOptions) -> Tracer | None:
-    """What makes spans, where the configuration or the environment asks for them."""
-    if options.sender is None:
-        return None
-    try:
-        from doorward.pdp.tracing import tracer_for  # it needs the extra `otel`
-    except ImportError:
-        missing = "traces need OpenTelemetry: pip install 'doorward[otel]'"
-        if options.config.tracing is not None:
-            raise StartupError(f"distributed_tracing: {missing}") from None
-        # A platform may set the variables for everything that it runs.
-        _log.warning("No traces are made.", extra={"error": missing})
-        return None
-    options.sender.tracer = tracer_for(options.config.tracing)
-    return options.sender.tracer
-
-
-def _envoy_options(block: Block) -> Options:
-    try:
-        options, unknown = from_block(block.plain())
-    except OptionsError as error:
-        location = block.location(error.key) if error.key else f"{block.file}: {block.path}"
-        raise ConfigError(f"{location} {error.message}") from None
-    for key in unknown:
-        _log.warning(f"{block.location(key)}: unknown key, ignored")
-    return options
-
-
-def _runtime(config: Config) -> Mapping[str, Any]:
-    """What `opa.runtime()` gives policies. As in OPA that includes the environment."""
-    return {
-        "config": dict(config.document),
-        "env": dict(os.environ),
-        "version": __version__,
-        "commit": "",
-    }
-
-
-def _print(text: str, span: Span) -> None:
-    _log.info(text, extra={"line": str(span)})
-
-
-def _write_to_stderr(lines: bytes) -> None:
-    sys.stderr.buffer.write(lines)
-    sys.stderr.buffer.flush()

@@ -26,9 +26,9 @@ from typing import Any, Final
 
 from doorward.cli.asking import AskingProcess
 from doorward.cli.parent_plane import ParentPlane, has_asks, note_told, without_asks
-from doorward.cli.sidecar import (
+from doorward.cli.sidecar import Sidecar
+from doorward.cli.sidecar_options import (
     Shared,
-    Sidecar,
     SidecarOptions,
     StartupError,
     announce,

@@ -30,7 +30,7 @@ class _Server(ThreadingTCPServer):
 
 
 class _Handler(BaseRequestHandler):
-    """Sends the same bytes to whoever asks, and closes."""
+    """Sends the same bytes to each client, and closes."""
 
     def handle(self) -> None:
         assert isinstance(self.server, _Server)

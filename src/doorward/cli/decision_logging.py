@@ -1,0 +1,121 @@
+"""The decision log of one decision point, as its configuration is now.
+
+Decisions pass what watches them (the console, a shadow) on their way to the log, and from there go
+to standard error, a file and a service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from doorward.cli.sidecar_options import SidecarOptions, StartupError
+from doorward.pdp.config import Config
+from doorward.pdp.control.log_file import LogFile
+from doorward.pdp.control.outbox import SpoolError
+from doorward.pdp.control.plane import ControlPlane
+from doorward.pdp.control.uploads import Uploads
+from doorward.pdp.decision_log import DecisionLog, EventSink
+from doorward.pdp.health import Health, State
+from doorward.pdp.log import line_for, stamp_for
+from doorward.pdp.metrics import Metrics
+from doorward.pdp.pdp import PDP, DecisionSink
+
+if TYPE_CHECKING:
+    from doorward.pdp.control.answers import Client
+    from doorward.pdp.tracing import Tracer
+
+__all__ = ["DecisionLogging"]
+
+
+class DecisionLogging:
+    """Gives decisions a log, and another one when the configuration changes."""
+
+    def __init__(
+        self,
+        options: SidecarOptions,
+        pdp: PDP,
+        plane: ControlPlane,
+        health: Health,
+        metrics: Metrics,
+        *,
+        write: Callable[[bytes], object],
+        watched: Callable[[DecisionLog | None], DecisionSink | None],
+        tracer: Tracer | None,
+    ) -> None:
+        """`write` writes lines to the console; `watched` puts what watches decisions before a log.
+
+        StartupError where the log cannot be written.
+        """
+        self._options = options
+        self._pdp = pdp
+        self._plane = plane
+        self._health = health
+        self._metrics = metrics
+        self._write = write
+        self._watched = watched
+        self._tracer = tracer
+        self._uploads: Uploads | None = None
+        self._followed = self._wanted(plane.config)
+        pdp.log_to(watched(self._log(plane.config)))
+
+    def start(self) -> None:
+        """Begin to send events."""
+        if self._uploads is not None:
+            self._uploads.start()
+            self._health.set("decision_logs", State.OK)
+
+    def follow(self, config: Config) -> None:
+        """Log as this configuration says; StartupError where that cannot be."""
+        wanted = self._wanted(config)
+        if wanted == self._followed:
+            return
+        self._followed = wanted
+        before = self._pdp.log_to(self._watched(self._log(config)))
+        # What waits there is sent before the next begins.
+        if before is not None:
+            before.close()
+        self.start()
+
+    def _wanted(self, config: Config) -> tuple[object, ...]:
+        return config.decision_logs, config.labels, self._client(config)
+
+    def _client(self, config: Config) -> Client | None:
+        upload = config.decision_logs.upload
+        return None if upload is None else self._plane.client(upload.service)
+
+    def _log(self, config: Config) -> DecisionLog | None:
+        options = config.decision_logs
+        client = self._client(config)
+        self._uploads = None
+        if not options.is_enabled:
+            return None
+        sinks: list[EventSink] = []
+        try:
+            if options.file is not None:
+                sinks.append(LogFile(options.file))
+            if options.upload is not None:
+                assert client is not None
+                self._uploads = Uploads(
+                    options.upload,
+                    client,
+                    on_lost=self._metrics.lost,
+                    on_status=self._plane.status.note_decision_logs,
+                    parts=self._health.parts,
+                )
+                sinks.append(self._uploads)
+        except (OSError, SpoolError) as error:
+            reason = str(error) if isinstance(error, SpoolError) else f"{error.filename}: {error}"
+            raise StartupError(f"decision_logs: {reason}") from None
+        return DecisionLog(
+            self._write if options.console else None,
+            line_for(self._options.log_format),
+            labels=config.labels,
+            options=options,
+            on_lost=self._metrics.lost,
+            parts=self._health.parts,
+            sinks=sinks,
+            stamp=stamp_for(self._options.log_timestamp_format),
+            trace=None if self._tracer is None else self._tracer.logged,
+            secrets=config.secrets,
+        )

@@ -1,0 +1,307 @@
+"""How a decision point is started: what the command line said, and what is made of that first.
+
+A single process and a parent of workers begin with the same: options, files, settings of the
+compiler, sockets. Nothing here serves or waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from socket import socket as Socket
+from typing import TYPE_CHECKING, Any, Final
+
+from doorward import __version__
+from doorward.envoy.options import Options, OptionsError, from_block
+from doorward.envoy.server import PLUGIN
+from doorward.forward.options import PLUGIN as FORWARD
+from doorward.forward.options import Options as ForwardOptions
+from doorward.forward.options import OptionsError as ForwardOptionsError
+from doorward.forward.options import from_block as forward_from_block
+from doorward.pdp.builtin_answers import noting
+from doorward.pdp.config import Config, ConfigError, identified
+from doorward.pdp.control.status import ToldStatus
+from doorward.pdp.loader import Loaded
+from doorward.pdp.snapshot import Settings, Snapshot
+from doorward.pdp.sources import Sources
+from doorward.pdp.trace_options import asks_for_traces
+from doorward.pdp.traced_sender import TracedSender
+from doorward.pdp.yaml_block import Block
+from doorward.rego import (
+    REGISTRY,
+    Capabilities,
+    Environment,
+    Registry,
+    ResponseCache,
+    Span,
+    VerifiedTokens,
+)
+from doorward.rest.authorization import Access
+from doorward.rest.server import BindError, bind
+from doorward.transport.tls import TlsContext, TlsError, TlsOptions
+
+if TYPE_CHECKING:
+    from doorward.pdp.tracing import Tracer
+    from doorward.transport.peers import Peers
+
+__all__ = [
+    "Shared",
+    "SidecarOptions",
+    "StartupError",
+    "all_addresses",
+    "announce",
+    "bind_all",
+    "envoy_options",
+    "forward_options",
+    "identified_options",
+    "load",
+    "reread",
+    "settings_of",
+    "tls_context",
+    "tracer_of",
+    "warm",
+    "write_to_stderr",
+]
+
+_log: Final = logging.getLogger(__name__)
+
+
+class StartupError(Exception):
+    """What keeps the decision point from starting, in words for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarOptions:
+    """How `doorward run --server` was called."""
+
+    sources: Sources = field(default_factory=Sources)
+    config: Config = field(default_factory=Config)
+    addresses: Sequence[str] = ("localhost:8181",)
+    diagnostic_addresses: Sequence[str] = ()
+    console: bool = False
+    """Whether the diagnostic listeners serve the console."""
+    docker_log: str = ""
+    """The audit log of a Docker plugin, whose decisions the console shows as well."""
+    log_format: str = "json"
+    log_timestamp_format: str = ""
+    """A layout of Go's; RFC 3339 to the second without."""
+    watch: bool = True
+    capabilities: Capabilities | None = None
+    registry: Registry = REGISTRY
+    max_errors: int = 10
+    """Errors of policies that are reported; 0: all."""
+    grace: float = 10.0
+    wait: float = 0.0
+    unix_permissions: int = 0o755
+    access: Access = field(default_factory=Access)
+    tls: TlsOptions | None = None
+    workers: int = 1
+    read_config: Callable[[], Config] | None = None
+    """Reads the configuration again, for SIGHUP."""
+    ready_timeout: float = 0.0
+    """Seconds in which bundles and discovery must be ready before anything is served; 0: nothing
+    waits for them."""
+    sender: TracedSender | None = None
+    """What policies send requests with, where requests are traced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What one of several workers has from its parent: nothing is read, bound or fetched again."""
+
+    snapshot: Snapshot
+    sockets: Sequence[Socket]
+    """Of the HTTP API, in the order of `all_addresses`."""
+    checks: Sequence[Socket]
+    """Of this worker's gRPC server."""
+    write: Callable[[bytes], object]
+    """Writes lines of the decision log."""
+    peers: Peers | None = None
+    """The other workers, where a console shows all of them."""
+    status: ToldStatus = field(default_factory=ToldStatus)
+
+
+def identified_options(options: SidecarOptions) -> SidecarOptions:
+    """The options with the id that the decision point has in its logs, and how it sends."""
+    is_traced = options.config.tracing is not None or asks_for_traces(os.environ)
+    sender = TracedSender() if is_traced else None
+    return replace(options, config=identified(options.config), sender=sender)
+
+
+def settings_of(options: SidecarOptions) -> Settings:
+    """How policies are compiled and evaluated."""
+    config = options.config
+    caching, notes = config.caching, config.nd_builtin_cache
+    return Settings(
+        v0=options.sources.v0,
+        capabilities=options.capabilities,
+        registry=noting(options.registry) if notes else options.registry,
+        notes_answers=notes,
+        marked=options.console or config.decision_logs.rules,
+        deadline=config.evaluation.deadline,
+        max_items=config.evaluation.max_items,
+        max_errors=options.max_errors,
+        environment=Environment(
+            runtime=_runtime(config),
+            tokens=VerifiedTokens(caching.tokens),
+            responses=ResponseCache(
+                caching.response_bytes * caching.response_percentage // 100,
+                stale_after=caching.stale_seconds,
+            ),
+            on_print=_print,
+            http=options.sender,
+        ),
+    )
+
+
+def envoy_options(config: Config) -> Options | None:
+    """The options of the gRPC server, where there is to be one."""
+    block = config.plugins.get(PLUGIN)
+    return None if block is None else _envoy_options(block)
+
+
+def forward_options(config: Config) -> ForwardOptions | None:
+    """The options of the endpoints for proxies, where there are to be some."""
+    block = config.plugins.get(FORWARD)
+    if block is None:
+        return None
+    try:
+        options, _ = forward_from_block(block.plain())
+    except ForwardOptionsError as error:
+        raise ConfigError(f"{block.location(error.key)} {error.message}") from None
+    return options
+
+
+def _warn_of_unknown_keys(config: Config) -> None:
+    """Once, where `forward_options` read a block that could be used."""
+    block = config.plugins.get(FORWARD)
+    for key in forward_from_block(block.plain())[1] if block is not None else ():
+        assert block is not None  # or there are no keys
+        _log.warning(f"{block.location(key)}: unknown key, ignored")
+
+
+def load(options: SidecarOptions) -> Loaded:
+    """The policies and data as files have them now."""
+    loaded = options.sources.load()
+    for note in loaded.notes:
+        _log.warning(note)
+    return loaded
+
+
+def warm(snapshot: Snapshot, config: Config, envoy: Options | None, access: Access) -> None:
+    """Prepare the questions to come."""
+    logs = config.decision_logs
+    snapshot.warm([logs.drop_decision, logs.mask_decision] if logs.is_enabled else [])
+    if access.authorizes:
+        snapshot.warm([config.default_authorization_decision])
+    if envoy is not None and not envoy.query:
+        snapshot.warm([envoy.path])
+
+
+def announce(options: SidecarOptions, snapshot: Snapshot) -> None:
+    """Say in the log what is about to be served."""
+    for warning in options.config.warnings:
+        _log.warning(warning)
+    _warn_of_unknown_keys(options.config)
+    _log.info(
+        "Initializing server.",
+        extra={
+            "addrs": list(options.addresses),
+            "diagnostic-addrs": list(options.diagnostic_addresses),
+            "revision": snapshot.revision,
+            **({"workers": options.workers} if options.workers > 1 else {}),
+        },
+    )
+
+
+def all_addresses(options: SidecarOptions) -> list[str]:
+    """What is listened on for HTTP: the API itself, then health and metrics only, then proxies."""
+    forward = forward_options(options.config)
+    proxies = [] if forward is None else [forward.addr]
+    return [*options.addresses, *options.diagnostic_addresses, *proxies]
+
+
+def bind_all(options: SidecarOptions) -> list[Socket]:
+    """The listening sockets of the HTTP API; StartupError where one cannot be had."""
+    bound: list[Socket] = []
+    try:
+        for address in all_addresses(options):
+            bound.append(bind(address, unix_permissions=options.unix_permissions))
+    except BindError as error:
+        for each in bound:
+            each.close()
+        raise StartupError(str(error)) from None
+    return bound
+
+
+def reread(options: SidecarOptions, follow: Callable[[Config], object]) -> None:
+    """Read the configuration again and follow it; one that cannot be followed is said."""
+    if options.read_config is None:
+        return
+    try:
+        config = options.read_config()
+        labels = {name: options.config.labels[name] for name in ("id", "version")}
+        follow(replace(config, labels={**labels, **config.labels}))
+    except (ConfigError, StartupError) as error:
+        _log.error("Configuration not reloaded.", extra={"error": str(error)})
+        return
+    for warning in config.warnings:
+        _log.warning(warning)
+    _log.info("Configuration reloaded.")
+
+
+def tls_context(options: TlsOptions) -> TlsContext:
+    try:
+        return TlsContext.load(options)
+    except TlsError as error:
+        raise StartupError(f"TLS: {error}") from None
+
+
+def tracer_of(options: SidecarOptions) -> Tracer | None:
+    """What makes spans, where the configuration or the environment asks for them."""
+    if options.sender is None:
+        return None
+    try:
+        from doorward.pdp.tracing import tracer_for  # it needs the extra `otel`
+    except ImportError:
+        missing = "traces need OpenTelemetry: pip install 'doorward[otel]'"
+        if options.config.tracing is not None:
+            raise StartupError(f"distributed_tracing: {missing}") from None
+        # A platform may set the variables for everything that it runs.
+        _log.warning("No traces are made.", extra={"error": missing})
+        return None
+    options.sender.tracer = tracer_for(options.config.tracing)
+    return options.sender.tracer
+
+
+def _envoy_options(block: Block) -> Options:
+    try:
+        options, unknown = from_block(block.plain())
+    except OptionsError as error:
+        location = block.location(error.key) if error.key else f"{block.file}: {block.path}"
+        raise ConfigError(f"{location} {error.message}") from None
+    for key in unknown:
+        _log.warning(f"{block.location(key)}: unknown key, ignored")
+    return options
+
+
+def _runtime(config: Config) -> Mapping[str, Any]:
+    """What `opa.runtime()` gives policies. As in OPA that includes the environment."""
+    return {
+        "config": dict(config.document),
+        "env": dict(os.environ),
+        "version": __version__,
+        "commit": "",
+    }
+
+
+def _print(text: str, span: Span) -> None:
+    _log.info(text, extra={"line": str(span)})
+
+
+def write_to_stderr(lines: bytes) -> None:
+    sys.stderr.buffer.write(lines)
+    sys.stderr.buffer.flush()
