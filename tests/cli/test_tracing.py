@@ -228,3 +228,12 @@ def test_traces_without_the_library_are_refused_or_said(
     sidecar = Sidecar(SidecarOptions(addresses=[f"unix:{tmp_path}/s"]))
     sidecar.close()
     assert "No traces are made." in caplog.text
+
+
+def test_propagators_that_nobody_knows_end_the_start(tmp_path: Path) -> None:
+    environment = {"OTEL_PROPAGATORS": "b4", "OTEL_TRACES_EXPORTER": "otlp"}
+    server = Process(tmp_path, **environment, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:1")
+    assert server.process.wait(PATIENCE) == 1
+    text = server.log.read_text()
+    assert "error: OTEL_PROPAGATORS: `b4` is not known" in text
+    assert "Traceback" not in text

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from opentelemetry import context, propagate, trace
+from opentelemetry import context, trace
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
@@ -31,6 +31,7 @@ from doorward import __version__
 from doorward.edge import Edge, loop_thread
 from doorward.pdp.otlp import spans_message
 from doorward.pdp.otlp_sender import SPANS, OtlpError, OtlpSender, sender_for
+from doorward.pdp.propagators import propagator_of
 from doorward.pdp.trace_options import TraceOptions, options_of_environment
 
 __all__ = ["Served", "Tracer", "tracer_for"]
@@ -173,7 +174,7 @@ def tracer_for(options: TraceOptions | None, environment: Mapping[str, str] = os
         )
     )
     by_environment = options is None or environment.get("OTEL_PROPAGATORS")
-    known = propagate.get_global_textmap() if by_environment else TraceContextTextMapPropagator()
+    known = propagator_of(environment) if by_environment else TraceContextTextMapPropagator()
     return Tracer(provider, known)
 
 
