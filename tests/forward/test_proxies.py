@@ -32,6 +32,11 @@ ITSELF = frozenset({"CONNECT", "OPTIONS *"})
 UNDERSCORE = "a header with an underscore"
 """Envoy refuses it; the others take the header away."""
 OURS = """
+allow if {
+	http.path == "/tenant"
+	not http.headers["x-tenant"]
+}
+
 allow := {"allowed": true, "headers": {"x-user": "ann"}} if {
 	http.path == "/user"
 	claims.role == "admin"
@@ -152,6 +157,29 @@ def test_what_the_policy_sets_arrives_and_nothing_else_of_that_name(setup: Setup
     assert (method, target, given["x-user"]) == ("GET", "/user", "ann")
     assert given.get("x-role", "") == ""
     assert SECRET not in given.values()
+
+
+@pytest.mark.parametrize("listed", ["x-user", "x-user, x-role, x-doorward-secret", "Host, x-user"])
+def test_what_connection_names_stays(setup: Setup, listed: str) -> None:
+    """Headers of one connection are taken away on the next: not those that the policy sets."""
+    headers = (("authorization", f"Bearer {TOKENS['admin']}"), ("connection", listed))
+    has_arrived, answer = passed(setup, Row(name="", target="/user", headers=headers))
+    assert has_arrived or answer.status == 400
+    if has_arrived:
+        assert setup.application.arrivals[-1][2]["x-user"] == "ann"
+        assert "x-user" not in setup.application.arrivals[-1][2].get("connection", "")
+
+
+@pytest.mark.parametrize("name", ["x-tenant", "X-TENANT", "x_tenant", "x.tenant", "x-tenant\t"])
+@pytest.mark.parametrize("connection", ["close", "x-tenant", "upgrade, x-tenant"])
+def test_what_the_policy_does_not_see_does_not_arrive(
+    setup: Setup, name: str, connection: str
+) -> None:
+    headers = (("connection", connection), (name, "evil"), ("upgrade", "websocket"))
+    has_arrived, answer = passed(setup, Row(name="", target="/tenant", headers=headers))
+    assert has_arrived or 400 <= answer.status < 500
+    if has_arrived:
+        assert "evil" not in setup.application.arrivals[-1][2].values()
 
 
 def test_without_the_decision_point_nothing_passes(setup: Setup) -> None:

@@ -13,6 +13,7 @@ from tests.waiting import PATIENCE
 from acceptance.ports import free_port
 from acceptance.wire import send, write_request
 from doorward.cli.kit import command
+from doorward.forward.kit import OAUTH2_PROXY, PROXY_FILES, Site, to_files
 
 POLICY = """package envoy.authz
 
@@ -83,3 +84,15 @@ def test_the_kit_writes_the_files_of_a_proxy(tmp_path: Path) -> None:
     assert "# ---- haproxy.cfg" in shown.output
     wrong = runner.invoke(command, ["forward", "--proxy=nginx", "--listen=nowhere"])
     assert (wrong.exit_code, "not HOST:PORT: nowhere" in wrong.output) == (2, True)
+
+
+@pytest.mark.parametrize("proxy", sorted(PROXY_FILES))
+def test_the_headers_of_oauth2_proxy_are_the_policys(proxy: str) -> None:
+    wanted = ["forward", f"--proxy={proxy}", "--oauth2-proxy", "--header=x-auth-request-user"]
+    shown = CliRunner().invoke(command, wanted)
+    assert shown.exit_code == 0
+    site = Site(response_headers=("x-auth-request-user", *OAUTH2_PROXY[1:]))
+    for text in to_files(proxy, site).values():
+        assert text in shown.output
+    for name in OAUTH2_PROXY:
+        assert name in shown.output

@@ -11,7 +11,7 @@ import click
 
 from doorward.envoy.kit import TARGETS, Description, Policy, to_files
 from doorward.envoy.lint import FORMATS, LintError, check_paths, write_report
-from doorward.forward.kit import PROXY_FILES, Site
+from doorward.forward.kit import OAUTH2_PROXY, PROXY_FILES, Site
 from doorward.forward.kit import to_files as to_proxy_files
 
 __all__ = ["command"]
@@ -115,6 +115,7 @@ def _write(folder: Path, files: Mapping[str, str], *, force: bool) -> None:
 Examples:
   doorward kit forward --proxy nginx --listen 127.0.0.1:8000 --upstream 127.0.0.1:8080 -o nginx
   doorward kit forward --proxy traefik --secret-file secret.txt --header x-user -o traefik
+  doorward kit forward --proxy nginx --oauth2-proxy -o nginx
 """,
 )
 @click.option("--proxy", required=True, type=click.Choice(sorted(PROXY_FILES)))
@@ -125,6 +126,9 @@ Examples:
 )
 @click.option("--secret-file", type=Path, metavar="FILE", help="`secret` of forward_auth.")
 @click.option("--header", "headers", multiple=True, metavar="NAME", help="Set by the policy.")
+@click.option(
+    "--oauth2-proxy", is_flag=True, help="The headers that oauth2-proxy sets are set by the policy."
+)
 @click.option("-o", "--output", type=Path, metavar="FOLDER", help="Where they go; else printed.")
 @click.option("--force", is_flag=True, help="Write over files that are there.")
 def forward(
@@ -134,11 +138,14 @@ def forward(
     pdp: str,
     secret_file: Path | None,
     headers: tuple[str, ...],
+    oauth2_proxy: bool,
     output: Path | None,
     force: bool,
 ) -> int:
     """Make the configuration of a proxy that asks the decision point about each request."""
     secret = "" if secret_file is None else _read(secret_file).text.strip()
+    if oauth2_proxy:
+        headers = (*headers, *[name for name in OAUTH2_PROXY if name not in headers])
     try:
         site = Site(
             listen=listen, upstream=upstream, pdp=pdp, secret=secret, response_headers=headers

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["IDENTITIES", "ORIGINS", "OVERRIDES", "UNTRUSTED"]
+__all__ = ["IDENTITIES", "OAUTH2_PROXY", "ORIGINS", "OVERRIDES", "UNTRUSTED"]
 
 # Envoy guards most of its own `x-envoy-*`; these came through (1.40).
 OVERRIDES: Final = (
@@ -39,6 +39,13 @@ IDENTITIES: Final = (
     "x-remote-user",
 )
 """They name the user."""
+OAUTH2_PROXY: Final = (
+    "x-auth-request-user",
+    "x-auth-request-email",
+    "x-auth-request-groups",
+    "x-auth-request-preferred-username",
+)
+"""What applications behind oauth2-proxy read."""
 ORIGINS: Final = (
     "forwarded",
     "x-forwarded-for",

@@ -138,6 +138,8 @@ def _check_header_names(headers: Mapping[str, str]) -> None:
         _refuse("header name is not in small letters")
     if "_" in names:
         _refuse("underscore in a header name")
+    if not _HEADER_NAMES.fullmatch(names):
+        _refuse("header name with a character that CGI makes an underscore of")
     if not _OVERRIDES.isdisjoint(names.split("\n")):
         _refuse("header that overrides the method or the path")
     if len(names) <= MAX_REMEMBERED:
@@ -149,6 +151,7 @@ def _check_header_names(headers: Mapping[str, str]) -> None:
 MAX_REMEMBERED: Final = 2048
 """Header names that are remembered, and the characters of those of a request that are."""
 
+_HEADER_NAMES: Final = re.compile(r"[a-z0-9:\n-]*", re.ASCII)
 _right_names: Final[set[str]] = set()
 """What was found right: clients send the same names again and again."""
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from doorward.enforcement.headers import IDENTITIES, ORIGINS, OVERRIDES
+from doorward.enforcement.headers import IDENTITIES, OAUTH2_PROXY, ORIGINS, OVERRIDES
 from doorward.forward.request import CODING, LENGTH, SECRET
 
-__all__ = ["PROXY_FILES", "Site", "to_files"]
+__all__ = ["OAUTH2_PROXY", "PROXY_FILES", "Site", "to_files"]
 
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}")
 _SECRET: Final = re.compile(r"[A-Za-z0-9_.~-]{16,512}")
@@ -147,6 +147,11 @@ def _caddy(site: Site) -> dict[str, str]:
         *[f"\t\trequest_header -{name}" for name in own],
         "\t\t# To many applications a name with underscores is the one with hyphens.",
         "\t\trequest_header -*_*",
+        "\t\t# Caddy takes away what Connection names: a client would hide what the policy sets.",
+        "\t\t@upgrade header Upgrade *",
+        "\t\t@plain not header Upgrade *",
+        "\t\trequest_header @upgrade Connection Upgrade",
+        "\t\trequest_header @plain -Connection",
         f"\t\tforward_auth {site.pdp} {{",
         "\t\t\turi /auth/caddy?",
         f"\t\t\theader_up {LENGTH} {{http.request.header.Content-Length}}",
@@ -294,6 +299,9 @@ def _haproxy(site: Site) -> dict[str, str]:
         "  option http-buffer-request",
         "  # What one reads as a header with - and another with _ is refused.",
         "  http-request deny deny_status 400 if { req.hdr_names -m sub _ }",
+        "  # What Connection names, a proxy behind this one would take away.",
+        "  http-request del-header connection unless { req.hdr(upgrade) -m found }",
+        "  http-request set-header connection upgrade if { req.hdr(upgrade) -m found }",
         *removed,
         "  http-request lua.doorward",
         "  http-request deny deny_status 401 if !{ var(txn.doorward_allowed) -m bool }"

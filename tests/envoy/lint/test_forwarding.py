@@ -25,6 +25,17 @@ WRONG: list[tuple[str, str, str, str, str]] = [
     ("haproxy", "", "http-request deny deny_status 400 if { req.hdr_names", "# {", "underscores"),
     ("caddy", "", "request_header -remote-user", "", "forged-header"),
     ("caddy", "", "request_header -*_*", "", "underscores"),
+    ("caddy", "", "request_header @plain -Connection", "", "connection"),
+    (
+        "caddy", "", "reverse_proxy 127.0.0.1:8080",
+        "reverse_proxy 127.0.0.1:8080 {\n"
+        "header_up X-Auth-Request-User {header.X-Auth-Request-User}\n}", "client-identity",
+    ),
+    (
+        "nginx", "", "proxy_set_header x-user $decided_x_user;",
+        "proxy_set_header x-user $decided_x_user;\n"
+        "proxy_set_header X-Auth-Request-User $http_x_auth_request_user;", "client-identity",
+    ),
     (
         "traefik", "dynamic.yaml", '"trustForwardHeader": false',
         '"trustForwardHeader": true', "question",

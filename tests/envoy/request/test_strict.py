@@ -101,6 +101,10 @@ REFUSED: list[tuple[bytes, str]] = [
     (request("/", headers={"X-A": "1"}), "header name is not in small letters"),
     (request("/", headers={"x_user": "1"}), "underscore in a header name"),
     (
+        request("/", headers={"x.user": "1"}),
+        "header name with a character that CGI makes an underscore of",
+    ),
+    (
         request("/", "POST", {"x-http-method-override": "DELETE"}),
         "header that overrides the method or the path",
     ),

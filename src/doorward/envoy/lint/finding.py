@@ -84,6 +84,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "forward-open": _error("requests pass that nobody decided on"),
     "forward-question": _error("what is decided on is not what the application gets"),
     "forward-forged-header": _error("a client could name another user, method or path"),
+    "forward-client-identity": _error("who the user is comes from the client, not from the policy"),
+    "forward-connection": _error("a client could take away what the policy sets"),
     "forward-underscores": _error("many applications take `a_b` and `a-b` for one header"),
     "forward-body": _warning("one request could take all of the proxy's memory"),
     # The decision point

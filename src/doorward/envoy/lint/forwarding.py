@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from doorward.enforcement.headers import IDENTITIES, OVERRIDES
+from doorward.enforcement.headers import IDENTITIES, OAUTH2_PROXY, OVERRIDES
 from doorward.envoy.lint.finding import Finding
 from doorward.pdp.located_yaml import Located
 
 __all__ = ["check_caddy", "check_haproxy", "check_nginx", "check_traefik", "is_traefik"]
 
 FORGED: Final = (*OVERRIDES, *IDENTITIES)
+_USERS: Final = frozenset({*IDENTITIES, *OAUTH2_PROXY})
 _TOKEN: Final = re.compile(r"""#[^\n]*|"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[{};]|[^\s{};]++""")
 
 
@@ -112,8 +113,16 @@ def _check_nginx_headers(
             if given.get(name) != value:
                 message = f"{name} is not set to {value}"
                 yield Finding(file, location.line, "forward-question", message)
+    for name, value in given.items():
+        if name in _USERS and "$http_" in value:
+            yield _client_identity(file, location.line, name)
     own = {"x-original-uri"} if is_question else set()
     yield from _forged(file, location.line, set(given) | own)
+
+
+def _client_identity(file: str, line: int, name: str) -> Finding:
+    message = f"{name} is what the client says"
+    return Finding(file, line, "forward-client-identity", message)
 
 
 def _forged(file: str, line: int, taken: set[str]) -> Iterator[Finding]:
@@ -164,13 +173,21 @@ def check_caddy(file: str, text: str) -> Iterator[Finding]:
     """Of each `forward_auth`: what precedes it in its block."""
     taken: set[str] = set()
     for number, words in _lines(text):
-        if words[0] == "request_header" and len(words) == 2 and words[1].startswith("-"):
-            taken.add(words[1][1:].lower())
+        # A matcher leaves headers of other requests; of Connection those of an upgrade.
+        is_whole = len(words) == 2 or words[-1].lower() == "-connection"
+        if words[0] == "request_header" and words[-1].startswith("-") and is_whole:
+            taken.add(words[-1][1:].lower())
+        is_header = words[0] in ("header_up", "request_header") and len(words) > 2
+        if is_header and words[-2].lower().lstrip("+") in _USERS and "header." in words[-1]:
+            yield _client_identity(file, number, words[-2].lower())
         if words[0] == "forward_auth":
             yield from _forged(file, number, taken)
             if "*_*" not in taken:
                 message = "headers with underscores are passed on"
                 yield Finding(file, number, "forward-underscores", message)
+            if "connection" not in taken:
+                message = "Connection of a client is passed on: what it names is taken away"
+                yield Finding(file, number, "forward-connection", message)
 
 
 def is_traefik(document: Located) -> bool:
