@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -61,6 +62,25 @@ def test_who_does_not_answer_is_left_out(mailboxes: list[Mailbox]) -> None:
     assert ask(asker, {}, within=0.05) == {}
     released.set()
     slow.close()
+
+
+def test_who_knows_is_heard_before_those_that_are_silent(mailboxes: list[Mailbox]) -> None:
+    asker, other = Peers(0, mailboxes), Peers(1, mailboxes)
+    other.serve(lambda question: question["known"], Parts())
+
+    def first(known: Any, within: float) -> tuple[Any, bool]:
+        return asyncio.run(asker.ask_who_knows({"known": known}, within))
+
+    # The third one does not answer, and is not waited for.
+    began = time.monotonic()
+    assert first("here", PATIENCE) == ("here", False)
+    assert time.monotonic() - began < PATIENCE / 2
+    assert first(None, 0.05) == (None, False)
+    third = Peers(2, mailboxes)
+    third.serve(lambda _question: None, Parts())
+    assert first(None, PATIENCE) == (None, True)
+    third.close()
+    other.close()
 
 
 def test_a_slow_answer_does_not_stop_the_next(mailboxes: list[Mailbox]) -> None:

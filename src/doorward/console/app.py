@@ -184,9 +184,8 @@ class Console:
         shown = await self._workers.run(self._process.answer, question)
         silent = False
         if shown is None and self._peers is not None:
-            others = await self._peers.ask(question, EXPLAINING)
-            shown = next((each for each in others.values() if each is not None), None)
-            silent = len(others) < self._count - 1
+            shown, all_answered = await self._peers.ask_who_knows(question, EXPLAINING)
+            silent = not all_answered
         if shown is None and self._log is not None:
             try:
                 shown = await self._searched(lambda search: search.one(decision_id))

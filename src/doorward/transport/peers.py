@@ -16,7 +16,7 @@ import logging
 import select
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -90,16 +90,40 @@ class Peers:
 
     async def ask(self, question: Mapping[str, Any], within: float) -> dict[int, Any]:
         """What the others answer, by their numbers; who is missing did not in `within` seconds."""
+        others = [number for number in range(self.count) if number != self.number]
+        answers = await asyncio.gather(*self._questions(question, within))
+        return {number: each[0] for number, each in zip(others, answers, strict=True) if each}
+
+    async def ask_who_knows(
+        self, question: Mapping[str, Any], within: float
+    ) -> tuple[Any | None, bool]:
+        """The first answer that says something, and whether all said that they have none."""
+        waiting = [asyncio.create_task(each) for each in self._questions(question, within)]
+        all_answered = True
+        try:
+            for each in asyncio.as_completed(waiting):
+                answer = await each
+                all_answered = all_answered and answer is not None
+                if answer and answer[0] is not None:
+                    return answer[0], False
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+        return None, all_answered
+
+    def _questions(
+        self, question: Mapping[str, Any], within: float
+    ) -> list[Coroutine[Any, Any, tuple[Any] | None]]:
         until = monotonic() + within
         text = json.dumps({**question, "until": until}).encode()
         others = [number for number in range(self.count) if number != self.number]
-        if len(text) > QUESTION:
-            return {}
-        answers = await asyncio.gather(*[self._asked(each, text, until) for each in others])
-        return {number: each[0] for number, each in zip(others, answers, strict=True) if each}
+        return [self._asked(each, text, until) for each in others]
 
     async def _asked(self, number: int, question: bytes, until: float) -> tuple[Any] | None:
         """The answer of one worker; None where there is none in time."""
+        if len(question) > QUESTION:
+            return None
         ours, theirs = socket.socketpair()
         received = bytearray()
         with ours:
