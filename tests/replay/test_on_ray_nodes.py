@@ -1,0 +1,102 @@
+"""A machine of a cluster is lost half-way: the report is the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doorward.pdp.loader import Loaded
+from doorward.replay import Tally, as_json, replay
+
+ray = pytest.importorskip("ray")
+on_ray = import_module("doorward.replay.on_ray")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+POLICY = 'package app\n\nallow if input.user == "ann"\n'
+EVENTS = 8_000
+SIZE = 8 << 10
+"""Bytes of a unit: there are some dozens."""
+
+
+class Nodes:
+    """A cluster of two machines, which are processes of this one."""
+
+    def __init__(self) -> None:
+        self._cluster: Any = import_module("ray.cluster_utils").Cluster(
+            initialize_head=True,
+            head_node_args={
+                "num_cpus": 1,
+                "include_dashboard": False,
+                "object_store_memory": 100 << 20,
+            },
+        )
+        self._second = self._cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
+        ray.init(address=self._cluster.address, log_to_driver=False, logging_level="ERROR")
+
+    def count(self) -> int:
+        return sum(bool(each["Alive"]) for each in ray.nodes())
+
+    def decides_on_both(self) -> bool:
+        """Whether there is an actor on each machine."""
+        actors = ray._private.state.actors().values()
+        at = {each["Address"]["NodeID"] for each in actors if each["State"] == "ALIVE"}
+        return len(at) == 2
+
+    def lose(self) -> None:
+        """Lose the second machine, with its actor and what it holds."""
+        self._cluster.remove_node(self._second, allow_graceful=False)
+
+    def close(self) -> None:
+        ray.shutdown()
+        self._cluster.shutdown()
+
+
+@pytest.fixture
+def nodes() -> Iterator[Nodes]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("RAY_worker_niceness", "0")
+        patched.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        nodes = Nodes()
+        yield nodes
+        nodes.close()
+
+
+def test_the_report_is_the_same_though_a_machine_is_lost_half_way(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(
+        "".join(
+            json.dumps(
+                {
+                    "decision_id": f"id-{number}",
+                    "path": "app/allow",
+                    "input": {"user": "ann" if number % 3 else f"user-{number}"},
+                    "result": number % 2 == 0,
+                    "timestamp": "2026-11-22T18:00:00Z",
+                }
+            )
+            + "\n"
+            for number in range(EVENTS)
+        )
+    )
+    recipe = on_ray.Recipe(Loaded({"p.rego": POLICY}))
+    assert nodes.count() == 2
+    at: list[int] = []
+
+    def lose(tally: Tally) -> None:
+        if not at and tally.events < EVENTS // 2 and nodes.decides_on_both():
+            at.append(tally.events)
+            nodes.lose()
+
+    tally = on_ray.replay_on_ray(
+        [str(log)], recipe, address="local", actors=2, on_progress=lose, size=SIZE
+    )
+    assert at
+    assert nodes.count() == 1
+    assert as_json(tally) == as_json(replay([str(log)], recipe.job(), processes=1))
+    assert tally.changes > 0
