@@ -380,6 +380,7 @@ def test_shadow_shows_what_a_candidate_decides_otherwise(page: Page, served: Ser
 
 
 def test_the_log_is_searched_and_nothing_in_it_runs(page: Page, served: Served) -> None:
+    served.log.write_text("")
     for text in EVIL:
         served.write(text, text)
     served.write("bob", "/past")
