@@ -61,6 +61,9 @@ def command(old: str, new: str, **options: Any) -> int:
     try:
         before, after = (_version((path, *options["data"]), options) for path in (old, new))
         given = [_path(query) for query in options["queries"]]
+        for path in given:
+            if all(each.snapshot.is_nowhere(path) for each in (before, after)):
+                raise ReplayError(f"neither version has data.{path.replace('/', '.')}")
         paths = given or entry_points([before, after])
         if not paths:
             raise ReplayError("the versions have no document in common: name one with --query")

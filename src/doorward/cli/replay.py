@@ -89,6 +89,8 @@ def command(
             progress = _Progress(size_of(files))
             tally = decide(files, on_progress=progress.show)
             progress.end()
+        if tally.no_events and not tally.events:
+            raise ReplayError(f"no decision is in the log, only {tally.no_events:,} other lines")
     except (ReplayError, LoadError, RegoError) as error:
         raise click.ClickException(str(error)) from None
     report = _FORMATS[options["style"]](tally)

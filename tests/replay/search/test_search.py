@@ -305,3 +305,12 @@ def test_time_that_runs_out_is_no_difference() -> None:
 
 def _event(input: Any) -> Event:
     return Event("", "app/allow", "", input, None, False, 0, (), {}, {})
+
+
+def test_a_query_for_what_is_not_there_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.rego").write_text("package app\n\nallow if input.x\n")
+    files = [str(tmp_path / "p.rego")] * 2
+    assert run(["diff", "--query", "data.app.alow", *files]) == 1
+    assert "neither version has data.app.alow" in capsys.readouterr().err
