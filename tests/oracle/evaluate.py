@@ -271,7 +271,10 @@ class Evaluation:
 
     def _extent(self, path: Path, node: Node | None, world: World) -> Any:
         """The whole document: base data and what the rules say below."""
-        return _merged(self._base(path, world), self._leaves(path, node, world))
+        whole = _merged(self._base(path, world), self._leaves(path, node, world))
+        if path or not isinstance(whole, dict) or _replaced(path, world):
+            return whole
+        return {key: value for key, value in whole.items() if key != "system"}
 
     def _leaves(self, path: Path, node: Node | None, world: World) -> Any:
         if node is None:
@@ -280,6 +283,8 @@ class Evaluation:
         for key in node.names():
             child = node.child(key)
             assert child is not None
+            if not path and key == "system":
+                continue  # all data has none of the server's own documents
             if child.chains:
                 value = next((v for v, _ in self._step(path, node, key, (), {}, world)), UNDEFINED)
             else:

@@ -314,3 +314,14 @@ def test_a_query_whose_types_nest_too_deeply_is_refused() -> None:
     steps = "; ".join(f"v{n} = [v{n + 1}]" for n in range(3000))
     with pytest.raises(CompileError, match="the query is nested too deeply"):
         Engine().prepare(f"{steps}; v3000 = 1")
+
+
+def test_all_data_has_no_documents_of_the_server() -> None:
+    policy = "package system.p\n\nx := 1\n\ny := 2 if input.a\n\ny := 3 if not input.b\n"
+    data = {"system": {"z": 1}, "base": 2}
+    for policies in ({"p.rego": policy}, {}):
+        all_data = Engine(policies, data)
+        assert all_data.prepare("data").value() == {"base": 2}
+        assert all_data.prepare("count(data)").value() == 1
+        assert all_data.prepare("data.system.z").value() == 1
+        assert {row["k"] for row in all_data.prepare("data[k]").results()} >= {"base"}

@@ -76,6 +76,9 @@ MEMORY_INTERVAL: Final = 0.001
 MAX_ORDERED: Final = 64
 """Sets whose order is remembered."""
 
+_SYSTEM: Final = "system"
+"""The root of the server's own documents."""
+
 MAX_ERRORS: Final = 100
 """Errors of built-ins that one evaluation keeps."""
 
@@ -509,8 +512,11 @@ class Evaluation(Context):
         members = store.get(~slot, MISSING)
         return rules(self) if members is MISSING else as_set(members)
 
-    def document(self, node: Document | None, base: Any) -> Any:
-        """The whole document at `node`: base data with the rules' answers over it."""
+    def document(self, node: Document | None, base: Any, *, hidden: Key | None = None) -> Any:
+        """The whole document at `node`: base data with the rules' answers over it.
+
+        `hidden`: a member that is left out, and not asked for.
+        """
         base = _whole(base)
         if node is None or node in self.replaced:
             return base
@@ -519,7 +525,11 @@ class Evaluation(Context):
         if node.evaluate is not None:
             return merge(base, self.value_of(node))
         merged: dict[Key, Any] = dict(base) if type(base) is dict else {}
+        if hidden is not None:
+            merged.pop(hidden, None)
         for key in node.order:
+            if hidden is not None and key == hidden:
+                continue
             value = self.document(node.children[key], merged.get(key, UNDEFINED))
             if value is not UNDEFINED:
                 merged[key] = value
@@ -562,7 +572,8 @@ class Evaluation(Context):
 
     def document_at(self, path: Sequence[Key]) -> Any:
         """The whole document at a path below `data`."""
-        return self.document_of(self.node_at(path))
+        # As in OPA all data has none of the server's own documents; by name they are there.
+        return self.document(*self.node_at(path), hidden=None if path else _SYSTEM)
 
     def document_of(self, node: DataNode) -> Any:
         """The whole document at `node`."""
