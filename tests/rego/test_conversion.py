@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import ChainMap, OrderedDict, UserList, UserString, deque
+from collections import ChainMap, OrderedDict, UserDict, UserList, UserString, deque
 from dataclasses import InitVar, dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -189,6 +189,20 @@ def test_what_stands_for_none_or_for_two_is_refused(given: Any, why: str) -> Non
     with pytest.raises(InputError) as raised:
         Engine().prepare("input").value({"a": [0, given]})
     assert str(raised.value).startswith(f"input.a[1]{'' if why[0] == '.' else ' '}{why}")
+
+
+class Growing(UserDict[str, Any]):
+    """What another thread changes while it is read."""
+
+    def items(self) -> Any:
+        for key in self.data:
+            self.data[key + "x"] = 1
+            yield key, 1
+
+
+def test_a_value_that_changes_while_it_is_read_is_refused() -> None:
+    with pytest.raises(InputError, match="input changed while it was read: dictionary changed"):
+        Engine().prepare("input").value(Growing(a=1))
 
 
 def test_a_value_that_holds_itself_is_refused() -> None:

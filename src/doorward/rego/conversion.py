@@ -47,12 +47,14 @@ def from_python(value: object, name: str = "value", *, copy: bool = False) -> Va
     models; texts of UUIDs, dates and times with a zone (RFC 3339); numbers of Decimals, with their
     digits; an Enum is its value. InputError for anything else, with its position below `name`.
     """
-    if not copy and is_value(value):
-        return value  # type: ignore[return-value] # that is what was asked
     try:
+        if not copy and is_value(value):
+            return value  # type: ignore[return-value] # that is what was asked
         return _convert(value, (None, name))
     except RecursionError:
         raise InputError(f"{name} nests too deeply, or holds itself") from None
+    except RuntimeError as error:
+        raise InputError(f"{name} changed while it was read: {error}") from error
 
 
 def is_value(value: object) -> bool:
