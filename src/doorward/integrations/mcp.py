@@ -20,7 +20,6 @@ from fastmcp.exceptions import McpError, PromptError, ResourceError, ToolError
 from fastmcp.server.dependencies import get_access_token
 from fastmcp.server.middleware import Middleware, MiddlewareContext
 from fastmcp.utilities.versions import VersionSpec
-from mcp_types import INVALID_REQUEST
 
 from doorward.pdp import Decision, DecisionPoint
 
@@ -29,6 +28,8 @@ __all__ = ["Budget", "BudgetError", "PolicyMiddleware", "SqliteBudget"]
 T = TypeVar("T")
 Next = Callable[[Any], Awaitable[Any]]
 
+INVALID_REQUEST: Final = -32600
+"""The code of JSON-RPC for a request that is refused."""
 _DECIDED: Final = frozenset(
     {
         *("tools/call", "tools/list", "resources/read", "resources/list"),
