@@ -15,9 +15,17 @@ from doorward.pdp.bundle import SIGNATURES, Bundle, read_bundle
 from doorward.pdp.loader import LoadError
 from doorward.pdp.manifest import Manifest
 from doorward.pdp.sources import Sources
-from doorward.rego import ParseError, Source
-from doorward.rego.golang import indent, ordered_text, read_json
-from doorward.rego.tools import Module, Scalar, module_to_json, parse_module, path_text
+from doorward.rego import REGISTRY, ParseError, Source
+from doorward.rego.golang import indent, marshal, ordered_text, read_json
+from doorward.rego.tools import (
+    Module,
+    Scalar,
+    module_to_json,
+    parse_module,
+    path_text,
+    required_builtins,
+    to_declaration,
+)
 
 __all__ = ["command"]
 
@@ -50,6 +58,7 @@ class _Content:
     namespaces: dict[str, list[str]] = field(default_factory=dict)
     said: list[_Said] = field(default_factory=list)
     signatures: Any = field(default_factory=dict)
+    modules: list[Module] = field(default_factory=list)
 
     def add(self, path: Sequence[str], file: str) -> None:
         self.namespaces.setdefault(path_text(path), []).append(file)
@@ -86,7 +95,7 @@ def command(
 ) -> int:
     """Show the manifest, the namespaces and the METADATA of a bundle, a folder or a policy.
 
-    Signatures are not verified, nothing is compiled, and JSON lists no built-ins.
+    Signatures are not verified, and nothing is compiled. JSON lists the built-ins that policies need.
     """
     if len(paths) != 1:
         raise click.UsageError("specify exactly one OPA bundle or path")
@@ -139,6 +148,7 @@ def _add_policies(
             Source(file, text), v0=v0 if own is None else own == 0, annotations=True
         )
         content.add(module.package.path, file)
+        content.modules.append(module)
         content.said += _metadata(file, module)
 
 
@@ -178,8 +188,18 @@ def _json(content: _Content, annotations: bool) -> str:
     document["namespaces"] = dict(sorted(content.namespaces.items()))
     if annotations and content.said:
         document["annotations"] = [said.document() for said in content.said]
-    document["capabilities"] = {"features": ["rego_v1"]}
+    builtins = [_declaration(name) for name in required_builtins(content.modules, REGISTRY)]
+    document["capabilities"] = {
+        **({"builtins": builtins} if builtins else {}),
+        "features": ["rego_v1"],
+    }
     return indent(ordered_text(document), "", "  ")
+
+
+def _declaration(name: str) -> dict[str, Any]:
+    declaration = to_declaration(REGISTRY[name])
+    # OPA sorts the keys of types, and no others.
+    return declaration | {"decl": read_json(marshal(declaration["decl"]))}
 
 
 # For people

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from doorward.rego.analysis.documents import Documents, Path
     from doorward.rego.analysis.hints import near_name
     from doorward.rego.analysis.passes import CheckOptions, check, report
+    from doorward.rego.analysis.required import required_builtins
     from doorward.rego.analysis.resolve import Resolver, import_name
     from doorward.rego.analysis.tree import check_base_data, path_text
     from doorward.rego.builtins.registry.declarations import to_declaration
@@ -60,6 +61,7 @@ else:
             "analysis.documents": "Documents Path",
             "analysis.hints": "near_name",
             "analysis.passes": "CheckOptions check report",
+            "analysis.required": "required_builtins",
             "analysis.resolve": "Resolver import_name",
             "analysis.tree": "check_base_data path_text",
             "builtins.registry.declarations": "to_declaration",
@@ -148,6 +150,7 @@ __all__ = [
     "path_names",
     "path_text",
     "report",
+    "required_builtins",
     "signature_text",
     "to_declaration",
     "type_text",

@@ -162,7 +162,7 @@ def test_the_code_of_a_registry_counts_more_than_a_declaration() -> None:
 def test_a_declaration_can_be_read_again(name: str) -> None:
     entry = to_declaration(REGISTRY[name])
     again = declared(entry)
-    assert (again.signature, again.pure) == (REGISTRY[name].signature, REGISTRY[name].pure)
+    assert (to_declaration(again)["decl"], again.pure) == (entry["decl"], REGISTRY[name].pure)
 
 
 def deep() -> dict[str, Any]:

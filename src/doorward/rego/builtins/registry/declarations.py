@@ -54,6 +54,11 @@ def to_declaration(builtin: Builtin) -> dict[str, Any]:
     return entry
 
 
+_KINDS: Final = ("null", "boolean", "number", "string", "array", "object", "set", "any")
+_ORDER: Final = {kind: number for number, kind in enumerate(_KINDS)}
+"""In which order OPA lists the kinds of which one is wanted."""
+
+
 def _type(type_: Type) -> dict[str, Any]:
     match type_:
         case ScalarType(kind):
@@ -61,7 +66,8 @@ def _type(type_: Type) -> dict[str, Any]:
         case SetType(of):
             return {"type": "set", "of": _type(of)}
         case AnyOf(options):
-            return {"type": "any"} | ({"of": [_type(each) for each in options]} if options else {})
+            kinds = sorted(map(_type, options), key=lambda each: _ORDER[each["type"]])
+            return {"type": "any"} | ({"of": kinds} if kinds else {})
         case ArrayType(items, rest):
             fixed = {"static": [_type(each) for each in items]} if items else {}
             return {"type": "array"} | fixed | ({"dynamic": _type(rest)} if rest else {})

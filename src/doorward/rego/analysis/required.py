@@ -1,0 +1,83 @@
+"""Which built-ins policies need, as OPA's compiler finds out: those that are called, and those that
+it calls itself where it takes expressions apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+from typing import Final
+
+from doorward.rego.analysis.resolve import import_name
+from doorward.rego.builtins import Registry
+from doorward.rego.syntax.keywords import ROOTS
+from doorward.rego.syntax.nodes import (
+    ArrayComprehension,
+    Call,
+    Every,
+    Expr,
+    Module,
+    ObjectComprehension,
+    Ref,
+    Rule,
+    SetComprehension,
+    SomeIn,
+    Var,
+)
+from doorward.rego.syntax.walk import Node, children, walk
+
+__all__ = ["required_builtins"]
+
+_ASSIGNED: Final = (Ref, ArrayComprehension, SetComprehension, ObjectComprehension)
+"""Terms that OPA assigns before, where they are inside another one."""
+_REPLACED: Final = frozenset({"rego.metadata.chain", "rego.metadata.rule"})
+"""What they are is known when a policy is compiled."""
+
+
+def required_builtins(modules: Iterable[Module], registry: Registry) -> list[str]:
+    """The names of the built-ins that parsed `modules` need, sorted; calls of what is nowhere
+    defined do not count."""
+    names: set[str] = set()
+    for module in modules:
+        own = {rule.head.ref.head.name for rule in module.rules if type(rule.head.ref.head) is Var}
+        documents = own | {import_name(each) for each in module.imports} | ROOTS
+        for rule in module.rules:
+            names.update(name for name in _called(rule, documents) if name not in own)
+    return sorted(name for name in names - _REPLACED if name in registry)
+
+
+def _called(rule: Rule, documents: Set[str]) -> Iterator[str]:
+    """What a rule calls, and `eq` where a part of it is assigned first."""
+    for node in walk(rule):
+        terms: tuple[Node | None, ...] = ()
+        match node:
+            case Call():
+                yield node.name
+                if node.name in ("assign", "equal") or node.name in _REPLACED:
+                    yield "eq"
+                terms = node.args if node.name != "eq" else ()
+            case SomeIn() | Every():
+                yield "eq"
+            case Expr(term=Ref(head=head, args=args)):
+                inside = () if isinstance(head, Var) else (head,)
+                terms = (*inside, *args, *(modifier.value for modifier in node.withs))
+            case Expr(term=Call() | Var()):
+                terms = tuple(modifier.value for modifier in node.withs)
+            case Expr():
+                terms = (*children(node.term), *(modifier.value for modifier in node.withs))
+            case Rule(head=head, default=False):
+                terms = (head.key, head.value)
+            case ArrayComprehension() | SetComprehension():
+                terms = (node.term,)
+            case ObjectComprehension():
+                terms = (node.key, node.value)
+        if any(term is not None and _is_assigned(term, documents) for term in terms):
+            yield "eq"
+
+
+def _is_assigned(term: Node, documents: Set[str]) -> bool:
+    """Whether a term is or holds one that is assigned first."""
+    if isinstance(term, Var):
+        return term.name in documents
+    if isinstance(term, _ASSIGNED):
+        return True
+    inside = term.args if isinstance(term, Call) else children(term)
+    return any(_is_assigned(each, documents) for each in inside)
