@@ -64,10 +64,9 @@ def test_all_grant(chain: tuple[PrivateDaemon, Says, list[Other]]) -> None:
     assert done.returncode == 0, done.stderr
     assert [actual["action"] for actual in ours.inputs] == ["container.list"]
     for other in others:
-        phases = [call.split()[0] for call in other.calls]
-        # The ping, and the list; before them the answer to a call that came before the chain.
-        assert phases[-4:] == ["AuthZReq", "AuthZRes"] * 2
-        assert phases[:-4] in ([], ["AuthZRes"])
+        # Besides: the ping, and at any moment the answer to a call that came before the chain.
+        listed = [call.split()[0] for call in other.calls if "/containers/json" in call]
+        assert listed == ["AuthZReq", "AuthZRes"]
 
 
 def test_ours_denies(chain: tuple[PrivateDaemon, Says, list[Other]], unique: str) -> None:
