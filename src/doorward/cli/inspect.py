@@ -95,7 +95,7 @@ def command(
 ) -> int:
     """Show the manifest, the namespaces and the METADATA of a bundle, a folder or a policy.
 
-    Signatures are not verified, and nothing is compiled. JSON lists the built-ins that policies need.
+    Signatures are not verified, nothing is compiled, and JSON lists the built-ins in use.
     """
     if len(paths) != 1:
         raise click.UsageError("specify exactly one OPA bundle or path")
