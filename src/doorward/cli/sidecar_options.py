@@ -179,7 +179,7 @@ def _warn_of_unknown_keys(config: Config) -> None:
     """Once, where `forward_options` read a block that could be used."""
     block = config.plugins.get(FORWARD)
     for key in forward_from_block(block.plain())[1] if block is not None else ():
-        assert block is not None  # or there are no keys
+        assert block is not None  # else it had no keys
         _log.warning(f"{block.location(key)}: unknown key, ignored")
 
 

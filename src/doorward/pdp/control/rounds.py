@@ -24,7 +24,7 @@ from doorward.pdp.control.registry import RegistryError, pull
 __all__ = ["Ask", "Asker", "Job", "Runner", "Schedule", "Steps", "Task", "Threads", "drive"]
 
 FAILURES: Final = (ServiceError, RegistryError)
-"""Why there is no answer."""
+"""Why a request was not answered."""
 
 T = TypeVar("T")
 

@@ -56,13 +56,8 @@ def _called(rule: Rule, documents: Set[str]) -> Iterator[str]:
                 terms = node.args if node.name != "eq" else ()
             case SomeIn() | Every():
                 yield "eq"
-            case Expr(term=Ref(head=head, args=args)):
-                inside = () if isinstance(head, Var) else (head,)
-                terms = (*inside, *args, *(modifier.value for modifier in node.withs))
-            case Expr(term=Call() | Var()):
-                terms = tuple(modifier.value for modifier in node.withs)
-            case Expr():
-                terms = (*children(node.term), *(modifier.value for modifier in node.withs))
+            case Expr(term=term, withs=withs):
+                terms = (*_operands(term), *(modifier.value for modifier in withs))
             case Rule(head=head, default=False):
                 terms = (head.key, head.value)
             case ArrayComprehension() | SetComprehension():
@@ -71,6 +66,17 @@ def _called(rule: Rule, documents: Set[str]) -> Iterator[str]:
                 terms = (node.key, node.value)
         if any(term is not None and _is_assigned(term, documents) for term in terms):
             yield "eq"
+
+
+def _operands(term: Node) -> Iterator[Node]:
+    """What is inside the term of an expression; of a call that is asked for with the call."""
+    match term:
+        case Call():
+            return iter(())
+        case Ref(head=Var(), args=args):
+            return iter(args)
+        case _:
+            return children(term)
 
 
 def _is_assigned(term: Node, documents: Set[str]) -> bool:
