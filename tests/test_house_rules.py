@@ -120,6 +120,25 @@ def test_a_module_has_a_telling_name(path: Path) -> None:
     assert VAGUE.isdisjoint(path.relative_to(SOURCE).with_suffix("").parts)
 
 
+ROOT_FILES = {
+    ".gitignore",
+    ".pre-commit-config.yaml",
+    ".pre-commit-hooks.yaml",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "mkdocs.yml",
+    "pyproject.toml",
+}
+"""What a reader or a tool looks for at the root; everything else has a room."""
+
+
+def test_nothing_else_is_at_the_root() -> None:
+    assert {path.name for path in tracked() if path.parent == ROOT} == ROOT_FILES
+
+
 def test_every_package_has_its_tests() -> None:
     packages = {
         path.parent for path in tracked() if path.suffix == ".py" and SOURCE in path.parents

@@ -331,7 +331,7 @@ def test_the_paths_of_all_methods_are_known() -> None:
 
 def test_a_refusal_of_a_cancelled_call_is_forgotten() -> None:
     client = Client()
-    client.connection.initial_send_window = 0
+    client.send(settings((Setting.INITIAL_WINDOW_SIZE, 0)))
     client.send(headers(1, call(path="/a.A/No")))
     client.connection.lost()
     assert not client.connection.streams

@@ -119,7 +119,7 @@ class Echo:
         if ended:
             body = self.bodies[stream.id]
             self.answered.append(body)
-            stream.connection.respond(stream, self.HEADERS, body, self.TRAILERS)
+            stream.sender.respond(stream, self.HEADERS, body, self.TRAILERS)
 
     def abort(self, stream: Stream) -> None:
         self.aborted.append(stream.id)

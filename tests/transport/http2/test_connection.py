@@ -133,7 +133,7 @@ def test_a_known_stream_that_was_refused_may_still_send_trailers() -> None:
 def test_an_application_may_end_the_connection() -> None:
     class Ending(Echo):
         def open(self, stream: Stream) -> None:
-            stream.connection.close()
+            connection.close()
 
     echo = Ending()
     connection = Connection(echo)
@@ -185,8 +185,9 @@ def test_output_outside_of_feed_is_announced() -> None:
     echo = Echo()
     connection = Connection(echo, on_output=lambda: told.append(connection.take()))
     connection.feed(PREFACE + settings() + headers(1) + headers(3))
-    connection.respond(connection.streams[1], Echo.HEADERS, b"late", Echo.TRAILERS)
-    connection.finish(connection.streams[3], Echo.TRAILERS)
+    late, last = connection.streams.values()
+    late.sender.respond(late, Echo.HEADERS, b"late", Echo.TRAILERS)
+    last.sender.finish(last, Echo.TRAILERS)
     assert body_of(b"".join(told)) == b"late"
     assert is_complete(b"".join(told), 3)
 
@@ -195,8 +196,8 @@ def test_a_stream_is_reset_once() -> None:
     connection, _ = connected()
     connection.feed(headers(1))
     stream = connection.streams[1]
-    connection.reset(stream, ErrorCode.CANCEL)
-    connection.reset(stream, ErrorCode.CANCEL)
+    stream.sender.reset(stream, ErrorCode.CANCEL)
+    stream.sender.reset(stream, ErrorCode.CANCEL)
     assert errors(connection.take()) == [("stream", 1, ErrorCode.CANCEL)]
 
 
@@ -550,7 +551,7 @@ def test_what_is_kept_of_closed_streams_is_bounded() -> None:
     for stream in range(1, 10_001, 2):
         clock[0] += 0.1
         connection.feed(headers(stream) + reset(stream))
-    assert len(connection._closed_streams) <= 1_000
+    assert len(connection._sender.closed) <= 1_000
 
 
 # Deadlines and the end

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from doorward.rego.analysis.calls import Callees, call_path
 from doorward.rego.analysis.environment import constant, is_constant
+from doorward.rego.analysis.read_paths import ReadPaths
 from doorward.rego.analysis.tree import Definition, RuleNode, head_path
 from doorward.rego.analysis.type_errors import ref_text
 from doorward.rego.errors import RECURSION_ERROR, Diagnostic
 from doorward.rego.syntax.nodes import Body, Call, Ref, Rule, Term, Var, With, is_ground
 from doorward.rego.syntax.walk import Node, children
-
-if TYPE_CHECKING:
-    from doorward.rego.analysis.documents import ReadPaths
 
 __all__ = [
     "Dependencies",

@@ -6,7 +6,7 @@ still reads all that follows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cmp_to_key
 from typing import NamedTuple, TypeAlias
 
@@ -17,7 +17,7 @@ from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.syntax.nodes import Body, Ref, Scalar, Var
 from doorward.rego.values import Key, compare, from_key, to_key
 
-__all__ = ["Documents", "Path", "ReadPaths", "input_paths", "read_documents"]
+__all__ = ["Documents", "Path", "input_paths", "read_documents"]
 
 Path: TypeAlias = tuple[Key, ...]
 """`("input", "user")`, `("data", "roles")`, in key form."""
@@ -28,29 +28,6 @@ class Documents(NamedTuple):
 
     base: list[Path]
     virtual: list[Path]
-
-
-class ReadPaths:
-    """The paths below `data` that references have, of rules and of base documents."""
-
-    def __init__(self, parts: Iterable[object]) -> None:
-        self._paths = {path for part in parts for path in _paths(part)}
-
-    def above(self, path: Sequence[Key]) -> bool:
-        """Whether a reference ends above `path`; its open operands can be any key."""
-        return any(
-            len(read) < len(path)
-            and all(key is None or key == own for key, own in zip(read, path, strict=False))
-            for read in self._paths
-        )
-
-
-def _paths(part: object) -> Iterator[tuple[Key | None, ...]]:
-    """The path of a reference below `data`; None for what is known only at run time."""
-    if isinstance(part, Ref) and isinstance(part.head, Var) and part.head.name == "data":
-        yield tuple(to_key(a.value) if isinstance(a, Scalar) else None for a in part.args)
-    elif isinstance(part, Var) and part.name == "data":
-        yield ()
 
 
 def read_documents(body: Body, callees: Callees) -> Documents:

@@ -8,8 +8,8 @@ from typing import Any
 
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.dependencies import Dependencies, parts_below, parts_of
-from doorward.rego.analysis.documents import ReadPaths
 from doorward.rego.analysis.failures import Failures
+from doorward.rego.analysis.read_paths import ReadPaths
 from doorward.rego.analysis.tree import Definition, RuleNode
 from doorward.rego.codegen.choice import Choice
 from doorward.rego.codegen.marks import MarkTable

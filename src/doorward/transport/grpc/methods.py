@@ -93,20 +93,20 @@ class Call:
     def send(self, message: bytes) -> None:
         """Send a message to the client; ignored once the call has ended."""
         stream = self._stream
-        if stream.trailers is not None or stream.id not in stream.connection.streams:
+        if stream.trailers is not None or not stream.is_open:
             return
         if not self._has_headers:
             self._has_headers = True
-            stream.connection.send_headers(stream, OK_HEADERS)
-        stream.connection.send_data(stream, frame_message(message))
+            stream.sender.send_headers(stream, OK_HEADERS)
+        stream.sender.send_data(stream, frame_message(message))
 
     def end(self, status: Status = Status.OK, message: str = "") -> None:
         """End the call; ignored once it has ended."""
         stream = self._stream
-        if stream.trailers is not None or stream.id not in stream.connection.streams:
+        if stream.trailers is not None or not stream.is_open:
             return
         block = trailers if self._has_headers else trailers_only
-        stream.connection.finish(stream, block(status, message))
+        stream.sender.finish(stream, block(status, message))
 
     @property
     def pending(self) -> int:
@@ -222,14 +222,13 @@ def _timeout(text: bytes | None) -> float | None:
 
 def expire(stream: Stream) -> None:
     """The time of a call is over (`Connection`'s `on_expired`)."""
-    connection = stream.connection
     stream.route.abort(stream)
     state = stream.state
     if isinstance(state, Call):
         state.end(Status.DEADLINE_EXCEEDED, "deadline exceeded")
         return
     block = trailers_only(Status.DEADLINE_EXCEEDED, "deadline exceeded")
-    connection.finish(stream, block)
+    stream.sender.finish(stream, block)
 
 
 class _Refusal:
@@ -241,7 +240,7 @@ class _Refusal:
         self._block = block
 
     def open(self, stream: Stream) -> None:
-        stream.connection.finish(stream, self._block)
+        stream.sender.finish(stream, self._block)
 
     def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
         """Nothing more can come: `open` ended the stream."""
@@ -272,7 +271,7 @@ class _Unary:
         self._seconds = wait if timeout is None else min(wait, timeout)
 
     def open(self, stream: Stream) -> None:
-        stream.deadline = stream.connection.now + self._seconds
+        stream.deadline = stream.sender.now + self._seconds
 
     def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
         try:
@@ -315,8 +314,8 @@ class _Unary:
         stream.deadline = 0.0
 
         def is_wanted() -> bool:
-            # By identity: a reset takes the stream away while its method runs in another thread.
-            return stream.connection.streams.get(stream.id) is stream
+            # A reset may take the stream away while its method runs in another thread.
+            return stream.is_open
 
         def finish(answer: bytes | GrpcError) -> None:
             if is_wanted():
@@ -332,11 +331,11 @@ class _Unary:
         elif len(answer) > self._max_send:
             self._fail(stream, GrpcError(Status.RESOURCE_EXHAUSTED, "response is too large"))
         else:
-            stream.connection.respond(stream, OK_HEADERS, frame_message(answer), OK_TRAILERS)
+            stream.sender.respond(stream, OK_HEADERS, frame_message(answer), OK_TRAILERS)
 
     def _fail(self, stream: Stream, error: GrpcError) -> None:
         self.abort(stream)
-        stream.connection.finish(stream, trailers_only(error.status, error.message))
+        stream.sender.finish(stream, trailers_only(error.status, error.message))
 
     def abort(self, stream: Stream) -> None:
         state = stream.state
@@ -370,7 +369,7 @@ class _Streaming:
 
     def open(self, stream: Stream) -> None:
         if self._seconds is not None:
-            stream.deadline = stream.connection.now + self._seconds
+            stream.deadline = stream.sender.now + self._seconds
         options = self._options
         call = Call(stream, Messages(options.max_receive, self._encoding, options.budget))
         stream.state = call

@@ -1,11 +1,25 @@
-"""The numbers of RFC 9113: frame types, flags, error codes and settings."""
+"""The numbers of RFC 9113 and how they are packed: types, flags, error codes and settings."""
 
 from __future__ import annotations
 
 from enum import IntEnum
+from struct import Struct
 from typing import Final
 
-__all__ = ["ErrorCode", "Flag", "FrameType", "Http2Error", "Setting", "StreamError"]
+__all__ = [
+    "FRAME_HEAD",
+    "UINT32",
+    "ErrorCode",
+    "Flag",
+    "FrameType",
+    "Http2Error",
+    "Setting",
+    "StreamError",
+]
+
+FRAME_HEAD: Final = Struct(">HBBBL")
+"""Length in three bytes (two and one), type, flags, stream."""
+UINT32: Final = Struct(">L")
 
 
 class FrameType(IntEnum):

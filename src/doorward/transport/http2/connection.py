@@ -3,10 +3,10 @@
     feed(bytes) -> frames -> streams -> application -> frames -> bytes
 
 The application has one function, `resolve`, which returns the `Route` for a header block; the route
-receives the data. `respond` writes a whole response; `send_headers`, `send_data` and `finish` write
-it in pieces, during `feed` or later, and `take` returns what was written later. Nothing in here
-waits, reads a clock of its own, or raises because of a peer's bytes: a stream error is answered
-with RST_STREAM, a connection error with GOAWAY, after which `closed` is true.
+receives the data. It answers through the stream's `sender`, during `feed` or later, and `take`
+returns what was written later. Nothing in here waits, reads a clock of its own, or raises because
+of a peer's bytes: a stream error is answered with RST_STREAM, a connection error with GOAWAY, after
+which `closed` is true.
 
 The rules are those of RFC 9113; `limits.py` has the bounds. Priorities are ignored; push and
 CONNECT are not supported.
@@ -23,6 +23,8 @@ from time import monotonic
 from typing import Final
 
 from doorward.transport.http2.codes import (
+    FRAME_HEAD,
+    UINT32,
     ErrorCode,
     Flag,
     FrameType,
@@ -35,27 +37,18 @@ from doorward.transport.http2.header_blocks import HeaderBlocks, PartialBlock
 from doorward.transport.http2.headers import MalformedError, check_trailers
 from doorward.transport.http2.hpack import encode
 from doorward.transport.http2.limits import Limits
-from doorward.transport.http2.streams import Application, ClosedStreams, Stream
+from doorward.transport.http2.streams import DEFAULT_WINDOW, Application, Sender, Stream
 
 __all__ = ["PREFACE", "Connection"]
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DEFAULT_WINDOW: Final = 65_535
-MAX_WINDOW: Final = 2**31 - 1
-MIN_FRAME_SIZE: Final = 16_384
-MAX_FRAME_SIZE: Final = 2**24 - 1
 MAX_STREAM_ID: Final = 2**31 - 1
 DRAIN_WAIT: Final = 1.0
 """Seconds that `shutdown` waits for the client's PING before it names the last stream."""
 
-_HEAD: Final = Struct(">HBBBL")
-"""Length in three bytes (two and one), type, flags, stream."""
-_LONG: Final = Struct(">L")
 _SETTING: Final = Struct(">HL")
 _DRAIN: Final = b"draining"
 _TOO_LARGE: Final = encode([(b":status", b"431")])
-_NO_TABLE: Final = b"\x20"
-"""A table size update to 0, required after the peer lowered the size: no table is used."""
 
 
 class Connection:
@@ -70,38 +63,30 @@ class Connection:
         on_expired: Callable[[Stream], None] | None = None,
         on_output: Callable[[], None] | None = None,
     ) -> None:
+        """`on_output` is called when something is written outside of `feed`, `expire` and
+        `shutdown`."""
         self.limits = limits or Limits()
         self.closed = False
-        self.streams: dict[int, Stream] = {}
-        self.initial_send_window = DEFAULT_WINDOW
-        self.now = clock()
-        """The time of the last `feed` or `expire`."""
+        now = clock()
+        self._sender = Sender(self.limits, now, on_output)
+        self.streams = self._sender.streams
         self.requested = 0.0
         """When the client last ended a request."""
         self._clock = clock
         self._on_expired = on_expired
-        self._on_output = on_output
-        """Called when something is written outside of `feed`, `expire` and `shutdown`."""
-        self._is_busy = False
-        self._out: list[bytes] = []
         self._buffer = bytearray()
         self._needed = len(PREFACE)
         self._is_open = False
         self._has_settings = False
-        self._began = self.now
+        self._began = now
         self._highest = 0
-        self._closed_streams = ClosedStreams()
         self._headers = HeaderBlocks(application, self.limits)
         self._block: PartialBlock | None = None
         self._receive_window = self.limits.connection_window
-        self._send_window = DEFAULT_WINDOW
-        self._peer_frame_size = MIN_FRAME_SIZE
-        self._header_prefix = b""
-        self._blocked: dict[int, Stream] = {}
         self._complete: list[tuple[Stream, bytes]] = []
         """Streams that the client has ended, with the last data. They are passed on once all that
         was received is read: one that is reset in the same bytes is not worth an answer."""
-        self._credit = Credit(self.limits, self.now)
+        self._credit = Credit(self.limits, now)
         self._draining = False
         self._final = MAX_STREAM_ID
         """The last stream that is served: lowered by `shutdown`."""
@@ -124,8 +109,9 @@ class Connection:
         """The bytes to write after `data` was received; it raises for no contents of `data`."""
         if self.closed:
             return b""
-        self.now = self._clock()
-        self._is_busy = True
+        sender = self._sender
+        sender.now = self._clock()
+        sender.is_busy = True
         try:
             self._receive(data)
             if self._complete:
@@ -133,16 +119,12 @@ class Connection:
         except Http2Error as error:
             self._fail(error)
         finally:
-            self._is_busy = False
-        return self.take()
+            sender.is_busy = False
+        return sender.take()
 
     def take(self) -> bytes:
         """What was written since the last `feed` or `take`."""
-        out = self._out
-        if not out:
-            return b""
-        self._out = []
-        return out[0] if len(out) == 1 else b"".join(out)
+        return self._sender.take()
 
     def shutdown(self) -> bytes:
         """Announce the end. Streams that the client starts before it knows are served; so is a
@@ -158,13 +140,13 @@ class Connection:
         return self.take()
 
     def _announce_end(self) -> None:
-        self._goaway(MAX_STREAM_ID, ErrorCode.NO_ERROR, b"")
-        self._write(FrameType.PING, 0, 0, _DRAIN)
+        self._sender.write_goaway(MAX_STREAM_ID, ErrorCode.NO_ERROR)
+        self._sender.write(FrameType.PING, 0, 0, _DRAIN)
 
     def close(self) -> bytes:
         """End at once: a client may send what is not answered yet to another connection."""
         if self._is_open and not self.closed:
-            self._goaway(self._highest, ErrorCode.NO_ERROR, b"")
+            self._sender.write_goaway(self._highest, ErrorCode.NO_ERROR)
         self.lost()
         return self.take()
 
@@ -176,15 +158,12 @@ class Connection:
     def lost(self) -> None:
         """The socket is gone: every open stream is aborted."""
         self.closed = True
-        streams = list(self.streams.values())
-        self.streams.clear()
-        self._blocked.clear()
-        for stream in streams:
+        for stream in self._sender.remove_all():
             stream.route.abort(stream)
 
     def expire(self) -> bytes:
         """End what is over its time; the bytes to write. Call it every half second or so."""
-        self.now = now = self._clock()
+        self._sender.now = now = self._clock()
         if self.closed:
             return b""
         is_waiting = not self._has_settings or self._block is not None
@@ -196,11 +175,11 @@ class Connection:
                 self.closed = True
                 return b""
             self._announce_last()
-        self._is_busy = True
+        self._sender.is_busy = True
         try:
             self._expire_streams(now)
         finally:
-            self._is_busy = False
+            self._sender.is_busy = False
         return self.take()
 
     def _expire_streams(self, now: float) -> None:
@@ -209,7 +188,7 @@ class Connection:
                 self._on_expired(stream)
             if self.streams.get(stream.id) is stream and stream.deadline < now:
                 stream.route.abort(stream)
-                self.reset(stream, ErrorCode.CANCEL)
+                self._sender.reset(stream, ErrorCode.CANCEL)
 
     def _receive(self, data: bytes) -> None:
         if self._buffer or len(data) < self._needed:
@@ -227,9 +206,9 @@ class Connection:
             self._open()
             position = len(PREFACE)
         size = len(data)
-        unpack = _HEAD.unpack_from
+        unpack = FRAME_HEAD.unpack_from
         frames = self._frames
-        self._needed = _HEAD.size
+        self._needed = FRAME_HEAD.size
         while size - position >= 9:
             high, low, kind, flags, stream_id = unpack(data, position)
             length = high << 8 | low
@@ -279,8 +258,9 @@ class Connection:
             (Setting.MAX_HEADER_LIST_SIZE, limits.header_list_size),
             (Setting.HEADER_TABLE_SIZE, limits.header_table_size),
         )
-        self._write(FrameType.SETTINGS, 0, 0, b"".join([_SETTING.pack(*each) for each in settings]))
-        self._credit_window(0, limits.connection_window - DEFAULT_WINDOW)
+        content = b"".join([_SETTING.pack(*each) for each in settings])
+        self._sender.write(FrameType.SETTINGS, 0, 0, content)
+        self._sender.write_window(0, limits.connection_window - DEFAULT_WINDOW)
         if self._draining:
             self._announce_end()
 
@@ -292,7 +272,7 @@ class Connection:
         if self._receive_window < 0:
             raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "connection window is exceeded")
         if self._receive_window < self.limits.connection_window >> 1:
-            self._credit_window(0, self.limits.connection_window - self._receive_window)
+            self._sender.write_window(0, self.limits.connection_window - self._receive_window)
             self._receive_window = self.limits.connection_window
         if flags & Flag.PADDED:
             payload = _unpad(payload)
@@ -310,7 +290,7 @@ class Connection:
         elif not payload:
             self._charge(1)
         elif stream.receive_window < self.limits.stream_window >> 1:
-            self._credit_window(stream_id, self.limits.stream_window - stream.receive_window)
+            self._sender.write_window(stream_id, self.limits.stream_window - stream.receive_window)
             stream.receive_window = self.limits.stream_window
         if stream.expected is not None:
             self._check_length(stream, len(payload))
@@ -334,13 +314,13 @@ class Connection:
         if flags & Flag.PRIORITY:
             if len(payload) < 5:
                 raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "priority is cut")
-            if _LONG.unpack_from(payload)[0] & MAX_STREAM_ID == stream_id:
+            if UINT32.unpack_from(payload)[0] & MAX_STREAM_ID == stream_id:
                 raise Http2Error(ErrorCode.PROTOCOL_ERROR, "stream depends on itself")
             payload = payload[5:]
         if flags & Flag.END_HEADERS:
             self._end_block(flags, stream_id, payload)
             return
-        self._began = self.now
+        self._began = self._sender.now
         self._block = PartialBlock(self.limits, stream_id, flags, payload)
 
     def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
@@ -366,7 +346,7 @@ class Connection:
             resolved, refusal = None, error
         if stream_id > self._final:
             # The client was told, and will try elsewhere.
-            self._closed_streams.remember(stream_id, ignored=True)
+            self._sender.closed.remember(stream_id, ignored=True)
             return
         if len(self.streams) >= self.limits.max_concurrent_streams:
             self._charge(self.limits.reset_cost)
@@ -378,7 +358,8 @@ class Connection:
             self._refuse_large(stream_id, ended)
             return
         route, expected = resolved
-        stream = self.streams[stream_id] = Stream(self, stream_id, route, expected)
+        window = self.limits.stream_window
+        stream = self.streams[stream_id] = Stream(self._sender, stream_id, route, expected, window)
         route.open(stream)
         if ended:
             stream.receiving = False
@@ -410,11 +391,7 @@ class Connection:
     def _refuse_large(self, stream_id: int, ended: bool) -> None:
         """431 for a header list over the limit (RFC 9113, section 10.5.1)."""
         self._charge(self.limits.reset_cost)
-        flags = Flag.END_HEADERS | Flag.END_STREAM
-        self._write(FrameType.HEADERS, flags, stream_id, self._prefixed(_TOO_LARGE))
-        if not ended:
-            self._write(FrameType.RST_STREAM, 0, stream_id, _LONG.pack(ErrorCode.NO_ERROR))
-        self._closed_streams.remember(stream_id, ignored=True)
+        self._sender.refuse(stream_id, _TOO_LARGE, ended=ended)
 
     def _on_priority(self, _flags: int, stream_id: int, payload: bytes) -> None:
         self._charge(1)
@@ -422,7 +399,7 @@ class Connection:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PRIORITY without a stream")
         if len(payload) != 5:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "PRIORITY has five bytes")
-        if _LONG.unpack_from(payload)[0] & MAX_STREAM_ID == stream_id:
+        if UINT32.unpack_from(payload)[0] & MAX_STREAM_ID == stream_id:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "stream depends on itself")
 
     def _on_reset(self, _flags: int, stream_id: int, payload: bytes) -> None:
@@ -430,12 +407,10 @@ class Connection:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "RST_STREAM has four bytes")
         if not stream_id or stream_id > self._highest or not stream_id & 1:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "RST_STREAM of an idle stream")
-        stream = self.streams.pop(stream_id, None)
+        stream = self._sender.remove(stream_id, ignored=False)
         if stream is None:
             self._charge(1)
             return
-        self._blocked.pop(stream_id, None)
-        self._closed_streams.remember(stream_id, ignored=False)
         self._charge(self.limits.reset_cost)
         stream.route.abort(stream)
 
@@ -454,33 +429,18 @@ class Connection:
         for setting, value in _SETTING.iter_unpack(payload):
             self._set(setting, value)
         self._has_settings = True
-        self._write(FrameType.SETTINGS, Flag.ACK, 0, b"")
+        self._sender.write(FrameType.SETTINGS, Flag.ACK, 0, b"")
 
     def _set(self, setting: int, value: int) -> None:
         if setting == Setting.INITIAL_WINDOW_SIZE:
-            if value > MAX_WINDOW:
-                raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "initial window is too large")
-            self._resize_windows(value)
+            self._sender.resize_windows(value)
         elif setting == Setting.MAX_FRAME_SIZE:
-            if not MIN_FRAME_SIZE <= value <= MAX_FRAME_SIZE:
-                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "frame size is out of range")
-            self._peer_frame_size = value
+            self._sender.limit_frames(value)
         elif setting == Setting.ENABLE_PUSH:
             if value > 1:
                 raise Http2Error(ErrorCode.PROTOCOL_ERROR, "push is neither on nor off")
         elif setting == Setting.HEADER_TABLE_SIZE:
-            self._header_prefix = _NO_TABLE
-
-    def _resize_windows(self, value: int) -> None:
-        """A new initial window changes the window of every stream by the difference (6.9.2)."""
-        difference = value - self.initial_send_window
-        self.initial_send_window = value
-        for stream in self.streams.values():
-            stream.send_window += difference
-            if stream.send_window > MAX_WINDOW:
-                raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "window is too large")
-        if difference > 0:
-            self._flush_blocked()
+            self._sender.announce_no_table()
 
     def _on_push_promise(self, _flags: int, _stream_id: int, _payload: bytes) -> None:
         raise Http2Error(ErrorCode.PROTOCOL_ERROR, "clients do not push")
@@ -492,13 +452,13 @@ class Connection:
         if len(payload) != 8:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "PING has eight bytes")
         if not flags & Flag.ACK:
-            self._write(FrameType.PING, Flag.ACK, 0, payload)
+            self._sender.write(FrameType.PING, Flag.ACK, 0, payload)
         elif payload == _DRAIN and self._draining and self._final == MAX_STREAM_ID:
             self._announce_last()
 
     def _announce_last(self) -> None:
         self._final = self._highest
-        self._goaway(self._final, ErrorCode.NO_ERROR, b"")
+        self._sender.write_goaway(self._final, ErrorCode.NO_ERROR)
 
     def _on_goaway(self, _flags: int, stream_id: int, payload: bytes) -> None:
         self._charge(1)
@@ -511,27 +471,15 @@ class Connection:
         self._charge(1)
         if len(payload) != 4:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "WINDOW_UPDATE has four bytes")
-        increment = _LONG.unpack(payload)[0] & MAX_WINDOW
+        increment = UINT32.unpack(payload)[0] & MAX_STREAM_ID
         if not stream_id:
-            if not increment:
-                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "increment is 0")
-            self._send_window += increment
-            if self._send_window > MAX_WINDOW:
-                raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "window is too large")
-            self._flush_blocked()
+            self._sender.widen(increment)
             return
         stream = self.streams.get(stream_id)
-        if stream is None:
-            if stream_id > self._highest or not stream_id & 1:
-                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE of an idle stream")
-            return
-        if not increment:
-            raise StreamError(ErrorCode.PROTOCOL_ERROR, "increment is 0")
-        stream.send_window += increment
-        if stream.send_window > MAX_WINDOW:
-            raise StreamError(ErrorCode.FLOW_CONTROL_ERROR, "window is too large")
-        if stream_id in self._blocked:
-            self._flush(stream)
+        if stream is not None:
+            self._sender.widen_stream(stream, increment)
+        elif stream_id > self._highest or not stream_id & 1:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE of an idle stream")
 
     # Closed streams
 
@@ -545,7 +493,7 @@ class Connection:
             raise Http2Error(ErrorCode.STREAM_CLOSED, "stream was ended by the client")
         if not stream_id or stream_id > self._highest or not stream_id & 1:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "frame of an idle stream")
-        ignored = self._closed_streams.ignores(stream_id)
+        ignored = self._sender.closed.ignores(stream_id)
         self._charge(1)
         if ignored is None:
             raise Http2Error(ErrorCode.STREAM_CLOSED, "stream is closed")
@@ -555,138 +503,24 @@ class Connection:
     def _reset_for(self, stream_id: int, error: StreamError) -> None:
         stream = self.streams.get(stream_id)
         if stream is None:
-            self._write(FrameType.RST_STREAM, 0, stream_id, _LONG.pack(error.code))
-            self._closed_streams.remember(stream_id, ignored=True)
+            self._sender.write_reset(stream_id, error.code)
+            self._sender.closed.remember(stream_id, ignored=True)
             return
         self._charge(self.limits.reset_cost)
-        self.reset(stream, error.code)
+        self._sender.reset(stream, error.code)
         stream.route.abort(stream)
-
-    # What is written
-
-    def respond(self, stream: Stream, headers: bytes, body: bytes, trailers: bytes) -> None:
-        """The whole response: two header blocks of `hpack.encode`, and the data between them."""
-        size = len(body)
-        if (
-            size > self._send_window
-            or size > stream.send_window
-            or size > self._peer_frame_size
-            or self._blocked
-        ):
-            self.send_headers(stream, headers)
-            self.send_data(stream, body)
-            self.finish(stream, trailers)
-            return
-        self._send_window -= size
-        stream_id = stream.id
-        headers = self._prefixed(headers)
-        pack = _HEAD.pack
-        self._out += (
-            pack(0, len(headers), FrameType.HEADERS, Flag.END_HEADERS, stream_id),
-            headers,
-            pack(size >> 8, size & 0xFF, FrameType.DATA, 0, stream_id),
-            body,
-            pack(
-                0, len(trailers), FrameType.HEADERS, Flag.END_HEADERS | Flag.END_STREAM, stream_id
-            ),
-            trailers,
-        )
-        self._end(stream)
-        if not self._is_busy:
-            self._notify()
-
-    def send_headers(self, stream: Stream, block: bytes) -> None:
-        """The header section of a response, with data to come."""
-        self._write(FrameType.HEADERS, Flag.END_HEADERS, stream.id, self._prefixed(block))
-
-    def send_data(self, stream: Stream, data: bytes) -> None:
-        """Data of a response; it waits where the client's windows are full."""
-        stream.pending += data
-        self._flush(stream)
-        self._notify()
-
-    def finish(self, stream: Stream, trailers: bytes) -> None:
-        """The block behind the data, or alone: the response is complete."""
-        stream.trailers = trailers
-        self._flush(stream)
-        self._notify()
-
-    def reset(self, stream: Stream, code: ErrorCode) -> None:
-        """End the stream with RST_STREAM, whatever was written of it."""
-        if self.streams.pop(stream.id, None) is None:
-            return
-        self._blocked.pop(stream.id, None)
-        self._closed_streams.remember(stream.id, ignored=True)
-        self._write(FrameType.RST_STREAM, 0, stream.id, _LONG.pack(code))
-
-    def _notify(self) -> None:
-        if not self._is_busy and self._on_output is not None:
-            self._on_output()
-
-    def _flush(self, stream: Stream) -> None:
-        """Write as much of the response as the windows allow."""
-        pending = stream.pending
-        while pending:
-            size = min(len(pending), self._send_window, stream.send_window, self._peer_frame_size)
-            if size <= 0:
-                if not stream.is_sending:
-                    stream.is_sending = True
-                    stream.deadline = self.now + self.limits.send_timeout
-                self._blocked[stream.id] = stream
-                return
-            self._write(FrameType.DATA, 0, stream.id, bytes(pending[:size]))
-            del pending[:size]
-            self._send_window -= size
-            stream.send_window -= size
-        self._blocked.pop(stream.id, None)
-        if stream.trailers is not None:
-            flags = Flag.END_HEADERS | Flag.END_STREAM
-            self._write(FrameType.HEADERS, flags, stream.id, self._prefixed(stream.trailers))
-            self._end(stream)
-
-    def _flush_blocked(self) -> None:
-        for stream in list(self._blocked.values()):
-            self._flush(stream)
-
-    def _end(self, stream: Stream) -> None:
-        """The response is complete; a client that still sends is told to stop (section 8.1)."""
-        stream_id = stream.id
-        self.streams.pop(stream_id, None)
-        if stream.receiving:
-            self._write(FrameType.RST_STREAM, 0, stream_id, _LONG.pack(ErrorCode.NO_ERROR))
-            self._closed_streams.remember(stream_id, ignored=True)
-
-    def _prefixed(self, block: bytes) -> bytes:
-        """`block`, with the size update that the first block after a change of the table needs."""
-        prefix = self._header_prefix
-        if not prefix:
-            return block
-        self._header_prefix = b""
-        return prefix + block
-
-    def _write(self, kind: FrameType, flags: int, stream_id: int, payload: bytes) -> None:
-        size = len(payload)
-        self._out.append(_HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream_id))
-        if payload:
-            self._out.append(payload)
-
-    def _credit_window(self, stream_id: int, increment: int) -> None:
-        self._write(FrameType.WINDOW_UPDATE, 0, stream_id, _LONG.pack(increment))
-
-    def _goaway(self, last: int, code: ErrorCode, reason: bytes) -> None:
-        self._write(FrameType.GOAWAY, 0, 0, _LONG.pack(last) + _LONG.pack(code) + reason)
 
     def _fail(self, error: Http2Error) -> None:
         if self._is_open:
-            self._goaway(self._highest, error.code, error.message.encode())
+            self._sender.write_goaway(self._highest, error.code, error.message.encode())
         self.lost()
 
     def _count_request(self) -> None:
-        self.requested = self.now
+        self.requested = self._sender.now
         self._credit.earn()
 
     def _charge(self, cost: int) -> None:
-        self._credit.charge(cost, self.now)
+        self._credit.charge(cost, self._sender.now)
 
 
 def _unpad(payload: bytes) -> bytes:

@@ -1,19 +1,34 @@
-"""The streams of a connection: the open ones, who gets their data, and those that ended."""
+"""The streams of a connection: who gets their data, and what is written of their responses."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
 
+from doorward.transport.http2.codes import (
+    FRAME_HEAD,
+    UINT32,
+    ErrorCode,
+    Flag,
+    FrameType,
+    Http2Error,
+    StreamError,
+)
 from doorward.transport.http2.headers import Request
+from doorward.transport.http2.limits import Limits
 
-if TYPE_CHECKING:
-    from doorward.transport.http2.connection import Connection
-
-__all__ = ["Application", "ClosedStreams", "Route", "Stream"]
+__all__ = ["DEFAULT_WINDOW", "Application", "ClosedStreams", "Route", "Sender", "Stream"]
 
 MAX_CLOSED: Final = 1_000
 """Streams whose end is remembered, to tell a late frame from a wrong one."""
+DEFAULT_WINDOW: Final = 65_535
+"""Bytes of a window until its side says otherwise."""
+MAX_WINDOW: Final = 2**31 - 1
+MIN_FRAME_SIZE: Final = 16_384
+MAX_FRAME_SIZE: Final = 2**24 - 1
+_NO_TABLE: Final = b"\x20"
+"""A table size update to 0, required after the peer lowered the size: no table is used."""
 
 
 class Route(Protocol):
@@ -41,7 +56,6 @@ class Stream:
 
     __slots__ = (
         "body_size",
-        "connection",
         "deadline",
         "expected",
         "id",
@@ -51,22 +65,23 @@ class Stream:
         "receiving",
         "route",
         "send_window",
+        "sender",
         "state",
         "trailers",
     )
 
     def __init__(
-        self, connection: Connection, stream_id: int, route: Route, expected: int | None
+        self, sender: Sender, stream_id: int, route: Route, expected: int | None, window: int
     ) -> None:
-        self.connection = connection
+        """`expected`: the announced length of the body; `window`: what the client may send."""
+        self.sender = sender
         self.id = stream_id
         self.route = route
         self.expected = expected
-        """The announced length of the body."""
         self.body_size = 0
         self.receiving = True
-        self.receive_window = connection.limits.stream_window
-        self.send_window = connection.initial_send_window
+        self.receive_window = window
+        self.send_window = sender.initial_window
         self.pending = bytearray()
         """Data of the response that waits for the client's window."""
         self.trailers: bytes | None = None
@@ -75,6 +90,11 @@ class Stream:
         self.deadline = 0.0
         """When `expire` hands the stream to `on_expired`; 0: never."""
         self.state: object = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the response is not complete, and the client still wants it."""
+        return self.sender.streams.get(self.id) is self
 
 
 class ClosedStreams:
@@ -95,3 +115,238 @@ class ClosedStreams:
     def ignores(self, stream_id: int) -> bool | None:
         """Whether late frames of a stream are ignored; None where its end is not remembered."""
         return self._ignored.get(stream_id)
+
+
+class Sender:
+    """What a connection writes: frames of responses, as far as the client's windows reach.
+
+    `take` returns what was written. While `is_busy`, somebody does so afterwards; else `on_output`
+    is called.
+    """
+
+    __slots__ = (
+        "_blocked",
+        "_frame_size",
+        "_header_prefix",
+        "_on_output",
+        "_out",
+        "_timeout",
+        "_window",
+        "closed",
+        "initial_window",
+        "is_busy",
+        "now",
+        "streams",
+    )
+
+    def __init__(self, limits: Limits, now: float, on_output: Callable[[], None] | None) -> None:
+        self.streams: dict[int, Stream] = {}
+        """The streams that are not answered completely."""
+        self.closed = ClosedStreams()
+        self.initial_window = DEFAULT_WINDOW
+        self.now = now
+        """The connection's time: that of the last bytes received, or of the last sweep."""
+        self.is_busy = False
+        self._on_output = on_output
+        self._timeout = limits.send_timeout
+        self._out: list[bytes] = []
+        self._window = DEFAULT_WINDOW
+        self._frame_size = MIN_FRAME_SIZE
+        self._header_prefix = b""
+        self._blocked: dict[int, Stream] = {}
+
+    def take(self) -> bytes:
+        """What was written since the last `take`."""
+        out = self._out
+        if not out:
+            return b""
+        self._out = []
+        return out[0] if len(out) == 1 else b"".join(out)
+
+    # Responses
+
+    def respond(self, stream: Stream, headers: bytes, body: bytes, trailers: bytes) -> None:
+        """The whole response: two header blocks of `hpack.encode`, and the data between them."""
+        size = len(body)
+        if (
+            size > self._window
+            or size > stream.send_window
+            or size > self._frame_size
+            or self._blocked
+        ):
+            self.send_headers(stream, headers)
+            self.send_data(stream, body)
+            self.finish(stream, trailers)
+            return
+        self._window -= size
+        stream_id = stream.id
+        headers = self._prefixed(headers)
+        pack = FRAME_HEAD.pack
+        self._out += (
+            pack(0, len(headers), FrameType.HEADERS, Flag.END_HEADERS, stream_id),
+            headers,
+            pack(size >> 8, size & 0xFF, FrameType.DATA, 0, stream_id),
+            body,
+            pack(
+                0, len(trailers), FrameType.HEADERS, Flag.END_HEADERS | Flag.END_STREAM, stream_id
+            ),
+            trailers,
+        )
+        self._end(stream)
+        if not self.is_busy:
+            self._notify()
+
+    def send_headers(self, stream: Stream, block: bytes) -> None:
+        """The header section of a response, with data to come."""
+        self.write(FrameType.HEADERS, Flag.END_HEADERS, stream.id, self._prefixed(block))
+
+    def send_data(self, stream: Stream, data: bytes) -> None:
+        """Data of a response; it waits where the client's windows are full."""
+        stream.pending += data
+        self._flush(stream)
+        self._notify()
+
+    def finish(self, stream: Stream, trailers: bytes) -> None:
+        """The block behind the data, or alone: the response is complete."""
+        stream.trailers = trailers
+        self._flush(stream)
+        self._notify()
+
+    def refuse(self, stream_id: int, block: bytes, *, ended: bool) -> None:
+        """Answer a request that became no stream with one block; `ended`: it is complete."""
+        flags = Flag.END_HEADERS | Flag.END_STREAM
+        self.write(FrameType.HEADERS, flags, stream_id, self._prefixed(block))
+        if not ended:
+            self.write_reset(stream_id, ErrorCode.NO_ERROR)
+        self.closed.remember(stream_id, ignored=True)
+
+    def reset(self, stream: Stream, code: ErrorCode) -> None:
+        """End the stream with RST_STREAM, whatever was written of it."""
+        if self.remove(stream.id, ignored=True) is not None:
+            self.write_reset(stream.id, code)
+
+    def remove(self, stream_id: int, *, ignored: bool) -> Stream | None:
+        """The stream that is open no more, if it was; `ignored`: late frames of it are."""
+        stream = self.streams.pop(stream_id, None)
+        if stream is not None:
+            self._blocked.pop(stream_id, None)
+            self.closed.remember(stream_id, ignored=ignored)
+        return stream
+
+    def remove_all(self) -> list[Stream]:
+        """The streams that were open: the connection is gone."""
+        streams = list(self.streams.values())
+        self.streams.clear()
+        self._blocked.clear()
+        return streams
+
+    # What the client's settings and windows change
+
+    def limit_frames(self, size: int) -> None:
+        """A SETTINGS_MAX_FRAME_SIZE. Http2Error."""
+        if not MIN_FRAME_SIZE <= size <= MAX_FRAME_SIZE:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "frame size is out of range")
+        self._frame_size = size
+
+    def announce_no_table(self) -> None:
+        """A SETTINGS_HEADER_TABLE_SIZE: the next header block says that no table is used."""
+        self._header_prefix = _NO_TABLE
+
+    def resize_windows(self, value: int) -> None:
+        """A new initial window changes the window of every stream by the difference (6.9.2).
+        Http2Error."""
+        if value > MAX_WINDOW:
+            raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "initial window is too large")
+        difference = value - self.initial_window
+        self.initial_window = value
+        for stream in self.streams.values():
+            stream.send_window += difference
+            if stream.send_window > MAX_WINDOW:
+                raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "window is too large")
+        if difference > 0:
+            self._flush_blocked()
+
+    def widen(self, increment: int) -> None:
+        """More of the connection's window. Http2Error."""
+        if not increment:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "increment is 0")
+        self._window += increment
+        if self._window > MAX_WINDOW:
+            raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "window is too large")
+        self._flush_blocked()
+
+    def widen_stream(self, stream: Stream, increment: int) -> None:
+        """More of a stream's window. StreamError."""
+        if not increment:
+            raise StreamError(ErrorCode.PROTOCOL_ERROR, "increment is 0")
+        stream.send_window += increment
+        if stream.send_window > MAX_WINDOW:
+            raise StreamError(ErrorCode.FLOW_CONTROL_ERROR, "window is too large")
+        if stream.id in self._blocked:
+            self._flush(stream)
+
+    # Frames
+
+    def write(self, kind: FrameType, flags: int, stream_id: int, payload: bytes) -> None:
+        """One frame."""
+        size = len(payload)
+        self._out.append(FRAME_HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream_id))
+        if payload:
+            self._out.append(payload)
+
+    def write_reset(self, stream_id: int, code: ErrorCode) -> None:
+        """RST_STREAM."""
+        self.write(FrameType.RST_STREAM, 0, stream_id, UINT32.pack(code))
+
+    def write_window(self, stream_id: int, increment: int) -> None:
+        """WINDOW_UPDATE; stream 0 is the connection."""
+        self.write(FrameType.WINDOW_UPDATE, 0, stream_id, UINT32.pack(increment))
+
+    def write_goaway(self, last: int, code: ErrorCode, reason: bytes = b"") -> None:
+        """GOAWAY: `last` is the last stream that is served."""
+        self.write(FrameType.GOAWAY, 0, 0, UINT32.pack(last) + UINT32.pack(code) + reason)
+
+    def _notify(self) -> None:
+        if not self.is_busy and self._on_output is not None:
+            self._on_output()
+
+    def _flush(self, stream: Stream) -> None:
+        """Write as much of the response as the windows allow."""
+        pending = stream.pending
+        while pending:
+            size = min(len(pending), self._window, stream.send_window, self._frame_size)
+            if size <= 0:
+                if not stream.is_sending:
+                    stream.is_sending = True
+                    stream.deadline = self.now + self._timeout
+                self._blocked[stream.id] = stream
+                return
+            self.write(FrameType.DATA, 0, stream.id, bytes(pending[:size]))
+            del pending[:size]
+            self._window -= size
+            stream.send_window -= size
+        self._blocked.pop(stream.id, None)
+        if stream.trailers is not None:
+            flags = Flag.END_HEADERS | Flag.END_STREAM
+            self.write(FrameType.HEADERS, flags, stream.id, self._prefixed(stream.trailers))
+            self._end(stream)
+
+    def _flush_blocked(self) -> None:
+        for stream in list(self._blocked.values()):
+            self._flush(stream)
+
+    def _end(self, stream: Stream) -> None:
+        """The response is complete; a client that still sends is told to stop (section 8.1)."""
+        stream_id = stream.id
+        self.streams.pop(stream_id, None)
+        if stream.receiving:
+            self.write_reset(stream_id, ErrorCode.NO_ERROR)
+            self.closed.remember(stream_id, ignored=True)
+
+    def _prefixed(self, block: bytes) -> bytes:
+        """`block`, with the size update that the first block after a change of the table needs."""
+        prefix = self._header_prefix
+        if not prefix:
+            return block
+        self._header_prefix = b""
+        return prefix + block

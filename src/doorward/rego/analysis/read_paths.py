@@ -1,0 +1,33 @@
+"""The paths below `data` that rules read, as far as they are known before evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from doorward.rego.syntax.nodes import Ref, Scalar, Var
+from doorward.rego.values import Key, to_key
+
+__all__ = ["ReadPaths"]
+
+
+class ReadPaths:
+    """The paths below `data` that references have, of rules and of base documents."""
+
+    def __init__(self, parts: Iterable[object]) -> None:
+        self._paths = {path for part in parts for path in _paths(part)}
+
+    def above(self, path: Sequence[Key]) -> bool:
+        """Whether a reference ends above `path`; its open operands can be any key."""
+        return any(
+            len(read) < len(path)
+            and all(key is None or key == own for key, own in zip(read, path, strict=False))
+            for read in self._paths
+        )
+
+
+def _paths(part: object) -> Iterator[tuple[Key | None, ...]]:
+    """The path of a reference below `data`; None for what is known only at run time."""
+    if isinstance(part, Ref) and isinstance(part.head, Var) and part.head.name == "data":
+        yield tuple(to_key(a.value) if isinstance(a, Scalar) else None for a in part.args)
+    elif isinstance(part, Var) and part.name == "data":
+        yield ()
