@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from doorward.cli import overrides
 from doorward.cli.errors import warn
 from doorward.pdp.config import ConfigError, read_config
 
@@ -17,13 +18,9 @@ def command() -> None:
 
 @command.command("check")
 @click.argument("file", required=False)
-@click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override the configuration."
-)
-@click.option(
-    "--set-file", "files", multiple=True, metavar="KEY=FILE", help="Override by a file's content."
-)
-def check(file: str | None, settings: tuple[str, ...], files: tuple[str, ...]) -> int:
+@overrides.option
+@overrides.file_option
+def check(file: str | None, settings: tuple[str, ...], setting_files: tuple[str, ...]) -> int:
     """Read the configuration in FILE as `run` does, and say what is wrong with it.
 
     The exit code is 1 where the server would not start with it. Variables are those of this
@@ -33,7 +30,7 @@ def check(file: str | None, settings: tuple[str, ...], files: tuple[str, ...]) -
     from doorward.cli.sidecar_options import StartupError, envoy_options
 
     try:
-        config = read_config(file, overrides=settings, files=files)
+        config = read_config(file, overrides=settings, files=setting_files)
         envoy_options(config)
     except (ConfigError, StartupError) as error:
         click.echo(f"error: {error}", err=True)

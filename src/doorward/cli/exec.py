@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import click
 
+from doorward.cli import overrides
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people
 from doorward.cli.log_time import log_time_option
@@ -49,16 +50,8 @@ Examples:
 @click.option("-b", "--bundle", "bundles", multiple=True, help="A bundle; repeatable.")
 @click.option("--decision", help="The decision, such as authz/allow; else the configuration's.")
 @click.option("-c", "--config-file", help="Configuration file.")
-@click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override the configuration."
-)
-@click.option(
-    "--set-file",
-    "setting_files",
-    multiple=True,
-    metavar="KEY=FILE",
-    help="Override the configuration by the content of a file.",
-)
+@overrides.option
+@overrides.file_option
 @click.option("--timeout", default="0s", metavar="DURATION", help="For all inputs together.")
 @click.option(
     "-l", "--log-level", type=click.Choice(sorted(LEVELS)), default="error", show_default=True

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from doorward.cli import capabilities, extensions
+from doorward.cli import capabilities, extensions, overrides
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people, warn
 from doorward.cli.log_time import log_time_option
@@ -75,16 +75,8 @@ Examples:
     help="Show the decisions in this audit log of a Docker plugin as well.",
 )
 @click.option("-c", "--config-file", help="Configuration file.")
-@click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override the configuration."
-)
-@click.option(
-    "--set-file",
-    "setting_files",
-    multiple=True,
-    metavar="KEY=FILE",
-    help="Override the configuration by the content of a file.",
-)
+@overrides.option
+@overrides.file_option
 @click.option("-b", "--bundle", is_flag=True, help="FILES are bundles: folders or .tar.gz.")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders, such as '.*'.")
 @click.option(

@@ -1,0 +1,20 @@
+"""The options `--set` and `--set-file`: values of a configuration, besides those of its file."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+__all__ = ["file_option", "option"]
+
+option: Final = click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override the configuration."
+)
+file_option: Final = click.option(
+    "--set-file",
+    "setting_files",
+    multiple=True,
+    metavar="KEY=FILE",
+    help="Override the configuration by the content of a file.",
+)
