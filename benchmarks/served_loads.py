@@ -183,7 +183,7 @@ def _people_request() -> bytes:
 
 def docker_request(name: str) -> bytes:
     """A call of the daemon; it keeps its connection."""
-    call = json.dumps(docker_call(name)).encode()
+    call = _compact(docker_call(name))
     return (
         b"POST /AuthZPlugin.AuthZReq HTTP/1.1\r\nHost: \r\nUser-Agent: Go-http-client/1.1\r\n"
         b"Content-Length: %d\r\nAccept: application/vnd.docker.plugins.v1.2+json\r\n\r\n%s"
@@ -204,5 +204,10 @@ def docker_call(name: str = "x") -> dict[str, object]:
         "User": "alice",
         "UserAuthNMethod": "TLS",
         "RequestHeaders": {"Content-Type": "application/json", "User-Agent": "Docker-Client/24"},
-        "RequestBody": base64.b64encode(json.dumps(body).encode()).decode(),
+        "RequestBody": base64.b64encode(_compact(body)).decode(),
     }
+
+
+def _compact(document: object) -> bytes:
+    """JSON as Go writes it."""
+    return json.dumps(document, separators=(",", ":")).encode()

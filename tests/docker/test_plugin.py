@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -325,15 +326,18 @@ def test_probes_are_never_known() -> None:
 
 def test_known_calls_are_bounded_and_those_in_use_stay() -> None:
     known = KnownCalls()
-    contents = [b"used", *[b"%d" % number for number in range(3 * MOST_KNOWN)]]
-    assert {known.key(content) for content in contents} == {None}  # never seen
-    keys = [key for content in contents if (key := known.key(content)) is not None]
-    used, *others = keys
+    used, *others = [sha256(b"%d" % number).digest() for number in range(2 * MOST_KNOWN + 1)]
     known.add(used, {"Path": "used"})
     for key in others[: 2 * MOST_KNOWN]:
         known.add(key, {"Path": ""})
         assert known.find(used) == {"Path": "used"}
     assert known.find(others[0]) is None
     assert known.find(others[2 * MOST_KNOWN - 1]) is not None
+
+
+def test_a_call_is_known_from_its_second_time_on() -> None:
+    known = KnownCalls()
+    assert known.key(b"call") is None
+    assert known.key(b"call") == sha256(b"call").digest()
     long = b" " * (LONGEST + 1)
     assert known.key(long) is known.key(long) is None

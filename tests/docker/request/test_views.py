@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from doorward.docker.request.bodies import HOST_CONFIG
 from doorward.docker.request.images import parse_image
-from doorward.docker.request.limits import build_resources, create_resources
+from doorward.docker.request.limits import build_resources, create_resources, logging_view
 from doorward.docker.request.mounts import create_mounts, mount_list, volume_mounts
 from doorward.docker.request.networks import create_network, create_ports
-from doorward.docker.request.security import create_security, device_view
+from doorward.docker.request.schema import Array, Map, Struct, Type
+from doorward.docker.request.security import cgroup_view, create_security, device_view, given
 
 IMAGES = [
     ("busybox", "docker.io", "library/busybox", "latest", ""),
@@ -157,3 +159,54 @@ def test_networks() -> None:
     assert (actual["container"], actual["unresolved"], actual["names"]) == ("c", True, [])
     actual = create_network({"NetworkMode": "a"}, {}, {"EndpointsConfig": {"b": None}})
     assert actual["names"] == ["a", "b"]
+
+
+def samples(type_: Type) -> list[Any]:
+    """Values of a type that say something, and some that say nothing."""
+    if isinstance(type_, Struct):
+        members = {name: samples(inner) for name, inner in type_.fields.items()}
+        return [{}, *[{name: value} for name, values in members.items() for value in values]]
+    if isinstance(type_, Array):
+        return [[], *[[value] for value in samples(type_.item)]]
+    if isinstance(type_, Map):
+        return [{}, *[{"80/tcp": value} for value in samples(type_.item)]]
+    values: dict[str, list[Any]] = {
+        "string": ["", "x", "host", "container:x", "none", "/x:/y"],
+        "boolean": [False, True],
+        "integer": [0, 7, -1],
+        "words": [[], ["x"]],
+        "loose": [None, {}],
+    }
+    return values[type_]
+
+
+EMPTY: dict[str, Any] = {
+    name: None if name.endswith("Paths") else samples(type_)[0]
+    for name, type_ in HOST_CONFIG.fields.items()
+}
+
+
+@pytest.mark.parametrize("name", HOST_CONFIG.fields)
+def test_what_a_host_config_leaves_empty_changes_no_view(name: str) -> None:
+    for value in samples(HOST_CONFIG.fields[name]):
+        whole = EMPTY | {name: value}
+        config: dict[str, Any] = {"User": "u", "Volumes": {}, "ExposedPorts": None}
+        views = [
+            (
+                create_mounts(host, config, same),
+                create_security(host, config),
+                create_resources(host),
+                create_ports(host, config),
+                create_network(host, config, {}),
+                device_view(host),
+                cgroup_view(host),
+                logging_view(host.get("LogConfig"), driver="Type", options="Config"),
+            )
+            for host in (whole, given(whole))
+        ]
+        assert views[0] == views[1], value
+
+
+def test_paths_that_are_no_longer_protected_are_seen() -> None:
+    for name, view in (("MaskedPaths", "masked_paths"), ("ReadonlyPaths", "readonly_paths")):
+        assert create_security(given(EMPTY | {name: []}), {})[view] == "none"

@@ -7,7 +7,6 @@ Nothing is decided and nothing is read into the engine API here.
 
 from __future__ import annotations
 
-import base64
 import binascii
 import re
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from doorward.docker.request.errors import AmbiguousRequestError, MalformedRequestError
+from doorward.docker.request.schema import read_compact
 from doorward.rego import from_json
 
 __all__ = ["AuthzRequest", "Target", "parse_request", "parse_target"]
@@ -60,25 +60,30 @@ def parse_request(content: bytes) -> AuthzRequest:
         raise MalformedRequestError(
             "call came without its content: the daemon lost a connection to the plugin; try again"
         )
-    try:
-        document = from_json(content, unique_keys=True)
-    except ValueError:
-        raise MalformedRequestError("call is not one JSON value") from None
+    document = read_compact(content)
+    if document is None:
+        try:
+            document = from_json(content, unique_keys=True)
+        except ValueError:
+            raise MalformedRequestError("call is not one JSON value") from None
     if type(document) is not dict:
         raise MalformedRequestError("call is not a JSON object")
     method, uri = _text(document, "RequestMethod"), _text(document, "RequestUri")
     if not method or not uri:
         raise MalformedRequestError("call names no method and target")
     headers = document.get("RequestHeaders") or {}
-    if type(headers) is not dict or not all(type(v) is str for v in headers.values()):
+    if type(headers) is not dict:
         raise MalformedRequestError("call has headers that are not texts")
+    for value in headers.values():
+        if type(value) is not str:
+            raise MalformedRequestError("call has headers that are not texts")
     status = document.get("ResponseStatusCode")
     return AuthzRequest(
         method,
         uri,
         _text(document, "User"),
         _text(document, "UserAuthNMethod"),
-        headers,  # type: ignore[arg-type]  # checked above
+        headers,
         _body(document),
         status if type(status) is int else None,
     )
@@ -96,7 +101,7 @@ def _body(document: dict[Any, Any]) -> bytes | None:
     if not text:
         return None
     try:
-        return base64.b64decode(text, validate=True)
+        return binascii.a2b_base64(text, strict_mode=True)
     except (binascii.Error, ValueError):
         raise MalformedRequestError("call has a body that is not base64") from None
 

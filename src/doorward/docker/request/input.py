@@ -35,7 +35,7 @@ from doorward.docker.request.images import (
 )
 from doorward.docker.request.mounts import Mount, Resolve
 from doorward.docker.request.routes import IMPORT, Route, find_route
-from doorward.docker.request.schema import canonical, parse_json
+from doorward.docker.request.schema import read_body
 
 __all__ = [
     "Input",
@@ -129,7 +129,7 @@ def to_input(
     unknown = _unknown_parameters(route, target)
     body = None
     if request.body is not None:
-        body = canonical(parse_json(request.body), route.schema, unknown)
+        body = read_body(request.body, route.schema, unknown)
     views = secrets.mask_views(_views(route.action, body, target, name, resolve))
     masked = secrets.mask_body(route.action, body, env=options.mask_env)
     query, path = _masked_target(request, target)
@@ -235,16 +235,15 @@ def _is_form(content_type: str) -> bool:
 
 
 _Views: TypeAlias = dict[str, Any]
-_NO_PORTS: Final[dict[str, Any]] = {"published": [], "all": False, "exposed": []}
 _NO_VIEWS: Final[_Views] = {
     "mounts": [],
     "security": security.NO_SECURITY,
     "resources": limits.NO_RESOURCES,
-    "ports": _NO_PORTS,
+    "ports": networks.NO_PORTS,
     "image": NO_IMAGE,
     "images": [],
     "network": networks.NO_NETWORK,
-    "devices": security.device_view({}),
+    "devices": security.NO_DEVICES,
     "cgroup": security.cgroup_view({}),
     "logging": limits.NO_LOGGING,
     "checkpoint": {"directory": ""},
@@ -258,24 +257,24 @@ _NO_VIEWS: Final[_Views] = {
 
 def _views(action: str, body: Any, target: Target, name: str, resolve: Resolve) -> _Views:
     make = _BY_ACTION.get(action)
-    views = dict(_NO_VIEWS)
-    if make is not None:
-        views.update(make(body or {}, target, name, resolve))
-        views["unresolved"] = _unresolved(views)
+    if make is None:
+        return dict(_NO_VIEWS)
+    views = {**_NO_VIEWS, **make(body or {}, target, name, resolve)}
+    views["unresolved"] = _unresolved(views)
     return views
 
 
 def _unresolved(views: _Views) -> list[str]:
     """Which views hold something that only the daemon knows."""
     names = [name for name in ("image", "network", "security") if views[name]["unresolved"]]
-    if any(image["unresolved"] for image in views["build"]["cache_from"]):
-        names.append("build")
-    if any(mount["unresolved"] for mount in views["mounts"]):
-        names.append("mounts")
-    if any(image["unresolved"] for image in views["images"]):
-        names.append("images")
-    if any(port["unresolved"] for port in views["ports"]["published"]):
-        names.append("ports")
+    lists = {
+        "build": views["build"]["cache_from"],
+        "images": views["images"],
+        "mounts": views["mounts"],
+        "ports": views["ports"]["published"],
+    }
+    if any(lists.values()):
+        names += [name for name, rows in lists.items() if any(row["unresolved"] for row in rows)]
     return sorted(names)
 
 
@@ -294,6 +293,7 @@ def _create(body: Any, target: Target, _name: str, resolve: Resolve) -> _Views:
 def _host_views(
     host: Mapping[str, Any], config: Mapping[str, Any], net: Mapping[str, Any], resolve: Resolve
 ) -> _Views:
+    host = security.given(host)
     return {
         "mounts": mounts.create_mounts(host, config, resolve),
         "security": security.create_security(host, config),

@@ -52,10 +52,10 @@ NO_RESOURCES: Final[Resources] = {
     "log_driver": "",
     "changed": [],
 }
-_GIVEN: Final = (
+_GIVEN: Final = frozenset({
     *_FIELDS.values(), "CpusetCpus", "CpusetMems", "OomKillDisable", "Ulimits", "StorageOpt",
     "RestartPolicy", "LogConfig",
-)  # fmt: skip
+})  # fmt: skip
 NO_LOGGING: Final[dict[str, Any]] = {"driver": "", "options": []}
 _DEFAULT_PERIOD: Final = 100_000
 _BILLION: Final = 1_000_000_000
@@ -63,7 +63,7 @@ _BILLION: Final = 1_000_000_000
 
 def create_resources(host: Mapping[str, Any]) -> Resources:
     """Of a HostConfig, or of an update."""
-    if not any(map(host.get, _GIVEN)):
+    if _GIVEN.isdisjoint(host):
         return NO_RESOURCES
     resources = dict(NO_RESOURCES)
     for name, field in _FIELDS.items():
@@ -105,7 +105,8 @@ def after_update(before: Resources, update: Resources) -> Resources:
 
 def logging_view(config: Mapping[str, Any] | None, *, driver: str, options: str) -> dict[str, Any]:
     """The log driver and the names of its options, from the fields that are called so."""
-    config = config or {}
+    if not config:
+        return NO_LOGGING
     return {"driver": config.get(driver) or "", "options": sorted(config.get(options) or ())}
 
 

@@ -44,6 +44,10 @@ _TMPFS_VALUES: Final = frozenset({"size", "mode", "uid", "gid", "nr_inodes", "nr
 mount(2) obeys flags before it looks at the type: `bind` with `type=tmpfs` mounts the device."""
 
 
+_MOUNTING: Final = frozenset({"Binds", "Mounts", "VolumesFrom", "Tmpfs"})
+"""Fields of a HostConfig that mount something."""
+
+
 class Mount(TypedDict):
     """One mount. `type` is bind, volume, tmpfs, image, cluster, device, filesystem or other."""
 
@@ -120,6 +124,8 @@ def create_mounts(
     host: Mapping[str, Any], config: Mapping[str, Any], resolve: Resolve
 ) -> list[Mount]:
     """The mounts of a container that is created, or started with a HostConfig."""
+    if _MOUNTING.isdisjoint(host) and not config.get("Volumes"):
+        return []
     rows = [
         _bind(text, host.get("VolumeDriver") or "", resolve) for text in host.get("Binds") or ()
     ]

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 __all__ = [
     "NO_NETWORK",
+    "NO_PORTS",
     "create_network",
     "create_ports",
     "new_network",
@@ -34,6 +35,9 @@ NO_NETWORK: Final[dict[str, Any]] = {
     "disabled": False,
     "unresolved": False,
 }
+NO_PORTS: Final[dict[str, Any]] = {"published": [], "all": False, "exposed": []}
+_PUBLISHING: Final = frozenset({"PortBindings", "PublishAllPorts"})
+"""Fields of a HostConfig that open ports of the host."""
 
 
 def create_network(
@@ -131,6 +135,8 @@ def service_network(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def create_ports(host: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """`published`: one entry for each host port; `all`: whether every exposed port is published."""
+    if _PUBLISHING.isdisjoint(host) and not config.get("ExposedPorts"):
+        return NO_PORTS
     published = [
         _port(key, (binding or {}).get("HostIp") or "", (binding or {}).get("HostPort") or "")
         for key, bindings in (host.get("PortBindings") or {}).items()

@@ -253,11 +253,23 @@ def _index() -> dict[tuple[str, str], tuple[Route, ...]]:
 _INDEX: Final = _index()
 
 
-def find_route(method: str, path: str) -> tuple[Route, str]:
-    """The route of a decoded path without its version, and the name in it (`""` if none)."""
+def _match(method: str, path: str) -> tuple[Route, str]:
     first = _FIRST.match(path)
     for route in _INDEX.get((method, first[0] if first else ""), ()):
         match = route.pattern.fullmatch(path)
         if match:
             return route, match.groupdict().get("name") or ""
     return UNKNOWN, ""
+
+
+_PLAIN: Final = {
+    (route.method, path): _match(route.method, path)
+    for route in ROUTES
+    if re.escape(path := route.pattern.pattern) == path
+}
+"""The routes of paths in which there is no name."""
+
+
+def find_route(method: str, path: str) -> tuple[Route, str]:
+    """The route of a decoded path without its version, and the name in it (`""` if none)."""
+    return _PLAIN.get((method, path)) or _match(method, path)

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+import orjson
+
 from doorward.docker.request.errors import AmbiguousRequestError, MalformedRequestError
 from doorward.rego import Value, from_json
 
@@ -33,6 +35,8 @@ __all__ = [
     "canonical",
     "fold",
     "parse_json",
+    "read_body",
+    "read_compact",
     "struct",
 ]
 
@@ -81,15 +85,22 @@ class Struct:
     refused: frozenset[str] = frozenset()
     by_fold: Mapping[str, str] = field(init=False)
     classes: Mapping[str, type] = field(init=False)
-    """What a value of each scalar field must be."""
+    """What the JSON value of each field must be, for those that have one class only."""
 
     def __post_init__(self) -> None:
-        scalars = {name: _CLASS.get(t) for name, t in self.fields.items() if isinstance(t, str)}
-        object.__setattr__(self, "classes", {n: c for n, c in scalars.items() if c})
+        classes = {name: _class_of(type_) for name, type_ in self.fields.items()}
+        object.__setattr__(self, "classes", {n: c for n, c in classes.items() if c is not None})
         object.__setattr__(self, "by_fold", {fold(name): name for name in self.fields})
 
 
 Type: TypeAlias = Scalar | Array | Map | Struct
+
+
+def _class_of(type_: Type) -> type | None:
+    if isinstance(type_, str):
+        return _CLASS.get(type_)
+    return list if isinstance(type_, Array) else dict
+
 
 _FOLD: Final = str.maketrans({"\u017f": "s", "\u212a": "k"})
 _ZERO: Final[Mapping[str, Value]] = {STRING: "", BOOLEAN: False, INTEGER: 0}
@@ -138,8 +149,39 @@ def parse_json(body: bytes) -> Value:
         raise MalformedRequestError("body is not one JSON value") from None
 
 
+class _FractionError(Exception):
+    """A number whose text was lost."""
+
+
+def read_compact(content: bytes) -> Any:
+    """The value of a JSON text as Go's encoder writes most of them; None for any other text.
+
+    What becomes the same text again has no key twice, no number past 64 bits and nothing between
+    its tokens. Only the text of a number with a fraction or an exponent is not kept.
+    """
+    try:
+        value = orjson.loads(content)
+        return value if orjson.dumps(value) == content.removesuffix(b"\n") else None
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return None
+
+
+def read_body(body: bytes, type_: Type, unknown: list[str]) -> Any:
+    """The JSON value that `body` is, as `canonical` gives it."""
+    value, before = read_compact(body), len(unknown)
+    if value is not None:
+        try:
+            return canonical(value, type_, unknown)
+        except _FractionError:
+            del unknown[before:]
+    return canonical(parse_json(body), type_, unknown)
+
+
 def canonical(value: Value, type_: Type, unknown: list[str], path: str = "", depth: int = 0) -> Any:
-    """`value` with Go's field names; the paths of fields that are not known go into `unknown`."""
+    """`value` with Go's field names; the paths of fields that are not known go into `unknown`.
+
+    What `value` holds becomes part of the result, and may be changed: nobody else may have it.
+    """
     if depth > MAX_DEPTH:
         raise MalformedRequestError("body is nested too deeply")
     if isinstance(type_, Struct):
@@ -173,39 +215,53 @@ def _struct(value: Value, type_: Struct, unknown: list[str], path: str, depth: i
     if type(value) is not dict:
         raise _mismatch(path, "must be an object")
     keyed: dict[str, Any] = value  # type: ignore[assignment]  # JSON's keys are texts
+    fields, classes = type_.fields, type_.classes
+    if not keyed.keys() <= fields.keys():
+        keyed = _renamed(keyed, type_, unknown, path, depth)
+    nulls: list[str] = []
+    for name, item in keyed.items():
+        kind, class_ = type(item), classes.get(name)
+        if kind is class_:
+            if not item or class_ is str or class_ is bool:
+                continue
+            if class_ is not int:
+                keyed[name] = canonical(item, fields[name], unknown, _at(path, name), depth + 1)
+            elif not _MIN <= item < _MAX:
+                raise _mismatch(_at(path, name), f"must be {_SHOWN[class_]}")
+        elif item is None:
+            if class_ in _SHOWN:
+                nulls.append(name)  # to Go, null leaves a field as it is
+        elif class_ in _SHOWN:
+            raise _mismatch(_at(path, name), f"must be {_SHOWN[class_]}")
+        elif name in fields:
+            keyed[name] = canonical(item, fields[name], unknown, _at(path, name), depth + 1)
+    for name in nulls:
+        del keyed[name]
+    return keyed
+
+
+def _renamed(
+    keyed: Mapping[str, Any], type_: Struct, unknown: list[str], path: str, depth: int
+) -> dict[str, Any]:
+    """An object under the names of its fields, with those that are not known as they are."""
     members: dict[str, Any] = {}
     folded: list[str] = []
     unknown_here: list[str] = []
-    fields, classes = type_.fields, type_.classes
     for key, item in keyed.items():
-        name = key if key in fields else type_.by_fold.get(fold(key))
+        name = key if key in type_.fields else type_.by_fold.get(fold(key))
         if name is None:
             _unknown(key, item, type_, path, depth)
             unknown_here.append(key)
-            members[key] = item
-            continue
-        if key != name:
+        elif key != name:
             folded.append(name)
-        class_ = classes.get(name)
-        if class_ is not None:
-            if item is None:
-                continue  # to Go, null leaves a field as it is
-            if type(item) is not class_ or (class_ is int and not _in_range(item)):
-                raise _mismatch(_at(path, name), f"must be {_SHOWN[class_]}")
-            members[name] = item
-        else:
-            members[name] = canonical(item, fields[name], unknown, _at(path, name), depth + 1)
+        members[name or key] = item
     if folded:
-        _check_twice(value, type_, folded, path)
+        _check_twice(keyed, type_, folded, path)
     if unknown_here:
         if len({fold(key) for key in unknown_here}) != len(unknown_here):
             raise AmbiguousRequestError(f"body names a field below {path or '(whole)'} twice")
         unknown += [_at(path, key[:80]) for key in unknown_here]
     return members
-
-
-def _in_range(number: Any) -> bool:
-    return bool(_MIN <= number < _MAX)
 
 
 def _check_twice(value: Mapping[Any, Any], type_: Struct, folded: list[str], path: str) -> None:
@@ -269,5 +325,7 @@ def _check_loose(value: Value, path: str, depth: int) -> None:
     elif type(value) is list:
         for item in value:
             _check_loose(item, path, depth + 1)
+    elif type(value) is float:
+        raise _FractionError
     elif isinstance(value, float) and not math.isfinite(value):
         raise MalformedRequestError("body has a number that is out of range")

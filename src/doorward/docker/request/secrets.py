@@ -49,8 +49,7 @@ _OPTION: Final = re.compile(
 _USERINFO: Final = re.compile(r"(?:(?<=//)[^/@?#]*|^[^/@:?#\s]+:[^/@?#\s]*)@(?!sha[0-9]+:)")
 """`user:password@` after `//`, or at the start of what is not a URL; not a tag before a digest."""
 _SHORT: Final = 64
-"""Characters of a header's name that is remembered."""
-_URLS: Final = ("remote", "fromSrc", "fromImage", "repo")
+"""Characters of the name of a header or a parameter that is remembered."""
 
 
 def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -72,17 +71,22 @@ _is_known: Final = lru_cache(256)(_is_credential)
 def mask_query(query: Mapping[str, list[str]]) -> dict[str, list[str]]:
     """The query without build arguments' values, and without passwords in addresses."""
     masked = dict(query)
-    if "buildargs" in query:
-        masked["buildargs"] = [_build_arguments(text) for text in query["buildargs"]]
-    for name in _URLS:
-        if name in query:
-            masked[name] = [mask_address(text) for text in query[name]]
-    for name in query:
-        if name not in ("buildargs", *_URLS) and _WORD.search(name):
-            masked[name] = [MASK for _ in query[name]]
-    if "changes" in query:
-        masked["changes"] = [_change(text) for text in query["changes"]]
+    for name, values in query.items():
+        mask = (_mask_of_known if len(name) <= _SHORT else _mask_of)(name)
+        if mask is not None:
+            masked[name] = [mask(text) for text in values]
     return masked
+
+
+def _mask_of(name: str) -> Callable[[str], str] | None:
+    """What masks the values of a parameter; None where they hold no secret."""
+    if name in _PARAMETERS:
+        return _PARAMETERS[name]
+    return (lambda _text: MASK) if _WORD.search(name) else None
+
+
+_mask_of_known: Final = lru_cache(256)(_mask_of)
+"""The same for names as clients send them with every request."""
 
 
 def mask_address(text: str) -> str:
@@ -95,14 +99,19 @@ def mask_views(views: dict[str, Any]) -> dict[str, Any]:
     if "target" in views:
         views["target"] = mask_address(views["target"])
     views["remote"] = mask_address(views["remote"])
-    views["mounts"] = [_mask_fields(mount, ("source", "clean")) for mount in views["mounts"]]
+    if views["mounts"]:
+        views["mounts"] = [_mask_fields(mount, ("source", "clean")) for mount in views["mounts"]]
     views["image"] = _mask_fields(views["image"], ("reference",))
-    views["images"] = [_mask_fields(image, ("reference",)) for image in views["images"]]
+    if views["images"]:
+        views["images"] = [_mask_fields(image, ("reference",)) for image in views["images"]]
     return views
 
 
 def _mask_fields(view: Any, names: tuple[str, ...]) -> Any:
-    if not any("@" in view[name] for name in names):
+    for name in names:
+        if "@" in view[name]:
+            break
+    else:
         return view
     return {**view, **{name: mask_address(view[name]) for name in names}}
 
@@ -124,6 +133,13 @@ def _change(text: str) -> str:
         name = re.split(r"[=\s]", word[1], maxsplit=1)[0]
         return f"{word[0]} {name}={MASK}"
     return text
+
+
+_PARAMETERS: Final[Mapping[str, Callable[[str], str]]] = {
+    "buildargs": _build_arguments,
+    "changes": _change,
+    **dict.fromkeys(("remote", "fromSrc", "fromImage", "repo"), mask_address),
+}
 
 
 def mask_path(path: str, query: Mapping[str, list[str]]) -> str:

@@ -10,12 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 __all__ = [
+    "NO_DEVICES",
     "NO_SECURITY",
     "Security",
     "cgroup_view",
     "create_security",
     "device_view",
     "exec_security",
+    "given",
     "service_security",
 ]
 
@@ -30,12 +32,21 @@ _READONLY: Final = frozenset(
     {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 )
 _LABEL: Final = ("User", "Role", "Type", "Level")
-_FIELDS: Final = (
+_PATHS: Final = ("MaskedPaths", "ReadonlyPaths")
+"""Fields of a HostConfig that say something where they are empty: that no path is protected."""
+_FIELDS: Final = frozenset({
     "Annotations", "CapAdd", "CapDrop", "Capabilities", "Cgroup", "CgroupnsMode", "GroupAdd",
     "IpcMode", "PidMode", "Privileged", "ReadonlyRootfs", "Runtime", "SecurityOpt", "Sysctls",
-    "UTSMode", "UsernsMode",
-)  # fmt: skip
-"""Fields of a HostConfig that say nothing where they are empty."""
+    "UTSMode", "UsernsMode", *_PATHS,
+})  # fmt: skip
+"""Fields of a HostConfig that a usual container does not have."""
+_DEVICES: Final = frozenset({"Devices", "DeviceCgroupRules", "DeviceRequests"})
+NO_DEVICES: Final[dict[str, Any]] = {
+    "devices": [],
+    "cgroup_rules": [],
+    "requests": [],
+    "any": False,
+}
 _NAMESPACES: Final = {
     "NetworkMode": "network",
     "PidMode": "pid",
@@ -74,6 +85,18 @@ def _security(**fields: Any) -> Security:
 NO_SECURITY: Final = _security()
 
 
+def given(host: Mapping[str, Any]) -> dict[str, Any]:
+    """What a HostConfig says: docker's own client sends some sixty fields, most of them empty.
+
+    Every view of the result is that of the whole; to make it is faster.
+    """
+    fields = {name: value for name, value in host.items() if value}
+    for name in _PATHS:
+        if host.get(name) is not None:
+            fields[name] = host[name]
+    return fields
+
+
 def create_security(host: Mapping[str, Any], config: Mapping[str, Any]) -> Security:
     """Of the body of a creation."""
     if _is_usual(host):
@@ -107,13 +130,7 @@ def create_security(host: Mapping[str, Any], config: Mapping[str, Any]) -> Secur
 def _is_usual(host: Mapping[str, Any]) -> bool:
     """Whether a HostConfig asks for nothing beyond a usual container, as most do."""
     mode = host.get("NetworkMode") or ""
-    return not (
-        any(map(host.get, _FIELDS))
-        or host.get("MaskedPaths") is not None
-        or host.get("ReadonlyPaths") is not None
-        or mode == "host"
-        or mode.startswith("container:")
-    )
+    return _FIELDS.isdisjoint(host) and mode != "host" and not mode.startswith("container:")
 
 
 def _apply(view: Security, key: str, value: str) -> None:
@@ -194,6 +211,8 @@ def service_security(spec: Mapping[str, Any], networks: Iterable[str]) -> Securi
 
 def device_view(host: Mapping[str, Any]) -> dict[str, Any]:
     """Devices by path, by cgroup rule and by request to a driver."""
+    if _DEVICES.isdisjoint(host):
+        return NO_DEVICES
     devices = [
         {
             "host": item.get("PathOnHost") or "",

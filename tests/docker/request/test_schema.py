@@ -1,0 +1,100 @@
+"""Bodies as Go's encoder writes them are read by another reader: both give the same."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from doorward.docker.request.bodies import ANY, CONTAINER_CREATE, SERVICE
+from doorward.docker.request.errors import RequestError
+from doorward.docker.request.schema import Type, canonical, parse_json, read_body, read_compact
+from doorward.rego import to_json
+
+_NAMES = st.sampled_from(
+    [
+        "Image",
+        "image",
+        "Env",
+        "HostConfig",
+        "hostconfig",
+        "Memory",
+        "CapAdd",
+        "Binds",
+        "X",
+        "x",
+        "é",
+    ]
+)
+_SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(-(2**65), 2**65),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=4),
+)
+_VALUES = st.recursive(
+    _SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(_NAMES, inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+def outcome(read: Any, body: bytes, type_: Type) -> tuple[str, list[str]]:
+    unknown = ["query.x"]
+    try:
+        return to_json(read(body, type_, unknown)), unknown
+    except RequestError as error:
+        return f"{error.code}: {error}", []
+
+
+def exactly(body: bytes, type_: Type, unknown: list[str]) -> Any:
+    return canonical(parse_json(body), type_, unknown)
+
+
+@given(_VALUES, st.booleans())
+def test_both_readers_give_the_same(value: Any, compact: bool) -> None:
+    separators = (",", ":") if compact else None
+    body = json.dumps(value, ensure_ascii=False, separators=separators).encode()
+    for type_ in (ANY, CONTAINER_CREATE, SERVICE):
+        assert outcome(read_body, body, type_) == outcome(exactly, body, type_)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"Memory":1,"Memory":2}',
+        b'{"Memory":1, "Image":"x"}',
+        b'{"Memory":18446744073709551616}',
+        b'{"x":1.50}',
+        b'{"x":1e2}',
+        b'{"x":-0}',
+        b'{"x":"\\u003c"}',
+        b'{"x":"\\ud800"}',
+        b'{"x":"\xff"}',
+        b"[" * 300 + b"]" * 300,
+        b"",
+        b"{}\n\n",
+    ],
+)
+def test_other_texts_are_left_to_the_exact_reader(body: bytes) -> None:
+    assert read_compact(body) is None
+
+
+def test_the_line_that_the_client_of_docker_ends_a_body_with_is_read() -> None:
+    assert read_compact(b'{"Image":"x"}\n') == {"Image": "x"}
+
+
+def test_a_fraction_keeps_its_text() -> None:
+    body = b'{"Name":"n","UpdateConfig":{"MaxFailureRatio":0.1},"New":0.2}'
+    unknown = ["query.x"]
+    document = read_body(body, SERVICE, unknown)
+    assert to_json(document["UpdateConfig"]["MaxFailureRatio"]) == "0.1"
+    assert type(document["New"]) is not float
+    assert unknown == ["query.x", "New"]
