@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -274,6 +275,108 @@ def test_every_thread_runs_a_guarded_loop(path: Path) -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "threading.Thread":
             target = next(ast.unparse(each.value) for each in node.keywords if each.arg == "target")
             assert target.removeprefix("self.") in guarded, f"line {node.lineno}"
+
+
+SLEEPING = {
+    "acceptance/test_attacks.py": {"_exchange_once"},
+    "cli/test_restart.py": {"run"},
+    "cli/test_workers.py": {"is_asleep"},
+    "conformance/suite.py": {"test_sleep"},
+    "docker/effects/world.py": {"wait_task"},
+    "docker/test_endurance.py": {"Slow", "test_a_thousand_calls_with_pauses_are_never_repeated"},
+    "docker/test_server.py": {"test_server_without_descriptors_says_so_once_and_works_again"},
+    "drills/load.py": {"_work"},
+    "drills/test_drills.py": {"starve"},
+    "redirect/connection.py": {"converse"},
+    "rego/builtins/http_client/test_sender.py": {"do_GET"},
+    "transport/test_direct.py": {"wait"},
+    "waiting.py": {"wait_until"},
+}
+"""The functions of tests that sleep, by file: they play a part that is slow or keeps a pace, or
+look whether something happens that must not. None of them waits for what is to come."""
+
+IMPATIENT = {
+    "acceptance/test_attacks.py": {"test_a_body_that_never_ends_gets_no_further"},
+    "console/test_workers.py": {"_is_silent"},
+    "pdp/test_otlp_sender.py": {"test_grpc_speaks_tls_with_a_certificate_of_its_own"},
+}
+"""The functions of tests that give up after seconds: what they wait for must never come."""
+
+OWN_CLOCKS = {"Part"}
+"""Calls whose limit is what is tested, by a clock of the test."""
+LIMITED = {"acquire", "join", "result", "settimeout", "wait"}
+"""Calls whose last operand is a limit."""
+LIMITS = {"timeout", "within"}
+
+
+@cache
+def trees_of_tests() -> list[tuple[Path, ast.Module]]:
+    return [(path, ast.parse(path.read_text())) for path in sorted((ROOT / "tests").rglob("*.py"))]
+
+
+def calls(node: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.Call]]:
+    """The calls below a node, each with the function or class that it stands in."""
+    scopes = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Call):
+            yield inside, child
+        yield from calls(child, child.name if isinstance(child, scopes) else inside)
+
+
+def called(call: ast.Call) -> str:
+    return ast.unparse(call.func).rpartition(".")[2]
+
+
+def seconds(node: ast.expr) -> float:
+    """A number that is written there; 0 for anything else."""
+    value = node.value if isinstance(node, ast.Constant) else 0
+    return value if isinstance(value, int | float) else 0
+
+
+def limits(call: ast.Call) -> Iterator[float]:
+    """The seconds after which a call gives up."""
+    name = called(call)
+    if name not in OWN_CLOCKS:
+        yield from (seconds(each.value) for each in call.keywords if each.arg in LIMITS)
+    if name in LIMITED and call.args:
+        yield seconds(call.args[-1])
+
+
+def test_tests_wait_for_conditions_and_never_for_a_time() -> None:
+    """`wait_until` waits, and gives up after `PATIENCE`, far beyond what a busy machine takes.
+
+    A test that sleeps, or is impatient, fails by chance where others compute.
+    """
+    for path, tree in trees_of_tests():
+        inner = [*calls(tree)]
+        sleeping = {
+            scope
+            for scope, call in inner
+            if called(call) == "sleep" and not (call.args and ast.unparse(call.args[0]) == "0")
+        }
+        impatient = {scope for scope, call in inner if any(limit >= 1 for limit in limits(call))}
+        inside = str(path.relative_to(ROOT / "tests"))
+        assert sleeping == SLEEPING.get(inside, set()), inside
+        assert impatient == IMPATIENT.get(inside, set()), inside
+
+
+def test_no_test_says_how_fast_something_was() -> None:
+    """By the clock on the wall, that is: the processor's time is another matter."""
+    for path, tree in trees_of_tests():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assert) and "PATIENCE" not in ast.unparse(node):
+                clocks = {called(call) for _, call in calls(node)} & {"monotonic", "perf_counter"}
+                assert not clocks or path.name == "waiting.py", f"{named(path)}:{node.lineno}"
+
+
+def test_ports_are_taken_from_one_module() -> None:
+    """Which keeps processes apart. The ports of the examples are tested themselves."""
+    for path, tree in trees_of_tests():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module != "tests.ports":
+                names = {alias.name for alias in node.names}
+                if names & {"choose_ports", "free_port", "free_ports"}:
+                    assert named(path) == "tests/acceptance/test_ports.py", node.module
 
 
 def test_the_language_alone_brings_no_server_and_no_cryptography() -> None:

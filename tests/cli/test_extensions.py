@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.imports import forgetting
 
 from doorward.cli.main import run
 
@@ -39,10 +40,8 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "shop.rego").write_text(policy)
     (tmp_path / "shop_test.rego").write_text(f"package shop_test\n\n{test}")
     (tmp_path / "input.json").write_text('{"article": "tea"}')
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
+    with forgetting(tmp_path):
+        yield tmp_path
 
 
 def configure(shop: Path) -> None:

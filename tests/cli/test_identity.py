@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.cli.test_run import Process
 from tests.pdp.test_identity import ONE, POLICY, TWO, Provider
+from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
-from acceptance.ports import free_port
 from doorward.pdp.config import ConfigError, parse_config
 
 

@@ -17,10 +17,9 @@ from typing import Any
 
 import pytest
 from tests.pdp.archives import write_archive
+from tests.ports import free_port
 from tests.transport.certificates import Authority
 from tests.waiting import PATIENCE, wait_until
-
-from acceptance.ports import free_port
 
 POLICY = """\
 package envoy.authz
@@ -46,6 +45,7 @@ class Process:
 
     def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
         self.log = folder / "log"
+        self.arguments = arguments
         self.port, self.diagnostic = free_port(), free_port()
         command = [sys.executable, "-c", "from doorward.cli.main import main; main()", "run"]
         addresses = [
@@ -63,7 +63,9 @@ class Process:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
+        # The last one may be half written.
+        whole = self.log.read_text().rpartition("\n")[0]
+        return [json.loads(line) for line in whole.splitlines()]
 
     def messages(self, message: str) -> list[dict[str, Any]]:
         return [line for line in self.lines if line["msg"] == message]

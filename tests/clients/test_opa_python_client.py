@@ -10,6 +10,7 @@ import pytest
 from opa_client.errors import DeleteDataError, PolicyNotFoundError, RegoParseError
 from opa_client.opa import OpaClient
 from tests.clients.server import serving
+from tests.waiting import PATIENCE
 
 POLICY: Final = (
     "package play\n\ndefault allow := false\n\nallow if input.user == data.users.admin\n"
@@ -19,7 +20,7 @@ POLICY: Final = (
 @pytest.fixture
 def client() -> Iterator[Any]:
     with serving() as port:
-        client = OpaClient(host="127.0.0.1", port=port)
+        client = OpaClient(host="127.0.0.1", port=port, timeout=PATIENCE)
         client.update_policy_from_string(POLICY, "play.rego")
         client.update_or_create_data({"admin": "ann"}, "users")
         yield client
@@ -29,7 +30,7 @@ def client() -> Iterator[Any]:
 def of_url(client: Any, tmp_path: Path) -> Any:
     """A policy from a web server: the client's own server, at an endpoint that answers text."""
     with serving() as port:
-        OpaClient(host="127.0.0.1", port=port).update_or_create_data({}, "x")
+        OpaClient(host="127.0.0.1", port=port, timeout=PATIENCE).update_or_create_data({}, "x")
         with pytest.raises(RegoParseError):
             client.update_policy_from_url(f"http://127.0.0.1:{port}/metrics", "m.rego")
 
@@ -48,7 +49,7 @@ def from_file(client: Any, tmp_path: Path) -> Any:
 OPERATIONS: Final[dict[str, tuple[Callable[[Any, Path], Any], Any]]] = {
     "check_connection": (lambda c, _: c.check_connection(), True),
     "check_health": (lambda c, _: c.check_health({"bundles": True, "plugins": True}), True),
-    "wait_for_ready": (lambda c, _: c.wait_for_ready(timeout=5), True),
+    "wait_for_ready": (lambda c, _: c.wait_for_ready(timeout=PATIENCE), True),
     "get_config": (lambda c, _: c.get_config()["result"]["default_decision"], "/system/main"),
     "get_metrics": (lambda c, _: "http_request_duration_seconds" in c.get_metrics(), True),
     "get_policies_list": (lambda c, _: c.get_policies_list(), ["play.rego"]),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.ports import free_port
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 from doorward.cli.main import run
 
@@ -23,7 +23,7 @@ def test_a_console_needs_its_address(capsys: pytest.CaptureFixture[str]) -> None
 
 def answer(url: str) -> str:
     try:
-        with urllib.request.urlopen(url, timeout=5) as response:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as response:
             text: str = response.read().decode()
             return text
     except OSError:
@@ -58,7 +58,7 @@ def test_a_server_shows_what_it_decides(tmp_path: Path) -> None:
         assert answer(f"http://{main}/console") == ""
     finally:
         server.send_signal(signal.SIGTERM)
-        assert server.wait(20) == 0
+        assert server.wait(PATIENCE) == 0
 
 
 def test_a_playground_begins_with_the_files_that_are_given(tmp_path: Path) -> None:
@@ -76,5 +76,5 @@ def test_a_playground_begins_with_the_files_that_are_given(tmp_path: Path) -> No
         assert answer(f"http://{address}/other") == ""
     finally:
         server.send_signal(signal.SIGTERM)
-        assert server.wait(20) == 0
+        assert server.wait(PATIENCE) == 0
         server.stdout.close()

@@ -6,16 +6,16 @@ import http.client
 import json
 import os
 import re
-import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, CDPSession, Page, expect, sync_playwright
+from playwright.sync_api import Browser, CDPSession, Page, expect
+from tests.browser import CHROMIUM, chromium, new_page
 from tests.ports import free_port
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 from doorward.console import AuditTail, Console, Process, Ring, Traffic
 from doorward.console.app import _STATIC, STREAMS, is_host_allowed
@@ -36,7 +36,6 @@ from doorward.rest.app import Api
 from doorward.rest.server import HttpServer, Listener, bind
 from doorward.transport.peers import Mailbox, Peers
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 AXE = Path(__file__).parents[2] / "console/node_modules/axe-core/axe.min.js"
 EVIL = [
     "<script>window.hit=1</script>",
@@ -144,7 +143,7 @@ class Served:
 
     def status_of_a_stream(self, **headers: str) -> int:
         """What a stream is answered with; it is not read any further."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         connection.request("GET", "/console/api/decisions", headers=headers)
         status = connection.getresponse().status
         connection.close()
@@ -153,7 +152,7 @@ class Served:
     def get(
         self, path: str, method: str = "GET", body: str = "", **headers: str
     ) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         connection.request(method, path, body, headers)
         answer = connection.getresponse()
         content = answer.read().decode()
@@ -172,16 +171,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
 def page(browser: Browser, served: Served) -> Iterator[Page]:
     """A page that fails the test where it asks elsewhere, or its policy refuses something."""
-    page = browser.new_page()
+    page = new_page(browser)
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
@@ -190,7 +187,7 @@ def page(browser: Browser, served: Served) -> Iterator[Page]:
         lambda r: problems.append(r.url) if f"127.0.0.1:{served.port}/" not in r.url else None,
     )
     yield page
-    page.close()
+    page.context.close()
     assert [each for each in problems if not each.startswith("data:")] == []
 
 
@@ -245,7 +242,7 @@ def test_ten_thousand_decisions_a_minute_are_shown_without_a_stutter(
     half of what makes a task a long one (50 ms). This is CPU: a busy machine changes nothing, and
     what it takes to draw without a graphics card is not of the page."""
     rounds, each_round = 24, 42
-    page = browser.new_page()
+    page = new_page(browser)
     page.goto(served.url)
     served.decide("bob", "/round-first")
     expect(rows(page).first).to_contain_text("/round-first")
@@ -261,7 +258,7 @@ def test_ten_thousand_decisions_a_minute_are_shown_without_a_stutter(
     # Nothing was left out on the way, and the page keeps what it may.
     expect(page.get_by_role("status")).not_to_contain_text("not shown")
     expect(rows(page)).to_have_count(200)
-    page.close()
+    page.context.close()
 
 
 FIRST_ROW = "text => document.querySelector('section > table tbody tr').textContent.includes(text)"
@@ -281,7 +278,7 @@ def test_a_page_of_several_workers_says_who_decided_and_who_is_silent(
     mailboxes = [Mailbox() for _ in range(3)]
     one, other = (Served(tmp_path, Peers(number, mailboxes)) for number in (0, 1))
     other.console.serve(Parts())
-    page = browser.new_page()
+    page = new_page(browser)
     try:
         page.goto(one.url)
         one.decide("bob", "/here")
@@ -299,7 +296,7 @@ def test_a_page_of_several_workers_says_who_decided_and_who_is_silent(
         expect(state).to_contain_text("does not answer")
         assert page.evaluate("window.hit") is None
     finally:
-        page.close()
+        page.context.close()
         for each in (one, other):
             each.console.close()
             each.shadow.close()
@@ -447,8 +444,7 @@ def test_the_state_holds_what_the_status_says(page: Page, served: Served) -> Non
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everybody_can_use_it(view: str, scheme: Any, browser: Browser, served: Served) -> None:
     decision_id = served.decide("bob")
-    context = browser.new_context(bypass_csp=True, color_scheme=scheme)
-    page = context.new_page()
+    page = new_page(browser, bypass_csp=True, color_scheme=scheme)
     page.goto(f"{served.url}{view or f'#decision={decision_id}'}")
     if view == "/log":
         served.write("bob", "/people")
@@ -463,7 +459,7 @@ def test_everybody_can_use_it(view: str, scheme: Any, browser: Browser, served: 
     expect(page.locator(signs.get(view, ".cm-content")).first).to_be_visible()
     page.add_script_tag(path=AXE)
     report = page.evaluate("axe.run()")
-    context.close()
+    page.context.close()
     violations = [(each["id"], [n["html"] for n in each["nodes"]]) for each in report["violations"]]
     assert violations == []
 
@@ -480,8 +476,7 @@ def test_pictures_of_the_documentation_are_of_this_console(
     for number in range(30):
         served.decide(EVIL[1] if number % 3 else "bob", f"/people/{number % 7}")
     last = served.decide("bob", "/people")
-    context = browser.new_context(viewport={"width": 1200, "height": 720})
-    page = context.new_page()
+    page = new_page(browser, viewport={"width": 1200, "height": 720})
     page.goto(f"{served.url}{view or f'#decision={last}'}")
     if view == "/log":
         for number in range(15):
@@ -496,7 +491,7 @@ def test_pictures_of_the_documentation_are_of_this_console(
     }
     expect(page.locator(signs.get(view, ".cm-content")).first).to_be_visible()
     picture = page.screenshot()
-    context.close()
+    page.context.close()
     file = PICTURES / f"console{view.replace('/', '-')}.png"
     if os.environ.get("DOORWARD_PICTURES"):
         PICTURES.mkdir(exist_ok=True)

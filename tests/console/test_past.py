@@ -7,10 +7,12 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from doorward.console import log_files, past, views
 from doorward.console.past import PastError, Question, Search
@@ -239,12 +241,28 @@ def test_a_search_that_is_stopped_says_what_it_did_not_read(log: Path) -> None:
     stopped.stop()
     answer = stopped.newest(Question())
     assert (answer["decisions"], answer["unread"]) == ([], 3)
-    many = Search(lambda: [str(log)] * 100_000)
-    timer = threading.Timer(0.2, many.stop)
-    timer.start()
-    # Nothing in the file is meant, so that nothing but the end of the time ends it.
+    has_begun = threading.Event()
+
+    class Files(list[str]):
+        """Says when the first of them was read."""
+
+        def __iter__(self) -> Iterator[str]:
+            for number, each in enumerate(super().__iter__()):
+                if number:
+                    has_begun.set()
+                yield each
+
+    many = Search(lambda: Files([str(log)] * 100_000))
+
+    def stop() -> None:
+        assert has_begun.wait(PATIENCE)
+        many.stop()
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    # Nothing in the file is meant, so that nothing but being stopped ends it.
     answer = many.newest(Question(text="never there"))
-    timer.join()
+    thread.join()
     assert 0 < answer["unread"] < 100_000
 
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from examples.docker.private_daemon import PrivateDaemon, free_port
+from examples.docker.private_daemon import PrivateDaemon
+from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.cli.docker import command

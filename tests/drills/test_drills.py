@@ -24,9 +24,10 @@ from typing import Final
 import pytest
 from tests.acceptance.conftest import ENVOY
 from tests.drills.load import FORBIDDEN, Load, running
+from tests.ports import free_ports
 from tests.waiting import PATIENCE, wait_until
 
-from acceptance.ports import choose_ports
+from acceptance.ports import Ports
 from acceptance.stack import EXAMPLE, Stack
 from acceptance.tokens import make_tokens
 from acceptance.wire import Answer, send, write_request
@@ -56,7 +57,7 @@ class Drilled(Stack):
         self.clock = folder / "clock"
         self.set_clock(0)
         (folder / "sitecustomize.py").write_text(CLOCK)
-        super().__init__(folder, choose_ports(0), (str(self.policy),))
+        super().__init__(folder, Ports(*free_ports(3)), (str(self.policy),))
 
     def _launch(
         self, name: str, command: list[str], environment: Mapping[str, str] | None = None

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 POLICIES = 25
@@ -43,7 +44,7 @@ def test_the_filter_decides_as_the_policy(vendor: str, request: pytest.FixtureRe
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 3 * POLICIES

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 import yaml
 from tests.integrations.servers import people_point
+from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
 from acceptance.wire import send, write_request
@@ -76,15 +76,9 @@ class Setup:
     name: str = ""
 
 
-def _free_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port: int = free.getsockname()[1]
-    return port
-
-
 def _answers(port: int) -> bool:
     try:
-        return send(port, write_request("GET", "/"), within=30).status == 403
+        return send(port, write_request("GET", "/"), within=PATIENCE).status == 403
     except OSError:
         return False
 
@@ -126,7 +120,7 @@ def proxy(
     with ExitStack() as stack:
         behind = stack.enter_context(application())
         pdp, address = stack.enter_context(decision_point(make, response_headers=COPIED))
-        port = _free_port()
+        port = free_port()
         site = Site(
             listen=f"127.0.0.1:{port}",
             upstream=f"127.0.0.1:{behind.server_port}",

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.cli.test_run import Process
+from tests.ports import free_port
 from tests.waiting import PATIENCE
 
-from acceptance.ports import free_port
 from acceptance.wire import send, write_request
 from doorward.cli.kit import command
 from doorward.forward.kit import OAUTH2_PROXY, PROXY_FILES, Site, to_files

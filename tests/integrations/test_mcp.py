@@ -19,6 +19,7 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import McpError, ToolError
 from mcp_types import PromptReference
+from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.integrations.mcp import BudgetError, PolicyMiddleware, SqliteBudget
@@ -285,7 +286,7 @@ def test_a_budget_is_spent_and_denies_when_it_cannot_be_read() -> None:
 
 
 def test_a_counter_in_a_file_is_atomic_and_begins_anew(tmp_path: Path) -> None:
-    counter = SqliteBudget(tmp_path / "budget.db", timeout=30)
+    counter = SqliteBudget(tmp_path / "budget.db", timeout=PATIENCE)
     with ThreadPoolExecutor(8) as pool:
         taken = list(pool.map(lambda _: counter.spend("k", 1, 50, 10**9), range(80)))
     assert sum(taken) == 50
@@ -336,8 +337,7 @@ def test_the_example_over_stdio(tmp_path: Path) -> None:
 
 
 def test_the_example_over_http(tmp_path: Path) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     gateway = subprocess.Popen(
         [sys.executable, str(EXAMPLE / "gateway.py"), "--http"],
         env=environment(tmp_path, PORT=str(port), AGENT="guest"),
@@ -358,7 +358,7 @@ def test_the_example_over_http(tmp_path: Path) -> None:
 
 def _accepts(port: int) -> bool:
     try:
-        with closing(socket.create_connection(("127.0.0.1", port), timeout=1)):
+        with closing(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)):
             return True
     except OSError:
         return False

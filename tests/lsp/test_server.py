@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 pytest.importorskip("pygls", reason="the extra `lsp` is not installed")
 
@@ -86,7 +87,7 @@ class Editor:
     def end(self) -> None:
         self.ask("shutdown", None)
         self.tell("exit", None)
-        assert self.process.wait(60) == 0
+        assert self.process.wait(PATIENCE) == 0
 
     def close(self) -> None:
         self.process.kill()

@@ -39,9 +39,11 @@ class Lines:
         self.content = b""
         self.open = threading.Event()
         self.open.set()
+        self.begun = 0
         self.fails = False
 
     def write(self, lines: bytes) -> None:
+        self.begun += 1
         self.open.wait(PATIENCE)
         if self.fails:
             raise BrokenPipeError
@@ -285,7 +287,7 @@ def test_events_that_wait_are_bounded_in_bytes_too() -> None:
     log = log_to(lines, buffer_bytes=100_000)
     snapshot, large = snapshot_of(), "x" * 40_000
     log.record(Answered(Decision("first", "a"), UNDEFINED, snapshot))
-    wait_until(lambda: log._open == 1)  # the writer has it, and is stopped
+    wait_until(lambda: lines.begun)  # the writer has it, and is stopped
     for number in range(5):
         log.record(Answered(Decision(str(number), "a"), large, snapshot, size=len(large)))
     assert log.lost == {"queue_bytes": 3}
@@ -301,7 +303,7 @@ def test_an_event_that_is_larger_than_the_limit_waits_alone() -> None:
     lines.open.clear()
     log = log_to(lines, buffer_bytes=1)
     log.record(Answered(Decision("first", "a"), UNDEFINED, snapshot_of()))
-    wait_until(lambda: log._open == 1)
+    wait_until(lambda: lines.begun)
     for number in range(2):
         log.record(Answered(Decision(str(number), "a"), UNDEFINED, snapshot_of()))
     lines.open.set()

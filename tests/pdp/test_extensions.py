@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.imports import forgetting
 
 from doorward.pdp.extensions import ExtensionError, Extensions, project_extensions
 from doorward.rego import REGISTRY
@@ -33,10 +34,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (folder / "src/acme_functions").mkdir(parents=True)
     (folder / "src/acme_functions/__init__.py").write_text("")
     (folder / "src/acme_functions/numbers.py").write_text(MODULE.format(name="acme.double"))
-    before = set(sys.modules)
-    yield folder
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
+    with forgetting(tmp_path):
+        yield folder
 
 
 def configure(project: Path, table: str) -> None:

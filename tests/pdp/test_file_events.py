@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 from doorward.pdp import file_events, reload
 from doorward.pdp.file_events import FileEvents, watched_names
@@ -104,13 +104,13 @@ def test_every_change_is_an_event(
 ) -> None:
     watch(events, tmp_path / root)
     change(folder)
-    assert events.wait(60)
+    assert events.wait(PATIENCE)
 
 
 def test_a_single_file_is_watched_by_its_name(events: FileEvents, folder: Path) -> None:
     watch(events, folder / "policy.rego")
     rename_over(folder)
-    assert events.wait(60)
+    assert events.wait(PATIENCE)
 
 
 def test_a_link_that_is_swapped_is_an_event(events: FileEvents, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_link_that_is_swapped_is_an_event(events: FileEvents, tmp_path: Path) 
     watch(events, tmp_path / "policy.rego")
     (tmp_path / "..data_tmp").symlink_to("..2")
     os.replace(tmp_path / "..data_tmp", tmp_path / "..data")
-    assert events.wait(60)
+    assert events.wait(PATIENCE)
 
 
 def test_a_link_in_the_middle_of_the_way_is_watched(events: FileEvents, folder: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_link_in_the_middle_of_the_way_is_watched(events: FileEvents, folder: 
     (folder / "more").symlink_to(away / "real/..")
     watch(events, folder)
     (away / "real").rename(away / "gone")
-    assert events.wait(60)
+    assert events.wait(PATIENCE)
 
 
 def test_what_happens_beside_is_not_an_event(events: FileEvents, folder: Path) -> None:
@@ -151,10 +151,10 @@ def test_what_is_not_watched_any_more_is_not_an_event(events: FileEvents, folder
 
 def test_a_wait_ends_when_it_is_told_to(events: FileEvents, folder: Path) -> None:
     watch(events, folder)
-    waiter = threading.Thread(target=events.wait, args=(600,))
+    waiter = threading.Thread(target=events.wait, args=(2 * PATIENCE,))
     waiter.start()
     events.wake()
-    waiter.join(60)
+    waiter.join(PATIENCE)
     assert not waiter.is_alive()
 
 

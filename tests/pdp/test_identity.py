@@ -17,9 +17,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from tests.pdp.bearer import allows
+from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
-from acceptance.ports import free_port
 from doorward.pdp import Issuer, LoadError, from_modules
 from doorward.pdp import identity as identity_module
 from doorward.pdp.identity import Identity, IdentityError, read_keys
@@ -31,13 +31,13 @@ folder, port = sys.argv[1], int(sys.argv[2])
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         name = {"/.well-known/openid-configuration": "discovery", "/keys": "keys"}.get(self.path)
+        with open(f"{folder}/requests", "a") as requests:
+            requests.write(self.path + "\\n")
         body = open(f"{folder}/{name}.json", "rb").read() if name else b""
         self.send_response(200 if name else 404)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-        with open(f"{folder}/requests", "a") as requests:
-            requests.write(self.path + "\\n")
     def log_message(self, *_):
         pass
 http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()

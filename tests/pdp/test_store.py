@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from doorward.pdp import store as store_module
 from doorward.pdp.edit import Operation, PathNotFoundError
@@ -130,16 +131,16 @@ def test_data_changes_while_a_policy_is_compiled() -> None:
 
     def prepare(snapshot: Snapshot) -> None:
         compiling.set()
-        assert written.wait(10)
+        assert written.wait(PATIENCE)
 
     pdp, store = store_of(prepare=prepare)
     thread = threading.Thread(target=store.put_policy, args=("b.rego", "package b\n\np := 1\n"))
     thread.start()
-    assert compiling.wait(10)
+    assert compiling.wait(PATIENCE)
     store.put(("users", "bob"), {"ok": True})
     assert allows(pdp, "bob")
     written.set()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert allows(pdp, "bob")
     assert pdp.decide("b/p").result == 1
 

@@ -6,19 +6,17 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.replay.clusters import WaitingRecipe, living_actors, on_ray, ray, settings
+from tests.waiting import wait_until
 
 from doorward.cli.main import run
 from doorward.pdp.loader import Loaded
 from doorward.replay import ReplayError, Tally, as_json, replay
 
-# Large: an environment that is older than it goes on without; that of `make test` has it.
-ray = pytest.importorskip("ray")
-on_ray = import_module("doorward.replay.on_ray")
 # Ray reads settings that it calls deprecated itself.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 POLICY = 'package app\n\nallow if input.user == "ann"\n'
@@ -30,10 +28,7 @@ SIZE = 16 << 10
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Two workers, on this machine."""
-    with pytest.MonkeyPatch.context() as patched:
-        # Workers are as urgent as the test that waits for them.
-        patched.setenv("RAY_worker_niceness", "0")
-        patched.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    with settings():
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         ray.init(
             "local",
@@ -64,29 +59,20 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def actors() -> list[int]:
-    """The processes of the actors that decide."""
-    pids = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                words = (folder / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if words.startswith(b"ray::MapWorker"):
-                pids.append(int(folder.name))
-    return pids
-
-
 @pytest.mark.usefixtures("cluster")
-def test_the_report_is_the_same_though_an_actor_is_killed_half_way(log: Path) -> None:
-    recipe = on_ray.Recipe(Loaded({"p.rego": POLICY}))
+def test_the_report_is_the_same_though_an_actor_is_killed_half_way(
+    log: Path, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    recipe = WaitingRecipe(Loaded({"p.rego": POLICY}), gate=str(gate), half=EVENTS // 2)
     killed: list[int] = []
 
-    def kill(tally: Tally) -> None:
-        if not killed and tally.events >= EVENTS // 2:
-            killed.append(actors()[0])
+    def kill(_tally: Tally) -> None:
+        if not killed:
+            (actor, *_others) = wait_until(living_actors)
+            killed.append(actor["Pid"])
             os.kill(killed[0], signal.SIGKILL)
+            gate.touch()
 
     tally = on_ray.replay_on_ray(
         [str(log)], recipe, address="local", actors=2, on_progress=kill, size=SIZE

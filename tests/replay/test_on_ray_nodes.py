@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.replay.clusters import WaitingRecipe, living_actors, on_ray, ray, settings
 from tests.waiting import wait_until
 
 from doorward.pdp.loader import Loaded
 from doorward.replay import Tally, as_json, replay
 
-ray = pytest.importorskip("ray")
-on_ray = import_module("doorward.replay.on_ray")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 POLICY = 'package app\n\nallow if input.user == "ann"\n'
 EVENTS = 8_000
@@ -44,9 +42,7 @@ class Nodes:
 
     def decides_on_both(self) -> bool:
         """Whether there is an actor on each machine."""
-        actors = ray._private.state.actors().values()
-        at = {each["Address"]["NodeID"] for each in actors if each["State"] == "ALIVE"}
-        return len(at) == 2
+        return len({each["Address"]["NodeID"] for each in living_actors()}) == 2
 
     def lose(self) -> None:
         """Lose the second machine, with its actor and what it holds."""
@@ -57,34 +53,9 @@ class Nodes:
         self._cluster.shutdown()
 
 
-@dataclass(frozen=True)
-class WaitingRecipe(on_ray.Recipe):  # type: ignore[misc,name-defined]
-    """A recipe whose job decides the second half of a log only when the file `gate` is there."""
-
-    gate: str = ""
-
-    def job(self) -> Any:
-        return WaitingJob(super().job(), Path(self.gate))
-
-
-class WaitingJob:
-    def __init__(self, job: Any, gate: Path) -> None:
-        self._job = job
-        self._gate = gate
-
-    def decide(self, content: bytes) -> Tally:
-        last = json.loads(content.splitlines()[-1])
-        if int(last["decision_id"].removeprefix("id-")) >= EVENTS // 2:
-            wait_until(self._gate.exists)
-        tally: Tally = self._job.decide(content)
-        return tally
-
-
 @pytest.fixture
 def nodes() -> Iterator[Nodes]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("RAY_worker_niceness", "0")
-        patched.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    with settings():
         nodes = Nodes()
         yield nodes
         nodes.close()
@@ -110,7 +81,7 @@ def test_the_report_is_the_same_though_a_machine_is_lost_half_way(
         )
     )
     gate = tmp_path / "gate"
-    recipe = WaitingRecipe(Loaded({"p.rego": POLICY}), gate=str(gate))
+    recipe = WaitingRecipe(Loaded({"p.rego": POLICY}), gate=str(gate), half=EVENTS // 2)
     assert nodes.count() == 2
     at: list[int] = []
 
@@ -125,6 +96,6 @@ def test_the_report_is_the_same_though_a_machine_is_lost_half_way(
         [str(log)], recipe, address="local", actors=2, on_progress=lose, size=SIZE
     )
     assert 0 < at[0] < EVENTS // 2
-    assert nodes.count() == 1
+    wait_until(lambda: nodes.count() == 1)
     assert as_json(tally) == as_json(replay([str(log)], recipe.job(), processes=1))
     assert tally.changes > 0

@@ -58,7 +58,7 @@ class Point:
         self.version = Version.compile(Loaded({"c.rego": candidate}))
         self.shadow = Shadow(
             self.version,
-            ShadowOptions(("c.rego",), share=1.0, **options),
+            ShadowOptions(("c.rego",), share=1.0, **{"max_age": PATIENCE, **options}),
             on_kind=lambda kind: self.kinds.update([kind]),
             on_dropped=lambda reason: self.dropped.update([reason]),
         )
@@ -164,7 +164,9 @@ def test_closing_the_sink_closes_the_log_and_leaves_the_shadow() -> None:
 def test_a_server_counts_what_its_candidate_decides_otherwise(tmp_path: Path) -> None:
     for name, text in (("live", LIVE), ("candidate", CANDIDATE)):
         (tmp_path / f"{name}.rego").write_text(text)
-    (tmp_path / "c.yaml").write_text(f"shadow: {{paths: [{tmp_path}/candidate.rego], share: 1.0}}")
+    (tmp_path / "c.yaml").write_text(
+        f"shadow: {{paths: [{tmp_path}/candidate.rego], share: 1.0, max_age_seconds: 60}}"
+    )
     address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "doorward", "run", "--server", "--workers", "1"]
     command += ["--addr", address, "--config-file", str(tmp_path / "c.yaml")]
@@ -174,7 +176,7 @@ def test_a_server_counts_what_its_candidate_decides_otherwise(tmp_path: Path) ->
         kind = {"content-type": "application/json"}
         request = urllib.request.Request(f"http://{address}{path}", body, kind)
         try:
-            with urllib.request.urlopen(request, timeout=5) as response:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as response:
                 text: str = response.read().decode()
                 return text
         except OSError:
@@ -187,7 +189,7 @@ def test_a_server_counts_what_its_candidate_decides_otherwise(tmp_path: Path) ->
         wait_until(lambda: expected in answer("/metrics"))
     finally:
         server.send_signal(signal.SIGTERM)
-        assert server.wait(20) == 0
+        assert server.wait(PATIENCE) == 0
 
 
 def test_the_configuration_names_the_candidate() -> None:

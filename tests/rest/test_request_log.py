@@ -31,8 +31,10 @@ class Lines:
         self.content = b""
         self.open = threading.Event()
         self.open.set()
+        self.begun = 0
 
     def write(self, lines: bytes) -> None:
+        self.begun += 1
         self.open.wait(PATIENCE)
         self.content += lines
 
@@ -120,12 +122,15 @@ def test_what_has_no_room_is_said(
 ) -> None:
     monkeypatch.setattr(request_log, "MAX_WAITING", 2)
     lines.open.clear()
+    log.note(None, "GET", "/first", 200, 0, 0.0)
+    wait_until(lambda: lines.begun)  # what comes from now on waits
     for number in range(5):
         log.note(None, "GET", f"/{number}", 200, 0, 0.0)
     with caplog.at_level(logging.ERROR):
         lines.open.set()
         wait_until(lambda: "Lines about requests lost" in caplog.text)
-    assert [each["req_path"] for each in lines.documents] == ["/0", "/1"]
+    assert [record.__dict__["lost"] for record in caplog.records] == [3]
+    assert [each["req_path"] for each in lines.documents] == ["/first", "/0", "/1"]
 
 
 def test_what_waits_is_written_at_the_end(lines: Lines) -> None:

@@ -16,7 +16,7 @@ import pytest
 from tests.rest.asgi import Answer, ask
 from tests.rest.test_golden import BUILD, TIMER, UUID, Server, rows
 from tests.transport.http1.wire import Wire
-from tests.waiting import PATIENCE
+from tests.waiting import wait_until
 
 from doorward import history
 from doorward.edge import counts
@@ -283,10 +283,12 @@ def test_a_document_moves_to_threads_and_back(monkeypatch: pytest.MonkeyPatch) -
     def ask_once() -> None:
         before = len(server.written)
         server.connection.data_received(b"GET /v1/data/a/allow?input=1 HTTP/1.1\r\nhost: x\r\n\r\n")
-        until = loop.time() + PATIENCE
-        while len(server.written) == before:
-            assert loop.time() < until
-            loop.run_until_complete(asyncio.sleep(0.001))
+
+        def is_answered() -> bool:
+            loop.run_until_complete(asyncio.sleep(0))
+            return len(server.written) > before
+
+        wait_until(is_answered)
 
     ask_once()
     assert threads[0].startswith("http-decisions")  # nobody knows yet how long it takes

@@ -197,7 +197,7 @@ def served(command: str, folder: Path) -> str:
 
 def answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=5) as response:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as response:
             return bool(response.status == 200)
     except OSError:
         return False

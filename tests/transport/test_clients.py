@@ -8,12 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.transport.test_server import LIMIT, serving
+from tests.transport.test_server import serving
+from tests.waiting import PATIENCE
 
 from doorward.transport.grpc.messages import frame_message
 
 FIELDS = ("-H", "content-type: application/grpc", "-H", "te: trailers")
-SECONDS = 10 * LIMIT
 
 
 def run(program: str, *arguments: str) -> str:
@@ -21,7 +21,7 @@ def run(program: str, *arguments: str) -> str:
     if path is None:
         pytest.skip(f"{program} is missing: scripts/system-packages installs it")
     done = subprocess.run(
-        [path, *arguments], capture_output=True, check=True, timeout=SECONDS, text=True
+        [path, *arguments], capture_output=True, check=True, timeout=PATIENCE, text=True
     )
     return done.stdout
 

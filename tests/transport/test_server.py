@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from time import monotonic, sleep
 from typing import Any
 
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from tests.transport.http2.frames import data, headers, settings, window_update
+from tests.transport.http2.frames import data, frame, headers, settings, window_update
+from tests.waiting import PATIENCE, wait_until
 
 from doorward import history
 from doorward.edge import Parts
@@ -24,25 +24,17 @@ from doorward.transport.grpc.health import SERVICE, Health
 from doorward.transport.grpc.messages import frame_message
 from doorward.transport.grpc.methods import Method, Services
 from doorward.transport.grpc.reflection import Reflection
+from doorward.transport.http2.codes import Flag, FrameType
 from doorward.transport.http2.connection import PREFACE
 from doorward.transport.runner import AdaptiveRunner
 from doorward.transport.server import Http2Server, ServerOptions
 
-LIMIT = 60
-"""Seconds after which a test fails that waits for something."""
 CALL = [
     (b":method", b"POST"),
     (b":scheme", b"http"),
     (b":path", b"/a.A/Echo"),
     (b"content-type", b"application/grpc"),
 ]
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    end = monotonic() + LIMIT
-    while not condition():
-        assert monotonic() < end
-        sleep(0.01)
 
 
 class Served:
@@ -59,9 +51,20 @@ class Served:
         return grpc.insecure_channel(f"127.0.0.1:{self.port}", pairs)
 
     def connect(self) -> socket.socket:
-        client = socket.create_connection(("127.0.0.1", self.port), LIMIT)
+        client = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
         client.sendall(PREFACE + settings())
+        settle(client)
         return client
+
+
+def settle(client: socket.socket) -> None:
+    """Wait until the server has read all that was sent."""
+    client.sendall(frame(FrameType.PING, payload=bytes(8)))
+    answer, received = frame(FrameType.PING, Flag.ACK, payload=bytes(8)), b""
+    while answer not in received:
+        piece = client.recv(65_536)
+        assert piece, "the connection was closed"
+        received += piece
 
 
 @contextmanager
@@ -96,11 +99,11 @@ def test_calls_of_a_real_client_are_answered() -> None:
     with serving() as served, served.channel() as channel:
         echo = channel.unary_unary("/a.A/Echo")
         for message in (b"", b"abc", b"x" * 3_000_000):
-            assert echo(message, timeout=LIMIT) == message
+            assert echo(message, timeout=PATIENCE) == message
         with pytest.raises(grpc.RpcError) as raised:
-            echo(b"x" * 5_000_000, timeout=LIMIT)
+            echo(b"x" * 5_000_000, timeout=PATIENCE)
         assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        futures = [echo.future(b"%d" % number, timeout=LIMIT) for number in range(500)]
+        futures = [echo.future(b"%d" % number, timeout=PATIENCE) for number in range(500)]
         assert [future.result() for future in futures] == [b"%d" % n for n in range(500)]
 
 
@@ -108,7 +111,7 @@ def test_gzip_of_a_real_client_is_read() -> None:
     with serving() as served, served.channel() as channel:
         echo = channel.unary_unary("/a.A/Echo")
         message = b"abc" * 10_000
-        assert echo(message, timeout=LIMIT, compression=grpc.Compression.Gzip) == message
+        assert echo(message, timeout=PATIENCE, compression=grpc.Compression.Gzip) == message
 
 
 def test_health_is_checked_and_watched() -> None:
@@ -116,20 +119,20 @@ def test_health_is_checked_and_watched() -> None:
     with serving() as served, served.channel() as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         request = health_pb2.HealthCheckRequest(service="a.A")
-        assert stub.Check(request, timeout=LIMIT).status == states.NOT_SERVING
-        watch = stub.Watch(request, timeout=LIMIT)
+        assert stub.Check(request, timeout=PATIENCE).status == states.NOT_SERVING
+        watch = stub.Watch(request, timeout=PATIENCE)
         assert next(watch).status == states.NOT_SERVING
         served.server.call(lambda: served.health.set_serving(True))
         assert next(watch).status == states.SERVING
         watch.cancel()
         unknown = health_pb2.HealthCheckRequest(service="b.B")
-        assert next(stub.Watch(unknown, timeout=LIMIT)).status == states.SERVICE_UNKNOWN
+        assert next(stub.Watch(unknown, timeout=PATIENCE)).status == states.SERVICE_UNKNOWN
         with pytest.raises(grpc.RpcError) as raised:
-            stub.Check(unknown, timeout=LIMIT)
+            stub.Check(unknown, timeout=PATIENCE)
         assert raised.value.code() is grpc.StatusCode.NOT_FOUND
         listed = channel.unary_unary(
             f"/{SERVICE}/List", response_deserializer=health_pb2.HealthListResponse.FromString
-        )(b"", timeout=LIMIT)
+        )(b"", timeout=PATIENCE)
         assert set(listed.statuses) == {"", "a.A"}
 
 
@@ -137,18 +140,18 @@ def test_messages_that_are_none_of_the_service_are_refused() -> None:
     with serving() as served, served.channel() as channel:
         for path in (f"/{SERVICE}/Check",):
             with pytest.raises(grpc.RpcError) as raised:
-                channel.unary_unary(path)(b"\xff\xff", timeout=LIMIT)
+                channel.unary_unary(path)(b"\xff\xff", timeout=PATIENCE)
             assert raised.value.code() is grpc.StatusCode.INTERNAL
         for path in (
             f"/{SERVICE}/Watch",
             "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
         ):
             with pytest.raises(grpc.RpcError) as raised:
-                list(channel.stream_stream(path)(iter([b"\xff\xff"]), timeout=LIMIT))
+                list(channel.stream_stream(path)(iter([b"\xff\xff"]), timeout=PATIENCE))
             assert raised.value.code() is grpc.StatusCode.INTERNAL
         for body in (iter([]), iter([b"", b""])):
             with pytest.raises(grpc.RpcError) as raised:
-                list(channel.stream_stream(f"/{SERVICE}/Watch")(body, timeout=LIMIT))
+                list(channel.stream_stream(f"/{SERVICE}/Watch")(body, timeout=PATIENCE))
             assert raised.value.code() is grpc.StatusCode.INTERNAL
 
 
@@ -156,7 +159,7 @@ def test_reflection_lists_the_services() -> None:
     with serving() as served, served.channel() as channel:
         stub = reflection_pb2_grpc.ServerReflectionStub(channel)
         requests = [reflection_pb2.ServerReflectionRequest(list_services="")] * 2
-        answers = list(stub.ServerReflectionInfo(iter(requests), timeout=LIMIT))
+        answers = list(stub.ServerReflectionInfo(iter(requests), timeout=PATIENCE))
         assert len(answers) == 2
         names = {service.name for service in answers[0].list_services_response.service}
         assert "envoy.service.auth.v3.Authorization" in names
@@ -178,21 +181,21 @@ def test_slow_methods_go_to_the_pool_and_come_back(monkeypatch: pytest.MonkeyPat
     def slow(message: bytes) -> bytes:
         threads.append(threading.current_thread().name)
         if message == b"wait":
-            let_go.wait(LIMIT)
+            let_go.wait(PATIENCE)
         return message
 
     with serving({"/a.A/Slow": slow}) as served, served.channel() as channel:
         call = channel.unary_unary("/a.A/Slow")
-        assert call(b"first", timeout=LIMIT) == b"first"
-        waiting = call.future(b"wait", timeout=LIMIT)
-        assert call(b"second", timeout=LIMIT) == b"second"
+        assert call(b"first", timeout=PATIENCE) == b"first"
+        waiting = call.future(b"wait", timeout=PATIENCE)
+        assert call(b"second", timeout=PATIENCE) == b"second"
         let_go.set()
         assert waiting.result() == b"wait"
         assert threads[0] == "grpc"
         assert all(name.startswith("check") for name in threads[1:])
         monkeypatch.setattr(history, "FAST", 1e9)
-        assert call(b"third", timeout=LIMIT) == b"third"
-        assert call(b"fourth", timeout=LIMIT) == b"fourth"
+        assert call(b"third", timeout=PATIENCE) == b"third"
+        assert call(b"fourth", timeout=PATIENCE) == b"fourth"
         assert threads[-1] == "grpc"
 
 
@@ -205,7 +208,7 @@ def test_a_defect_in_the_pool_ends_its_call_alone(monkeypatch: pytest.MonkeyPatc
     with serving({"/a.A/Defect": defect}) as served, served.channel() as channel:
         for _ in range(3):
             with pytest.raises(grpc.RpcError) as raised:
-                channel.unary_unary("/a.A/Defect")(b"", timeout=LIMIT)
+                channel.unary_unary("/a.A/Defect")(b"", timeout=PATIENCE)
             assert raised.value.code() is grpc.StatusCode.INTERNAL
 
 
@@ -216,16 +219,16 @@ def test_calls_past_the_pools_queue_are_refused(monkeypatch: pytest.MonkeyPatch)
 
     def slow(message: bytes) -> bytes:
         if message:
-            let_go.wait(LIMIT)
+            let_go.wait(PATIENCE)
         return message
 
     with serving({"/a.A/Slow": slow}) as served, served.channel() as channel:
         call = channel.unary_unary("/a.A/Slow")
-        call(b"", timeout=LIMIT)
-        waiting = call.future(b"wait", timeout=LIMIT)
-        wait_for(lambda: served.runner is not None and served.runner.queued)
+        call(b"", timeout=PATIENCE)
+        waiting = call.future(b"wait", timeout=PATIENCE)
+        wait_until(lambda: served.runner is not None and served.runner.queued)
         with pytest.raises(grpc.RpcError) as raised:
-            call(b"", timeout=LIMIT)
+            call(b"", timeout=PATIENCE)
         assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         let_go.set()
         assert waiting.result() == b"wait"
@@ -260,8 +263,9 @@ def test_a_connection_over_the_limit_replaces_an_idle_one() -> None:
     with serving(options=ServerOptions(max_connections=2)) as served:
         idle, busy = served.connect(), served.connect()
         busy.sendall(headers(1, CALL))
+        settle(busy)
         with served.channel() as channel:
-            assert channel.unary_unary("/a.A/Echo")(b"a", timeout=LIMIT) == b"a"
+            assert channel.unary_unary("/a.A/Echo")(b"a", timeout=PATIENCE) == b"a"
         assert read_all(idle)
         idle.close()
         busy.close()
@@ -273,12 +277,14 @@ def test_open_streams_without_requests_hold_no_connection() -> None:
         working, first = served.connect(), served.connect()
         ask(working, 1)
         first.sendall(silence)
+        settle(first)
         second = served.connect()
         second.sendall(silence)
+        settle(second)
         assert read_all(first)  # it made room, and not the one that works
         ask(working, 3)
         with served.channel() as channel:
-            assert channel.unary_unary("/a.A/Echo")(b"a", timeout=LIMIT) == b"a"
+            assert channel.unary_unary("/a.A/Echo")(b"a", timeout=PATIENCE) == b"a"
         assert read_all(second)
         ask(working, 5)
         for each in (working, first, second):
@@ -299,7 +305,7 @@ def test_a_connection_without_a_preface_is_closed(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(loops, "SWEEP", 0.01)
     with (
         serving() as served,
-        socket.create_connection(("127.0.0.1", served.port), LIMIT) as client,
+        socket.create_connection(("127.0.0.1", served.port), PATIENCE) as client,
     ):
         assert read_all(client) == b""
 
@@ -309,18 +315,18 @@ def test_open_calls_end_before_the_server_does() -> None:
 
     def slow(message: bytes) -> bytes:
         entered.set()
-        let_go.wait(LIMIT)
+        let_go.wait(PATIENCE)
         return message
 
     with serving({"/a.A/Slow": slow}) as served, served.channel() as channel:
-        waiting = channel.unary_unary("/a.A/Slow").future(b"a", timeout=LIMIT)
-        assert entered.wait(LIMIT)
-        ending = threading.Thread(target=served.server.stop, args=(LIMIT,))
+        waiting = channel.unary_unary("/a.A/Slow").future(b"a", timeout=PATIENCE)
+        assert entered.wait(PATIENCE)
+        ending = threading.Thread(target=served.server.stop, args=(PATIENCE,))
         ending.start()
         let_go.set()
         assert waiting.result() == b"a"
-        ending.join(LIMIT)
-        assert served.server.wait(LIMIT)
+        ending.join(PATIENCE)
+        assert served.server.wait(PATIENCE)
 
 
 def test_a_server_tells_that_it_is_alive() -> None:
@@ -335,5 +341,5 @@ def test_a_defect_of_a_call_to_the_loop_is_reported_and_survived(
 ) -> None:
     with serving() as served, served.channel() as channel:
         served.server.call(lambda: int("x"))
-        assert channel.unary_unary("/a.A/Echo")(b"a", timeout=LIMIT) == b"a"
+        assert channel.unary_unary("/a.A/Echo")(b"a", timeout=PATIENCE) == b"a"
     assert "a server's event loop failed" in caplog.text

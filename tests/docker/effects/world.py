@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from examples.docker.private_daemon import PrivateDaemon, free_port
+from examples.docker.private_daemon import PrivateDaemon
+from tests.ports import free_port
 
 __all__ = ["MARK", "PLAIN", "World", "context_archive", "marked_process"]
 

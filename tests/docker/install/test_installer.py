@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from examples.docker.private_daemon import PrivateDaemon, free_port, missing
+from examples.docker.private_daemon import PrivateDaemon, missing
 from tests.docker.test_chain import Other, Says
+from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.cli.docker import command

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from examples.docker.private_daemon import PrivateDaemon
+from tests.waiting import PATIENCE, wait_until
 
 from doorward.docker.decider.embedded import PACK, EmbeddedPdp
 from doorward.docker.plugin import Plugin
@@ -203,7 +204,8 @@ def volumes_of(tmp_path: Path) -> Iterator[Callable[[bool], tuple[Daemon, Contai
         server = Daemon(tmp_path / "s", answers)
         servers.append(server)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        return server, ContainerFacts(str(tmp_path / "s"), resolve_path, deadline=0.5)
+        deadline = PATIENCE if answers else 0.5
+        return server, ContainerFacts(str(tmp_path / "s"), resolve_path, deadline=deadline)
 
     yield start
     for server in servers:
@@ -227,6 +229,7 @@ def test_questions_about_one_request_share_a_deadline(
     view = creating(32)
     facts.join(view)
     # One question took all the time there was, and none came after it.
+    wait_until(lambda: server.questions)
     assert server.questions == ["/info"]
     unknown = [mount["source"] for mount in view["mounts"] if mount["origin"] == "Volume"]
     assert len(unknown) == 32

@@ -123,12 +123,21 @@ def test_watchdog_that_has_ended_is_known_from_one_that_does_not_read() -> None:
 
 
 def children(pid: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """The processes that a process started; none of one that is gone."""
+    with suppress(OSError):
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def kill(pid: int, number: signal.Signals) -> None:
+    """Send a signal to one process: 0, which nobody is, would be everybody here."""
+    assert pid > 0
+    os.kill(pid, number)
 
 
 def stop(pid: int) -> None:
-    """Stop a process; none of its threads takes a call any more."""
-    os.kill(pid, signal.SIGSTOP)
+    """Stop a process; none of its threads takes a call any more. OSError where it is gone."""
+    kill(pid, signal.SIGSTOP)
     threads = [path / "stat" for path in Path(f"/proc/{pid}/task").iterdir()]
     wait_until(
         lambda: all(path.read_text().rpartition(")")[2].split()[0] == "T" for path in threads)
@@ -170,14 +179,14 @@ def watched(tmp_path: Path, policy: Path) -> Iterator[Watched]:
     wait_until(lambda: call_plugin(watched_.path, "/Plugin.Activate"), watched_.log.read_text)
     yield watched_
     if Path(watched_.path).exists():
-        os.kill(watched_.watchdog, signal.SIGTERM)
+        kill(wait_until(lambda: watched_.watchdog), signal.SIGTERM)
     watched_.process.wait(PATIENCE)
     wait_until(lambda: not Path(watched_.path).exists())
 
 
 def test_plugin_that_is_stopped_is_replaced_and_the_calls_wait(watched: Watched) -> None:
     before = watched.plugin
-    with suppress(FileNotFoundError):  # it may be replaced while we look
+    with suppress(OSError):  # it may be replaced while we look
         stop(before)
     answers: list[Any] = []
     threads = [threading.Thread(target=lambda: answers.append(watched.answers())) for _ in range(4)]
@@ -193,13 +202,13 @@ def test_plugin_that_is_stopped_is_replaced_and_the_calls_wait(watched: Watched)
 def test_plugin_that_is_killed_is_started_again(watched: Watched) -> None:
     for _ in range(2):
         before = watched.plugin
-        os.kill(before, signal.SIGKILL)
+        kill(before, signal.SIGKILL)
         watched.wait_for_another_than(before)
 
 
 def test_signals_are_handed_on_and_end_both(watched: Watched) -> None:
     plugin = watched.plugin
-    os.kill(watched.watchdog, signal.SIGHUP)
+    kill(watched.watchdog, signal.SIGHUP)
     assert watched.answers()
     assert watched.plugin == plugin
     watched.process.terminate()
@@ -212,13 +221,13 @@ def test_signals_are_handed_on_and_end_both(watched: Watched) -> None:
 def test_plugin_whose_watchdog_is_killed_becomes_one(watched: Watched) -> None:
     for _ in range(2):
         watchdog, plugin = watched.watchdog, watched.plugin
-        os.kill(watchdog, signal.SIGKILL)
+        kill(watchdog, signal.SIGKILL)
         assert watched.answers()
         wait_until(lambda: watched.watchdog not in (0, watchdog), watched.log.read_text)  # noqa: B023  # called at once
         assert watched.watchdog == plugin
         watched.wait_for_another_than(plugin)
     plugin = watched.plugin
-    os.kill(plugin, signal.SIGSTOP)
+    kill(plugin, signal.SIGSTOP)
     watched.wait_for_another_than(plugin)
 
 
@@ -311,6 +320,6 @@ def test_audit_goes_on_after_the_plugin_was_replaced(watched: Watched) -> None:
     for _ in range(2):
         plugin = watched.plugin
         call_plugin(watched.path, "/AuthZPlugin.AuthZReq", body, timeout=PATIENCE)
-        os.kill(plugin, signal.SIGKILL)
+        kill(plugin, signal.SIGKILL)
         watched.wait_for_another_than(plugin)
     assert watched.log.read_text().count('"action": "system.info"') == 2

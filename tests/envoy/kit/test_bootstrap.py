@@ -263,7 +263,7 @@ def _envoy(folder: Path, sidecar: Sidecar) -> Iterator[None]:
 def _accepts(process: subprocess.Popen[bytes], port: int) -> bool:
     assert process.poll() is None
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=10).close()
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
     except OSError:
         return False
     return True

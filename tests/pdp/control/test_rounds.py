@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 from doorward.edge import Edge, Parts
 from doorward.pdp.control.answers import Answer, ServiceError
@@ -27,7 +27,7 @@ class Client:
         self.may_answer.set()
 
     def request(self, method: str, path: str, **_more: Any) -> Answer:
-        assert self.may_answer.wait(10)
+        assert self.may_answer.wait(PATIENCE)
         if self.fails:
             raise ServiceError(f"no {path}")
         return Answer(200, {}, f"{method} {path}".encode())
@@ -95,7 +95,7 @@ def test_a_round_is_the_same_for_all_who_wait() -> None:
         threaded, scheduled = Work(client), Work(client)
         task = Threads(Parts()).start(threaded.job())
         wait_until(partial(len, threaded.seen))
-        task.stop(10.0)
+        task.stop(PATIENCE)
         later = Later()
         schedule = Schedule(later, Parts())
         schedule.start(scheduled.job())

@@ -1,0 +1,76 @@
+"""Ray for tests: settings by which it needs less, and jobs that wait half-way through a log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.waiting import wait_until
+
+from doorward.replay import Tally
+
+__all__ = ["WaitingRecipe", "living_actors", "settings"]
+
+# Large: an environment that is older than it goes on without; that of `make test` has it.
+ray = pytest.importorskip("ray")
+on_ray = import_module("doorward.replay.on_ray")
+SETTINGS = {
+    # Workers are as urgent as the test that waits for them.
+    "RAY_worker_niceness": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # What else takes the memory and the disk of the machine ends no worker.
+    "RAY_memory_monitor_refresh_ms": "0",
+    "RAY_local_fs_capacity_threshold": "1.0",
+}
+
+
+@contextmanager
+def settings() -> Iterator[None]:
+    """Around a cluster, from its start to its end."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in SETTINGS.items():
+            patched.setenv(name, value)
+        yield
+
+
+def living_actors() -> list[dict[str, Any]]:
+    """The actors that decide in the cluster of this process, as Ray describes them."""
+    return [
+        each
+        for each in ray._private.state.actors().values()
+        if each["State"] == "ALIVE" and each["ActorClassName"].startswith("MapWorker")
+    ]
+
+
+@dataclass(frozen=True)
+class WaitingRecipe(on_ray.Recipe):  # type: ignore[misc,name-defined]
+    """A recipe whose job decides events from number `half` on only when the file `gate` is there.
+
+    Events are numbered by their ids: `id-0`, `id-1`, ...
+    """
+
+    gate: str = ""
+    half: int = 0
+
+    def job(self) -> Any:
+        return _WaitingJob(super().job(), Path(self.gate), self.half)
+
+
+class _WaitingJob:
+    def __init__(self, job: Any, gate: Path, half: int) -> None:
+        self._job = job
+        self._gate = gate
+        self._half = half
+
+    def decide(self, content: bytes) -> Tally:
+        last = json.loads(content.splitlines()[-1])
+        if int(last["decision_id"].removeprefix("id-")) >= self._half:
+            wait_until(self._gate.exists)
+        tally: Tally = self._job.decide(content)
+        return tally
