@@ -107,6 +107,7 @@ class Run:
     ) -> None:
         self.scope: dict[str, Any] | None = None
         self.body = b""
+        self.received = 0
         self.sent: list[dict[str, Any]] = []
         self._messages = iter(messages)
         app = Authorization(self._app, point, HttpOptions(**options))
@@ -123,6 +124,7 @@ class Run:
         has_more = scope["method"] == "POST"
         while has_more:
             message = await receive()
+            self.received += 1
             self.body += message["body"]
             has_more = message["more_body"]
         await send({"type": "http.response.start", "status": 200, "headers": [(b"a", b"b")]})
@@ -236,6 +238,38 @@ def test_strict_mode_refuses_what_it_would_have_to_guess(
     assert (run.scope, run.status) == (None, 400)
     assert reason in run.sent[1]["body"].decode()
     assert Run(point, scope_of(**change), strict=False).status in (200, 403)
+
+
+@pytest.mark.parametrize("root", ["/open", "/open/"])
+@pytest.mark.parametrize(
+    ("path", "seen"),
+    [
+        ("/x", "/open/x"),  # hypercorn, daphne and granian leave the root path out
+        ("/open/x", "/open/x"),  # uvicorn has it in front
+        ("/open", "/open"),
+        ("/opened", "/open/opened"),
+        ("/x/open/y", "/open/x/open/y"),
+    ],
+)
+def test_below_a_root_path_policy_and_application_see_the_path_with_it(
+    point: DecisionPoint, root: str, path: str, seen: str
+) -> None:
+    run = Run(point, scope_of(path, root_path=root))
+    assert run.scope is not None
+    assert (run.scope["path"], run.scope["raw_path"]) == (seen, seen.encode())
+    assert run.scope["root_path"] == (root if seen == path else "/open")
+    assert Run(point, scope_of(path, root_path="/shut")).status == 403
+
+
+def test_what_is_no_path_stays_what_it_is_below_a_root_path(point: DecisionPoint) -> None:
+    for path in ("*", "http://a.example/open", "open"):
+        assert Run(point, scope_of(path, root_path="/open")).status == 400
+
+
+def test_parts_of_a_body_without_bytes_are_not_kept(point: DecisionPoint) -> None:
+    parts = [chunk(b"", True)] * 10_000
+    run = Run(point, post("/body", 8), *parts, chunk(b'{"a": 1}', True), *parts, chunk(b""))
+    assert (run.body, run.received) == (b'{"a": 1}', 2)
 
 
 def test_a_path_that_is_not_known_raw_is_encoded_again(point: DecisionPoint) -> None:

@@ -105,6 +105,32 @@ def test_a_body_behind_asgi_is_seen_by_the_policy() -> None:
     assert ask("/open/é", b"").content == b"arrived"
 
 
+def test_a_path_is_compared_in_the_bytes_that_were_sent() -> None:
+    """Django has it as text: `/é` was refused, and U+202E was an error."""
+    client = Client()
+    for path in ("/open/é", "/open/\u202e", "/open/a b"):
+        assert client.get(path, RAW_URI=quote(path)).status_code == 200
+        assert client.get(path, RAW_URI=quote(path) + "x").status_code == 400
+    with override_settings(FORCE_SCRIPT_NAME="/open"):
+        assert client.get("/x", RAW_URI="/x").status_code == 200
+        assert client.get("/open", RAW_URI="/open").status_code == 200
+    with override_settings(FORCE_SCRIPT_NAME="/shut"):
+        assert client.get("/open", RAW_URI="/open").status_code == 403
+
+
+def test_the_middleware_needs_no_application_of_django() -> None:
+    program = (
+        "from django.conf import settings\n"
+        "from doorward.pdp import from_modules\n"
+        "settings.configure(ROOT_URLCONF='x', MIDDLEWARE=['doorward.integrations.django"
+        ".PolicyMiddleware'], DOORWARD={'POINT': from_modules({})})\n"
+        "import django; django.setup()\n"
+        "from django.core.wsgi import get_wsgi_application\n"
+        "get_wsgi_application()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=EXAMPLE.parents[1])
+
+
 @pytest.fixture(scope="module")
 def people() -> Iterator[dict[str, User]]:
     call_command("migrate", verbosity=0)

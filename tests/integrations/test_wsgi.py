@@ -11,6 +11,7 @@ from tests.integrations.servers import Arrivals, differences, people_point, werk
 from tests.integrations.test_asgi import NORMALISED, POLICY
 
 from doorward.enforcement.check import HttpOptions
+from doorward.enforcement.headers import UNTRUSTED
 from doorward.integrations.wsgi import VERDICT, Authorization
 from doorward.pdp import DecisionPoint, from_modules
 
@@ -146,6 +147,47 @@ def test_strict_mode_refuses_what_it_would_have_to_guess(
     assert (run.environ, run.status) == ({}, 400)
     assert reason in run.answer.decode()
     assert Run(point, environ_of(**change), strict=False).status in (200, 403)
+
+
+def test_a_root_path_is_a_part_of_the_path(point: DecisionPoint) -> None:
+    below: dict[str, Any] = {"SCRIPT_NAME": "/open", "RAW_URI": "/open/x?a=1"}
+    assert Run(point, environ_of("/x", **below)).status == 200
+    # Django's FORCE_SCRIPT_NAME names one that the client does not send.
+    assert Run(point, environ_of("/x", **below | {"RAW_URI": "/x?a=1"})).status == 200
+    assert Run(point, environ_of("/open", **below | {"RAW_URI": "/open"})).status == 200
+    shut: dict[str, Any] = {"SCRIPT_NAME": "/shut", "RAW_URI": "/open/x"}
+    assert Run(point, environ_of("/open/x", **shut)).status == 403
+    # gunicorn cuts off SCRIPT_NAME wherever it ends; Werkzeug puts a slash before the rest.
+    cut = Run(point, environ_of("ed", SCRIPT_NAME="/open", RAW_URI="/opened"))
+    assert (cut.status, b"ends within a segment" in cut.answer) == (400, True)
+
+
+def test_no_header_names_the_root_path(point: DecisionPoint) -> None:
+    """gunicorn believes SCRIPT_NAME of a proxy, which may pass on what a client sent."""
+    given: dict[str, Any] = {
+        "SCRIPT_NAME": "/open",
+        "HTTP_SCRIPT_NAME": "/open",
+        "RAW_URI": "/open/admin",
+    }
+    for strict in (True, False):
+        run = Run(point, environ_of("/admin", **given), strict=strict)
+        assert (run.status, b"names the root path" in run.answer) == (400, True)
+    believed = Run(point, environ_of("/admin", **given), stripped=UNTRUSTED - {"script-name"})
+    assert believed.status == 200
+    ignored = Run(point, environ_of("/open", HTTP_SCRIPT_NAME="/open"))
+    assert (ignored.status, "HTTP_SCRIPT_NAME" in ignored.environ) == (200, False)
+
+
+def test_headers_with_underscores_say_nothing_of_the_body(point: DecisionPoint) -> None:
+    given: dict[str, Any] = {
+        "CONTENT_TYPE": None,
+        "CONTENT_LENGTH": None,
+        "HTTP_CONTENT_TYPE": "application/json",
+        "HTTP_CONTENT_LENGTH": "8",
+    }
+    assert Run(point, environ_of("/body", b'{"a": 1}', **given)).status == 403
+    run = Run(point, environ_of("/open", b'{"a": 1}', **given))
+    assert (run.status, set(given) & set(run.environ)) == (200, set())
 
 
 def test_a_length_that_is_not_a_number_is_refused(point: DecisionPoint) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["IDENTITIES", "OAUTH2_PROXY", "ORIGINS", "OVERRIDES", "UNTRUSTED"]
+__all__ = ["IDENTITIES", "OAUTH2_PROXY", "ORIGINS", "OVERRIDES", "ROOTS", "UNTRUSTED"]
 
 # Envoy guards most of its own `x-envoy-*`; these came through (1.40).
 OVERRIDES: Final = (
@@ -55,5 +55,7 @@ ORIGINS: Final = (
     "x-real-ip",
 )
 """What proxies in front say of the client; where there are none, the client says it of itself."""
-UNTRUSTED: Final = frozenset({*OVERRIDES, *IDENTITIES, *ORIGINS, "x-forwarded-proto"})
+ROOTS: Final = ("script-name",)
+"""It names the part of the path that is not routed on; gunicorn believes a proxy that sends it."""
+UNTRUSTED: Final = frozenset({*OVERRIDES, *IDENTITIES, *ORIGINS, *ROOTS, "x-forwarded-proto"})
 """All of them."""

@@ -4,7 +4,7 @@
 
 HTTP requests and WebSocket handshakes are decided on before the application sees them. The bytes of
 a body that were read for the policy reach the application again, and the headers that no client may
-send reach neither.
+send reach neither. Below a root path both see the path with it (`below_root`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from doorward.enforcement.http_input import HttpRequest, join_headers, text_of
 from doorward.enforcement.result import Verdict
 from doorward.pdp import PDP, DecisionPoint
 
-__all__ = ["VERDICT", "Authorization", "HttpOptions", "request_of"]
+__all__ = ["VERDICT", "Authorization", "HttpOptions", "below_root", "request_of"]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -58,6 +58,10 @@ class Authorization:
         self._options = options or HttpOptions()
         pdp = point.pdp if isinstance(point, DecisionPoint) else point
         self._check = HttpCheck(pdp, self._options)
+        # FastAPI puts its own in place of the server's; what Quart calls so is a folder, and Quart
+        # takes no middleware.
+        takes_middleware = hasattr(app, "add_middleware")
+        self._root: str = getattr(app, "root_path", "") if takes_middleware else ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = scope["type"]
@@ -68,6 +72,8 @@ class Authorization:
             raise ValueError(f"there is no policy for connections of type {kind}")
         chunks: list[Message] = []
         options, check = self._options, self._check
+        if root := self._root or scope.get("root_path"):
+            scope = below_root(scope, root)
         try:
             if kind == "http" and not options.skip_body and _may_have_body(scope):
                 body, is_cut = await _read_body(receive, chunks, options.max_body)
@@ -100,6 +106,25 @@ class Authorization:
         gone = {name.encode("latin-1") for name in (*self._options.stripped, *verdict.removed)}
         gone.update(name for name, _ in setting)
         return [pair for pair in headers if pair[0].lower() not in gone] + setting
+
+
+def below_root(scope: Scope, root: str) -> Scope:
+    """The scope with the root path at the beginning of its path, as ASGI has it.
+
+    Some servers and FastAPI's `root_path` leave it out. Frameworks cut it off where it is, Litestar
+    and Quart even out of the middle: without this, one route would have several paths for a policy.
+    """
+    root = root.rstrip("/")
+    path: str = scope["path"]
+    if path == root or path.startswith(f"{root}/") or not path.startswith("/"):
+        return scope
+    raw = scope.get("raw_path")
+    return {
+        **scope,
+        "path": root + path,
+        "root_path": root,
+        "raw_path": None if raw is None else _quoted(root) + raw,
+    }
 
 
 def request_of(
@@ -169,11 +194,12 @@ async def _read_body(receive: Receive, chunks: list[Message], limit: int) -> tup
         message = await receive()
         if message["type"] != "http.request":
             raise _Gone
-        chunks.append(message)
         part = message.get("body", b"")
-        parts.append(part)
-        size += len(part)
         has_more = message.get("more_body", False)
+        if part or not has_more:  # frames of HTTP/2 without bytes come in any number
+            chunks.append(message)
+            parts.append(part)
+        size += len(part)
         if size > limit or not has_more:
             body = b"".join(parts)
             return body[:limit], size > limit

@@ -17,7 +17,6 @@ from io import BytesIO
 from typing import Any, Final
 
 from django.conf import settings
-from django.contrib.auth.backends import BaseBackend
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
@@ -116,8 +115,10 @@ class PolicyMiddleware:
         environ = {"wsgi.url_scheme": request.scheme, "SERVER_PROTOCOL": "HTTP/1.1", **meta}
         # Behind WSGI Django reads no body without a length; behind ASGI it has read all there is.
         environ["wsgi.input_terminated"] = False
+        for key in ("SCRIPT_NAME", "PATH_INFO"):  # Django has them as text, WSGI their bytes
+            environ[key] = meta.get(key, "").encode().decode("latin-1")
         if (scope := getattr(request, "scope", None)) is not None:
-            environ |= _from_scope(scope, environ)
+            environ |= _from_scope(scope)
         length = meta.get("CONTENT_LENGTH") or "0"
         if not options.skip_body:
             if length.isdecimal() and int(length) <= options.max_body:
@@ -137,11 +138,9 @@ class PolicyMiddleware:
         return verdict
 
 
-def _from_scope(scope: Any, environ: Any) -> dict[str, Any]:
+def _from_scope(scope: Any) -> dict[str, Any]:
     """What a server of ASGI says, as one of WSGI would."""
     given = {"wsgi.input_terminated": True, "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}"}
-    for key in ("SCRIPT_NAME", "PATH_INFO"):
-        given[key] = environ.get(key, "").encode().decode("latin-1")
     if scope.get("raw_path") is not None:
         query = scope.get("query_string", b"")
         sent = scope["raw_path"] + (b"?" + query if query else b"")
@@ -240,9 +239,25 @@ class PolicyQuerySet(models.QuerySet):
         return rows
 
 
-class PolicyBackend(BaseBackend):
+class PolicyBackend:
     """`user.has_perm(perm, obj)` by policy. Active superusers are never asked about: Django allows
-    them everything before it asks a backend. Inactive users have no permission."""
+    them everything before it asks a backend. Inactive users have no permission.
+
+    Nobody logs in by it. It is no `BaseBackend`, whose module needs `django.contrib.auth` among the
+    applications: the middleware does without.
+    """
+
+    def authenticate(self, request: Any, **_credentials: Any) -> None:
+        """None: others say who a user is."""
+
+    async def aauthenticate(self, request: Any, **_credentials: Any) -> None:
+        """None for coroutines."""
+
+    def get_user(self, user_id: Any) -> None:
+        """None: others know the users."""
+
+    async def aget_user(self, user_id: Any) -> None:
+        """None for coroutines."""
 
     def has_perm(self, user_obj: Any, perm: str, obj: Any = None) -> bool:
         """Whether the policy allows `perm` on `obj`, or anywhere for None."""

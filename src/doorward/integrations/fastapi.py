@@ -24,7 +24,7 @@ from doorward.enforcement.errors import RequestError
 from doorward.enforcement.http_input import to_input
 from doorward.enforcement.result import ResultError, read_verdict
 from doorward.filters import Nulls, to_conditions
-from doorward.integrations.asgi import request_of
+from doorward.integrations.asgi import below_root, request_of
 from doorward.pdp import Decision, DecisionPoint
 from doorward.pdp.residuals import residual_of_rows
 from doorward.rego import from_python
@@ -158,5 +158,8 @@ async def _input_of(
         else:
             whole = await connection.body()
             body, is_cut = whole[: options.max_body], len(whole) > options.max_body
-    request, _ = request_of(connection.scope, options, body, is_cut=is_cut)
+    scope = connection.scope
+    if root := scope.get("root_path"):
+        scope = below_root(scope, root)
+    request, _ = request_of(scope, options, body, is_cut=is_cut)
     return to_input(request, strict=options.strict, skip_body=options.skip_body)

@@ -28,6 +28,8 @@ App: TypeAlias = Callable[[Environ, Start], Iterable[bytes]]
 
 VERDICT: Final = "doorward.verdict"
 """The key of the environ under which the application finds the `Verdict` on its request."""
+_FALSE_HEADERS: Final = ("HTTP_CONTENT_TYPE", "HTTP_CONTENT_LENGTH")
+"""What nobody reads: a server makes them of header names with underscores."""
 TARGETS: Final = ("RAW_URI", "REQUEST_URI")
 """Where servers put the request target as it was sent: no standard says."""
 
@@ -92,12 +94,16 @@ def read_request(
 ) -> HttpRequest:
     """The request of an environ, out of which the stripped headers are taken. Its body can be read
     again. AmbiguousRequestError where strict mode would have to guess."""
+    root = environ.get("SCRIPT_NAME", "")
     target = _read_target(environ, options, derive_target=derive_target)
     headers: dict[str, str] = {}
     stripped = options.stripped
+    if "script-name" in stripped and environ.get("HTTP_SCRIPT_NAME", "") == root != "":
+        # Too late to strip it: gunicorn has believed it.
+        _refuse("a header names the root path of the application (SCRIPT_NAME)")
     for key in [key for key in environ if key[:5] == "HTTP_"]:
         name = key[5:].replace("_", "-").lower()
-        if name in stripped:
+        if name in stripped or key in _FALSE_HEADERS:
             del environ[key]
         else:
             value = environ[key]
@@ -133,20 +139,32 @@ def _text(value: str) -> str:
 
 
 def _read_target(environ: Environ, options: HttpOptions, *, derive_target: bool) -> str:
-    decoded = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+    root, path = environ.get("SCRIPT_NAME", ""), environ.get("PATH_INFO", "")
+    if root and path and path[0] != "/" and options.strict:
+        _refuse("the root path of the application ends within a segment of the path")
+    decoded = root + path
     for key in TARGETS:
         target: str | None = environ.get(key)
         if target:
+            sent = target.partition("?")[0].encode("latin-1")
+            sent = unquote_to_bytes(sent) if b"%" in sent else sent
+            if sent == decoded.encode("latin-1"):
+                return target
+            if root and sent == path.encode("latin-1"):
+                # A root path of the settings (Django's FORCE_SCRIPT_NAME), which was not sent.
+                return _quoted(root) + target
             if options.strict:
-                sent = target.partition("?")[0].encode("latin-1")
-                if unquote_to_bytes(sent) != decoded.encode("latin-1"):
-                    _refuse("the path is not the one that was sent")
+                _refuse("the path is not the one that was sent")
             return target
     if options.strict and not derive_target:
         _refuse("the server does not hand on the path as it was sent")
-    path = quote(decoded.encode("latin-1"), safe="/:@!$&'()*+,;=-._~")
+    path = _quoted(decoded)
     query = environ.get("QUERY_STRING", "")
     return f"{path}?{query}" if query else path
+
+
+def _quoted(path: str) -> str:
+    return quote(path.encode("latin-1"), safe="/:@!$&'()*+,;=-._~")
 
 
 def _source(environ: Environ) -> tuple[str, int] | None:
