@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from itertools import cycle
+from itertools import cycle, product
 from random import Random
 from typing import Any, Final
 
@@ -122,6 +122,27 @@ def test_the_filter_decides_as_the_policy(
         assert select(clause) == expected, (text, clause)
         compared += 1
     assert compared > POLICIES // 2
+
+
+@pytest.mark.parametrize("first", ["startswith", "endswith", "contains", "=="])
+def test_two_searches_for_texts_that_a_collation_finds_equal_are_two(
+    first: str, maria: Select, table: list[tuple[Any, ...]]
+) -> None:
+    """MariaDB took the second for the first: `startswith(s, "a")` and `contains(s, "Ä")`."""
+    texts = ["", " ", "a", "A", "Ä", "a "]
+    documents = [from_python({"docs": document(row, nulls="null")}) for row in table[:200]]
+    for one, other in product(texts, texts):
+        for second in ("startswith", "endswith", "contains", "not startswith", "not endswith"):
+            wanted = [f'{first}(input.docs.s, "{one}")', f'{second}(input.docs.s, "{other}")']
+            if first == "==":
+                wanted[0] = f'input.docs.s == "{one}"'
+            text = "package f\n\ninclude if {\n\t" + "\n\t".join(wanted) + "\n}\n"
+            engine = Engine({"f.rego": text})
+            conditions = to_conditions(engine.partial("data.f.include", ["input.docs"]))
+            query = engine.prepare("data.f.include")
+            expected = {n for n, each in enumerate(documents) if query.value(each) is True}
+            clause = to_sql(conditions, COLUMNS, "mysql")
+            assert {n for n in maria(clause) if n < 200} == expected, wanted
 
 
 def test_a_column_that_is_not_declared_is_an_error() -> None:

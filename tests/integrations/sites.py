@@ -90,7 +90,7 @@ def litestar() -> Any:
     view.__annotations__.update({"request": Request, "return": dict})
     methods: Any = METHODS
     decorated = route(["/", "/{rest:path}"], http_method=methods, status_code=200)(view)
-    return asgi.Authorization(Litestar([decorated]), point)  # type: ignore[arg-type]
+    return asgi.Authorization(Litestar([decorated]), point)
 
 
 def quart() -> Any:
@@ -102,9 +102,10 @@ def quart() -> Any:
     @app.route("/", defaults={"rest": ""}, methods=METHODS)
     @app.route("/<path:rest>", methods=METHODS)
     async def view(rest: str) -> dict[str, Any]:
-        return said(rest, request.method, request.headers, await request.get_data(as_text=False))
+        body: Any = await request.get_data()
+        return said(rest, request.method, request.headers, body)
 
-    app.asgi_app = asgi.Authorization(app.asgi_app, point)  # type: ignore[method-assign,assignment]
+    app.asgi_app = asgi.Authorization(app.asgi_app, point)  # type: ignore[method-assign]
     return app
 
 

@@ -26,6 +26,7 @@ from django.db.models.lookups import (
 
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
 from doorward.filters.logic import (
+    MARIADB_MATCHES,
     All,
     Any,
     Compare,
@@ -363,13 +364,13 @@ class _Matches(_PerDatabase):
         text, parameters = compiler.compile(subject)
         other, more = compiler.compile(wanted)
         vendor = connection.vendor
+        if vendor == "mysql":
+            test = MARIADB_MATCHES.get(self.operator, "LOCATE({1}, {0}) > 0")
+            return f"({test.format(text, other)})", [*more, *parameters]
         if self.operator == "endswith":
             tail = "substr({0}, -length({1}))" if vendor == "sqlite" else "right({0}, length({1}))"
             test = f"({tail.format(text, other)} = {other})"
             return test, [*parameters, *more, *more]
-        position = {"postgresql": "strpos({0}, {1})", "sqlite": "instr({0}, {1})"}.get(
-            vendor, "LOCATE({1}, {0})"
-        )
-        bound = [*more, *parameters] if vendor == "mysql" else [*parameters, *more]
+        position = "instr({0}, {1})" if vendor == "sqlite" else "strpos({0}, {1})"
         sign = "= 1" if self.operator == "startswith" else "> 0"
-        return f"({position.format(text, other)} {sign})", bound
+        return f"({position.format(text, other)} {sign})", [*parameters, *more]

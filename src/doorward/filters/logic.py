@@ -20,6 +20,7 @@ from doorward.rego import Number, Value, number_text
 
 __all__ = [
     "ALWAYS",
+    "MARIADB_MATCHES",
     "NEVER",
     "All",
     "Any",
@@ -208,6 +209,14 @@ def check_decimal(dialect: str, value: int | Number) -> None:
     assert isinstance(exponent, int)
     if not _LEAST <= abs(decimal) < _MOST or exponent < -26:
         raise fault(f"MySQL has no exact number {number_text(value)}")
+
+
+MARIADB_MATCHES: Final = {
+    "startswith": "ABS(LOCATE({1}, {0}) - 1) < 1",
+    "endswith": "ABS(LOCATE(REVERSE({1}), REVERSE({0})) - 1) < 1",
+}
+"""No equality: after `LOCATE('a', s) = 1` MariaDB (10.11) takes `LOCATE('Ä', s)` for 1 as well: the
+literals are equal by the collation of the connection, however exactly they are searched for."""
 
 
 def stored_test(dialect: str, kind: Kind, *, negated: bool) -> str:

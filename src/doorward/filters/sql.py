@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
 from doorward.filters.logic import (
+    MARIADB_MATCHES,
     All,
     Any,
     Columns,
@@ -323,16 +324,13 @@ class _Writer:
             mark = self._bound(text)
             return self._exact(mark) if self._dialect == "mysql" else mark
 
+        if operator == "contains":
+            return f"{find.format(subject, bound())} > 0"
+        if self._dialect == "mysql":
+            return MARIADB_MATCHES[operator].format(subject, bound())
         if operator == "endswith":
-            # `substr` is NULL for a text without characters in MariaDB's mode of Oracle.
-            tail = (
-                f"RIGHT({subject}, LENGTH({bound()}))"
-                if self._dialect == "mysql"
-                else f"substr({subject}, -length({bound()}))"
-            )
-            return f"{tail} = {bound()}"
-        position = find.format(subject, bound())
-        return f"{position} = 1" if operator == "startswith" else f"{position} > 0"
+            return f"substr({subject}, -length({bound()})) = {bound()}"
+        return f"{find.format(subject, bound())} = 1"
 
 
 _MATCHES: Final[dict[str, Callable[[_Writer, str, str, str], str]]] = {

@@ -39,6 +39,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
 from doorward.filters.logic import (
+    MARIADB_MATCHES,
     All,
     Any,
     Compare,
@@ -356,21 +357,25 @@ _STORED_AS: Final = {
 class _Match(FunctionElement[bool]):
     inherit_cache = True
     type = Boolean()
+    operator = ""
 
 
 class _StartsWith(_Match):
     inherit_cache = True
     name = "text_starts_with"
+    operator = "startswith"
 
 
 class _EndsWith(_Match):
     inherit_cache = True
     name = "text_ends_with"
+    operator = "endswith"
 
 
 class _Contains(_Match):
     inherit_cache = True
     name = "text_contains"
+    operator = "contains"
 
 
 _MATCHES: Final[dict[str, type[_Match]]] = {
@@ -397,7 +402,6 @@ _FIND: Final = {
 _TAIL: Final = {
     "postgresql": "right({0}, length({1}))",
     "sqlite": "substr({0}, -length({1}))",
-    "mysql": "RIGHT({0}, LENGTH({1}))",
 }
 
 
@@ -456,7 +460,11 @@ def _compile_stored(element: _StoredAs, compiler: Anything, **options: Anything)
 def _compile_match(element: _Match, compiler: Anything, **options: Anything) -> str:
     name = _dialect(compiler)
     subject, wanted = [compiler.process(clause, **options) for clause in element.clauses]
-    if isinstance(element, _EndsWith):
+    operator = element.operator
+    if operator == "contains":
+        return f"{_FIND[name].format(subject, wanted)} > 0"
+    if name == "mysql":
+        return MARIADB_MATCHES[operator].format(subject, wanted)
+    if operator == "endswith":
         return f"{_TAIL[name].format(subject, wanted)} = {wanted}"
-    position = _FIND[name].format(subject, wanted)
-    return f"{position} = 1" if isinstance(element, _StartsWith) else f"{position} > 0"
+    return f"{_FIND[name].format(subject, wanted)} = 1"

@@ -26,7 +26,8 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
-App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+# Frameworks have types of their own for the same three.
+App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 VERDICT: Final = "doorward"
@@ -63,7 +64,7 @@ class Authorization:
         takes_middleware = hasattr(app, "add_middleware")
         self._root: str = getattr(app, "root_path", "") if takes_middleware else ""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         kind = scope["type"]
         if kind == "lifespan":
             await self._app(scope, receive, send)

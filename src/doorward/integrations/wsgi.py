@@ -8,7 +8,7 @@ refuses what it would have to guess.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from io import BytesIO, RawIOBase
 from typing import Any, Final, NoReturn, TypeAlias
@@ -22,7 +22,7 @@ from doorward.pdp import PDP, DecisionPoint
 
 __all__ = ["VERDICT", "Authorization", "apply", "denial", "read_request"]
 
-Environ: TypeAlias = MutableMapping[str, Any]
+Environ: TypeAlias = dict[str, Any]
 Start: TypeAlias = Callable[..., Any]
 App: TypeAlias = Callable[[Environ, Start], Iterable[bytes]]
 
