@@ -243,8 +243,8 @@ class PolicyBackend:
     """`user.has_perm(perm, obj)` by policy. Active superusers are never asked about: Django allows
     them everything before it asks a backend. Inactive users have no permission.
 
-    Nobody logs in by it. It is no `BaseBackend`, whose module needs `django.contrib.auth` among the
-    applications: the middleware does without.
+    Nobody logs in by it. Django's own base class is not below it: its module needs the application
+    `django.contrib.auth`, without which the middleware is to work.
     """
 
     def authenticate(self, request: Any, **_credentials: Any) -> None:
