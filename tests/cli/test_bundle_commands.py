@@ -227,9 +227,9 @@ def test_exec_logs_as_it_is_told_to(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("inputs")
 def test_exec_ends_in_time(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["exec", "-b", "b", "--decision", "p/slow", "--timeout", "50ms", "i.json"]) == 0
+    assert run(["exec", "-b", "b", "--decision", "p/slow", "--timeout", "500ms", "i.json"]) == 0
     assert "caller cancelled query execution" in capsys.readouterr().out
-    call = ["exec", "-b", "b", "--decision", "p/slow", "--timeout", "50ms", "i.json", "i.json"]
+    call = ["exec", "-b", "b", "--decision", "p/slow", "--timeout", "500ms", "i.json", "i.json"]
     assert run(call) == 1
     assert "context deadline exceeded" in capsys.readouterr().err
 

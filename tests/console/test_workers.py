@@ -204,11 +204,12 @@ def test_new_policies_have_new_workers_and_the_page_goes_on(group: Group, tmp_pa
     file = group.log.parent / "p.rego"
     file.write_text(POLICY.replace("ann", "eve"))
 
-    def is_new() -> bool:
-        workers = group.ask("console/api/state")[1]["workers"]
-        return all(each.get("revision", before) != before for each in workers)
+    def revisions() -> set[str]:
+        return {each["revision"] for each in group.of_all("state")["workers"]}
 
-    wait_until(is_new)
+    wait_until(lambda: before not in revisions())
     group.spread()
     wait_until(lambda: group.message(last)[1]["silent"] == [])
     assert group.of_all("policies")["decisions"] > 0
+    file.write_text(POLICY)
+    wait_until(lambda: revisions() == {before})

@@ -30,6 +30,7 @@ from tests.docker.effects import observe
 from tests.docker.effects.kinds import CEILINGS, KINDS, Kind, Outcome, Request
 from tests.docker.effects.spellings import SPELLINGS, Writer
 from tests.docker.effects.world import World
+from tests.waiting import PATIENCE
 
 from doorward.docker.decider import answer
 from doorward.docker.decider.embedded import PACK, EmbeddedPdp
@@ -103,7 +104,7 @@ class Check:
         self.world = World(self.daemon)
         self.world.start()
         self.policies = [self._pack("open", {}), self._pack("limited", CEILINGS)]
-        facts = ContainerFacts(self.daemon.socket, resolve_path)
+        facts = ContainerFacts(self.daemon.socket, resolve_path, deadline=PATIENCE)
         self.recorders = [Recorder(), Recorder()]
         self.plugins = [Plugin(self.recorders[0]), Plugin(self.recorders[1], facts=facts)]
         foreseers = [Recorder(), Recorder()]

@@ -30,7 +30,7 @@ def asking(daemon: PrivateDaemon, unique: str, tmp_path: Path) -> Iterator[Priva
     data["docker"]["users"] = {"alice": ["developer"], "carol": ["admin"]}
     (tmp_path / "pack" / "data.json").write_text(json.dumps(data))
     pdp = EmbeddedPdp([str(tmp_path / "pack")], watch=False)
-    facts = ContainerFacts(daemon.socket, resolve_path)
+    facts = ContainerFacts(daemon.socket, resolve_path, deadline=PATIENCE)
     daemon.plugin(f"{unique}v", Plugin(pdp, facts=facts).answer)
     daemon.chain(f"{unique}v")
     yield daemon
