@@ -8,19 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from tests.corpora import DATA, MISSING
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """A shell starts what it puts into the background with Ctrl-C ignored, and whatever that starts
     ignores it too: what tests start must not."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    # How long an example takes is the machine's business.
-    settings.register_profile("doorward", deadline=None)
+    # How long an example takes, and how long it takes to make one, is the machine's business. A
+    # test run has the same examples each time; other ones are for those who look for more.
+    settings.register_profile(
+        "doorward",
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        derandomize="property" not in config.option.markexpr,
+    )
     settings.load_profile("doorward")
 
 
