@@ -307,6 +307,15 @@ OWN_CLOCKS = {"Part"}
 LIMITED = {"acquire", "join", "result", "settimeout", "wait"}
 """Calls whose last operand is a limit."""
 LIMITS = {"timeout", "within"}
+HASTY = {"httpx.Client", "httpx.get", "httpx.post", "httpx.request"}
+"""Calls that give up after five seconds where they are given no limit."""
+
+
+def is_impatient(call: ast.Call) -> bool:
+    """Whether a call gives up after some seconds: parts of one are for what is to be late."""
+    if ast.unparse(call.func) in HASTY:
+        return all(each.arg != "timeout" for each in call.keywords)
+    return any(limit >= 1 for limit in limits(call))
 
 
 @cache
@@ -354,7 +363,7 @@ def test_tests_wait_for_conditions_and_never_for_a_time() -> None:
             for scope, call in inner
             if called(call) == "sleep" and not (call.args and ast.unparse(call.args[0]) == "0")
         }
-        impatient = {scope for scope, call in inner if any(limit >= 1 for limit in limits(call))}
+        impatient = {scope for scope, call in inner if is_impatient(call)}
         inside = str(path.relative_to(ROOT / "tests"))
         assert sleeping == SLEEPING.get(inside, set()), inside
         assert impatient == IMPATIENT.get(inside, set()), inside

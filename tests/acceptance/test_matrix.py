@@ -45,8 +45,9 @@ def test_the_api_serves_the_decision_and_no_secret(run: Run, path: str) -> None:
 
 
 def _ask_api(run: Run, target: str) -> tuple[int, str]:
-    with httpx.Client(transport=httpx.HTTPTransport(uds=str(run.stack.folder / "api.sock"))) as api:
-        answer = api.get(f"http://doorward{target}", timeout=PATIENCE)
+    transport = httpx.HTTPTransport(uds=str(run.stack.folder / "api.sock"))
+    with httpx.Client(transport=transport, timeout=PATIENCE) as api:
+        answer = api.get(f"http://doorward{target}")
     return answer.status_code, answer.text
 
 

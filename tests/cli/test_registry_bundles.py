@@ -14,7 +14,7 @@ import pytest
 from tests.cli.test_run import Process
 from tests.pdp.archives import write_archive
 from tests.ports import free_port
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 PROGRAM = "docker-registry"
 PASSWORDS = "ann:$2b$05$abcdefghijklmnopqrstuuLK7U1u6pVRmL7L1BBM2aS35PSZnDXlK\n"
@@ -44,7 +44,7 @@ class Registry:
         command = [str(shutil.which(PROGRAM)), "serve", str(config)]
         self.process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
         url = f"http://127.0.0.1:{self.port}"
-        self.client = httpx.Client(base_url=url, auth=("ann", "s3cret"))
+        self.client = httpx.Client(base_url=url, auth=("ann", "s3cret"), timeout=PATIENCE)
         wait_until(self._answers)
 
     def _answers(self) -> bool:

@@ -13,7 +13,14 @@ from tests.clients.server import serving
 from tests.waiting import PATIENCE
 
 FOLDER = Path(__file__).parent / "npm"
-INSTALL = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+INSTALL = [
+    "ci",
+    "--ignore-scripts",
+    "--no-audit",
+    "--no-fund",
+    "--loglevel=error",
+    "--fetch-retries=5",
+]
 SHOP = """package shop
 
 default allow := false

@@ -19,7 +19,14 @@ from doorward.pdp import Issuer, from_modules
 from doorward.pdp import identity as identity_module
 
 FOLDER = Path(__file__).parent / "issuer"
-INSTALL = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+INSTALL = [
+    "ci",
+    "--ignore-scripts",
+    "--no-audit",
+    "--no-fund",
+    "--loglevel=error",
+    "--fetch-retries=5",
+]
 POLICY = """package envoy.authz
 
 default allow := false
@@ -51,18 +58,20 @@ class Provider:
     def _answers(self) -> bool:
         assert self._process.poll() is None
         try:
-            return httpx.get(f"{self.url}/jwks").status_code == 200
+            return httpx.get(f"{self.url}/jwks", timeout=PATIENCE).status_code == 200
         except httpx.HTTPError:
             return False
 
     def token(self) -> str:
         """Signed with the newest key."""
         form = {"grant_type": "client_credentials"}
-        answer = httpx.post(f"{self.url}/token", data=form, auth=("ann", "a-secret"))
+        answer = httpx.post(
+            f"{self.url}/token", data=form, auth=("ann", "a-secret"), timeout=PATIENCE
+        )
         return str(answer.raise_for_status().json()["access_token"])
 
     def tell(self, what: str) -> None:
-        httpx.post(f"{self.url}/{what}").raise_for_status()
+        httpx.post(f"{self.url}/{what}", timeout=PATIENCE).raise_for_status()
 
     def stop(self) -> None:
         self._process.terminate()

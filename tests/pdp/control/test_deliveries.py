@@ -11,6 +11,7 @@ import httpx
 import pytest
 from moto.server import ThreadedMotoServer
 from tests.pdp.collectors import http_collector, texts_of
+from tests.waiting import PATIENCE
 
 from doorward.pdp.config import Config, parse_config
 from doorward.pdp.control.client import ServiceClient
@@ -107,7 +108,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def objects(url: str) -> list[str]:
     """The names of a bucket's objects, with the server's own signature check left to it."""
-    listing = ElementTree.fromstring(httpx.get(url).text)
+    listing = ElementTree.fromstring(httpx.get(url, timeout=PATIENCE).text)
     return [str(each.text) for each in listing.iter() if each.tag.endswith("}Key")]
 
 
