@@ -7,6 +7,7 @@ may be free for as long as its server takes to start: each process has ports of 
 
 from __future__ import annotations
 
+import atexit
 import random
 import socket
 from pathlib import Path
@@ -38,6 +39,7 @@ class _Block:
                 self._claim.close()
                 continue
             self._next = 0
+            atexit.register(self._claim.close)
             return
         raise AssertionError("there is no free block of ports")
 

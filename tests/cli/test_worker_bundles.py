@@ -187,7 +187,7 @@ def test_snapshots_and_deltas_are_in_force_in_every_worker(
 
 def test_what_asks_for_bundles_may_die(service: Service, start: Callable[..., Process]) -> None:
     service.put_policies(1)
-    process = start(bundles(), "--ready-timeout=60")
+    process = start(bundles(), f"--ready-timeout={PATIENCE:g}")
     assert process.ready()
     assert decides(process, 1)  # nothing was served before
     before = asking(process)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from doorward.cli import diff
 from doorward.cli.main import run
 from doorward.pdp.loader import Loaded
 from doorward.rego import Engine, Value
@@ -274,8 +275,9 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def test_the_command_reports_and_ends_with_what_ci_needs(
-    files: list[str], capsys: pytest.CaptureFixture[str]
+    files: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(diff, "search", search)
     given = ["--query", "data.app.allow", "--time", "1s", *files]
     assert run(["diff", "--format", "json", "--fail-on", "new-allow", *given]) == 2
     document = json.loads(capsys.readouterr().out)
