@@ -125,7 +125,7 @@ def test_the_tutorial_runs_in_an_empty_folder(tmp_path: Path) -> None:
         "soup\n",
         "403\n200\n",
         '"failed":9',
-        "1 of 3 decisions change",
+        "1 of 3 decisions changes",
         '"rule": "privileged"',
     ]:
         assert shown in said, shown

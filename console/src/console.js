@@ -7,6 +7,8 @@ import { html } from "./html.js";
 
 const KEPT = 1000;
 
+const counted = (number, one, many = `${one}s`) => `${number} ${number === 1 ? one : many}`;
+
 function useDecisions() {
   const [state, set] = useState({ decisions: [], seconds: [], leftOut: 0, silent: [], workers: 1, status: "connecting" });
   const paused = useRef(false);
@@ -121,7 +123,7 @@ function Rates({ seconds }) {
   }, [seconds]);
   const last = seconds[seconds.length - 2] || [0, 0, 0, 0, 0, 0];
   return html`<figure>
-    <figcaption>${last[1]} decisions/s, ${last[2]} refused, ${last[3]} errors,
+    <figcaption>${last[1]} decisions/s, ${last[2]} refused, ${counted(last[3], "error")},
       ${" "}${(last[4] / 1000).toFixed(1)} µs each</figcaption>
     <div ref=${host} aria-hidden="true"></div>
   </figure>`;
@@ -193,8 +195,8 @@ function Worker({ of, title }) {
   const parts = [...Object.entries(of.parts), ...Object.entries(of.threads).map(([part, problem]) => [part, problem || "OK"])];
   const { minute } = of;
   return html`<div class="worker">${name}
-    <p>Revision <code>${of.revision || "none"}</code>${minute && html`; in the last minute ${minute.decisions} decisions,
-      ${" "}${minute.refused} refused, ${minute.errors} errors, ${minute.mean_us.toFixed(1)} µs each, ${minute.longest_us.toFixed(1)} at most`}</p>
+    <p>Revision <code>${of.revision || "none"}</code>${minute && html`; in the last minute ${counted(minute.decisions, "decision")},
+      ${" "}${minute.refused} refused, ${counted(minute.errors, "error")}, ${minute.mean_us.toFixed(1)} µs each, ${minute.longest_us.toFixed(1)} at most`}</p>
     <ul>${parts.map(([part, value]) => html`<li><span class=${value === "OK" ? "up" : "down"}>${value}</span> ${part}</li>`)}</ul>
     ${Object.keys(of.caches).length > 0 && html`<table class="caches"><caption>Caches</caption>
       <thead><tr><th>Cache</th><th>Entries</th><th>Hits</th><th>Misses</th><th>Share of hits</th></tr></thead>
@@ -228,11 +230,11 @@ function Policies() {
   const all = Object.values(state.files).flatMap((file) => file.definitions);
   const never = all.filter((each) => !each.answered);
   return html`<section aria-label="Policies">
-    <p role="status">${state.decisions} decisions by revision <code>${state.revision || "none"}</code>:
-      ${" "}${all.length - never.length} of ${all.length} definitions answered${unanswered(state.missing)}.</p>
+    <p role="status">${counted(state.decisions, "decision")} by revision <code>${state.revision || "none"}</code>:
+      ${" "}${all.length - never.length} of ${counted(all.length, "definition")} answered${unanswered(state.missing)}.</p>
     <p class="quiet">Functions, defaults and rules that depend on data alone are not counted.</p>
     ${never.length > 0 && html`<h2>Never answered</h2><ul class="never">${never.map((each) => html`<li>
-      <code>${each.path}</code> <span class="quiet">row ${each.row}, ${each.failed ? `its conditions failed ${each.failed} times` : "never asked"}</span></li>`)}</ul>`}
+      <code>${each.path}</code> <span class="quiet">row ${each.row}, ${each.failed ? `its conditions failed ${counted(each.failed, "time")}` : "never asked"}</span></li>`)}</ul>`}
     ${Object.entries(state.files).map(([name, file]) => html`<h2>${name}</h2><${Source} of=${file} />`)}
   </section>`;
 }
@@ -286,7 +288,7 @@ function Past({ open, shown }) {
   };
   const decisions = answer?.decisions || [];
   const said = !answer ? "" : answer.isAsked ? "searching…" : answer.error ? answer.error
-    : `${decisions.length} decisions${answer.more ? ", there are more" : ""}${answer.unread ? `, ${answer.unread} files were not read` : ""}`;
+    : `${counted(decisions.length, "decision")}${answer.more ? ", there are more" : ""}${answer.unread ? `, ${counted(answer.unread, "file was", "files were")} not read` : ""}`;
   return html`<section aria-label="Log">
     <form class="bar" onSubmit=${ask}>
       <label>Path <input type="search" value=${question.path} onInput=${change("path")} /></label>
@@ -322,7 +324,7 @@ function Revisions() {
   return html`<section aria-label="Revisions">
     <p role="status">What each revision decided, by the minute (UTC).</p>
     ${state.map((each) => html`<h2>Revision <code>${each.revision || "none"}</code></h2>
-      <p>${each.decisions} decisions from ${day(each.from)} to ${day(each.to)}: ${share(each.refused, each.decisions)} refused,
+      <p>${counted(each.decisions, "decision")} from ${day(each.from)} to ${day(each.to)}: ${share(each.refused, each.decisions)} refused,
         ${" "}${share(each.errors, each.decisions)} errors, ${each.mean_us.toFixed(1)} µs each</p>
       <${Minutes} of=${each.minutes} />
       <details><summary>By the minute</summary><table class="minutes">

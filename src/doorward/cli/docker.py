@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from doorward.counting import counted
 from doorward.docker.audit import AuditLogError
 from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
 from doorward.docker.decider.remote import RemotePdp, UrlError
@@ -305,7 +306,7 @@ def replay_(files: tuple[Path, ...], pdp: str, policy: tuple[str, ...], everythi
                 )
     except (ReplayError, LoadError, RegoError, UrlError) as error:
         raise click.ClickException(str(error)) from None
-    click.echo(f"{count} requests, {changed} changed")
+    click.echo(f"{counted(count, 'request')}, {changed:,} changed")
     return 1 if changed else 0
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import click
 
+from doorward.counting import counted
 from doorward.pdp.loader import Loaded
 from doorward.rego import CompileError, Registry
 from doorward.replay.deciding import Version
@@ -100,11 +101,14 @@ def _summary(tested: _Tested) -> str:
     noticed = tested.tested - len(tested.survivors)
     same = len(tested.survivors) - len(tested.unnoticed)
     left = tested.mutants - tested.refused - tested.tested
-    return (
-        f"{tested.tested:,} mutants tested, {left:,} not: {noticed:,} fail a test, "
-        f"{len(tested.unnoticed):,} pass all tests and decide a request otherwise, "
-        f"{same:,} pass all tests and may mean the same"
+    apart = "all tests and decides a request otherwise", "all tests and decide a request otherwise"
+    parts = (
+        f"{counted(tested.tested, 'mutant')} tested, {left:,} not: "
+        f"{counted(noticed, 'fails a test', 'fail a test')}",
+        counted(len(tested.unnoticed), f"passes {apart[0]}", f"pass {apart[1]}"),
+        counted(same, *[f"{each} all tests and may mean the same" for each in ("passes", "pass")]),
     )
+    return ", ".join(parts)
 
 
 def _text(tested: _Tested) -> str:

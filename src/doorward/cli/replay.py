@@ -15,6 +15,7 @@ import click
 
 from doorward.cli import extensions
 from doorward.cli.errors import OneOf
+from doorward.counting import counted
 from doorward.pdp.loader import LoadError
 from doorward.pdp.sources import Sources
 from doorward.rego import RegoError
@@ -90,7 +91,8 @@ def command(
             tally = decide(files, on_progress=progress.show)
             progress.end()
         if tally.no_events and not tally.events:
-            raise ReplayError(f"no decision is in the log, only {tally.no_events:,} other lines")
+            others = counted(tally.no_events, "other line")
+            raise ReplayError(f"no decision is in the log, only {others}")
     except (ReplayError, LoadError, RegoError) as error:
         raise click.ClickException(str(error)) from None
     report = _FORMATS[options["style"]](tally)
@@ -171,8 +173,9 @@ class _Progress:
         share = min(tally.taken / self._size, 1.0)
         rate = tally.events / max(now - self._began, 0.001)
         bar = "█" * round(30 * share)
-        line = f"{bar:<30} {share:>4.0%}  {tally.events:,} decisions, {rate:,.0f}/s"
-        click.echo(f"\r{line}, {tally.changes:,} change\x1b[K", nl=False, err=True)
+        line = f"{bar:<30} {share:>4.0%}  {counted(tally.events, 'decision')}, {rate:,.0f}/s"
+        changes = counted(tally.changes, "changes", "change")
+        click.echo(f"\r{line}, {changes}\x1b[K", nl=False, err=True)
 
     def end(self) -> None:
         if self._is_shown:

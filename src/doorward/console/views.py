@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from doorward.console.ring import Entry, Ring, Second, is_refusal
+from doorward.counting import counted
 from doorward.pdp.decision import Decision, error_document
 from doorward.pdp.hiding import hide_credentials
 from doorward.rego import RegoError, Undefined, to_json, to_python, trail_of
@@ -178,4 +179,6 @@ def _document(value: Any) -> Any:
         text = to_json(value)
     except (RegoError, RecursionError):
         return "(nested too deeply to be shown)"
-    return f"({len(text):,} characters)" if len(text) > MAX_DOCUMENT else to_python(value)
+    if len(text) > MAX_DOCUMENT:
+        return f"({counted(len(text), 'character')})"
+    return to_python(value)

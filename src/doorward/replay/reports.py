@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any, Final
 
+from doorward.counting import counted
 from doorward.replay.compare import KINDS, UNCHANGED
 from doorward.replay.tally import Example, Tally
 
@@ -61,7 +62,8 @@ def _text(tally: Tally) -> Iterator[str]:
             yield f"    {plain(each.decision_id)} {time_text(each.time_ns)} {plain(each.target)}"
             yield f"      was {_cut(each.before)}, is {_cut(each.now)}"
     if tally.no_events:
-        yield f"\n{tally.no_events:,} lines are not events of a decision log"
+        lines = "line is no event of a decision log", "lines are no events of a decision log"
+        yield f"\n{counted(tally.no_events, *lines)}"
 
 
 def summary(tally: Tally) -> str:
@@ -69,8 +71,10 @@ def summary(tally: Tally) -> str:
     span = ""
     if tally.first_ns is not None:
         span = f" from {time_text(tally.first_ns)} to {time_text(tally.last_ns)}"
-    changes = f"{tally.changes:,} of {tally.events:,} decisions change"
-    return f"{changes}, {tally.kinds['not-replayable']:,} are not replayable{span}"
+    change = "changes" if tally.changes == 1 else "change"
+    changes = f"{tally.changes:,} of {counted(tally.events, 'decision')} {change}"
+    unknown = counted(tally.kinds["not-replayable"], "is not replayable", "are not replayable")
+    return f"{changes}, {unknown}{span}"
 
 
 def as_json(tally: Tally) -> str:

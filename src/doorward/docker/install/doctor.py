@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from doorward.counting import counted
 from doorward.docker.audit import OFF
 from doorward.docker.decider.remote import RemotePdp, UrlError
 from doorward.docker.decider.trial import why_undecided
@@ -169,9 +170,11 @@ def state_findings(status: PluginStatus) -> Iterator[Finding]:
             "warn", "--allow-on-failure allows what is not decided", "install it without that"
         )
     if status.lost:
-        yield Finding("fail", f"{status.lost} lines of the audit log are lost", "is its disk full?")
+        lost = counted(status.lost, "line of the audit log is", "lines of the audit log are")
+        yield Finding("fail", f"{lost} lost", "is its disk full?")
     if status.faults:
-        yield Finding("warn", f"{status.faults} internal errors, each a denial", "see its log")
+        faults = counted(status.faults, "internal error")
+        yield Finding("warn", f"{faults}, each a denial", "see its log")
 
 
 def _decision(installed: Installation, status: PluginStatus | None) -> Iterator[Finding]:

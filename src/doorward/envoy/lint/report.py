@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from doorward import __version__
+from doorward.counting import counted
 from doorward.envoy.lint.finding import RULES, Finding
 
 __all__ = ["FORMATS", "write_report"]
@@ -25,7 +26,8 @@ def _to_text(findings: Sequence[Finding]) -> str:
         for each in findings
     ]
     errors = sum(each.level == "error" for each in findings)
-    lines.append(f"{errors} errors, {len(findings) - errors} warnings")
+    warnings = counted(len(findings) - errors, "warning")
+    lines.append(f"{counted(errors, 'error')}, {warnings}")
     return "\n".join(lines) + "\n"
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from doorward.counting import counted
 from doorward.pdp.snapshot import document_ref
 from doorward.rego import Undefined, to_json, to_python, to_rego
 from doorward.replay.compare import Answer
@@ -20,8 +21,9 @@ _WORD: Final = re.compile(r"[^A-Za-z0-9]+")
 def tried(search: Search) -> str:
     """One line: how much was tried."""
     return (
-        f"{search.candidates:,} requests tried in {search.seconds:.1f} s, "
-        f"{search.different:,} decided differently, with {len(search.findings)} causes. "
+        f"{counted(search.candidates, 'request')} tried in {search.seconds:.1f} s, "
+        f"{search.different:,} decided differently, with "
+        f"{counted(len(search.findings), 'cause')}. "
         "Requests that were not tried may differ as well."
     )
 
