@@ -14,11 +14,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from fastmcp import Client, FastMCP
+from fastmcp import Client, Context, FastMCP
 from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import McpError, ToolError
-from mcp_types import PromptReference
+from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult, PromptReference
+from mcp_types.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, SERVER_REQUESTS
+from tests.integrations.servers import uvicorn_port
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
@@ -252,6 +255,142 @@ def test_a_policy_that_fails_refuses_everything() -> None:
         mcp = server(point)
         assert ask(mcp, lambda client: client.list_tools()) == []
         assert call(mcp, "add", a=1) == "error: Unknown tool: 'add'"
+
+
+FREE = {"ping", "server/discover", "logging/setLevel"}
+"""What belongs to the connection; `initialize` begins one."""
+
+
+@pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
+def test_every_method_of_the_protocol_is_decided_on_or_the_connections_own(version: str) -> None:
+    """By requests of JSON-RPC as attackers write them, of methods that no server has as well."""
+    server = FastMCP(
+        "shop",
+        middleware=[PolicyMiddleware(from_modules({"p.rego": "package mcp\n\nallow := false"}))],
+    )
+    server.tool(lambda: "classified", name="tool")
+    server.resource("r://page")(lambda: "classified")
+    server.prompt(lambda: "classified", name="prompt")
+    known = {method for method, _ in [*CLIENT_REQUESTS, *SERVER_REQUESTS, *CLIENT_NOTIFICATIONS]}
+    odd = {"tools/call ", "TOOLS/CALL", "tools", "", "nonsense/method", "rpc.discover"}
+    given: dict[str, dict[str, Any]] = {
+        "tools/call": {"name": "tool", "arguments": {}},
+        "resources/read": {"uri": "r://page"},
+        "prompts/get": {"name": "prompt"},
+    }
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "content-type": "application/json",
+        "mcp-protocol-version": version,
+    }
+    own = {"protocolVersion": version, "clientInfo": {"name": "a", "version": "1"}}
+
+    def exchange(client: httpx.Client, body: Any, **more: str) -> str:
+        return client.post("/mcp", headers=headers | more, json=body).text
+
+    with (
+        uvicorn_port(server.http_app(json_response=True)) as port,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client,
+    ):
+        begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+        begun = client.post(
+            "/mcp", headers=headers, json={**begin, "params": {**own, "capabilities": {}}}
+        )
+        if session := begun.headers.get("mcp-session-id"):
+            headers["mcp-session-id"] = session
+        for method in sorted(known - {"initialize"} | odd):
+            params = given.get(method, {})
+            more = {"mcp-method": method.strip()}
+            if version >= "2026":
+                prefix = "io.modelcontextprotocol/"
+                meta = {prefix + name: value for name, value in own.items()}
+                params = {**params, "_meta": {**meta, f"{prefix}clientCapabilities": {}}}
+                if subject := params.get("name") or params.get("uri"):
+                    more["mcp-name"] = subject
+            body = {"jsonrpc": "2.0", "id": 2, "method": method, "params": params}
+            said = exchange(client, body, **more)
+            assert "classified" not in said, method
+            refused = (
+                "the policy does not allow it", "Unknown tool", "does not match",
+                '[]', "Method not found",
+            )  # fmt: skip
+            assert method in FREE or any(each in said for each in refused), (method, said)
+            batch = exchange(client, [body, body], **more)
+            assert '"error"' in batch
+            assert "classified" not in batch
+
+
+def test_a_list_in_pages_holds_what_the_policy_allows() -> None:
+    policy = 'package mcp\n\nallow if input.name in {"t0", "t3", "t4"}\n'
+    server = FastMCP(
+        "shop", middleware=[PolicyMiddleware(from_modules({"p.rego": policy}))], list_page_size=2
+    )
+    for number in range(6):
+        server.tool(lambda: 1, name=f"t{number}")
+
+    async def names() -> list[list[str]]:
+        pages, cursor = [], None
+        async with Client(server) as client:
+            while True:
+                page = await client.list_tools_mcp(cursor=cursor)
+                pages.append([tool.name for tool in page.tools])
+                cursor = page.next_cursor
+                if cursor is None:
+                    return pages
+
+    assert [name for page in asyncio.run(names()) for name in page] == ["t0", "t3", "t4"]
+
+
+def test_each_round_of_a_call_is_decided_on_and_spends() -> None:
+    """A tool that asks its user is called again with the answer, maybe with other arguments."""
+    policy = """package mcp
+
+allow if input.method == "tools/list"
+
+allow := {"allowed": true, "budget": {"key": "k", "limit": 3, "seconds": 60}} if {
+	input.method == "tools/call"
+	not input.responses.who.content.value == "root"
+}
+"""
+    spent: list[int] = []
+    answer = "ann"
+
+    class Counter:
+        def spend(self, key: str, cost: int, limit: int, seconds: int) -> bool:
+            spent.append(cost)
+            return len(spent) <= limit
+
+    point = from_modules({"p.rego": policy})
+    server = FastMCP("shop", middleware=[PolicyMiddleware(point, budget=Counter())])
+
+    async def ask(ctx: Context) -> Any:
+        if ctx.input_responses is None:
+            schema = {"type": "object", "properties": {"value": {"type": "string"}}}
+            form = ElicitRequestFormParams(message="who?", requested_schema=schema)
+            return InputRequiredResult(input_requests={"who": ElicitRequest(params=form)})
+        given: Any = ctx.input_responses["who"]
+        return str(given.content["value"])
+
+    ask.__annotations__["ctx"] = Context
+    server.tool(ask)
+
+    async def answered(*_: Any) -> dict[str, str]:
+        return {"value": answer}
+
+    async def run() -> str:
+        async with Client(server, elicitation_handler=answered) as client:
+            result = await client.call_tool("ask")
+            return str(result.content[0].text)
+
+    assert asyncio.run(run()) == "ann"
+    assert spent == [1, 1]
+    answer = "root"
+    with pytest.raises(ToolError, match="the policy does not allow it"):
+        asyncio.run(run())
+    assert spent == [1, 1, 1]
+    answer = "ann"
+    with pytest.raises(ToolError, match="the budget is used up"):
+        asyncio.run(run())
 
 
 @pytest.mark.parametrize(

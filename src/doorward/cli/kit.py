@@ -115,7 +115,7 @@ def _write(folder: Path, files: Mapping[str, str], *, force: bool) -> None:
 Examples:
   doorward kit forward --proxy nginx --listen 127.0.0.1:8000 --upstream 127.0.0.1:8080 -o nginx
   doorward kit forward --proxy traefik --secret-file secret.txt --header x-user -o traefik
-  doorward kit forward --proxy nginx --oauth2-proxy -o nginx
+  doorward kit forward --proxy nginx --oauth2-proxy -o signed-in
 """,
 )
 @click.option("--proxy", required=True, type=click.Choice(sorted(PROXY_FILES)))
@@ -160,7 +160,7 @@ def forward(
     "check",
     epilog="""\b
 Examples:
-  doorward kit check deploy/kubernetes
+  doorward kit check deploy
   doorward kit check --format sarif envoy.yaml policy.rego > findings.sarif
 """,
 )

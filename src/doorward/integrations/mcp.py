@@ -97,9 +97,9 @@ class PolicyMiddleware(Middleware):
     The input: `method` (`tools/list`, `tools/call`, `resources/list`, `resources/read`,
     `completion/complete` and all others but what belongs to the connection), `name` (of a resource
     its URI, of a completion what it completes for), `arguments` of a call or other request, `tags`,
-    `user` (`id`, `client`, `scopes`, `claims` of a verified token; absent without one). The result:
-    a boolean, or an object with `allowed`, `message` and `budget`: `{"key", "limit", "seconds",
-    "cost"}`.
+    `responses` (what the client answers to a tool that asked it something), `user` (`id`, `client`,
+    `scopes`, `claims` of a verified token; absent without one). The result: a boolean, or an object
+    with `allowed`, `message` and `budget`: `{"key", "limit", "seconds", "cost"}`.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class PolicyMiddleware(Middleware):
         tags = [] if tool is None else _tags_of(tool)
         if tool is None or not (await self._ask("tools/list", name, tags=tags)).allowed:
             raise ToolError(f"Unknown tool: {name!r}")  # as for one that does not exist
-        decision = await self._ask("tools/call", name, arguments, tags)
+        decision = await self._ask("tools/call", name, arguments, tags, context.message)
         why = self._refusal(decision)
         if why is not None:
             raise ToolError(why)
@@ -143,14 +143,16 @@ class PolicyMiddleware(Middleware):
     async def check_resource_access(self, context: MiddlewareContext[Any]) -> None:
         """A ResourceError where the resource may not be read: asked before each read, and before
         what FastMCP's extensions say of resources."""
-        why = self._refusal(await self._ask("resources/read", str(context.message.uri)))
+        message = context.message
+        why = self._refusal(await self._ask("resources/read", str(message.uri), given=message))
         if why is not None:
             raise ResourceError(why)
 
     async def on_get_prompt(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
         """Make the prompt, or a PromptError."""
         message = context.message
-        decision = await self._ask("prompts/get", message.name, message.arguments or {})
+        arguments = message.arguments or {}
+        decision = await self._ask("prompts/get", message.name, arguments, given=message)
         why = self._refusal(decision)
         if why is not None:
             raise PromptError(why)
@@ -198,13 +200,19 @@ class PolicyMiddleware(Middleware):
         return await context.fastmcp_context.fastmcp.get_tool(name, spec)
 
     async def _ask(
-        self, method: str, name: str, arguments: Any = None, tags: Iterable[str] = ()
+        self,
+        method: str,
+        name: str,
+        arguments: Any = None,
+        tags: Iterable[str] = (),
+        given: Any = None,
     ) -> Decision:
         document: dict[str, Any] = {
             "method": method,
             "name": name,
             "tags": list(tags),
             **({} if arguments is None else {"arguments": arguments}),
+            **_responses_of(given),
         }
         # `null` would be a value, and `input.user` in a rule would hold.
         if (user := self._user()) is not None:
@@ -241,6 +249,16 @@ class PolicyMiddleware(Middleware):
         if self._budget is None or not is_right or not seconds:
             raise BudgetError("no such budget")
         return cost <= limit and self._budget.spend(key, cost, limit, seconds)
+
+
+def _responses_of(message: Any) -> dict[str, Any]:
+    """What the client answers to what the round of a call before this one asked, as `responses`."""
+    given = getattr(message, "input_responses", None) or {}
+    answers = {
+        key: each.model_dump(by_alias=True, mode="json", exclude_none=True)
+        for key, each in given.items()
+    }
+    return {"responses": answers} if answers else {}
 
 
 def _params_of(message: Any) -> dict[str, Any]:
