@@ -8,7 +8,7 @@ from runpy import run_path
 from typing import Annotated, Any
 
 import pytest
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Form
 from sqlalchemy import create_engine, select
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from sqlalchemy.pool import StaticPool
@@ -17,6 +17,7 @@ from tests.integrations.servers import TOKENS, people_point
 
 from doorward.enforcement.check import HttpOptions
 from doorward.filters import FilterError
+from doorward.integrations.asgi import Authorization
 from doorward.integrations.fastapi import (
     DENIALS,
     check,
@@ -116,6 +117,28 @@ def test_the_input_is_the_sidecars_unless_one_is_given(client: TestClient) -> No
     assert client.post("/body", json={"a": 1, "b": "x" * 9000}).status_code == 400
     chunked = client.post("/body", content=iter([b'{"a"', b": 1}"]))
     assert "body is cut" in chunked.json()["detail"]
+
+
+def test_the_body_of_a_form_is_seen_behind_the_middleware() -> None:
+    """FastAPI reads forms before its dependencies, and keeps none of their bytes."""
+    policy = 'package p\n\nallow if input.parsed_body.a == ["1"]\n'
+    every = "package envoy.authz\n\nallow := true\n"
+    app = FastAPI()
+
+    @app.post("/form", dependencies=[Depends(require("p/allow"))])
+    async def form(a: Annotated[int, Form()]) -> int:
+        return a
+
+    with from_modules({"p.rego": policy, "e.rego": every}) as point:
+        install(app, point)
+        with pytest.raises(RuntimeError, match="give the dependency an `input`"):
+            TestClient(app).post("/form", data={"a": "1"})
+        client = TestClient(Authorization(app, point))
+        assert client.post("/form", data={"a": "1"}).json() == 1
+        assert client.post("/form", data={"a": "2"}).status_code == 403
+        tight = Depends(require("p/allow", options=HttpOptions(max_body=2)))
+        app.post("/tight", dependencies=[tight])(form)
+        assert "body is cut" in client.post("/tight", data={"a": "1"}).text
 
 
 def test_a_check_only_tells(client: TestClient) -> None:

@@ -20,7 +20,7 @@ from doorward.enforcement.http_input import HttpRequest, join_headers, text_of
 from doorward.enforcement.result import Verdict
 from doorward.pdp import PDP, DecisionPoint
 
-__all__ = ["VERDICT", "Authorization", "HttpOptions", "below_root", "request_of"]
+__all__ = ["BODY", "VERDICT", "Authorization", "HttpOptions", "below_root", "request_of"]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -33,6 +33,8 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 VERDICT: Final = "doorward"
 """The key of the scope under which the application finds the `Verdict` on its request."""
 
+BODY: Final = "doorward.body"
+"""The key of the scope with what was read of a body for the policy, and whether there is more."""
 _FRAMING: Final = (b"content-length", b"transfer-encoding")
 _SCHEMES: Final = {"ws": "http", "wss": "https"}
 # The constructor of a NamedTuple calls this one.
@@ -95,6 +97,8 @@ class Authorization:
             await (_deny if kind == "http" else _deny_websocket)(scope, receive, send, verdict)
             return
         scope = {**scope, VERDICT: verdict}
+        if chunks:
+            scope[BODY] = body, is_cut
         if has_stripped or verdict.headers or verdict.removed:
             scope["headers"] = self._changed(scope["headers"], verdict)
         if verdict.response_headers:

@@ -24,7 +24,7 @@ from doorward.enforcement.errors import RequestError
 from doorward.enforcement.http_input import to_input
 from doorward.enforcement.result import ResultError, read_verdict
 from doorward.filters import Nulls, to_conditions
-from doorward.integrations.asgi import below_root, request_of
+from doorward.integrations.asgi import BODY, below_root, request_of
 from doorward.pdp import Decision, DecisionPoint
 from doorward.pdp.residuals import residual_of_rows
 from doorward.rego import from_python
@@ -149,17 +149,28 @@ async def _input_of(
 ) -> Any:
     if make is not None:
         return await _built(connection, make)
+    scope = connection.scope
     body, is_cut = b"", False
     if isinstance(connection, Request) and not options.skip_body:
-        length = connection.headers.get("content-length", "")
-        is_long = length.isdecimal() and int(length) > options.max_body
-        if is_long or "transfer-encoding" in connection.headers:
-            body, is_cut = b" ", True  # what is longer than the policy may see is not read for it
-        else:
-            whole = await connection.body()
-            body, is_cut = whole[: options.max_body], len(whole) > options.max_body
-    scope = connection.scope
+        body, is_cut = await _body_of(connection, options.max_body)
     if root := scope.get("root_path"):
         scope = below_root(scope, root)
     request, _ = request_of(scope, options, body, is_cut=is_cut)
     return to_input(request, strict=options.strict, skip_body=options.skip_body)
+
+
+async def _body_of(request: Request, limit: int) -> tuple[bytes, bool]:
+    """At most `limit` bytes of the body, and whether there are more."""
+    length = request.headers.get("content-length", "")
+    is_long = length.isdecimal() and int(length) > limit
+    if is_long or "transfer-encoding" in request.headers:
+        return b" ", True  # what is longer than the policy may see is not read for it
+    is_cut = False
+    try:
+        whole = await request.body()
+    except RuntimeError as error:  # FastAPI reads a form, and keeps none of its bytes
+        if BODY not in request.scope:
+            text = "FastAPI has read the form: give the dependency an `input`, or put"
+            raise RuntimeError(f"{text} doorward.integrations.asgi in front") from error
+        whole, is_cut = request.scope[BODY]
+    return whole[:limit], is_cut or len(whole) > limit
