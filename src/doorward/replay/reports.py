@@ -62,8 +62,8 @@ def _text(tally: Tally) -> Iterator[str]:
             yield f"    {plain(each.decision_id)} {time_text(each.time_ns)} {plain(each.target)}"
             yield f"      was {_cut(each.before)}, is {_cut(each.now)}"
     if tally.no_events:
-        lines = "line is no event of a decision log", "lines are no events of a decision log"
-        yield f"\n{counted(tally.no_events, *lines)}"
+        others = counted(tally.no_events, "line is not an event", "lines are not events")
+        yield f"\n{others} of a decision log"
 
 
 def summary(tally: Tally) -> str:
