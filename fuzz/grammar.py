@@ -366,7 +366,13 @@ class _Grammar(Terms):
         if self.chance() < 0.15:
             inputs[-1] = MISSING
         strict = self.chance() < 0.08
-        return Program(modules, self._document("data"), inputs, queries, self.v0, strict)
+        data = self._document("data")
+        if self.chance() < 0.1:
+            queries.append(self._all_data())
+            data = put(data, ("system", "a"), self._value(1))
+            if self.chance() < 0.3:
+                modules, queries = {}, queries[-1:]
+        return Program(modules, data, inputs, queries, self.v0, strict)
 
     def _header(self, package: tuple[str, ...]) -> str:
         words: tuple[str, ...] = ()
@@ -387,6 +393,15 @@ class _Grammar(Terms):
         for _ in range(self.pick([0, 1, 1, 2])):
             queries.append("; ".join(self.body(Scope(), self.pick([1, 1, 2]))))
         return queries
+
+    def _all_data(self) -> str:
+        """What is listed of all data, where the server's own documents are hidden."""
+        query = self.pick(["data", "{k | data[k]}", "{k: v | v := data[k]}", "{k | data[_][k]}"])
+        if self.chance() < 0.5:
+            return f"v := {query}"
+        target = self.pick(["system", "system.a", "system.b", "base", "base.a"])
+        value = self.pick(["1", "{}", '{"b": 2}'])
+        return f"v := {query} with data.{target} as {value}"
 
     # Documents
 

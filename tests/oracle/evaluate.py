@@ -231,7 +231,11 @@ class Evaluation:
         over = _at(world.over, path)
         if _replaced(path, world):
             return over
-        return _merged(over, _stored(self.data, path))
+        stored = _stored(self.data, path)
+        if not path and isinstance(stored, dict):
+            # All data has none of the server's own documents.
+            stored = {key: value for key, value in stored.items() if key != "system"}
+        return _merged(over, stored)
 
     def _document(
         self, path: Path, node: Node | None, rest: Sequence[Term], env: Bindings, world: World
@@ -271,10 +275,7 @@ class Evaluation:
 
     def _extent(self, path: Path, node: Node | None, world: World) -> Any:
         """The whole document: base data and what the rules say below."""
-        whole = _merged(self._base(path, world), self._leaves(path, node, world))
-        if path or not isinstance(whole, dict) or _replaced(path, world):
-            return whole
-        return {key: value for key, value in whole.items() if key != "system"}
+        return _merged(self._base(path, world), self._leaves(path, node, world))
 
     def _leaves(self, path: Path, node: Node | None, world: World) -> Any:
         if node is None:
@@ -284,7 +285,7 @@ class Evaluation:
             child = node.child(key)
             assert child is not None
             if not path and key == "system":
-                continue  # all data has none of the server's own documents
+                continue
             if child.chains:
                 value = next((v for v, _ in self._step(path, node, key, (), {}, world)), UNDEFINED)
             else:

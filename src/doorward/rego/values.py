@@ -36,6 +36,7 @@ from doorward.rego.numbers import (
 __all__ = [
     "CONTROL_ESCAPES",
     "KINDS",
+    "SYSTEM",
     "UNDEFINED",
     "Boxed",
     "Key",
@@ -80,6 +81,9 @@ class Undefined:
 
 
 UNDEFINED: Final = Undefined()
+
+SYSTEM: Final = "system"
+"""The key below `data` of the server's own documents, which are not part of all data."""
 
 Value: TypeAlias = Union[
     bool, int, float, str, "list[Value]", "dict[Key, Value]", "frozenset[Key]", None

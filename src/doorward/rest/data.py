@@ -93,9 +93,6 @@ class Call:
             self.path, input, strict=strict, is_parsed=True, snapshot=self.snapshot
         )
         hidden = [path[len(self.path) :] for path in self.pdp.secrets if is_below(path, self.path)]
-        if not self.path:
-            # As in OPA the server's own documents are not part of the whole.
-            hidden.append(("system",))
         for path in hidden:
             decision = decision._replace(result=_without(decision.result, path))
         return decision

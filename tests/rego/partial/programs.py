@@ -29,6 +29,8 @@ _VALUES: Final[tuple[Any, ...]] = (
     {"a": 1},
     {"x": "a"},
 )
+_REPLACED: Final = ("data.g.h", "data.g.k", "data.g.k.m", "data.g", "input.u.a", "input.k")
+"""What `with` replaces, beside other members that it leaves alone."""
 _OPERATORS: Final = ("==", "!=", "<", ">=", "=")
 
 
@@ -101,7 +103,11 @@ class _Writer:
         if chance < 0.5:
             return f"not {simple}"
         path = draw.choice(_PATHS)
+        replaced = f"with {draw.choice(_REPLACED)} as {self._known()}"
+        read = draw.choice([*_REPLACED, "data.g[_]", 'object.get(data, ["g", "h"], 0)'])
         choices = [
+            f"{read} {draw.choice(_OPERATORS)} {self._term()} {replaced}",
+            f"not {read} == {self._term()} {replaced}",
             path,
             f"not {path}",
             f"{self._term()} in {path}",
@@ -113,7 +119,7 @@ class _Writer:
         ]
         more = {
             "f": [f"f({path}) == {self._known()}", f"not f({path})"],
-            "q": ["q", "not q", f"q with input.k as {self._known()}"],
+            "q": ["q", "not q", f"q with input.k as {self._known()}", f"q {replaced}"],
             "s": [f"not {path} in s", f"s[{path}]"],
         }
         for name in sorted(self._before & more.keys()):

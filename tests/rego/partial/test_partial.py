@@ -102,3 +102,14 @@ def test_a_negated_equation_of_different_types_always_holds() -> None:
     assert len(partial.queries) == 1
     modules = {"a.rego": policy, "s.rego": partial.support_texts[0]}
     assert engine.with_modules(modules).prepare(partial.query_texts[0]).results({})
+
+
+def test_known_data_is_what_with_puts_there() -> None:
+    engine = Engine(data={"a": {"b": 2, "c": 1}})
+    for query, residuals in {
+        "input.x = data.a with data.a.b as 5": ['input.x = {"b": 5, "c": 1}'],
+        "input.x = data.a.b with data.a.b as 5": ["input.x = 5"],
+        "input.x = data.a.b with data.a as {}": [],
+    }.items():
+        texts = engine.partial(query).query_texts
+        assert [text.split(" with ")[0] for text in texts] == residuals

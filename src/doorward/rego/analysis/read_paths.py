@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from doorward.rego.syntax.nodes import Ref, Scalar, Var
-from doorward.rego.values import Key, to_key
+from doorward.rego.values import SYSTEM, Key, to_key
 
 __all__ = ["ReadPaths"]
 
@@ -17,7 +17,13 @@ class ReadPaths:
         self._paths = {path for part in parts for path in _paths(part)}
 
     def above(self, path: Sequence[Key]) -> bool:
-        """Whether a reference ends above `path`; its open operands can be any key."""
+        """Whether a reference ends above `path`; its open operands can be any key.
+
+        What lists all data reads above the server's own documents, which are part of it only
+        where `with` put them.
+        """
+        if path[:1] == (SYSTEM,) and any(read[:1] in ((), (None,)) for read in self._paths):
+            return True
         return any(
             len(read) < len(path)
             and all(key is None or key == own for key, own in zip(read, path, strict=False))

@@ -45,8 +45,9 @@ def _data(state: FunctionState, reference: Ref) -> Operand:
             return _rule_path(state, node, reference.args[n:])
         value = constant_value(operand)
         if value is NOT_CONSTANT:
-            if not node.children:
+            if path and not node.children:
                 return _base(state, reference.args)
+            # At the root not all of the base data is listed.
             return _nodes(state, path, reference.args[n:])
         key = to_key(value)
         path.append(key)

@@ -25,7 +25,7 @@ from doorward.rego.partial.core import (
 from doorward.rego.partial.program import Node
 from doorward.rego.partial.state import Bindings, apply, as_value, plug
 from doorward.rego.partial.support import add_complete, add_partial
-from doorward.rego.runtime.evaluation import merge
+from doorward.rego.runtime.evaluation import merge, without_system
 from doorward.rego.runtime.operations import (
     freeze,
     insert,
@@ -233,16 +233,18 @@ def base(search: SearchContext, path: Sequence[Term]) -> Any:
     search.consulted.add("base")
     keys = [as_value(part) for part in path[1:]]
     known = search.replaced.find(keys)
-    if known is not UNDEFINED and search.replaced.covers(path):
+    if search.replaced.covers(path):
         return known
     value: Any = search.data
     for key in keys:
         value = lookup_data(value, key)
         if value is UNDEFINED:
             break
+    if not keys:
+        value = without_system(value)
     if known is UNDEFINED:
         return value
-    return known if value is UNDEFINED else merge(value, known)
+    return known if value is UNDEFINED else merge(known, value)
 
 
 class _Virtual:

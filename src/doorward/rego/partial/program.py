@@ -10,7 +10,7 @@ from doorward.rego.analysis.calls import Callees
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.partial.core import DATA, Constant, Operator, Ref, Rule, Term
 from doorward.rego.partial.index import in_index_order
-from doorward.rego.values import Key, from_key, sorted_keys, to_key
+from doorward.rego.values import SYSTEM, Key, from_key, sorted_keys, to_key
 
 __all__ = ["Node", "Program", "Settings"]
 
@@ -109,7 +109,7 @@ class Program:
         child = node.children.get(key)
         if child is None:
             # What is below data.system is not part of data.
-            hidden = node.hidden or (node is self.root and key == "system")
+            hidden = node.hidden or (node is self.root and key == SYSTEM)
             child = node.children[key] = Node(key, hidden=hidden)
         return child
 

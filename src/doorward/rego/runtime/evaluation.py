@@ -40,6 +40,7 @@ from doorward.rego.runtime.operations import (
 from doorward.rego.source import NOWHERE, Span
 from doorward.rego.syntax.nodes import Expr, Rule
 from doorward.rego.values import (
+    SYSTEM,
     UNDEFINED,
     Boxed,
     Key,
@@ -75,9 +76,6 @@ MEMORY_INTERVAL: Final = 0.001
 
 MAX_ORDERED: Final = 64
 """Sets whose order is remembered."""
-
-_SYSTEM: Final = "system"
-"""The root of the server's own documents."""
 
 MAX_ERRORS: Final = 100
 """Errors of built-ins that one evaluation keeps."""
@@ -515,7 +513,7 @@ class Evaluation(Context):
     def document(self, node: Document | None, base: Any, *, hidden: Key | None = None) -> Any:
         """The whole document at `node`: base data with the rules' answers over it.
 
-        `hidden`: a member that is left out, and not asked for.
+        `hidden`: a member whose rules are left out, and not asked.
         """
         base = _whole(base)
         if node is None or node in self.replaced:
@@ -525,8 +523,6 @@ class Evaluation(Context):
         if node.evaluate is not None:
             return merge(base, self.value_of(node))
         merged: dict[Key, Any] = dict(base) if type(base) is dict else {}
-        if hidden is not None:
-            merged.pop(hidden, None)
         for key in node.order:
             if hidden is not None and key == hidden:
                 continue
@@ -572,8 +568,10 @@ class Evaluation(Context):
 
     def document_at(self, path: Sequence[Key]) -> Any:
         """The whole document at a path below `data`."""
-        # As in OPA all data has none of the server's own documents; by name they are there.
-        return self.document(*self.node_at(path), hidden=None if path else _SYSTEM)
+        if path:
+            return self.document(*self.node_at(path))
+        node, base = self.node_at(())
+        return self.document(node, self._listed(node, base), hidden=SYSTEM)
 
     def document_of(self, node: DataNode) -> Any:
         """The whole document at `node`."""
@@ -600,7 +598,7 @@ class Evaluation(Context):
     def children(self, parent: DataNode) -> list[tuple[Any, DataNode]]:
         """Every place one step below `parent` with its key, in Rego's order."""
         node, base = self._open(parent)
-        whole = _whole(base)
+        whole = _whole(self._listed(node, base))
         if node is None:
             if whole is base:
                 return [(key, (None, value)) for key, value in items(base)]
@@ -611,6 +609,18 @@ class Evaluation(Context):
             from_key(key) for key in node.order if type(whole) is not dict or key not in whole
         ]
         return [(k, (self._below(node, k), _member(base, k))) for k in names]
+
+    def _listed(self, node: Document | None, base: Any) -> Any:
+        """Base data whose members are read without their names.
+
+        As in OPA all data has none of the server's own documents; by name they are there, and
+        where `with` puts something.
+        """
+        if node is not self.root:
+            return base
+        if type(base) is BaseData:
+            return BaseData(base.over, without_system(base.stored), base.targets)
+        return without_system(base)
 
     def _below(self, node: Document | None, key: Any) -> Document | None:
         inner = node.children.get(to_key(key)) if node is not None else None
@@ -640,8 +650,20 @@ def _whole(base: Any) -> Any:
     return base.stored if base.over is UNDEFINED else merge(base.over, base.stored)
 
 
+def without_system(data: Any) -> Any:
+    """All base data without the server's own documents, which only names lead to."""
+    if type(data) is not dict or SYSTEM not in data:
+        return data
+    return {key: value for key, value in data.items() if key != SYSTEM}
+
+
 def _is_mixed(data: Any, path: Sequence[Any], value: Any, *, read_above: bool) -> bool:
-    """Whether `value` at a path of base data hides what can be read nevertheless."""
+    """Whether `value` at a path of base data hides what can be read nevertheless.
+
+    Or shows what cannot: of the server's own documents all data has those that were put there.
+    """
+    if read_above and path[:1] == (SYSTEM,):
+        return True
     for key in path:
         if type(data) is not dict:
             # The items of an array on the way are still found by their numbers.
