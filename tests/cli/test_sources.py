@@ -267,3 +267,33 @@ def test_an_archive_says_which_version_its_policies_are(
     write_archive(tmp_path / "old.tar.gz", files)
     assert run(arguments) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_all_errors_of_a_folder_are_reported_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = {"a.json": "{", "b.rego": "package b\n\np if {", "sub/data.json": "[", "z.rego": ""}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert run(["eval", "-d", ".", "data"]) == 2
+    errors = json.loads(capsys.readouterr().out)["errors"]
+    places = [each.get("location", {}).get("file", each["message"]) for each in errors]
+    assert places == ["a.json: unexpected EOF", "b.rego", "sub/data.json: unexpected EOF", "z.rego"]
+    for command, head in {
+        ("eval", "-f", "pretty", "-d", ".", "data"): "4 errors occurred:",
+        ("test", "."): "4 errors occurred during loading:",
+        ("deps", "-d", ".", "data.b"): "4 errors occurred during loading:",
+        ("build", "."): "error: load error: 4 errors occurred during loading:",
+        ("run", "-s", "."): "error: load error: 4 errors occurred during loading:",
+    }.items():
+        assert run(list(command)) != 0
+        out, err = capsys.readouterr()
+        assert head in out + err
+        assert " 3 | p if {" in out + err
+    # A bundle's data comes before its policies, and is read where it counts only.
+    assert run(["eval", "-b", ".", "data"]) == 2
+    assert "bundle load failed on sub/data.json" in capsys.readouterr().out
+    assert run(["inspect", "."]) == 1
+    assert "b.rego:3: rego_parse_error" in capsys.readouterr().err

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from doorward.pdp.loader import Limits, LoadError, list_files, load, read_document
+from doorward.rego import Diagnostic
 
 
 def write(folder: Path, files: dict[str, str]) -> None:
@@ -82,6 +83,21 @@ def test_every_bad_file_is_reported_at_once(tree: Path) -> None:
         "worse.rego: policy is not UTF-8 at byte 10",
     )
     assert str(caught.value).startswith("2 errors occurred during loading:\nbad.json")
+
+
+def test_policies_that_cannot_be_parsed_are_reported_with_bad_data(tree: Path) -> None:
+    write(tree, {"a.json": "{", "b.rego": "package b\n\np if {\n", "c.yaml": "[1", "d.rego": ""})
+    with pytest.raises(LoadError) as caught:
+        load(["."])
+    data, brace, yaml, empty = caught.value.problems[0], *caught.value.problems[-3:]
+    assert (data, yaml) == (
+        "a.json: unexpected EOF",
+        "c.yaml: error converting YAML to JSON: yaml: line 1: did not find expected ',' or ']'",
+    )
+    assert isinstance(brace, Diagnostic)
+    assert isinstance(empty, Diagnostic)
+    assert (brace.span.file, empty.span.file) == ("b.rego", "d.rego")
+    assert " 3 | p if {\n" in str(caught.value)
 
 
 def test_a_config_map_is_read_once(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def command(
         sources = Sources(paths=data, bundles=bundle, ignore=ignore, v0=v0_compatible)
         documents = extensions.engine_of(sources, builtins).documents(query[0])
     except (LoadError, RegoError) as error:
-        click.echo(for_people(error), err=True)
+        click.echo(str(error) if isinstance(error, LoadError) else for_people(error), err=True)
         return 1
     click.echo(_as_json(documents) if style == "json" else _as_table(documents), nl=style == "json")
     return 0

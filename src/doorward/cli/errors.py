@@ -42,15 +42,14 @@ class OneOf(click.ParamType[str]):
 
 def documents_text(error: RegoError | LoadError, *, sort_keys: bool = False) -> str:
     """The JSON list of errors, as `opa eval` and `opa check` write it, on one line."""
-    if isinstance(error, LoadError):
-        documents = [object_text({"message": marshal(message)}) for message in error.messages]
-    else:
-        documents = [_document(each, sort_keys=sort_keys) for each in error.diagnostics]
-    return "[" + ",".join(documents) + "]"
+    problems = error.problems if isinstance(error, LoadError) else error.diagnostics
+    return "[" + ",".join([_document(each, sort_keys=sort_keys) for each in problems]) + "]"
 
 
-def _document(diagnostic: Diagnostic, *, sort_keys: bool) -> str:
-    fields = diagnostic_fields(diagnostic, sort_keys=sort_keys)
+def _document(problem: Diagnostic | str, *, sort_keys: bool) -> str:
+    if isinstance(problem, str):
+        return object_text({"message": marshal(problem)})
+    fields = diagnostic_fields(problem, sort_keys=sort_keys)
     first = {"message": fields["message"]}
     return object_text(dict(sorted(fields.items())) if sort_keys else first | fields)
 

@@ -19,7 +19,8 @@ __all__ = ["findings_of", "github", "junit", "sarif"]
 def findings_of(error: RegoError | LoadError) -> list[Diagnostic]:
     """What an error consists of; a file that cannot be read has no place."""
     if isinstance(error, LoadError):
-        return [Diagnostic("load_error", message) for message in error.messages]
+        named = (Diagnostic("load_error", p) if isinstance(p, str) else p for p in error.problems)
+        return list(named)
     return list(error.diagnostics)
 
 

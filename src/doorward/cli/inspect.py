@@ -108,7 +108,7 @@ def command(
         click.echo(f"error: {text}", err=True)
         return 1
     text = _json(content, annotations) if style == "json" else _pretty(content, annotations)
-    click.echo(text, nl=style == "json" or bool(text))
+    click.echo(text, nl=style == "json")
     return 0
 
 
@@ -120,7 +120,7 @@ def _read(path: str, *, v0: bool) -> _Content:
             content.add((), path)
         _add_policies(content, loaded.modules, {}, v0=v0)
         return content
-    bundle = read_bundle(path, v0=v0)
+    bundle = read_bundle(path, v0=v0, with_data=False)
     content = _Content(manifest=bundle.manifest)
     _add_policies(content, bundle.modules, bundle.rego_versions, v0=v0)
     signatures = dict(bundle.members).get(SIGNATURES)

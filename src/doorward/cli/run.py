@@ -274,7 +274,9 @@ def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> in
             signal.signal(number, lambda _number, _frame: sidecar.stop())
         signal.signal(signal.SIGHUP, lambda _number, _frame: sidecar.ask_for_reload())
         sidecar.start()
-    except (LoadError, RegoError) as error:
+    except LoadError as error:
+        return _fail(f"load error: {error}")
+    except RegoError as error:
         return _fail(for_people(error))
     except (ConfigError, StartupError) as error:
         return _fail(str(error))
@@ -297,7 +299,9 @@ def _interact(files: Sequence[str], options: dict[str, Any]) -> int:
             style=options["style"],
             history=os.path.expanduser(options["history"]),
         )
-    except (LoadError, RegoError) as error:
+    except LoadError as error:
+        return _fail(f"load error: {error}")
+    except RegoError as error:
         return _fail(for_people(error))
 
 

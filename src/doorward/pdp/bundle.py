@@ -49,7 +49,7 @@ from doorward.pdp.manifest import (
 from doorward.pdp.signatures import SignatureError, Verification, verify
 from doorward.rego import Key, ParseError, RegoError, Source, Timers, Value
 from doorward.rego.golang import JSONError, read_json
-from doorward.rego.tools import parse_module
+from doorward.rego.tools import Module, parse_module
 
 __all__ = [
     "Bundle",
@@ -142,11 +142,12 @@ def read_bundle(
     verification: Verification | None = None,
     limits: Limits | None = None,
     timers: Timers | None = None,
+    with_data: bool = True,
 ) -> Bundle:
     """The bundle at `path`. BundleError says in OPA's words what is wrong with it.
 
     `signed`: signatures are verified, with `verification`; a bundle without them passes if there is
-    none to verify with.
+    none to verify with. `with_data`: False leaves data as the files that they are.
     """
     path = plain_path(path)
     if not os.path.exists(path):
@@ -163,7 +164,8 @@ def read_bundle(
         if signed:
             _verify(path, sorted_members, verification)
         members = [(name, content) for name, content in sorted_members if _is_read(name)]
-        bundle = _Reader(path, members, timers or Timers(), v0=v0).bundle()
+        reader = _Reader(path, members, timers or Timers(), v0=v0)
+        bundle = reader.bundle(with_data=with_data)
     except (ManifestError, SignatureError) as error:
         raise BundleError(path, f"bundle {path}: {error}") from None
     except ParseError as error:
@@ -326,20 +328,26 @@ class _Reader:
         self.shown_names: dict[str, str] = {}
         self.notes: list[str] = []
 
-    def bundle(self) -> Bundle:
+    def bundle(self, *, with_data: bool = True) -> Bundle:
         manifest = self._manifest()
         changes = self._changes(manifest)
+        # In OPA's order: what is wrong with data is said first, then policies, then their places.
         for name, content in self.members:
-            if name.endswith(".rego"):
-                self._take_policy(name, content, manifest)
-            elif name.rpartition("/")[2] in _DATA:
+            if with_data and name.rpartition("/")[2] in _DATA:
                 self._take_data(name, content)
+        policies = [
+            self._take_policy(name, content, manifest)
+            for name, content in self.members
+            if name.endswith(".rego")
+        ]
+        for source, module in policies:
+            check_module(manifest, module, source.name)
         check_data(manifest, self.data)
         names = {name for name, _ in self.members}
-        for module in manifest.wasm_modules:
-            if module.lstrip("/") not in names:
+        for wasm in manifest.wasm_modules:
+            if wasm.lstrip("/") not in names:
                 raise ManifestError(
-                    f"manifest references wasm module '{module}' but the module file does not exist"
+                    f"manifest references wasm module '{wasm}' but the module file does not exist"
                 )
         if manifest.wasm_modules or any(_is_named(name, _WASM) for name, _ in self.members):
             self.notes.append(f"bundle {self.path}: WebAssembly is not run; its rules are missing")
@@ -383,7 +391,7 @@ class _Reader:
         """A policy, with the name that errors show for it."""
         return Source(self._shown(name), text)
 
-    def _take_policy(self, name: str, content: bytes, manifest: Manifest) -> None:
+    def _take_policy(self, name: str, content: bytes, manifest: Manifest) -> tuple[Source, Module]:
         file = self._file(name)
         version = manifest.version_of(name)
         if version is not None:
@@ -392,7 +400,7 @@ class _Reader:
         with self.timers.measure("rego_module_parse"):
             source = self._source(file, name, text)
             module = parse_module(source, v0=self.v0 if version is None else version == 0)
-        check_module(manifest, module, source.name)
+        return source, module
 
     def _take_data(self, name: str, content: bytes) -> None:
         folder, _, base = name.rpartition("/")
@@ -420,11 +428,11 @@ def _is_named(name: str, base: str) -> bool:
 class _NamedReader(_Reader):
     """Takes the files of a bundle that the configuration names; it may be a delta bundle."""
 
-    def bundle(self) -> Bundle:
+    def bundle(self, *, with_data: bool = True) -> Bundle:
         digest = hashlib.sha256()
         for name, content in self.members:
             note(digest, name, content)
-        return replace(super().bundle(), digest=digest.hexdigest(), members=())
+        return replace(super().bundle(with_data=with_data), digest=digest.hexdigest(), members=())
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"

@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from doorward.records import record
-from doorward.rego import CALL_ERRORS, Key, Timers, Value
+from doorward.rego import CALL_ERRORS, Diagnostic, Key, ParseError, Source, Timers, Value, render
 from doorward.rego.golang import JSONError, read_data, read_json
 
 if TYPE_CHECKING:
@@ -64,17 +64,21 @@ class Limits:
 
 
 class LoadError(Exception):
-    """Files that cannot be read, or data that cannot be merged; one message for each."""
+    """Files that cannot be read, or data that cannot be merged; one message for each.
 
-    def __init__(self, messages: Iterable[str]) -> None:
-        self.messages = tuple(messages)
+    `problems`: the same in the order of the files, with what is wrong in policies beside them.
+    """
+
+    def __init__(self, problems: Iterable[str | Diagnostic]) -> None:
+        self.problems = tuple(problems)
+        self.messages = tuple(map(str, self.problems))
         super().__init__(self.messages)
 
     def __str__(self) -> str:
-        if len(self.messages) == 1:
-            return f"1 error occurred during loading: {self.messages[0]}"
-        head = f"{len(self.messages)} errors occurred during loading:"
-        return "\n".join([head, *self.messages])
+        said = [each if isinstance(each, str) else render(each) for each in self.problems]
+        if len(said) == 1:
+            return f"1 error occurred during loading: {said[0]}"
+        return "\n".join([f"{len(said)} errors occurred during loading:", *said])
 
 
 @record(frozen=True)
@@ -117,10 +121,12 @@ def load(
     limits: Limits | None = None,
     timers: Timers | None = None,
     policies_only: bool = False,
+    v0: bool = False,
 ) -> Loaded:
     """Everything at `paths`. LoadError carries a message for each file that cannot be used.
 
-    `policies_only`: files that do not end with `.rego` are not opened.
+    `policies_only`: files that do not end with `.rego` are not opened. `v0`: how policies are
+    parsed, which are parsed here only when other files cannot be used.
     """
     import hashlib  # loads OpenSSL, which commands without files do not need
 
@@ -128,7 +134,7 @@ def load(
     timers = timers or Timers()
     modules: dict[str, str] = {}
     data: dict[Key, Value] = {}
-    messages: list[str] = []
+    messages: list[str | Source] = []
     files: list[str] = []
     digest = hashlib.sha256()
     for entry in _find(paths, ignore, limits, messages):
@@ -140,10 +146,26 @@ def load(
         except LoadError as error:
             messages += error.messages
         else:
+            if entry.path in modules:
+                messages.append(Source(entry.path, modules[entry.path]))
             note(digest, "\0".join((entry.path, *entry.prefix)), content)
-    if messages:
-        raise LoadError(messages)
+    if any(isinstance(each, str) for each in messages):
+        raise LoadError(_problems(messages, v0=v0))
     return Loaded(modules, data, tuple(files), digest.hexdigest())
+
+
+def _problems(messages: Iterable[str | Source], *, v0: bool) -> Iterator[str | Diagnostic]:
+    """The messages, and in the place of each policy what cannot be parsed of it."""
+    from doorward.rego.tools import parse_module  # not needed to load what is right
+
+    for each in messages:
+        if isinstance(each, str):
+            yield each
+            continue
+        try:
+            parse_module(each, v0=v0)
+        except ParseError as error:
+            yield from error.diagnostics
 
 
 def note(digest: _Hash, name: str, content: bytes) -> None:
@@ -184,7 +206,7 @@ def _read_yaml(path: str, text: str | bytes) -> Value:
 
 
 def _find(
-    paths: Sequence[str], ignore: Sequence[str], limits: Limits, messages: list[str]
+    paths: Sequence[str], ignore: Sequence[str], limits: Limits, messages: list[str | Source]
 ) -> Iterator[_Entry]:
     from pathlib import PurePosixPath  # and `urllib`, `ipaddress` with it
 
@@ -259,7 +281,7 @@ def _take(
         modules[path] = policy_text(path, content)
         return content
     with timers.measure("rego_data_parse"):
-        document = read_document(path, content)
+        document = _data_of(path, content)
     for name in reversed(entry.prefix):
         document = {name: document}
     if not isinstance(document, dict):
@@ -267,6 +289,18 @@ def _take(
     if not merge(data, document):
         raise LoadError([f"{path}: merge error"])
     return content
+
+
+def _data_of(path: str, content: bytes) -> Value:
+    try:
+        return read_document(path, content)
+    except LoadError as error:
+        if path.endswith(".json"):
+            raise
+        if not path.endswith(_DATA):
+            raise LoadError([f"{path}: can't recognize file type"]) from None
+        what = error.messages[0].removeprefix(f"{path}: ")
+        raise LoadError([f"{path}: error converting YAML to JSON: {what}"]) from None
 
 
 def read_file(path: str, limit: int) -> bytes:

@@ -76,6 +76,7 @@ class Sources:
                     limits=self.limits,
                     timers=timers,
                     policies_only=self.policies_only,
+                    v0=self.v0,
                 )
             if not self.bundles and (self.policies_only or len(paths) == len(self.paths)):
                 return loaded

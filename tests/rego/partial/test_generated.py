@@ -56,7 +56,13 @@ def test_residuals_of_random_programs_decide_as_the_query_does(seed: int) -> Non
             expected = _values(engine.with_data(base), [QUERY], input)
         except EvalError:
             continue  # conflicts are not looked for while something is unknown, as in OPA
-        actual = _values(both.with_data(base), partial.query_texts, input)
+        try:
+            actual = _values(both.with_data(base), partial.query_texts, input)
+        except EvalError as error:
+            # The residual looks for it in another order: an error decides nothing.
+            if error.code != "eval_conflict_error":
+                raise
+            continue
         assert actual == expected, (unknowns, case, partial.query_texts, partial.support_texts)
 
 
@@ -74,5 +80,7 @@ def _results(engine: Engine, query: str, input: Any) -> list[dict[str, Any]]:
     except CompileError as error:
         if {each.code for each in error.diagnostics} != {"rego_type_error"}:
             raise
-        # What is wrong in its types never holds: `count(data.partial.a.s, false)`.
+        # What is wrong in its types never holds: `count(data.partial.a.s, false)`. Behind `not` it
+        # always does.
+        assume(not query.startswith("not ") and "; not " not in query)
         return []
