@@ -113,3 +113,41 @@ def test_known_data_is_what_with_puts_there() -> None:
     }.items():
         texts = engine.partial(query).query_texts
         assert [text.split(" with ")[0] for text in texts] == residuals
+
+
+def test_rules_of_the_support_are_those_of_what_is_replaced() -> None:
+    # OPA makes `q` once, with the first `input.k`, and its residual holds.
+    policy = """package a
+
+e := 1 if input.u == 1
+else := 2
+
+q if {
+	not data.e >= input.k
+	not input.v = e
+}
+
+f(x) if {
+	x >= input.k
+	input.u
+}
+
+p if {
+	q with data.g as true
+	q with input.k as false
+}
+
+r if {
+	f(input.u) with data.g as true
+	not f(input.u) with input.k as false
+}
+"""
+    known = {"k": "b", "v": 3}
+    engine = Engine({"a.rego": policy}, data={"e": 1})
+    for query, unknown in (("data.a.p", 1), ("data.a.r", "c")):
+        partial = engine.partial(query, ["input.u"], known, shallow=True)
+        support = {f"s{n}.rego": text for n, text in enumerate(partial.support_texts)}
+        both = engine.with_modules({"a.rego": policy, **support})
+        input = {**known, "u": unknown}
+        assert not engine.prepare(query).results(input)
+        assert not any(both.prepare(text).results(input) for text in partial.query_texts)

@@ -24,7 +24,7 @@ from doorward.rego.partial.core import (
 )
 from doorward.rego.partial.program import Node
 from doorward.rego.partial.state import Bindings, apply, as_value, plug
-from doorward.rego.partial.support import add_complete, add_partial
+from doorward.rego.partial.support import add_complete, add_partial, known_documents
 from doorward.rego.runtime.evaluation import merge, without_system
 from doorward.rego.runtime.operations import (
     freeze,
@@ -452,6 +452,10 @@ class _Virtual:
     def _support(self, add: Any) -> Solutions:
         """The rules go into the support, and the residual refers to them there."""
         search, walk, node = self.search, self.walk, self.node
+        if not search.support.is_open(self.plugged, known_documents(search)):
+            whole = Ref(self.path)
+            yield from search.save_equation(whole, walk.result, walk.b1, walk.b2, walk.site)
+            return
         location = search.support.namespaced(self.plugged)
         is_defined = search.support.has(location)
         if not is_defined:

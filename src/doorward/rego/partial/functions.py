@@ -22,7 +22,7 @@ from doorward.rego.partial.core import (
 )
 from doorward.rego.partial.program import Node
 from doorward.rego.partial.state import as_value, plug
-from doorward.rego.partial.support import add_function
+from doorward.rego.partial.support import add_function, known_documents
 from doorward.rego.runtime.evaluation import Site as CallSite
 from doorward.rego.values import UNDEFINED
 
@@ -182,6 +182,9 @@ class _Function:
 
     def _support(self) -> Solutions:
         search = self.search
+        if not search.support.is_open(self.operator.parts, known_documents(search)):
+            yield from search.save_call(self.operator, self.args, self.count, self.site)
+            return
         target = search.support.namespaced(self.operator.parts)
         if not search.support.has(target):
             rules = [*self.node.rules, *([self.node.default] if self.node.default else [])]

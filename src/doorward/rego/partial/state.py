@@ -5,7 +5,7 @@ Everything is undone in reverse order as the search goes back, so one state serv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
@@ -29,7 +29,7 @@ from doorward.rego.partial.core import (
 )
 from doorward.rego.runtime.operations import lookup
 from doorward.rego.source import NOWHERE
-from doorward.rego.values import UNDEFINED, Value
+from doorward.rego.values import UNDEFINED, Value, to_key
 
 __all__ = [
     "Bindings",
@@ -431,6 +431,13 @@ class Replaced:
             value = lookup(value, key)
         return value
 
+    def known(self) -> Hashable:
+        """What is replaced, and by what; None where nothing is."""
+        if not self._targets:
+            return None
+        functions = frozenset(self._functions[-1].items())
+        return to_key(None if self.data is UNDEFINED else self.data), *self._targets, functions
+
     def cached(self, path: Path) -> tuple[Any] | None:
         return self._cache[-1].get(path)
 
@@ -444,12 +451,18 @@ class Support:
     def __init__(self, namespace: str | None) -> None:
         self._namespace = namespace
         self.packages: dict[Path, list[Rule]] = {}
+        self._known: dict[Path, Hashable] = {}
 
     def namespaced(self, path: Path) -> Path:
         """Where the support has what the policies have at `path`."""
         if self._namespace is None:
             return path
         return (path[0], Constant(self._namespace), *path[1:])
+
+    def is_open(self, path: Path, known: Hashable) -> bool:
+        """Whether the rules at `path` can be in the support: they were not put there when something
+        else was known, which their bodies are made of."""
+        return self._known.setdefault(path, known) == known
 
     def has(self, location: Path) -> bool:
         return any(

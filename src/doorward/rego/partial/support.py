@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.partial.context import SearchContext
@@ -20,11 +20,19 @@ from doorward.rego.partial.core import (
 )
 from doorward.rego.partial.propagation import Propagation
 from doorward.rego.partial.state import Bindings, Saved, body_of
-from doorward.rego.values import operand_text
+from doorward.rego.values import operand_text, to_key
 
-__all__ = ["add_complete", "add_function", "add_partial"]
+__all__ = ["add_complete", "add_function", "add_partial", "known_documents"]
 
 Path = tuple[Term, ...]
+
+
+def known_documents(search: SearchContext) -> Hashable:
+    """What is known where rules of the support are made: another one under another `with`."""
+    known = search.replaced.known()
+    if known is None:
+        return None
+    return known, to_key(search.input.value) if type(search.input) is Constant else None
 
 
 def add_complete(
