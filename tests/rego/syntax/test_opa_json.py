@@ -166,3 +166,29 @@ def test_a_metadata_block_has_its_whole_text() -> None:
     first, second, *_, last = tree["comments"]
     assert locations([first, second]) == [(1, 1, text), (2, 1, "#title: a")]
     assert last["Text"] is None
+
+
+def test_paths_of_schemas_are_texts_of_their_own() -> None:
+    source = """# METADATA
+# schemas:
+#   - data.acl["x-y"].b: schema["a b"]
+#   - input: schema
+package a
+"""
+    module = parse_module(Source("a.rego", source), annotations=True)
+    (block,) = module_to_json(module, locations=True)["annotations"]
+    first, second = block["schemas"]
+    assert [(p["value"], p["location"]["file"], *places(p)) for p in first["path"]] == [
+        ("data", "", 1, 1, "data"),
+        ("acl", "", 1, 6, "acl"),
+        ("x-y", "", 1, 10, '"x-y"'),
+        ("b", "", 1, 17, "b"),
+    ]
+    assert [places(part) for part in first["schema"]] == [(1, 1, "schema"), (1, 8, '"a b"')]
+    assert [places(part) for part in second["path"]] == [(1, 1, "input")]
+    assert second["schema"] == [{"type": "var", "value": "schema"}]
+
+
+def places(part: Any) -> tuple[int, int, str]:
+    ((row, col, text),) = locations(part)
+    return row, col, text

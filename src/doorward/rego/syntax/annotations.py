@@ -36,7 +36,7 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.syntax.walk import walk
 
-__all__ = ["Statement", "annotate", "read_annotations"]
+__all__ = ["SchemaPath", "Statement", "annotate", "read_annotations"]
 
 SCOPES: Final = ("rule", "document", "package", "subpackages")
 Statement: TypeAlias = Package | Import | Rule
@@ -276,6 +276,14 @@ def _url_fault(url: str) -> str:
     return ""
 
 
+class SchemaPath(list[object]):
+    """A reference of `schemas` as names; `spans`: where each is in the text of the reference."""
+
+    def __init__(self, names: Iterable[object], spans: Iterable[Span]) -> None:
+        super().__init__(names)
+        self.spans = tuple(spans)
+
+
 def _schema(pair: dict[str, Any], parse_term: ParseTerm) -> dict[str, object]:
     key, value = next(iter(pair.items()), ("", None))
     try:
@@ -302,16 +310,14 @@ def _schema(pair: dict[str, Any], parse_term: ParseTerm) -> dict[str, object]:
             raise _AnnotationError(f'invalid schema declaration for path "{key}"')
 
 
-def _ref(term: Term) -> list[object] | None:
+def _ref(term: Term) -> SchemaPath | None:
     """A reference as a list of names and constants; None for what is none."""
     match term:
-        case Var(name="data" | "input" | "schema"):
-            return [term.name]
-        case Ref(head=Var()):
-            return [
-                term.head.name,  # type: ignore[union-attr]  # the pattern says so
-                *(a.value if isinstance(a, Scalar) else a.span.text for a in term.args),
-            ]
+        case Var(name="data" | "input" | "schema" as name):
+            return SchemaPath([name], [term.span])
+        case Ref(head=Var(name=name) as head, args=args):
+            names = [a.value if isinstance(a, Scalar) else a.span.text for a in args]
+            return SchemaPath([name, *names], [head.span, *(a.span for a in args)])
         case _:
             return None
 

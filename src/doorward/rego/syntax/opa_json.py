@@ -7,13 +7,13 @@ did (values and bodies that are `true`) is written out here, as in OPA.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 from doorward.records import record
 from doorward.rego.numbers import Number, exact
 from doorward.rego.source import Span
+from doorward.rego.syntax.annotations import SchemaPath
 from doorward.rego.syntax.keywords import ROOTS
 from doorward.rego.syntax.nodes import (
     And,
@@ -114,12 +114,30 @@ class _Writer:
 
     def annotations(self, block: Annotations) -> Json:
         fields = {k: _sorted(v) for k, v in block.fields.items() if k not in ("compile", "labels")}
-        schemas = fields.get("schemas")
+        schemas = block.fields.get("schemas")
         if isinstance(schemas, list):
-            fields["schemas"] = [_schema(s) for s in schemas]
+            fields["schemas"] = [self.schema(s) for s in schemas]
         location = {"location": _block_location(block.span)} if self.locations else {}
         result = {**fields, **location, "scope": block.scope}
         return dict(sorted(result.items()))
+
+    def schema(self, schema: Json) -> Json:
+        return {
+            name: self.schema_path(schema[name]) if name != "definition" else _sorted(schema[name])
+            for name in ("path", "schema", "definition")
+            if name in schema
+        }
+
+    def schema_path(self, path: SchemaPath) -> list[Json]:
+        kinds = ["var", *(_scalar_kind(name) for name in path[1:])]
+        locations: list[Json] = [{} for _ in path]
+        if self.locations and path != ["schema"]:
+            # The reference is a text of its own, in no file; `schema` alone is one that OPA shares.
+            locations = [{"location": _location(s, text=True) | {"file": ""}} for s in path.spans]
+        return [
+            {**location, "type": kind, "value": name}
+            for location, kind, name in zip(locations, kinds, path, strict=True)
+        ]
 
     def comment(self, comment: Comment, blocks: dict[int, Json]) -> Json:
         text = base64.b64encode(comment.text.encode()).decode() or None
@@ -355,21 +373,6 @@ def _scalar_kind(value: object) -> str:
             return "string"
         case _:
             return "number"
-
-
-def _schema(schema: Json) -> Json:
-    def path(names: Iterable[object]) -> list[Json]:
-        first, *rest = names
-        return [
-            {"type": "var", "value": first},
-            *({"type": _scalar_kind(n), "value": n} for n in rest),
-        ]
-
-    return {
-        name: path(schema[name]) if name != "definition" else schema[name]
-        for name in ("path", "schema", "definition")
-        if name in schema
-    }
 
 
 def _sorted(value: object) -> object:
