@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from tests.corpora import GOLDEN, rows
@@ -410,3 +410,35 @@ def test_v0_gets_the_imports_that_it_needs() -> None:
     assert "import future.keywords.in\n" not in formatted
     bare = replace(bare, rules=bare.rules[:1])
     assert "import future.keywords.in\n" in format_module(bare, target="v0")
+
+
+AS_OPA: dict[str, tuple[Literal["v0", "v1"], str, str]] = {
+    "only what is beside the first row of an import stays beside it": (
+        "v1",
+        "package a\n\nimport # one\n# two\ndata.foo # three\nas x # four\n\nimport data.y\n",
+        "package a\n\nimport data.foo as x # one\n\n# two\n# three\n# four\n\nimport data.y\n",
+    ),
+    "what is behind the last import goes before the first rule": (
+        "v1",
+        'package a\n\nimport data.foo[ # c\n  "bar"\n] as x # e\n\np := 1\n',
+        "package a\n\nimport data.foo.bar as x # c\n\n# e\n\np := 1\n",
+    ),
+    "a head that a further body repeats is on one line": (
+        "v0",
+        "package a\n\nf(x,\n y) = [1,\n 2] {\n x\n} { # c\n y }\n",
+        "package a\n\nf(\n\tx,\n\ty,\n) = [\n\t1,\n\t2,\n] {\n\tx\n}\n\n"
+        "f(x, y) = [1, 2] { # c\n\ty\n}\n",
+    ),
+    "keys of objects are written as in errors": (
+        "v1",
+        'package a\n\np[`r"w`] := 1\n\np[1 + 1] := 1\n\np[{1: 2,\n 0: [3]}] := 1\n',
+        'package a\n\np["r\\"w"] := 1\n\np[plus(1, 1)] := 1\n\np[{0: [3], 1: 2}] := 1\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", AS_OPA)
+def test_texts_are_those_of_opa(case: str) -> None:
+    target, text, formatted = AS_OPA[case]
+    assert format_source(Source("", text), v0=target == "v0", target=target) == formatted
+    assert format_source(Source("", formatted), v0=target == "v0", target=target) == formatted

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from doorward.rego.source import Source, Span
-from doorward.rego.syntax.format_terms import MEMBERS, TermWriter, scalar_text
+from doorward.rego.syntax.format_terms import MEMBERS, TermWriter, in_row, scalar_text
 from doorward.rego.syntax.keywords import KEYWORDS, V1_KEYWORDS
 from doorward.rego.syntax.layout import Layout, UnexpectedComment, closing_row, last_row
 from doorward.rego.syntax.nodes import (
@@ -34,8 +34,8 @@ from doorward.rego.syntax.nodes import (
     Term,
     Var,
 )
-from doorward.rego.syntax.opa_json import has_braces, head_key, rank
-from doorward.rego.syntax.walk import Node, rewrite, walk
+from doorward.rego.syntax.opa_json import has_braces, head_key, is_repeated, rank
+from doorward.rego.syntax.walk import rewrite, walk
 
 __all__ = ["ModuleWriter", "Style", "Target", "needed_imports"]
 
@@ -98,26 +98,19 @@ class ModuleWriter:
     # Imports
 
     def imports(self, imports: Sequence[Import]) -> None:
-        inside = {
-            id(imported): [
-                c
-                for c in self.layout.comments
-                if imported.span.row <= c.span.row <= last_row(imported.span)
-            ]
-            for imported in imports
+        # As in OPA only what is beside the first row stays beside the import.
+        first = {imported.span.row: imported for imported in reversed(imports)}
+        beside = {
+            id(first[c.span.row]): c.text for c in self.layout.comments if c.span.row in first
         }
-        taken = {id(comment) for comments in inside.values() for comment in comments}
-        self.layout.comments = tuple(c for c in self.layout.comments if id(c) not in taken)
+        self.layout.comments = tuple(c for c in self.layout.comments if c.span.row not in first)
         for group in _groups(imports):
             self.layout.pass_row(group[0].span.row)
             for imported in sorted(group, key=_import_rank):
-                comments = inside[id(imported)]
-                for comment in comments[:-1]:
-                    self.layout.write_line(f"#{comment.text}")
                 self.layout.start_line()
                 self.imported(imported)
-                for comment in comments[-1:]:
-                    self.layout.write(f" #{comment.text}")
+                if id(imported) in beside:
+                    self.layout.write(f" #{beside[id(imported)]}")
                 self.layout.end_line()
             self.layout.blank_line()
 
@@ -127,7 +120,8 @@ class ModuleWriter:
         keywords = self.terms.keywords
         if _future(item):
             self.terms.keywords = frozenset()
-        self.terms.ref(path)
+        with self.layout.without_comments():
+            self.terms.ref(path)
         self.terms.keywords = keywords
         if item.alias is not None:
             self.layout.write(f" as {item.alias}")
@@ -194,7 +188,14 @@ class ModuleWriter:
             self.layout.write("default ")
         constant = (not rule.body or rule.body == _TRUE_BODY) and rule.else_rule is None
         self.layout.keep_final_comment = constant
-        spoiled = not self.head(rule, is_constant=constant, is_else=is_else)
+        if is_repeated(rule.head):
+            # In OPA all of the head that a further body of v0 repeats is where the body begins.
+            row = rule.head.span.row
+            rule = replace(rule, head=rewrite(rule.head, lambda node: in_row(node, row)))
+            with self.layout.without_comments():
+                spoiled = not self.head(rule, is_constant=constant, is_else=is_else)
+        else:
+            spoiled = not self.head(rule, is_constant=constant, is_else=is_else)
         if constant:
             self.layout.end_line()
             return
@@ -221,7 +222,7 @@ class ModuleWriter:
         (expr,) = rule.body
         row = rule.head.span.row
         if expr.span.row != row:
-            expr = rewrite(expr, lambda node: _in_row(node, row))
+            expr = rewrite(expr, lambda node: in_row(node, row))
         self.terms.expr_or_as_is(expr)
         self.layout.end_line()
         if rule.else_rule is not None:
@@ -296,7 +297,7 @@ class ModuleWriter:
             self.layout.write_as_is(head.span, self.layout.mark())
             return False
         self.layout.write(head.ref.head.name if isinstance(head.ref.head, Var) else "")
-        self.layout.write(f"[{self.terms.term_text(key)}]")
+        self.layout.write(f"[{self.terms.plain_text(key)}]")
         return True
 
     def key(self, key: Term) -> None:
@@ -329,10 +330,6 @@ class ModuleWriter:
                 self.layout.write(scalar_text(value))
                 return
         self.terms.term(value)
-
-
-def _in_row(node: Node, row: int) -> Node:
-    return replace(node, span=replace(node.span, row=row)) if node.span.row else node
 
 
 def _needs_ref_heads(head: Head) -> bool:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from doorward.rego.numbers import number_text
@@ -34,9 +35,12 @@ from doorward.rego.syntax.nodes import (
     Var,
     With,
 )
+from doorward.rego.syntax.opa_json import rank
 from doorward.rego.syntax.sameness import distinct, last_pairs
+from doorward.rego.syntax.walk import Node, rewrite
+from doorward.rego.values import to_rego
 
-__all__ = ["MEMBERS", "TermWriter", "scalar_text"]
+__all__ = ["MEMBERS", "TermWriter", "in_row", "scalar_text"]
 
 T = TypeVar("T")
 
@@ -222,6 +226,37 @@ class TermWriter:
         except UnexpectedComment:
             self.layout.write_as_is(term.span, mark)
             raise
+
+    def plain_text(self, term: Term) -> str:
+        """A term as OPA shows it in errors, and formats it as the key of an object: on one line,
+        strings in quotes, operators as calls. Closures are formatted."""
+        match term:
+            case Scalar(value):
+                return to_rego(value) if isinstance(value, str) else scalar_text(term)
+            case Ref(head, args):
+                return self.plain_text(head) + "".join(map(self._plain_operand, args))
+            case Call(operator, args) if isinstance(operator, Ref):
+                return f"{term.name}({', '.join(map(self.plain_text, args))})"
+            case Array(items):
+                return f"[{', '.join(map(self.plain_text, items))}]"
+            case Set(items) if items:
+                return f"{{{', '.join(map(self.plain_text, sorted(items, key=rank)))}}}"
+            case Object(items):
+                pairs = sorted(items, key=lambda pair: rank(pair[0]))
+                texts = [
+                    f"{self.plain_text(key)}: {self.plain_text(value)}" for key, value in pairs
+                ]
+                return f"{{{', '.join(texts)}}}"
+            case _:
+                row = term.span.row
+                return self.term_text(rewrite(term, lambda node: in_row(node, row)))
+
+    def _plain_operand(self, term: Term) -> str:
+        match term:
+            case Scalar(value=str() as name) if not self.needs_quotes(term, name):
+                return f".{name}"
+            case _:
+                return f"[{self.plain_text(term)}]"
 
     def term_text(self, term: Term) -> str:
         """A term on one line, without regard to comments."""
@@ -586,3 +621,8 @@ def scalar_text(term: Scalar) -> str:
 
 def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
+
+
+def in_row(node: Node, row: int) -> Node:
+    """`node` as if it were in another row."""
+    return replace(node, span=replace(node.span, row=row)) if node.span.row else node

@@ -25,6 +25,7 @@ from doorward.rego.syntax.nodes import (
     Comment,
     Every,
     Expr,
+    Head,
     Import,
     Module,
     Not,
@@ -45,7 +46,7 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.syntax.walk import walk
 
-__all__ = ["has_braces", "head_key", "module_to_json", "rank", "term_to_json"]
+__all__ = ["has_braces", "head_key", "is_repeated", "module_to_json", "rank", "term_to_json"]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -184,8 +185,7 @@ class _Writer:
         if name:
             result["name"] = name
         # A further body after the same head has no head of its own.
-        is_repeated = head.span.text.startswith("{")
-        parts = self.at(head.span) if is_repeated else self
+        parts = self.at(head.span) if is_repeated(head) else self
         if head.args:
             result["args"] = [parts.term(a) for a in head.args]
         if key is not None:
@@ -193,7 +193,7 @@ class _Writer:
         if head.value is not None:
             result["value"] = parts.term(head.value)
         elif head.key is None:
-            has_location = is_repeated or _is_lone_call(rule)
+            has_location = is_repeated(head) or _is_lone_call(rule)
             has_location = has_location or (len(head.ref.args) == 1 and head.args is None)
             result["value"] = self.term(Scalar(True, _head_span(rule)) if has_location else _TRUE)
         if head.assign:
@@ -349,6 +349,11 @@ def _is_lone_call(rule: Rule) -> bool:
 def _head_span(rule: Rule) -> Span:
     """Where OPA says that a head is: of `f(x)` alone it takes the name."""
     return rule.head.ref.span if _is_lone_call(rule) else rule.head.span
+
+
+def is_repeated(head: Head) -> bool:
+    """Whether the head is that of the body before: `p { a } { b }` of v0."""
+    return head.span.text.startswith("{")
 
 
 def has_braces(rule: Rule) -> bool:

@@ -60,9 +60,10 @@ def _plain_node(node: Node) -> Node:
         case Var() if node.is_wildcard:
             return Var("_")  # their names are numbers, counted through the module
         case Set(items=items):
-            return replace(node, items=tuple(distinct(items)))
+            return replace(node, items=tuple(sorted(distinct(items), key=rank)))
         case Object(items=pairs):
-            return replace(node, items=tuple(last_pairs(pairs)))
+            in_order = sorted(last_pairs(pairs), key=lambda pair: rank(pair[0]))
+            return replace(node, items=tuple(in_order))
         case _:
             return node
 
