@@ -103,8 +103,9 @@ class Project:
         kind, *words = check["test"]
         assert kind == "CMD"
         quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
-        return [f"--health-cmd={quoted}", "--health-interval=1s",
-                f"--health-timeout={check['timeout']}"]  # fmt: skip
+        assert {"interval", "timeout"} <= check.keys()
+        # How long a check may take is not asked here: on a busy machine, a program takes seconds.
+        return [f"--health-cmd={quoted}", "--health-interval=1s", f"--health-timeout={PATIENCE:g}s"]
 
     def _contents(self) -> list[str]:
         """What the real images hold."""
