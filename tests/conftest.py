@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "doorward",
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
-        derandomize="property" not in config.option.markexpr,
+        derandomize=config.option.markexpr != "property",
     )
     settings.load_profile("doorward")
 

@@ -172,10 +172,10 @@ def test_no_decision_is_lost_while_policies_change(group: Process, folder: Path)
     for number in range(3):
         replace(folder / "policy.rego", POLICY + f"\n# {number}\n")
         known = wait_until(partial(another_revision, group, known))
+    wait_until(lambda: answered[0] or failed)
     done.set()
     caller.join(PATIENCE)
     assert failed == []
-    assert answered[0] > 0
 
 
 def test_clients_of_several_workers_write_nothing(group: Process) -> None:

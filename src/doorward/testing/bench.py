@@ -53,7 +53,7 @@ def _measured(suite: Suite, test: Test, seconds: float, *, memory: bool) -> Meas
     rounds = 0
     started = time.perf_counter_ns()
     end = started + int(seconds * 1e9)
-    while time.perf_counter_ns() < end:
+    while not rounds or time.perf_counter_ns() < end:
         for _ in range(_ROUNDS):
             evaluation = query.evaluation()
             # What depends on data alone would be computed once and then only looked up.
