@@ -13,10 +13,11 @@ voluntary switch of its thread), and else the time in which it computed.
 from __future__ import annotations
 
 import resource
-from time import perf_counter
-from typing import Final, TypeAlias
+from collections.abc import Callable
+from time import perf_counter, thread_time
+from typing import Final, TypeAlias, TypeVar
 
-__all__ = ["SLOW", "STALL", "Begun", "History"]
+__all__ = ["SLOW", "STALL", "Begun", "History", "timed"]
 
 SLOW: Final = 0.001
 """Seconds from which on calls are slow."""
@@ -33,6 +34,8 @@ DOUBTS: Final = 16
 
 _THREAD: Final[int | None] = getattr(resource, "RUSAGE_THREAD", None)
 """What of a thread was used; None where the system does not say that."""
+
+T = TypeVar("T")
 
 Begun: TypeAlias = tuple[float, resource.struct_rusage | None]
 """When a call began, and what its thread had used, where that is measured."""
@@ -77,6 +80,18 @@ class History:
             elapsed = STALL
         average = self._average = self._average + (elapsed - self._average) * WEIGHT
         self.is_slow = average > (FAST if self.is_slow else SLOW)
+
+
+def timed(work: Callable[[], T]) -> tuple[T, float]:
+    """The result of a call in one of several threads, and the seconds to `note`.
+
+    So that what becomes fast returns to the loop, they are the processor's: a short wait is for
+    the other threads. Who waited for more than that waited for something else.
+    """
+    began, started = perf_counter(), thread_time()
+    result = work()
+    spent, waited = thread_time() - started, perf_counter() - began
+    return result, waited if waited > STALL else spent
 
 
 def _spent(elapsed: float, before: resource.struct_rusage) -> float:

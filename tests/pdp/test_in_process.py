@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 from tests.waiting import wait_until
 
-from doorward.history import History
+from doorward.history import STALL, History
 from doorward.pdp import DecisionPoint, LoadError, from_bundle, from_folder, from_modules
+from doorward.pdp.decision import Decision
 from doorward.pdp.in_process import MAX_HISTORIES, MAX_WAITING
 from doorward.pdp.signatures import Verification
 from doorward.pdp.snapshot import Settings
@@ -151,6 +153,30 @@ def test_a_coroutine_decides_slow_policies_in_threads() -> None:
 
     with from_modules({"shop.rego": POLICY}, {"owners": []}) as point:
         asyncio.run(decide(point))
+
+
+def test_a_policy_that_waits_stays_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop_thread = threading.get_ident()
+    waits: list[bool] = []
+
+    async def decide(point: DecisionPoint) -> None:
+        answer = point.pdp.decide
+
+        def wait(*arguments: Any, **options: Any) -> Decision:
+            waits.append(threading.get_ident() == loop_thread)
+            threading.Event().wait(2 * STALL)  # as http.send does, without the processor
+            return answer(*arguments, **options)
+
+        monkeypatch.setattr(point.pdp, "decide", wait)
+        while not point._history("shop/allow").is_slow:
+            await point.decide("shop/allow", {})
+        waits.clear()
+        for _ in range(50):
+            await point.decide("shop/allow", {})
+
+    with from_modules({"shop.rego": POLICY}, {"owners": []}) as point:
+        asyncio.run(decide(point))
+    assert not any(waits), "the loop waited"
 
 
 def test_histories_are_bounded() -> None:

@@ -16,11 +16,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from time import thread_time
+from functools import partial
 from types import TracebackType
 from typing import Any, Final
 
-from doorward.history import History
+from doorward.history import History, timed
 from doorward.pdp.config import DecisionLogs
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.health import Health
@@ -219,20 +219,13 @@ class DecisionPoint:
             return self._logged(self._undecided(path, error), UNDEFINED)
         self._waiting += 1
         loop = asyncio.get_running_loop()
-        work = lambda: self._decide_timed(path, input, strict=strict, is_parsed=is_parsed)  # noqa: E731 - a call with keywords for the executor
+        work = partial(self.decide_now, path, input, strict=strict, is_parsed=is_parsed)
         try:
-            decision, elapsed = await loop.run_in_executor(self._executor(), work)
+            decision, elapsed = await loop.run_in_executor(self._executor(), timed, work)
         finally:
             self._waiting -= 1
         history.note(elapsed)
         return decision
-
-    def _decide_timed(
-        self, path: PathKey, input: object, *, strict: bool, is_parsed: bool
-    ) -> tuple[Decision, float]:
-        started = thread_time()
-        decision = self.decide_now(path, input, strict=strict, is_parsed=is_parsed)
-        return decision, thread_time() - started
 
     def _history(self, path: PathKey) -> History:
         if len(self._histories) >= MAX_HISTORIES:

@@ -1,8 +1,4 @@
-"""What takes long is known by its history, and runs in a few threads beside the loop.
-
-Calls in the pool are timed too, so that what becomes fast returns to the loop: by the processor's
-time, since a short wait is for other threads, and by the clock where they waited for more.
-"""
+"""What takes long is known by its history, and runs in a few threads beside the loop."""
 
 from __future__ import annotations
 
@@ -10,11 +6,10 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from time import perf_counter, thread_time
 from typing import Final, TypeVar
 
 from doorward.edge import Part
-from doorward.history import STALL, History
+from doorward.history import History, timed
 
 __all__ = ["Pool"]
 
@@ -65,11 +60,7 @@ class Pool:
         def run() -> None:
             finish: Callable[[], object] = self._end
             if is_wanted():
-                began, started = perf_counter(), thread_time()
-                result = work()
-                elapsed, waited = thread_time() - started, perf_counter() - began
-                if waited > STALL:
-                    elapsed = waited
+                result, elapsed = timed(work)
                 finish = partial(self._finish, result, elapsed, done, history)
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(finish)
