@@ -64,6 +64,25 @@ def recorded() -> str:
     return "\n".join(lines)
 
 
+SERVING: Final = {
+    "a method that HTTP does not define, such as `FOO` or `get`, is 400 and ends the connection; "
+    "OPA says 405": "the parser of HTTP, llhttp, knows the methods",
+    "a target with bytes outside of ASCII is 400; OPA takes them as if they were escaped": "proxies"
+    " do not agree on them",
+    "several `Host` headers, or none, and transfer codings besides `chunked` are 400": "two servers"
+    " could read such a request differently",
+    "`PUT`, `PATCH` and `DELETE` are 403 with `--workers` above 1": "each change would be a new "
+    "generation of processes; data that changes comes by bundles, or to one process",
+    "`identity` needs one process": "its keys are data that changes every few minutes",
+}
+"""What differs, whatever the endpoint, and why."""
+
+
+def serving() -> str:
+    lines = ["## What differs in serving\n", "| | why |\n|---|---|"]
+    return "\n".join([*lines, *[f"| {what} | {why} |" for what, why in SERVING.items()]])
+
+
 def clients() -> str:
     tree = ast.parse((ROOT / "tests/clients/test_opa_python_client.py").read_text())
     tables = {
@@ -148,7 +167,15 @@ def flags(name: str) -> str:
 
 
 def main() -> int:
-    parts = [endpoints(), recorded(), clients(), keys(), commands(), *map(flags, COMMANDS)]
+    parts = [
+        endpoints(),
+        recorded(),
+        serving(),
+        clients(),
+        keys(),
+        commands(),
+        *map(flags, COMMANDS),
+    ]
     text = HEAD + "\n\n".join(parts) + "\n"
     if "--check" in sys.argv[1:]:
         if PAGE.exists() and PAGE.read_text() == text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -129,6 +130,30 @@ def test_a_file_that_is_gone_is_a_failed_reload(watched: Watched, policy: Path) 
     assert watched.allow == 1
     policy.write_text(SECOND)
     wait_until(lambda: watched.allow == 2)
+
+
+def test_a_current_folder_that_is_gone_is_named_and_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    write_over(home / "policy.rego", FIRST)
+    monkeypatch.chdir(home)
+    watched_ = Watched("policy.rego")
+    watched_.watcher.start()
+    try:
+        shutil.rmtree(home)
+        gone = f"{home}: the folder that file names begin in is gone"
+        wait_until(lambda: watched_.health.reload_error == gone)
+        assert watched_.allow == 1
+        home.mkdir()
+        write_over(home / "policy.rego", SECOND)
+        wait_until(lambda: watched_.allow == 2)
+        wait_until(lambda: watched_.health.reload_error is None)
+        write_over(home / "policy.rego", FIRST)
+        wait_until(lambda: watched_.allow == 1)
+    finally:
+        watched_.watcher.close()
 
 
 def test_a_new_file_in_a_folder_comes_into_force(tmp_path: Path, policy: Path) -> None:

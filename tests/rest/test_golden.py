@@ -31,7 +31,7 @@ from doorward.rest.app import Api
 from doorward.rest.authorization import Access
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-ROWS = GOLDEN / "rest.jsonl.gz"
+ROWS = (GOLDEN / "rest.jsonl.gz", GOLDEN / "rest-more.jsonl.gz")
 RULES = tomllib.loads(Path(__file__).with_name("differences.toml").read_text())
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 BUILD = re.compile(r'("(?:version|build_\w+)": ?)"[^"]*"')
@@ -40,8 +40,10 @@ TIMER = re.compile(r'("(?:timer|counter)_\w+": ?)\d+')
 
 
 def rows() -> list[Any]:
-    with gzip.open(ROWS, "rt", encoding="utf-8") as lines:
-        answered = [json.loads(line) for line in lines]
+    answered: list[Any] = []
+    for file in ROWS:
+        with gzip.open(file, "rt", encoding="utf-8") as lines:
+            answered += [json.loads(line) for line in lines]
     return [pytest.param(row, id=row["id"]) for row in answered]
 
 

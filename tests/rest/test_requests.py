@@ -88,6 +88,16 @@ def test_a_zipped_body_cannot_grow_over_the_limit() -> None:
     assert "gzip payload too large" in answer.body
 
 
+def test_a_zipped_body_may_have_parts_and_nothing_else() -> None:
+    whole = b'{"input": 7}'
+    parts = [gzip.compress(part) for part in (whole[:5], whole[5:])]
+    assert post(api(), b"".join(parts), content_encoding="gzip").status == 200
+    answer = post(api(), b"".join(parts) + b"x", content_encoding="gzip")
+    assert (answer.status, "gzip: invalid header" in answer.body) == (400, True)
+    many = gzip.compress(b" ") * 10_000
+    assert post(api(), many, content_encoding="gzip").status == 400
+
+
 def test_depth_is_refused_and_not_followed() -> None:
     answer = post(api(), b'{"input": ' + b"[" * 100_000 + b"]" * 100_000 + b"}")
     assert answer.status == 400

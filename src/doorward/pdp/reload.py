@@ -162,6 +162,38 @@ class Stop(Told):
     """A wait that ends as well when this can be read; None: it does not."""
 
 
+class _Home:
+    """The current folder, in which names of files that are not absolute begin.
+
+    Another folder of its name may take its place: this process would stay in the one that is gone,
+    and never find a file again.
+    """
+
+    def __init__(self, roots: Sequence[str], files: Files) -> None:
+        try:
+            names = [*roots, *files()]
+        except LoadError:
+            names = [*roots]
+        self.path = "" if all(map(os.path.isabs, names)) else os.getcwd()
+
+    def is_there(self) -> bool:
+        """Whether the folder is there, perhaps again."""
+        if self.path and not _has_current_folder():
+            try:
+                os.chdir(self.path)
+            except OSError:
+                return False
+        return True
+
+
+def _has_current_folder() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
 class Watcher:
     """Looks at files from a thread of its own and puts new snapshots into force."""
 
@@ -192,6 +224,7 @@ class Watcher:
         self._sleeps = stop is None
         self._files = files
         self._roots = roots
+        self._home = _Home(roots, files)
         self._events: FileEvents | None = None
         self._is_stale = True
         """Whether other folders may have to be watched than are."""
@@ -230,6 +263,10 @@ class Watcher:
         self._part.beat()
         # Where looking fails, it is tried again without waiting for an event.
         is_stale, self._is_stale = self._is_stale, True
+        if not self._home.is_there():
+            text = f"{self._home.path}: the folder that file names begin in is gone"
+            self._fail(text, text, is_final=False)
+            return True
         with _brisk():
             if self._polls.is_due() or self._is_retry_due():
                 with self._polls.reading():
@@ -276,6 +313,8 @@ class Watcher:
     def _watch(self) -> bool:
         """Watch the files as they are now; whether that is possible."""
         self._events = self._events or open_events()
+        if not self._home.is_there():
+            return False
         try:
             files = self._files()
         except LoadError:

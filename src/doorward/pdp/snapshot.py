@@ -235,6 +235,15 @@ class Snapshot:
         key = (path, strict) if strict else path
         return self._ready.get(key) or self._document(key, path, strict=strict)
 
+    def is_prepared(self, path: PathKey, *, strict: bool = False) -> bool:
+        """Whether what gives the document at `path` was compiled lately, and is kept."""
+        key = (path, strict) if strict else path
+        return key in self._ready or key in self._before
+
+    def has_rule_at(self, path: PathKey) -> bool:
+        """Whether a rule is at `path`, or on the way to it."""
+        return self.engine.has_rule_at(_operands(path))
+
     def query(self, text: str, *, strict: bool = False) -> Query:
         """The query `text`, compiled once; `strict` as for `document`."""
         key = (None, text, strict)

@@ -395,6 +395,18 @@ class Engine:
             node = child
         return bool(node.children)
 
+    def has_rule_at(self, path: Iterable[str | int]) -> bool:
+        """Whether a rule is at a path below `data`, or on the way to it."""
+        node = self.policies.code.linked.root
+        for key in path:
+            child = node.children.get(key)
+            if child is None:
+                return False
+            if child.evaluate is not None or child.is_function:
+                return True
+            node = child
+        return False
+
     def base_document(self, path: Iterable[str | int]) -> Any:
         """What is given as data at a path, whatever rules say; UNDEFINED if there is nothing."""
         value = self.data

@@ -89,7 +89,7 @@ _ASCII: Final = "".join(map(chr, range(0x20, 0x7F)))
 _METHODS: Final = frozenset(
     {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"}
 )
-_TOP: Final = frozenset({"health", "metrics"})
+_TOP: Final = frozenset({"health"})
 _BELOW: Final = {
     "v0": frozenset({"data"}),
     "v1": frozenset({"compile", "config", "data", "policies", "query", "status"}),
@@ -275,7 +275,7 @@ class Api:
         text: bytes | None = None
         if authorization.expects_body(request.method, path):
             limits = self._config.server
-            zipped = request.headers.get("content-encoding") == "gzip"
+            zipped = _is_zipped(request)
             with self._memory.room() as room:
                 body = await read_body(request, limits, room)
                 text, cost = await self._workers.run(_opened, body, limits, zipped=zipped)
@@ -544,7 +544,7 @@ class Api:
     ) -> Response:
         """What `decide` answers to the body of a request, in a worker thread."""
         limits = self._config.server
-        zipped = unzips and request.headers.get("content-encoding") == "gzip"
+        zipped = unzips and _is_zipped(request)
         with self._memory.room() as room:
             body = await read_body(request, limits, room)
             if zipped or len(body) > UNCOUNTED:
@@ -620,6 +620,11 @@ def _opened(body: bytes, limits: Server, *, zipped: bool) -> tuple[bytes, int]:
 
 def _accepted(request: Request) -> str:
     return request.headers.get("accept-encoding", "")
+
+
+def _is_zipped(request: Request) -> bool:
+    """Whether OPA would unzip the body: it looks for the word alone."""
+    return "gzip" in request.headers.get("content-encoding", "")
 
 
 def _parameters(request: Request) -> Parameters:

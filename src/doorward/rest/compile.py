@@ -74,6 +74,9 @@ def post_compile(pdp: PDP, parameters: Parameters, body: bytes) -> Response:
                     nondeterministic=request.nondeterministic,
                 )
         except CompileError as error:
+            if not error.diagnostics[0].code:  # a statement, and no query
+                message = error.diagnostics[0].message
+                return bad_request(f"error(s) occurred while parsing query: {message}")
             is_parsed = error.diagnostics[0].code != PARSE_ERROR
             return not_compiled(error, "compiling module(s)" if is_parsed else "parsing query")
         except RegoError as error:

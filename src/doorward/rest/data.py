@@ -6,6 +6,7 @@ The functions here block for as long as a policy takes, and are called from work
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from time import perf_counter_ns
 from typing import Final, NamedTuple
 
@@ -17,7 +18,7 @@ from doorward.pdp.log import second_text
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
 from doorward.pdp.snapshot import INTEGER, document_ref
-from doorward.rego import UNDEFINED, Key, Undefined, Value
+from doorward.rego import UNDEFINED, Key, RegoError, Undefined, Value
 from doorward.rego.golang import marshal, object_text
 from doorward.rest import instruments
 from doorward.rest.answers import bad_request, encoded, failed, json_answer, not_found
@@ -75,6 +76,8 @@ class Call:
     def __init__(self, pdp: PDP, path: tuple[str, ...], context: Value | None) -> None:
         self.started = perf_counter_ns()
         self.parse_ns = 0
+        self.compile_ns: int | None = None
+        """How long it took to compile what is asked for; None where that was kept."""
         self.size = 0
         """Bytes that the input and the result take in memory, about."""
         self.pdp = pdp
@@ -87,6 +90,15 @@ class Call:
 
     def parsed(self) -> None:
         self.parse_ns = perf_counter_ns() - self.started
+
+    def compile(self, *, strict: bool) -> None:
+        """Compile what is asked for, apart from the decision, for the metrics."""
+        if self.snapshot.is_prepared(self.path, strict=strict):
+            return
+        began = perf_counter_ns()
+        with suppress(RegoError):  # the decision says what is wrong
+            self.snapshot.document(self.path, strict=strict)
+        self.compile_ns = perf_counter_ns() - began
 
     def decide(self, input: Value | Undefined, *, strict: bool = False) -> Decision:
         decision = self.pdp.decide(
@@ -109,11 +121,12 @@ class Call:
 
     def metrics(self, decision: Decision) -> dict[Key, Value]:
         metrics: dict[Key, Value] = {
-            "counter_server_query_cache_hit": 1,
+            "counter_server_query_cache_hit": int(self.compile_ns is None),
             "timer_rego_input_parse_ns": self.parse_ns,
-            "timer_rego_query_compile_ns": 0,
             "timer_server_handler_ns": perf_counter_ns() - self.started,
         }
+        if self.compile_ns is not None:
+            metrics["timer_rego_query_compile_ns"] = self.compile_ns
         metrics.update(decision.metrics)
         return metrics
 
@@ -230,9 +243,11 @@ def reply(
     call: Call, input: Value | Undefined, parameters: Parameters
 ) -> dict[str, str] | Exception:
     """What is answered to one input, each field as JSON, or why nothing can be. It is logged."""
-    decision, result = encoded(
-        call.decide(input, strict=parameters.flag("strict-builtin-errors")), call.snapshot.deadline
-    )
+    strict = parameters.flag("strict-builtin-errors")
+    measures = parameters.flag("metrics") or parameters.flag("instrument")
+    if measures:
+        call.compile(strict=strict)
+    decision, result = encoded(call.decide(input, strict=strict), call.snapshot.deadline)
     if call.batch_decision_id:
         decision = decision._replace(batch_decision_id=call.batch_decision_id)
     call.size += len(result)
@@ -251,10 +266,10 @@ def reply(
     if mode is not None and (result or mode in ("full", "why")):
         query, pretty = document_ref(call.path), parameters.flag("pretty")
         fields["explanation"] = explained(call.snapshot, query, input, mode, pretty=pretty)
-    if parameters.flag("metrics") or parameters.flag("instrument"):
+    if measures:
         metrics = call.metrics(decision)
         if parameters.flag("instrument"):
-            metrics.update(instruments.for_data())
+            metrics.update(instruments.for_data(compiled=call.compile_ns is not None))
         fields["metrics"] = marshal(metrics)
     if result:
         fields["result"] = result
@@ -299,7 +314,8 @@ def post_v0(
     if decision.error is not None:
         response = failed(decision.error)
     elif isinstance(decision.result, Undefined):
-        response = not_found(f"document missing: {'.'.join(['data', *path])}")
+        state = "undefined" if call.snapshot.has_rule_at(path) else "missing"
+        response = not_found(f"document {state}: {'.'.join(['data', *path])}")
     else:
         response = json_answer(result, pretty=parameters.flag("pretty"))
     return _with_id(response, decision.decision_id if pdp.logs_decisions else "")

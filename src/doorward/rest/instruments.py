@@ -55,9 +55,9 @@ def _metrics(stages: tuple[str, ...], operations: tuple[str, ...]) -> dict[Any, 
     }
 
 
-def for_data() -> dict[Any, Any]:
-    """What is added for a document."""
-    stages = (*_STAGES, "rewrite_to_capture_value")
+def for_data(*, compiled: bool) -> dict[Any, Any]:
+    """What is added for a document; `compiled`: for this request."""
+    stages = (*_STAGES, "rewrite_to_capture_value") if compiled else ()
     operations = ("eval_op_plug", "eval_op_resolve", "eval_op_rule_index")
     return {**_metrics(stages, operations), "counter_eval_op_virtual_cache_miss": 0}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from starlette.responses import Response
 
 from doorward.pdp.pdp import PDP
@@ -30,8 +28,6 @@ from doorward.rest.explanation import explained, mode_of
 from doorward.rest.requests import BadRequest, Parameters, any_document, go_kind
 
 __all__ = ["get_query", "post_query"]
-
-_NOT_OF_QUERIES: Final = ("import", "package")
 
 
 def get_query(pdp: PDP, parameters: Parameters, context: Value | None = None) -> Response:
@@ -84,9 +80,6 @@ def _answer(
 ) -> Response:
     if not query.strip():
         return internal_error("cannot evaluate empty query")
-    first = query.split(maxsplit=1)[0]
-    if first in _NOT_OF_QUERIES:
-        return internal_error(f"expected body but got *ast.{first.title()}")
     timers = Timers(("rego_query_compile",))
     with timers.measure("server_handler"):
         decision, result = encoded(pdp.solve(query, input), pdp.snapshot.deadline)
@@ -96,6 +89,8 @@ def _answer(
     pdp.record(logged, input, request_context=context, size=size + len(result))
     error = decision.error
     if isinstance(error, CompileError):
+        if not error.diagnostics[0].code:  # a statement, and no query
+            return internal_error(error.diagnostics[0].message)
         is_parsed = error.diagnostics[0].code != PARSE_ERROR
         return not_compiled(error, f"{'compiling' if is_parsed else 'parsing'} query")
     if error is not None:

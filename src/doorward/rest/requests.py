@@ -41,6 +41,9 @@ BODY_TIMEOUT: Final = 60.0
 """Seconds in which a body must have arrived."""
 GZIP_BASE: Final = 1 << 20
 GZIP_RATIO: Final = 64
+MAX_MEMBERS: Final = 16
+"""Parts that a zipped body may have, one after the other: each of them copies the rest."""
+_GZIP: Final = b"\x1f\x8b"
 MAX_SEGMENTS: Final = 256
 """Names in the path of a request, whatever it asks for."""
 
@@ -63,8 +66,9 @@ class Parameters:
         return self._values.get(name, [])
 
     def flag(self, name: str) -> bool:
-        """Given, and either without a value or `true` in any case."""
-        return any(value.lower() in ("", "true") for value in self.values(name))
+        """Given once without a value, or `true` in any case."""
+        values = self.values(name)
+        return values == [""] or any(value.lower() == "true" for value in values)
 
 
 def parameters(query: bytes) -> Parameters:
@@ -141,18 +145,27 @@ def unzip(body: bytes, limits: Server) -> bytes:
     """
     limit = min(limits.gzip_max_length, GZIP_BASE + GZIP_RATIO * len(body))
     what = "could not decompress the body: "
-    if body[:2] != b"\x1f\x8b":
+    if body[:2] != _GZIP:
         raise BadRequest(what + ("gzip payload too large" if body else "unexpected EOF"))
-    unzip = zlib.decompressobj(wbits=31)
-    try:
-        text = unzip.decompress(body, limit + 1)
-    except zlib.error:
-        raise BadRequest(what + "gzip: invalid data") from None
-    if len(text) > limit:
-        raise BadRequest(what + "gzip payload too large")
-    if not unzip.eof:
-        raise BadRequest(what + "unexpected EOF")
-    return text
+    texts: list[bytes] = []
+    for _ in range(MAX_MEMBERS):
+        unzip = zlib.decompressobj(wbits=31)
+        try:
+            text = unzip.decompress(body, limit + 1)
+        except zlib.error:
+            raise BadRequest(what + "gzip: invalid data") from None
+        limit -= len(text)
+        if limit < 0:
+            raise BadRequest(what + "gzip payload too large")
+        if not unzip.eof:
+            raise BadRequest(what + "unexpected EOF")
+        texts.append(text)
+        body = unzip.unused_data
+        if not body:
+            return b"".join(texts)
+        if body[:2] != _GZIP:
+            break
+    raise BadRequest(what + "gzip: invalid header")
 
 
 def any_body(body: bytes, content_type: str) -> Value | Undefined:

@@ -401,6 +401,23 @@ def test_a_client_that_waits_for_it_is_told_to_go_on(wire: Callable[..., Wire]) 
     assert refused.half_closed
 
 
+def test_a_target_has_no_fragment(wire: Callable[..., Wire]) -> None:
+    seen: list[tuple[bytes, bytes]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append((scope["raw_path"], scope["query_string"]))
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    for target in (b"/a#b", b"/a?b#c?d", b"//h/a", b"http://h/a?b"):
+        server = wire(app=app)
+        server.send(b"GET " + target + b" HTTP/1.1\r\nhost: h\r\n\r\n")
+        server.run()
+    assert seen == [(b"/a#b", b""), (b"/a", b"b#c?d"), (b"//h/a", b""), (b"/a", b"b")]
+    server = wire(app=app)
+    assert b" 400 " in server.send(b"GET http://h/a#b HTTP/1.1\r\nhost: h\r\n\r\n")
+
+
 async def failing(scope: Any, receive: Any, send: Any) -> None:
     if scope["path"] == "/late":
         await send({"type": "http.response.start", "status": 200, "headers": []})

@@ -227,10 +227,15 @@ def _tls_extension(tls: Any) -> dict[str, Any]:
 
 
 def _scope(request: Request, addresses: tuple[Any, Any]) -> dict[str, Any]:
-    url = parse_url(request.target)
-    raw = url.path or b"/"
-    if not raw.startswith(b"/"):
-        raise ValueError("not a path")
+    target = request.target
+    if target.startswith(b"/"):
+        # As in Go, `#` is a character like any other: what is sent to servers has no fragment.
+        raw, _, query = target.partition(b"?")
+    else:
+        url = parse_url(target)
+        raw, query = url.path or b"/", url.query or b""
+        if not raw.startswith(b"/") or url.fragment is not None:
+            raise ValueError("not a path")
     path = raw.decode("ascii")
     client, server = addresses
     return {
@@ -241,7 +246,7 @@ def _scope(request: Request, addresses: tuple[Any, Any]) -> dict[str, Any]:
         "scheme": "http",
         "path": unquote(path) if "%" in path else path,
         "raw_path": raw,
-        "query_string": url.query or b"",
+        "query_string": query,
         "root_path": "",
         "headers": request.headers,
         "server": server[:2] if isinstance(server, tuple) else (server, None),
