@@ -69,8 +69,9 @@ SERVING: Final = {
     "OPA says 405": "the parser of HTTP, llhttp, knows the methods",
     "a target with bytes outside of ASCII is 400; OPA takes them as if they were escaped": "proxies"
     " do not agree on them",
-    "several `Host` headers, or none, and transfer codings besides `chunked` are 400": "two servers"
-    " could read such a request differently",
+    "several `Host` or `Content-Length` headers, a length beside chunks, folded headers, lines "
+    "that end in LF alone, versions besides HTTP/1.0 and 1.1 are 400": "two servers could read "
+    "such a request differently",
     "`PUT`, `PATCH` and `DELETE` are 403 with `--workers` above 1": "each change would be a new "
     "generation of processes; data that changes comes by bundles, or to one process",
     "`identity` needs one process": "its keys are data that changes every few minutes",

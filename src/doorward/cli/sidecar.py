@@ -88,7 +88,7 @@ class Sidecar:
         self._wakes = Told()
         self._reloads = False
         self.health = Health()
-        self.metrics = Metrics(__version__)
+        self.metrics = Metrics(__version__, options.config.server.buckets)
         self._tracer = tracer_of(options)
         self._write = write_to_stderr if shared is None else shared.write
         settings = settings_of(options)

@@ -43,6 +43,7 @@ from doorward.pdp.yaml_block import (
 from doorward.rego import Key, Value, from_python, names_all_below, names_credential
 
 __all__ = [
+    "HTTP_BUCKETS",
     "REFUSED",
     "Authzen",
     "Block",
@@ -105,6 +106,9 @@ class DecisionLogs:
         return self.console or self.upload is not None or self.file is not None
 
 
+HTTP_BUCKETS: Final = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 0.01, 0.1, 1.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """`server`: limits of the HTTP API, in bytes, and what it serves."""
@@ -113,6 +117,8 @@ class Server:
     gzip_max_length: int = 512 << 20
     gzip_min_length: int = 1024
     gzip_level: int = 9
+    buckets: tuple[float, ...] = HTTP_BUCKETS
+    """Of the histogram of requests by their duration, in seconds."""
     decision_paths: tuple[str, ...] | None = None
     """Documents that the API serves, with what is below them (not OPA's); None: everything in
     `data`, secrets included."""
@@ -428,7 +434,7 @@ def _when_full(reporting: Block) -> Literal["wait", "drop"]:
 def _server(block: Block, warnings: list[str]) -> Server:
     decoding, encoding = block.block("decoding"), block.block("encoding")
     unzip, zip_ = decoding.block("gzip"), encoding.block("gzip")
-    warnings += block.unknown(["decision_paths", "decoding", "encoding"])
+    warnings += block.unknown(["decision_paths", "decoding", "encoding", "metrics"])
     warnings += decoding.unknown(["gzip", "max_length"]) + encoding.unknown(["gzip"])
     warnings += unzip.unknown(["max_length"]) + zip_.unknown(["compression_level", "min_length"])
     default = Server()
@@ -436,9 +442,25 @@ def _server(block: Block, warnings: list[str]) -> Server:
         max_length=_positive(decoding, "max_length", default.max_length),
         gzip_max_length=_positive(unzip, "max_length", default.gzip_max_length),
         gzip_min_length=_positive(zip_, "min_length", default.gzip_min_length),
-        gzip_level=_positive(zip_, "compression_level", default.gzip_level),
+        gzip_level=_gzip_level(zip_, default.gzip_level),
+        buckets=_buckets(block.block("metrics"), warnings),
         decision_paths=_decision_paths(block),
     )
+
+
+def _gzip_level(block: Block, default: int) -> int:
+    level = block.get("compression_level", int, default)
+    if level not in (0, 1, 9):
+        raise ConfigError(f"{block.location('compression_level')} must be 0, 1 or 9 but is {level}")
+    return level
+
+
+def _buckets(metrics: Block, warnings: list[str]) -> tuple[float, ...]:
+    prom = metrics.block("prom")
+    duration = prom.block("http_request_duration_seconds")
+    warnings += metrics.unknown(["prom"]) + prom.unknown(["http_request_duration_seconds"])
+    warnings += duration.unknown(["buckets"])
+    return duration.increasing("buckets") or HTTP_BUCKETS
 
 
 def _secrets(top: Block) -> tuple[tuple[str, ...], ...]:

@@ -5,7 +5,7 @@ Nothing here is counted on the path of a decision: what an adapter measures is i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from prometheus_client import (
     CollectorRegistry,
@@ -21,13 +21,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from doorward.edge import counts
+from doorward.pdp.config import HTTP_BUCKETS
 from doorward.pdp.health import Health, State
 from doorward.rego import CacheCounts
 
 __all__ = ["Metrics"]
-
-# OPA's buckets for HTTP requests, in seconds.
-_BUCKETS = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 0.01, 0.1, 1.0)
 
 
 class _Faults(Collector):
@@ -64,7 +62,8 @@ class _Caches(Collector):
 class Metrics:
     """Every metric of one server."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, buckets: Sequence[float] = HTTP_BUCKETS) -> None:
+        """`buckets`: of the histogram of requests by their duration, in seconds."""
         self.of_workers = ""
         """The metrics of all workers, as their parent adds them up; empty for a single process."""
         self.registry = CollectorRegistry()
@@ -76,7 +75,7 @@ class Metrics:
             "http_request_duration_seconds",
             "A histogram of duration for requests.",
             ("code", "handler", "method"),
-            buckets=_BUCKETS,
+            buckets=buckets,
             registry=self.registry,
         )
         self.decision_logs_lost = Counter(

@@ -90,6 +90,14 @@ class Block:
                 raise ConfigError(f"{self.location(key)} must be a list of strings")
         return tuple(value)
 
+    def increasing(self, key: str) -> tuple[float, ...]:
+        """The numbers at `key`, each above the one before; () where there are none."""
+        listed = self.get(key, list, [])
+        numbers = [float(each) for each in listed if type(each) in (int, float)]
+        if len(numbers) < len(listed) or numbers != sorted(set(numbers)):
+            raise ConfigError(f"{self.location(key)} must be numbers that increase")
+        return tuple(numbers)
+
     def unknown(self, known: Sequence[str]) -> tuple[str, ...]:
         """A warning for each key that is not `known`."""
         return tuple(

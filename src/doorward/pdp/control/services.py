@@ -414,8 +414,9 @@ def _aws(block: Block, warnings: list[str]) -> AwsSigning:
     _check_version(block)
     names = [name for name in _AWS_SOURCES if block.values.get(name) is not None]
     if not names:
+        where = f"{block.file}: {block.path}" if block.file else block.path
         raise ConfigError(
-            f"{block.path}: a AWS credential service must be specified when S3 signing is enabled"
+            f"{where}: a AWS credential service must be specified when S3 signing is enabled"
         )
     sources = [_aws_source(name, block.block(name), warnings) for name in names]
     return AwsSigning(tuple(sources), block.get("service", str, "").lower())

@@ -68,10 +68,4 @@ def _buckets(block: Block, warnings: list[str]) -> tuple[float, ...]:
     warnings += block.unknown(["collectors"])
     warnings += collectors.unknown(["bundle_loading_duration_ns"])
     warnings += duration.unknown(["buckets"])
-    listed = duration.get("buckets", list, [])
-    if not listed:
-        return StatusOptions().buckets
-    numbers = [float(each) for each in listed if type(each) in (int, float)]
-    if len(numbers) < len(listed) or numbers != sorted(set(numbers)):
-        raise ConfigError(f"{duration.location('buckets')} must be numbers that increase")
-    return tuple(numbers)
+    return duration.increasing("buckets") or StatusOptions().buckets
