@@ -145,6 +145,46 @@ def test_data_changes_while_a_policy_is_compiled() -> None:
     assert pdp.decide("b/p").result == 1
 
 
+def test_many_writers_never_show_half_a_change() -> None:
+    policy = "package a\n\nsame if data.w.a == data.w.b\n"
+    pdp, store = store_of(Loaded({"a.rego": policy}, {"w": {"a": 0, "b": 0}}))
+    halves: list[object] = []
+    ended = threading.Event()
+
+    def write(first: int) -> None:
+        for value in range(first, first + 200):
+            both: Any = {"a": value, "b": value}
+            store.put(("w",), both)
+            store.patch([Operation("replace", ("w", name), -value) for name in "ab"])
+            with pytest.raises(PathNotFoundError):
+                store.patch(
+                    [Operation("replace", ("w", "a"), "half"), Operation("remove", ("w", "c"))]
+                )
+
+    def compile() -> None:
+        number = 0
+        while not ended.is_set():
+            number += 1
+            store.put_policy("a.rego", f"{policy}\n# {number}\n")
+
+    def read() -> None:
+        while not ended.is_set():
+            if pdp.decide("a/same").result is not True:
+                halves.append(pdp.snapshot.engine.data)
+
+    writers = [threading.Thread(target=write, args=(1_000 * n,)) for n in range(3)]
+    others = [threading.Thread(target=each) for each in (compile, read, read)]
+    for thread in (*writers, *others):
+        thread.start()
+    for thread in writers:
+        thread.join(PATIENCE)
+    ended.set()
+    for thread in others:
+        thread.join(PATIENCE)
+    assert not halves
+    assert pdp.decide("a/same").result is True
+
+
 def test_who_waits_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "WAIT", 0.01)
 

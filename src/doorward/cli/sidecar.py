@@ -126,6 +126,7 @@ class Sidecar:
             settings=settings,
             on_config=self._follow,
             on_bundles=self._note_bundles,
+            tracer=self._tracer,
         )
         self._logs = DecisionLogging(
             options,

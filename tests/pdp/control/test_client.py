@@ -14,12 +14,17 @@ from typing import Any
 
 import httpx
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from tests.transport.certificates import Authority
 
 from doorward.pdp.config import parse_config
 from doorward.pdp.control.answers import ServiceError
 from doorward.pdp.control.client import ServiceClient
 from doorward.pdp.control.services import ClientTls, Service
+from doorward.pdp.tracing import Tracer
 
 
 def client(respond: Callable[[httpx.Request], httpx.Response], **service: Any) -> ServiceClient:
@@ -41,6 +46,56 @@ def test_requests_carry_the_headers_of_the_configuration() -> None:
     assert seen[0].headers["x-tenant"] == "a"
     assert seen[0].headers["user-agent"].startswith("Doorward/")
     assert seen[0].headers["accept-encoding"] == "gzip"
+
+
+@pytest.mark.parametrize(("status", "failed"), [(200, None), (304, None), (500, "500")])
+def test_a_request_is_a_span_and_tells_of_it(status: int, failed: str | None) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    seen: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(status)
+
+    config = parse_config('{"services": {"s": {"url": "http://s:81/base"}}}', environment={})
+    asking = ServiceClient(
+        config.services["s"],
+        transport=httpx.MockTransport(respond),
+        tracer=Tracer(provider, TraceContextTextMapPropagator()),
+    )
+    assert asking.request("GET", "/p?token=hunter2").status == status
+    (span,) = exporter.get_finished_spans()
+    assert span.name == "HTTP GET"
+    assert dict(span.attributes or {}) == {
+        "http.request.method": "GET",
+        "http.response.status_code": status,
+        "server.address": "s",
+        "server.port": 81,
+        "url.full": "http://s:81/base/p",
+        **({"error.type": failed} if failed else {}),
+    }
+    assert span.context is not None
+    assert f"{span.context.span_id:016x}" in seen[0].headers["traceparent"]
+
+
+def test_a_request_without_an_answer_fails_its_span() -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    config = parse_config('{"services": {"s": {"url": "http://s"}}}', environment={})
+    asking = ServiceClient(
+        config.services["s"],
+        transport=httpx.MockTransport(respond),
+        tracer=Tracer(provider, TraceContextTextMapPropagator()),
+    )
+    with pytest.raises(ServiceError):
+        asking.request("GET", "p")
+    (span,) = exporter.get_finished_spans()
+    assert dict(span.attributes or {})["error.type"] == "ServiceError"
 
 
 def test_a_response_is_bounded() -> None:

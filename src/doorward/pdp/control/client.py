@@ -11,7 +11,7 @@ import os
 import ssl
 import time
 from collections.abc import Mapping
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import httpx
 
@@ -20,6 +20,9 @@ from doorward.pdp.control.answers import WITHIN, Answer, ServiceError
 from doorward.pdp.control.credentials import CredentialsError, auth_for
 from doorward.pdp.control.services import ClientTls, Service
 from doorward.unzipping import DecodingError, decoded_body
+
+if TYPE_CHECKING:
+    from doorward.pdp.tracing import Tracer
 
 __all__ = ["ServiceClient"]
 
@@ -51,9 +54,17 @@ USER_AGENT: Final = f"Doorward/{__version__}"
 class ServiceClient:
     """Sends requests to one service; safe in any number of threads."""
 
-    def __init__(self, service: Service, *, transport: httpx.BaseTransport | None = None) -> None:
-        """`transport`: what requests go over, in place of the network."""
+    def __init__(
+        self,
+        service: Service,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        tracer: Tracer | None = None,
+    ) -> None:
+        """`transport`: what requests go over, in place of the network. `tracer`: makes a span of
+        each request."""
         self.service = service
+        self._tracer = tracer
         self._transport = transport
         self._origin = _origin(httpx.URL(service.url))
         self._auth = auth_for(service, self._fetch)
@@ -84,10 +95,22 @@ class ServiceClient:
         `wait`: seconds that the server may think longer. `limit`: the most bytes of a body.
         """
         url = f"{self.service.url}/{path.strip('/')}"
-        named = f'{method.capitalize()} "{url}"'
         sent = {"user-agent": USER_AGENT, "accept-encoding": "gzip"}
         sent |= {name.lower(): value for name, value in self.service.headers.items()}
         sent |= {name.lower(): value for name, value in (headers or {}).items()}
+        if self._tracer is None:
+            return self._asked(method, url, sent, content, wait, limit)
+        with self._tracer.send(method, url) as (span, fields):
+            answer = self._asked(method, url, sent | fields, content, wait, limit)
+            span.note(http_response_status_code=answer.status)
+            if answer.status >= 400:
+                span.failed(str(answer.status))
+            return answer
+
+    def _asked(
+        self, method: str, url: str, sent: dict[str, str], content: bytes, wait: float, limit: int
+    ) -> Answer:
+        named = f'{method.capitalize()} "{url}"'
         until = time.monotonic() + WITHIN + wait
         try:
             client = self._current()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from doorward.pdp.control.answers import Client
     from doorward.pdp.control.services import Service
+    from doorward.pdp.tracing import Tracer
 
 __all__ = ["ControlPlane", "followed"]
 
@@ -69,13 +70,15 @@ class ControlPlane:
         metrics: Callable[[], Mapping[str, Any]] = dict,
         environment: Mapping[str, str] | None = None,
         transport: httpx.BaseTransport | None = None,
+        tracer: Tracer | None = None,
         parts: Parts | None = None,
         runner: Runner | None = None,
         client_for: Callable[[Service], Client] | None = None,
     ) -> None:
         """`on_config` is called with each configuration that is followed after the first.
 
-        `transport`: what requests go over, in place of the network. `runner`: what waits for
+        `transport`: what requests go over, in place of the network. `tracer`: makes a span of each
+        of them. `runner`: what waits for
         services, in place of threads; `client_for`: what asks them.
         """
         self._boot = self._config = config
@@ -84,6 +87,7 @@ class ControlPlane:
         self._on_config = on_config
         self._environment = environment
         self._transport = transport
+        self._tracer = tracer
         self._lock = threading.RLock()
         self._clients: dict[str, Client] = {}
         self._client_for = client_for or self._http_client
@@ -170,7 +174,7 @@ class ControlPlane:
         # It brings httpx, and with that 60 modules that no other decision point needs.
         from doorward.pdp.control.client import ServiceClient
 
-        return ServiceClient(service, transport=self._transport)
+        return ServiceClient(service, transport=self._transport, tracer=self._tracer)
 
     def _follow(self, config: Config) -> None:
         older = self._clients
