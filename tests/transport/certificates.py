@@ -15,6 +15,17 @@ from cryptography.x509.oid import NameOID
 __all__ = ["Authority"]
 
 _NOW = datetime.now(UTC)
+_SIGNING = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 class Authority:
@@ -28,6 +39,7 @@ class Authority:
         certificate = self._builder(self._name, self._key.public_key()).add_extension(
             x509.BasicConstraints(ca=True, path_length=None), critical=True
         )
+        certificate = certificate.add_extension(_SIGNING, critical=True)
         signed = certificate.sign(self._key, hashes.SHA256())
         self.file.write_bytes(signed.public_bytes(Encoding.PEM))
 
@@ -55,6 +67,11 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(_NOW - timedelta(days=1))
             .not_valid_after(_NOW + timedelta(days=2))
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+                critical=False,
+            )
         )
 
 

@@ -139,7 +139,12 @@ def sender_for(options: TraceOptions, method: str) -> OtlpSender:
 
 def _context(options: TraceOptions) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=options.ca_certificate or None)
+        # Not `create_default_context`: from Python 3.13 on it refuses what Go accepts.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if options.ca_certificate:
+            context.load_verify_locations(options.ca_certificate)
+        else:
+            context.load_default_certs()
         if options.certificate:
             # Without a passphrase OpenSSL would ask at the terminal.
             context.load_cert_chain(options.certificate, options.private_key or None, "")

@@ -58,6 +58,13 @@ def check_url(text: str) -> _Url:
     return _Url(secure, parts.hostname, port or (443 if secure else 80), target)
 
 
+def _trusting_system() -> ssl.SSLContext:
+    # Not `create_default_context`: from Python 3.13 on it refuses certificates for what Go accepts.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_default_certs()
+    return context
+
+
 class RemotePdp:
     """Asks one URL. Safe in any number of threads."""
 
@@ -68,7 +75,7 @@ class RemotePdp:
         self._deadline = deadline
         self._context = None
         if self._url.secure:
-            self._context = context or ssl.create_default_context()
+            self._context = context or _trusting_system()
             self._context.sslsocket_class = _TimedTlsSocket
         self._idle: deque[_Connection] = deque()
 

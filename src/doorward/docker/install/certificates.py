@@ -36,7 +36,7 @@ def make_authority(folder: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("Doorward Docker authority")
     builder = (
-        _builder(name, name, key.public_key(), _AUTHORITY_DAYS)
+        _builder(name, name, key.public_key(), key.public_key(), _AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs=True), critical=True)
     )
@@ -68,8 +68,9 @@ def _issue(
 ) -> None:
     authority, authority_key = _read_authority(folder)
     key = ec.generate_private_key(ec.SECP256R1())
+    issuing = authority_key.public_key()
     builder = (
-        _builder(_name(common_name), authority.subject, key.public_key(), days)
+        _builder(_name(common_name), authority.subject, key.public_key(), issuing, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
@@ -97,8 +98,15 @@ def _name(common_name: str) -> x509.Name:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    issuing: ec.EllipticCurvePublicKey,
+    days: int,
 ) -> x509.CertificateBuilder:
+    """A certificate of `key`, signed with `issuing`'s. Both are named in it: RFC 5280 wants that,
+    and strict clients, such as Python's from 3.13 on, refuse what lacks it."""
+    own, signing = x509.SubjectKeyIdentifier, x509.AuthorityKeyIdentifier
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -108,6 +116,8 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _SKEW)
         .not_valid_after(now + timedelta(days=days))
+        .add_extension(own.from_public_key(key), critical=False)
+        .add_extension(signing.from_issuer_public_key(issuing), critical=False)
     )
 
 
