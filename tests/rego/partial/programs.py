@@ -61,6 +61,7 @@ class _Writer:
         self._before.add("s")
         rules.append(f"e := 1 if {self._expr()}\nelse := 2 if {self._expr()}")
         self._before.add("e")
+        rules += self._odd_rules()
         rules += [f"q if {{\n\t{self._body(2)}\n}}" for _ in range(draw.randint(1, 2))]
         if draw.random() < 0.3:
             rules.append("default q := false")
@@ -70,6 +71,25 @@ class _Writer:
             rules.append(f"{head} if {{\n\t{self._body(3)}\n}}")
         if draw.random() < 0.4:
             rules.append(f"default p := {json.dumps(draw.choice(_VALUES[:7]))}")
+        return rules
+
+    def _odd_rules(self) -> list[str]:
+        """Default functions, comprehensions, objects with rules below them, `else` of functions."""
+        draw = self._draw
+        rules = [f"fm(x) := {self._known()}", f"default g(_) := {self._known()}"]
+        value = draw.choice(["1", "x", draw.choice(_PATHS)])
+        rules.append(f"g(x) := {value} if {{\n\tx {self._test()}\n}}")
+        self._before.add("g")
+        pairs = f"some k, v in {draw.choice(_PATHS)}; {self._expr()}"
+        rules.append(f"h := {{k: v | {pairs}}}")
+        self._before.add("h")
+        each = f"some k, v in {draw.choice(_PATHS)}"
+        rules.append(f"r[k].z := v if {{\n\t{each}\n\t{self._expr()}\n}}")
+        rules.append(f"r.w.y := {self._known()} if {self._expr()}")
+        self._before.add("r")
+        tests = self._test(), self._test()
+        rules.append(f"i(x) := 1 if {{\n\tx {tests[0]}\n}} else := 2 if {{\n\tx {tests[1]}\n}}")
+        self._before.add("i")
         return rules
 
     def _known(self) -> str:
@@ -83,7 +103,20 @@ class _Writer:
             "f": [f"f({path})"],
             "o": ["o.a", f"o[{path}]"],
             "s": ["count(s)"],
+            "g": [f"g({path})", f"g({self._known()})"],
+            "h": ["h", "h.a", f"h[{path}]", "count(h)"],
+            "r": ["r", f"r[{path}].z", "r.a.z", "r.w.y", "count(r)"],
+            "i": [f"i({path})"],
         }
+        choices += [
+            f"data.g[{path}]",
+            f"data.g.k[{path}]",
+            f'object.get({path}, "a", 1)',
+            f"({path} + 1)",
+            f"[{path}, 1]",
+            f"count({path})",
+            f'sprintf("%v", [{path}])',
+        ]
         for name in sorted(self._before & more.keys()):
             choices += more[name]
         return self._draw.choice(choices)
@@ -108,6 +141,15 @@ class _Writer:
         choices = [
             f"{read} {draw.choice(_OPERATORS)} {self._term()} {replaced}",
             f"not {read} == {self._term()} {replaced}",
+            f"{read} == {self._term()} {replaced} with input.k as {self._known()}",
+            f"count([1 | {read} {draw.choice(_OPERATORS)} {self._term()}]) > 0 {replaced}",
+            f"some y{draw.randint(1, 9)}, 1 in {path}",
+            f"some [_, w{draw.randint(1, 9)}] in {path}",
+            f'{{"a": v{draw.randint(1, 9)}}} = {path}',
+            f"walk({path}, [_, {self._known()}])",
+            f"every k, v in {path} {{ {self._term()} != v; k != {self._term()} }}",
+            f"count({path}) > 1 with count as {self._known()}",
+            f"{path} = {{z | z := {path}[_]}}",
             path,
             f"not {path}",
             f"{self._term()} in {path}",
@@ -118,8 +160,27 @@ class _Writer:
             f"{{1, 2}} == {{z | some z in {path}}}",
         ]
         more = {
-            "f": [f"f({path}) == {self._known()}", f"not f({path})"],
-            "q": ["q", "not q", f"q with input.k as {self._known()}", f"q {replaced}"],
+            "e": [f"e == 2 {replaced}", "not e", "not e == 1"],
+            "f": [
+                f"f({path}) == {self._known()}",
+                f"not f({path})",
+                f"f({path}) == 1 with f as fm",
+                f"f({path}) with f as {self._known()}",
+                f"f({path}) == {self._term()} {replaced}",
+            ],
+            "g": [f"not g({path})", f"g({path}) == {self._known()} {replaced}"],
+            "h": [f"{path} in h", f"h[k8] == {self._term()}", f"h[{path}] {replaced}"],
+            "i": [f"i({path}) == 2", f"not i({path}) == 1 {replaced}"],
+            "r": [f"r[_].z == {self._term()}", f"not r[{path}]", "some k9 in r", "r.w"],
+            "q": [
+                "q",
+                "not q",
+                f"q with input.k as {self._known()}",
+                f"q {replaced}",
+                "q with f as fm",
+                f"not q {replaced}",
+                f"count([1 | q {replaced}]) == {self._known()}",
+            ],
             "s": [f"not {path} in s", f"s[{path}]"],
         }
         for name in sorted(self._before & more.keys()):

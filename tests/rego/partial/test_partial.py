@@ -151,3 +151,42 @@ r if {
         input = {**known, "u": unknown}
         assert not engine.prepare(query).results(input)
         assert not any(both.prepare(text).results(input) for text in partial.query_texts)
+
+
+def test_a_mock_that_is_left_early_takes_no_other_with_it() -> None:
+    # `not` wants one solution of `f`, and leaves what stands in for it half-way.
+    policy = """package a
+
+f(x) := x
+
+g(x) := 0
+
+q if not f(1)
+
+p if {
+	not q with f as g
+	f(4) == 4
+	input.u
+}
+"""
+    engine = Engine({"a.rego": policy})
+    assert engine.partial("data.a.p", ["input.u"]).query_texts == ("input.u",)
+
+
+def test_an_object_with_rules_below_it_stays_in_the_policy() -> None:
+    # As a package of the support, which is there without a member, `r.w` would hold.
+    policy = """package a
+
+r[k].z := v if some k, v in input.k
+
+r.w.y := 1 if input.u.b
+
+p if r.w
+"""
+    engine = Engine({"a.rego": policy})
+    partial = engine.partial("data.a.p", ["input.u"], {"k": {}}, shallow=True)
+    support = {f"s{n}.rego": text for n, text in enumerate(partial.support_texts)}
+    both = engine.with_modules({"a.rego": policy, **support})
+    for input, holds in (({"k": {}, "u": {}}, False), ({"k": {}, "u": {"b": 2}}, True)):
+        assert bool(engine.prepare("data.a.p").results(input)) is holds
+        assert any(bool(both.prepare(q).results(input)) for q in partial.query_texts) is holds

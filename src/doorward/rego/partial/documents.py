@@ -452,7 +452,9 @@ class _Virtual:
     def _support(self, add: Any) -> Solutions:
         """The rules go into the support, and the residual refers to them there."""
         search, walk, node = self.search, self.walk, self.node
-        if not search.support.is_open(self.plugged, known_documents(search)):
+        # Rules below an object would become packages, which are there without a member.
+        is_mixed = not node.is_ground and any(rule.is_ground for rule in node.rules)
+        if is_mixed or not search.support.is_open(self.plugged, known_documents(search)):
             whole = Ref(self.path)
             yield from search.save_equation(whole, walk.result, walk.b1, walk.b2, walk.site)
             return

@@ -58,14 +58,18 @@ def _function_of(search: SearchContext, mock: Term) -> Operator | None:
 def _without_mocks(search: SearchContext, work: Any, site: Site, *operands: Any) -> Solutions:
     replaced = search.replaced
     replaced.push_functions({}, hide=True)
+    is_inside = True
     solutions = work(search, site, *operands)
     try:
         while next(solutions, solutions) is not solutions:
             replaced.pop_functions()
+            is_inside = False
             yield
             replaced.push_functions({}, hide=True)
+            is_inside = True
     finally:
-        replaced.pop_functions()
+        if is_inside:  # not if the caller wants no more solutions
+            replaced.pop_functions()
 
 
 def _constant_answer(
