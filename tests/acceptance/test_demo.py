@@ -64,6 +64,6 @@ def _parts_of(process: int) -> list[int]:
 def _is_alive(process: int) -> bool:
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except OSError:  # it is gone, or goes while we look
         return False
     return state != "Z"

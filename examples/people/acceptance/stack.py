@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -290,7 +290,8 @@ def _find_program(name: str) -> str:
 
 def _states(pid: int) -> list[str]:
     """The scheduler's letter for each thread of a process: `T` for a stopped one."""
-    return [
-        (thread / "stat").read_text().rpartition(")")[2].split()[0]
-        for thread in Path(f"/proc/{pid}/task").iterdir()
-    ]
+    states = []
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):  # it may end meanwhile
+            states.append((thread / "stat").read_text().rpartition(")")[2].split()[0])
+    return states
