@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,16 @@ def pytest_configure(config: pytest.Config) -> None:
         derandomize=config.option.markexpr != "property",
     )
     settings.load_profile("doorward")
+
+
+@pytest.fixture(autouse=True)
+def _log_as_it_was() -> Iterator[None]:
+    """A command of a server sends every log of the process elsewhere, to a stream of its test."""
+    log = logging.getLogger()
+    handlers, level = log.handlers[:], log.level
+    yield
+    log.handlers[:] = handlers
+    log.setLevel(level)
 
 
 @pytest.fixture(scope="session")

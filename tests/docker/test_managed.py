@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from examples.docker.private_daemon import PrivateDaemon
+from tests.waiting import wait_until
 
 from doorward.docker.decider.embedded import PACK
 
@@ -44,7 +45,8 @@ def test_managed_plugin_is_in_force(daemon: PrivateDaemon, built: Path, tmp_path
 
     docker("create", name, str(built))
     docker("set", name, f"policies.source={policies}")
-    docker("enable", name)
+    # dockerd waits nine seconds until a plugin listens, and a busy machine may take longer.
+    wait_until(lambda: not daemon.docker("plugin", "enable", name).returncode, lambda: daemon.log)
     daemon.chain(name)
     assert daemon.docker("ps").returncode == 0
     create = "/v1.41/containers/create"
