@@ -13,7 +13,8 @@ import pytest
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.edge import Parts
-from doorward.pdp.config import Config
+from doorward.pdp.config import Config, DecisionLogs
+from doorward.pdp.decision_log import DecisionLog
 from doorward.pdp.health import Health
 from doorward.pdp.loader import Loaded
 from doorward.pdp.log import line_for, stamp_for
@@ -89,11 +90,48 @@ def test_a_request_is_a_line_on_either_way(lines: Lines, log: RequestLog) -> Non
     assert b"hunter2" not in lines.content
 
 
-def ask(port: int, target: str) -> str:
+@pytest.mark.parametrize("headers", [(), ("x-tenant",)])
+def test_decisions_have_the_number_and_the_client_of_their_request(
+    lines: Lines, log: RequestLog, headers: tuple[str, ...]
+) -> None:
+    events = Lines()
+    options = DecisionLogs(console=True, headers=headers)
+    decisions = DecisionLog(events.write, line_for("json"), labels={}, options=options)
+    pdp = PDP(build(Loaded({"p.rego": "package p\n\nx := input.a\n"})), decisions)
+    config = Config(decision_logs=options)
+    api = Api(pdp, config, Health(), Metrics("1"), requests=log)
+    socket = bind("127.0.0.1:0")
+    listener = Listener("127.0.0.1:0", socket, api, short_path=api.short_path)
+    server = HttpServer([listener], grace=1.0)
+    server.start()
+    try:
+        port = socket.getsockname()[1]
+        targets = ("/v1/data/p/x", "/v1/data/p/x?pretty", "/v1/query?q=true", "/health")
+        for target in targets:
+            ask(port, target)
+        for target in ("/v0/data/p/x", "/v0/data/p/y", "/v1/batch/data/p/x"):
+            ask(port, target, "POST")
+        wait_until(lambda: len(lines.documents) == len(targets) + 3)
+    finally:
+        server.close()
+        api.close()
+        pdp.close()
+    clients = {each["req_id"]: each["client_addr"] for each in lines.documents}
+    assert list(clients) == list(range(1, len(targets) + 4))
+    logged = {each["req_id"]: each for each in events.documents}
+    assert list(logged) == [1, 2, 3, 5, 6]
+    assert all(each["requested_by"] == clients[number] for number, each in logged.items())
+    assert [logged[number]["error"] for number in (5, 6)] == [
+        {"code": "undefined_document", "message": "document undefined: data.p.x"},
+        {"code": "undefined_document", "message": "document missing: data.p.y"},
+    ]
+
+
+def ask(port: int, target: str, method: str = "GET") -> str:
     import http.client  # only this test needs it
 
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-    connection.putrequest("GET", target.replace('"', "%22"))
+    connection.putrequest(method, target.replace('"', "%22"))
     connection.endheaders()
     answer = connection.getresponse()
     answer.read()
@@ -108,7 +146,7 @@ def ask(port: int, target: str) -> str:
 def test_a_client_is_named_as_go_names_it(
     client: Any, shown: str, lines: Lines, log: RequestLog
 ) -> None:
-    log.note(client, "GET", "/", 200, 1, 0.001)
+    log.note(1, client, "GET", "/", 200, 1, 0.001)
     wait_until(lambda: bool(lines.documents))
     assert lines.documents[0]["client_addr"] == shown
     assert lines.documents[0]["resp_duration"] == 1
@@ -122,10 +160,10 @@ def test_what_has_no_room_is_said(
 ) -> None:
     monkeypatch.setattr(request_log, "MAX_WAITING", 2)
     lines.open.clear()
-    log.note(None, "GET", "/first", 200, 0, 0.0)
+    log.note(1, None, "GET", "/first", 200, 0, 0.0)
     wait_until(lambda: lines.begun)  # what comes from now on waits
     for number in range(5):
-        log.note(None, "GET", f"/{number}", 200, 0, 0.0)
+        log.note(number, None, "GET", f"/{number}", 200, 0, 0.0)
     with caplog.at_level(logging.ERROR):
         lines.open.set()
         wait_until(lambda: "Lines about requests lost" in caplog.text)
@@ -135,7 +173,7 @@ def test_what_has_no_room_is_said(
 
 def test_what_waits_is_written_at_the_end(lines: Lines) -> None:
     log = RequestLog(lines.write, line_for("text"), stamp_for(""), parts=Parts())
-    log.note(None, "GET", "/last", 200, 0, 0.0)
+    log.note(1, None, "GET", "/last", 200, 0, 0.0)
     log.close()
     assert b'msg="Sent response." ' in lines.content
     assert b"req_path=/last" in lines.content

@@ -22,7 +22,7 @@ from doorward import history
 from doorward.edge import counts
 from doorward.pdp import pdp as pdps
 from doorward.pdp.config import Config, DecisionLogs, parse_config
-from doorward.pdp.decision import Answered
+from doorward.pdp.decision import Answered, RequestContext
 from doorward.pdp.health import Health
 from doorward.pdp.loader import Loaded
 from doorward.pdp.metrics import Metrics
@@ -241,7 +241,9 @@ def test_headers_are_logged_alike() -> None:
     config = Config(decision_logs=DecisionLogs(console=True, headers=("X-A", "X-B")))
     headers = {"x-a": "b", "content-type": "application/json"}
     assert both(api(config, sink), "POST", "/v1/data/a/allow", b"{}", headers)
-    assert sink.contexts == [{"http": {"headers": {"X-A": ["b"]}}}] * 2
+    client = ("127.0.0.1", 1)
+    context = RequestContext({"http": {"headers": {"X-A": ["b"]}}}, client=client)
+    assert sink.contexts == [context] * 2
 
 
 def test_a_fault_is_answered_and_counted(

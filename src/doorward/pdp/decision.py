@@ -11,12 +11,29 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from doorward.pdp.snapshot import Snapshot, document_ref
-from doorward.rego import UNDEFINED, Diagnostic, Key, Marks, RegoError, Undefined, Value
+from doorward.rego import (
+    UNDEFINED,
+    CompileError,
+    Diagnostic,
+    Key,
+    Marks,
+    RegoError,
+    Undefined,
+    Value,
+)
 
 if TYPE_CHECKING:
     from doorward.rego import Explanation
 
-__all__ = ["Answered", "Decision", "DecisionError", "error_document", "new_decision_id"]
+__all__ = [
+    "Answered",
+    "Decision",
+    "DecisionError",
+    "RequestContext",
+    "UndefinedDocumentError",
+    "error_document",
+    "new_decision_id",
+]
 
 
 class DecisionError(Exception):
@@ -81,6 +98,23 @@ class Decision(NamedTuple):
         return explain(snapshot.engine, query, input, now_ns=now_ns, deadline=snapshot.deadline)
 
 
+class UndefinedDocumentError(DecisionError):
+    """A document that has no value, where that is an error: `undefined`, or `missing`."""
+
+    code = "undefined_document"
+
+
+class RequestContext(NamedTuple):
+    """The request that a decision answers, as far as the log shows it."""
+
+    headers: Value | None = None
+    """`request_context`, where the configuration asks for headers."""
+    number: int = 0
+    """That of the request in the log of requests; 0 without one."""
+    client: Any = None
+    """The address of its socket."""
+
+
 class Answered(NamedTuple):
     """A decision that was answered, for those who write it down or look at it."""
 
@@ -89,7 +123,7 @@ class Answered(NamedTuple):
     snapshot: Snapshot
     handler_ns: int | None = None
     """How long the adapter took for it."""
-    request_context: Value | None = None
+    request_context: RequestContext | None = None
     size: int = 0
     """Bytes that input and result take in memory, about."""
     time_ns: int = 0
@@ -100,10 +134,14 @@ class Answered(NamedTuple):
 
 def error_document(error: Exception) -> Any:
     """The error as OPA's logs and API write it: an object, or a list of them."""
+    if isinstance(error, UndefinedDocumentError):
+        return {"code": error.code, "message": str(error)}
     if not isinstance(error, RegoError):
         return {"message": str(error)}
     documents = [_diagnostic_document(diagnostic) for diagnostic in error.diagnostics]
-    return documents[0] if len(documents) == 1 else documents
+    if len(documents) == 1 and not isinstance(error, CompileError):
+        return documents[0]
+    return documents
 
 
 def _diagnostic_document(diagnostic: Diagnostic) -> dict[str, Any]:

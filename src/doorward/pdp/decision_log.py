@@ -28,7 +28,7 @@ from doorward.pdp.claims import claims_of
 from doorward.pdp.config import DecisionLogs
 from doorward.pdp.decision import Answered, error_document
 from doorward.pdp.hiding import DOCUMENTS, hide_credentials
-from doorward.pdp.log import Line, Stamp, line_for, second_text, stamp_for
+from doorward.pdp.log import Line, Stamp, address_text, line_for, second_text, stamp_for
 from doorward.pdp.masking import Mask, MaskError, apply, read_masks
 from doorward.pdp.rules import add_rules
 from doorward.pdp.secret_texts import SecretTexts
@@ -398,8 +398,13 @@ class DecisionLog:
         event = event_of(answered, self._labels)
         if answered.snapshot.bundles:
             event["bundles"] = answered.snapshot.bundles
-        if answered.request_context is not None:
-            event["request_context"] = answered.request_context
+        context = answered.request_context
+        if context is not None:
+            if context.headers is not None:
+                event["request_context"] = context.headers
+            if context.number:
+                event["req_id"] = context.number
+                event["requested_by"] = address_text(context.client)
         if answered.trace is not None:
             event["trace_id"], event["span_id"] = answered.trace
         event = self._secrets.hide(event, answered.snapshot)

@@ -22,7 +22,16 @@ from doorward.pdp.log_options import LEVELS
 from doorward.rego import Number, number_text, sorted_values, to_json
 from doorward.rego.golang import indent, marshal, time_text
 
-__all__ = ["Line", "Stamp", "configure", "line_for", "now", "second_text", "stamp_for"]
+__all__ = [
+    "Line",
+    "Stamp",
+    "address_text",
+    "configure",
+    "line_for",
+    "now",
+    "second_text",
+    "stamp_for",
+]
 
 Line: TypeAlias = Callable[[Mapping[str, Any]], bytes]
 """Fields to one line of the log, line break included."""
@@ -82,6 +91,14 @@ def _second(time_ns: int) -> str:
 def second_text(seconds: int) -> str:
     """A second since the epoch as RFC 3339 without the zone; many lines share one."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def address_text(client: Any) -> str:
+    """`127.0.0.1:4711`, as Go writes it; a Unix socket's client has no name."""
+    if not isinstance(client, tuple):
+        return "@"
+    host, port = client[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class _Formatter(logging.Formatter):

@@ -12,7 +12,7 @@ from time import perf_counter_ns, time_ns
 from typing import Final, Protocol
 
 from doorward.edge import FAULTS, Edge
-from doorward.pdp.decision import Answered, Decision, DecisionError, new_decision_id
+from doorward.pdp.decision import Answered, Decision, DecisionError, RequestContext, new_decision_id
 from doorward.pdp.residuals import unsafe_calls
 from doorward.pdp.snapshot import Document, PathKey, Snapshot
 from doorward.pdp.solutions import solutions_of
@@ -222,7 +222,7 @@ class PDP:
         input: Value | Undefined = UNDEFINED,
         *,
         handler_ns: int | None = None,
-        request_context: Value | None = None,
+        request_context: RequestContext | None = None,
         size: int = 0,
     ) -> None:
         """Put an answered decision into the decision log, where there is one.

@@ -23,12 +23,13 @@ from doorward import __version__
 from doorward.edge import FAULTS, Edge, Part
 from doorward.pdp.config import Config, Server, active_config
 from doorward.pdp.control.status import Status
+from doorward.pdp.decision import RequestContext
 from doorward.pdp.health import Health
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
 from doorward.pdp.store import Store
-from doorward.rego import Value, from_python
+from doorward.rego import from_python
 from doorward.rego.golang import marshal, object_text, ordered_text
 from doorward.rest import (
     authorization,
@@ -59,9 +60,9 @@ from doorward.rest.request_log import RequestLog
 from doorward.rest.requests import (
     BadRequest,
     Parameters,
+    logged_headers,
     parameters,
     read_body,
-    request_context,
     segments,
     unzip,
 )
@@ -86,6 +87,8 @@ MEMORY: Final = 4
 
 _EDGE: Final = Edge("http", "a request failed")
 _ASCII: Final = "".join(map(chr, range(0x20, 0x7F)))
+_NUMBER: Final = "doorward.number"
+"""Where the scope of a request holds its number in the log of requests."""
 _METHODS: Final = frozenset(
     {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"}
 )
@@ -162,6 +165,8 @@ class Api:
             return
         request = Request(scope, receive)
         started = perf_counter()
+        number = 0 if self._requests is None else self._requests.number()
+        scope[_NUMBER] = number
         raw = scope.get("raw_path") or scope["path"].encode()
         if self._tracer is None:
             name, answer = await self._answer(request, raw)
@@ -175,7 +180,8 @@ class Api:
         if self._requests is not None:
             path, client = raw.decode("latin-1"), scope.get("client")
             size = len(getattr(answer, "body", b""))  # a page may be written bit by bit
-            self._requests.note(client, request.method, path, answer.status_code, size, elapsed)
+            status = answer.status_code
+            self._requests.note(number, client, request.method, path, status, size, elapsed)
         await answer(scope, receive, send)
 
     async def _answer(self, request: Request, raw: bytes) -> tuple[str, Response]:
@@ -558,8 +564,12 @@ class Api:
     def _zipped(self, answer: Response, accept: str | None) -> Response:
         return answer if accept is None else zipped(answer, accept, self._config.server)
 
-    def _context(self, request: Request) -> Value | None:
-        return request_context(self._config.decision_logs.headers, request.headers.getlist)
+    def _context(self, request: Request) -> RequestContext | None:
+        """What the decision log shows of a request; None where there is none."""
+        if not self._pdp.logs_decisions:
+            return None
+        headers = logged_headers(self._config.decision_logs.headers, request.headers.getlist)
+        return RequestContext(headers, request.scope[_NUMBER], request.scope.get("client"))
 
     def short_path(self, loop: asyncio.AbstractEventLoop) -> Answer | None:
         """What answers plain requests for documents on `loop`, before this application is called.

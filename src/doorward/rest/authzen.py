@@ -14,7 +14,7 @@ from typing import Final
 from starlette.responses import Response
 
 from doorward.pdp.config import Authzen
-from doorward.pdp.decision import Decision, DecisionError, new_decision_id
+from doorward.pdp.decision import Decision, DecisionError, RequestContext, new_decision_id
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
 from doorward.rego import Key, Undefined, Value
@@ -86,7 +86,7 @@ def post_evaluation(
     options: Authzen,
     body: bytes,
     content_type: str,
-    context: Value | None = None,
+    context: RequestContext | None = None,
     *,
     many: bool = False,
 ) -> Response:
@@ -118,7 +118,9 @@ def request_of(body: bytes, content_type: str) -> dict[Key, Value]:
 class _Asker:
     """What the evaluations of one request share."""
 
-    def __init__(self, pdp: PDP, options: Authzen, context: Value | None, size: int) -> None:
+    def __init__(
+        self, pdp: PDP, options: Authzen, context: RequestContext | None, size: int
+    ) -> None:
         self._pdp = pdp
         self._options = options
         self._snapshot = pdp.snapshot

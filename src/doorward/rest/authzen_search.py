@@ -16,7 +16,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from doorward.pdp.config import Authzen
-from doorward.pdp.decision import Decision, new_decision_id
+from doorward.pdp.decision import Decision, RequestContext, new_decision_id
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
 from doorward.rego import Key, Undefined, Value, to_python
@@ -46,7 +46,7 @@ def post_search(
     kind: str,
     body: bytes,
     content_type: str,
-    context: Value | None = None,
+    context: RequestContext | None = None,
 ) -> Response:
     """POST /access/v1/search/KIND, for subject, resource or action."""
     source = options.search.get(kind)
@@ -147,7 +147,7 @@ class _Search:
         names = ("name",) if self._kind == "action" else ("type", "id")
         return {name: candidate[name] for name in names}
 
-    def record(self, results: list[Value], context: Value | None, size: int) -> None:
+    def record(self, results: list[Value], context: RequestContext | None, size: int) -> None:
         """One entry of the decision log: what was requested, and all that was permitted."""
         decision = Decision(
             new_decision_id(),

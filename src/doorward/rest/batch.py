@@ -10,7 +10,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from doorward.pdp.decision import DecisionError, new_decision_id
+from doorward.pdp.decision import DecisionError, RequestContext, new_decision_id
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
 from doorward.rego import Key, Undefined, Value
@@ -31,7 +31,7 @@ def post_batch(
     parameters: Parameters,
     body: bytes,
     content_type: str,
-    context: Value | None = None,
+    context: RequestContext | None = None,
 ) -> Response:
     """POST /v1/batch/data/PATH with {"inputs": {KEY: …}, "common_input": …}"""
     started = perf_counter_ns()
@@ -89,7 +89,7 @@ def _answers(
     parameters: Parameters,
     inputs: dict[Key, Value],
     common: Value,
-    context: Value | None,
+    context: RequestContext | None,
     batch_id: str,
     size: int,
 ) -> dict[str, dict[str, str]]:

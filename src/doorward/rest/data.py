@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from starlette.responses import Response
 
 from doorward import __version__
-from doorward.pdp.decision import Decision, DecisionError
+from doorward.pdp.decision import Decision, DecisionError, RequestContext, UndefinedDocumentError
 from doorward.pdp.log import second_text
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
@@ -73,7 +73,7 @@ class Answer(NamedTuple):
 class Call:
     """One request under way: what it asks for, and when it began."""
 
-    def __init__(self, pdp: PDP, path: tuple[str, ...], context: Value | None) -> None:
+    def __init__(self, pdp: PDP, path: tuple[str, ...], context: RequestContext | None) -> None:
         self.started = perf_counter_ns()
         self.parse_ns = 0
         self.compile_ns: int | None = None
@@ -162,14 +162,14 @@ def _without(value: Value | Undefined, path: tuple[str, ...]) -> Value | Undefin
 
 
 def get_v1(
-    pdp: PDP, path: tuple[str, ...], parameters: Parameters, context: Value | None = None
+    pdp: PDP, path: tuple[str, ...], parameters: Parameters, context: RequestContext | None = None
 ) -> Response:
     """GET /v1/data/PATH?input=…"""
     return _response(get_v1_text(pdp, path, parameters, context), parameters)
 
 
 def get_v1_text(
-    pdp: PDP, path: tuple[str, ...], parameters: Parameters, context: Value | None = None
+    pdp: PDP, path: tuple[str, ...], parameters: Parameters, context: RequestContext | None = None
 ) -> Answer | Response:
     """The JSON of the answer to a GET; an error is a whole response."""
     call = Call(pdp, path, context)
@@ -187,7 +187,7 @@ def post_v1(
     parameters: Parameters,
     body: bytes,
     content_type: str,
-    context: Value | None = None,
+    context: RequestContext | None = None,
 ) -> Response:
     """POST /v1/data/PATH with {"input": …}"""
     return _response(post_v1_text(pdp, path, parameters, body, content_type, context), parameters)
@@ -199,7 +199,7 @@ def post_v1_text(
     parameters: Parameters,
     body: bytes,
     content_type: str,
-    context: Value | None = None,
+    context: RequestContext | None = None,
 ) -> Answer | Response:
     """The JSON of the answer to a POST; an error is a whole response."""
     call = Call(pdp, path, context)
@@ -294,7 +294,7 @@ def post_v0(
     parameters: Parameters,
     body: bytes,
     content_type: str,
-    context: Value | None = None,
+    context: RequestContext | None = None,
 ) -> Response:
     """POST /v0/data/PATH: the body is the input, the answer the document."""
     call = Call(pdp, path, context)
@@ -309,13 +309,16 @@ def post_v0(
         return refused
     decision, result = encoded(call.decide(input), call.snapshot.deadline)
     call.size += len(result)
+    if decision.error is None and isinstance(decision.result, Undefined):
+        state = "undefined" if call.snapshot.has_rule_at(path) else "missing"
+        said = f"document {state}: {'.'.join(['data', *path])}"
+        decision = decision._replace(error=UndefinedDocumentError(said))
     # OPA logs the input that is missing as null.
     call.record(decision, None if isinstance(input, Undefined) else input)
-    if decision.error is not None:
+    if isinstance(decision.error, UndefinedDocumentError):
+        response = not_found(str(decision.error))
+    elif decision.error is not None:
         response = failed(decision.error)
-    elif isinstance(decision.result, Undefined):
-        state = "undefined" if call.snapshot.has_rule_at(path) else "missing"
-        response = not_found(f"document {state}: {'.'.join(['data', *path])}")
     else:
         response = json_answer(result, pretty=parameters.flag("pretty"))
     return _with_id(response, decision.decision_id if pdp.logs_decisions else "")

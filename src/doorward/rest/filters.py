@@ -25,7 +25,7 @@ from doorward.filters import (
     to_sql_text,
     to_ucast,
 )
-from doorward.pdp.decision import Decision, new_decision_id
+from doorward.pdp.decision import Decision, RequestContext, new_decision_id
 from doorward.pdp.pdp import PDP
 from doorward.pdp.residuals import residual
 from doorward.pdp.sizes import price
@@ -103,7 +103,7 @@ def post_filter(
     parameters: Parameters,
     body: bytes,
     accept: str,
-    context: Value | None = None,
+    context: RequestContext | None = None,
 ) -> Response:
     """POST /v1/compile/PATH with {"input": …, "unknowns": […], "options": {…}}"""
     started = perf_counter_ns()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from doorward.pdp.decision import RequestContext
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
 from doorward.rego import (
@@ -30,7 +31,7 @@ from doorward.rest.requests import BadRequest, Parameters, any_document, go_kind
 __all__ = ["get_query", "post_query"]
 
 
-def get_query(pdp: PDP, parameters: Parameters, context: Value | None = None) -> Response:
+def get_query(pdp: PDP, parameters: Parameters, context: RequestContext | None = None) -> Response:
     """GET /v1/query?q=QUERY"""
     queries = parameters.values("q")
     if not queries:
@@ -39,7 +40,7 @@ def get_query(pdp: PDP, parameters: Parameters, context: Value | None = None) ->
 
 
 def post_query(
-    pdp: PDP, parameters: Parameters, body: bytes, context: Value | None = None
+    pdp: PDP, parameters: Parameters, body: bytes, context: RequestContext | None = None
 ) -> Response:
     """POST /v1/query with {"query": …, "input": …}"""
     try:
@@ -74,7 +75,7 @@ def _answer(
     query: str,
     input: Value | Undefined,
     parameters: Parameters,
-    context: Value | None,
+    context: RequestContext | None,
     *,
     size: int = 0,
 ) -> Response:
@@ -84,15 +85,18 @@ def _answer(
     with timers.measure("server_handler"):
         decision, result = encoded(pdp.solve(query, input), pdp.snapshot.deadline)
     timers.add("rego_query_eval", decision.eval_ns)
-    # Without solutions OPA logs null.
-    logged = decision._replace(result=None) if decision.error is None and not result else decision
-    pdp.record(logged, input, request_context=context, size=size + len(result))
     error = decision.error
     if isinstance(error, CompileError):
-        if not error.diagnostics[0].code:  # a statement, and no query
+        code = error.diagnostics[0].code
+        if not code:  # a statement, and no query
             return internal_error(error.diagnostics[0].message)
-        is_parsed = error.diagnostics[0].code != PARSE_ERROR
-        return not_compiled(error, f"{'compiling' if is_parsed else 'parsing'} query")
+        if code == PARSE_ERROR:
+            return not_compiled(error, "parsing query")
+    # Without solutions OPA logs null.
+    logged = decision._replace(result=None) if error is None and not result else decision
+    pdp.record(logged, input, request_context=context, size=size + len(result))
+    if isinstance(error, CompileError):
+        return not_compiled(error, "compiling query")
     if error is not None:
         return failed(error)
     fields: dict[str, str] = {}

@@ -16,7 +16,7 @@ from time import time_ns
 from typing import Any, Final
 
 from doorward.edge import Edge, Part, Parts, loop_thread
-from doorward.pdp.log import Line, Stamp
+from doorward.pdp.log import Line, Stamp, address_text
 
 __all__ = ["RequestLog"]
 
@@ -29,7 +29,7 @@ _BATCH: Final = 1_000
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("request-log", "writing the log of requests failed")
 
-_Entry = tuple[int, str, str, str, int, int, float]
+_Entry = tuple[int, int, str, str, str, int, int, float]
 
 
 class RequestLog:
@@ -55,8 +55,19 @@ class RequestLog:
         self._part.thread = self._thread
         parts.add(self._part)
 
+    def number(self) -> int:
+        """The number of the next request, for `note` and for the decisions that it asks for."""
+        return next(self._numbers)
+
     def note(
-        self, client: Any, method: str, path: str, status: int, size: int, seconds: float
+        self,
+        number: int,
+        client: Any,
+        method: str,
+        path: str,
+        status: int,
+        size: int,
+        seconds: float,
     ) -> None:
         """A request was answered. `client`: the address of its socket, `path`: as it was sent,
         without the query, `size`: bytes of the body of the answer."""
@@ -64,7 +75,8 @@ class RequestLog:
         if len(entries) >= MAX_WAITING:
             self._lost += 1
             return
-        entries.append((time_ns(), _address(client), method, path, status, size, seconds))
+        entry = time_ns(), number, address_text(client), method, path, status, size, seconds
+        entries.append(entry)
         if not self._waits.is_set():
             self._waits.set()
 
@@ -96,13 +108,13 @@ class RequestLog:
             _log.error("Lines about requests lost", extra={"lost": lost})
 
     def _text(self, entry: _Entry) -> bytes:
-        when, client, method, path, status, size, seconds = entry
+        when, number, client, method, path, status, size, seconds = entry
         return self._line(
             {
                 "client_addr": client,
                 "level": "info",
                 "msg": "Sent response.",
-                "req_id": next(self._numbers),
+                "req_id": number,
                 "req_method": method,
                 "req_path": path,
                 "resp_bytes": size,
@@ -111,11 +123,3 @@ class RequestLog:
                 "time": self._stamp(when),
             }
         )
-
-
-def _address(client: Any) -> str:
-    """`127.0.0.1:4711`, as Go writes it; a Unix socket's client has no name."""
-    if not isinstance(client, tuple):
-        return "@"
-    host, port = client[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -29,10 +29,10 @@ __all__ = [
     "data_input",
     "go_kind",
     "input_of_parameter",
+    "logged_headers",
     "parameters",
     "raw_input",
     "read_body",
-    "request_context",
     "segments",
     "unzip",
 ]
@@ -127,7 +127,7 @@ async def read_body(request: Request, limits: Server, room: Room) -> bytes:
     return b"".join(chunks)
 
 
-def request_context(names: Iterable[str], values_of: Callable[[str], list[str]]) -> Value | None:
+def logged_headers(names: Iterable[str], values_of: Callable[[str], list[str]]) -> Value | None:
     """The request headers that the configuration asks to log, under its names for them."""
     headers: dict[Key, Value] = {}
     for name in names:

@@ -21,13 +21,13 @@ from starlette.responses import Response as AsgiResponse
 from doorward.edge import FAULTS, Edge
 from doorward.history import SLOW, History
 from doorward.pdp.config import Config
+from doorward.pdp.decision import RequestContext
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
-from doorward.rego import Value
 from doorward.rest.answers import busy, internal_error, json_answer, zipped
 from doorward.rest.data import ID_HEADER, Answer, get_v1_text, post_v1_text
 from doorward.rest.request_log import RequestLog
-from doorward.rest.requests import MAX_SEGMENTS, parameters, request_context
+from doorward.rest.requests import MAX_SEGMENTS, logged_headers, parameters
 from doorward.transport.http1.connection import LATER, Respond
 from doorward.transport.http1.messages import Request, Response
 from doorward.transport.pool import Pool
@@ -98,27 +98,32 @@ class ShortPath:
         route = self._routes.get(target) or self._route(target)
         if route is None or not _is_plain(request, query):
             return None
+        number = 0 if self._requests is None else self._requests.number()
         if not route.history.is_slow:
             begun = route.history.begin()
-            response = self._run(route.path, request, query)
-            self._note(request, target, response, route.history.end(begun))
+            response = self._run(route.path, request, query, number)
+            self._note(request, target, number, response, route.history.end(begun))
             return response
         started = perf_counter()
 
         def done(response: Response) -> None:
-            self._note(request, target, response, perf_counter() - started)
+            self._note(request, target, number, response, perf_counter() - started)
             respond(request, response)
 
-        work = partial(self._run, route.path, request, query)
+        work = partial(self._run, route.path, request, query, number)
         if self._pool.submit(work, done, lambda: True, route.history):
             return LATER
         return _converted(busy())
 
-    def _note(self, request: Request, target: bytes, response: Response, elapsed: float) -> None:
+    def _note(
+        self, request: Request, target: bytes, number: int, response: Response, elapsed: float
+    ) -> None:
         method, status = request.method, response.status
         if self._requests is not None:
             path, size = target.decode("latin-1"), len(response.body)
-            self._requests.note(request.client, method.decode(), path, status, size, elapsed)
+            self._requests.note(
+                number, request.client, method.decode(), path, status, size, elapsed
+            )
         observe = self._observe.get((method, status))
         if observe is None:
             labels = self._duration.labels(status, "v1/data", method.decode().lower())
@@ -138,21 +143,23 @@ class ShortPath:
         self._routes[target] = route
         return route
 
-    def _decide(self, path: tuple[str, ...], request: Request, query: bytes) -> Response:
+    def _decide(
+        self, path: tuple[str, ...], request: Request, query: bytes, number: int
+    ) -> Response:
+        context = self._context(request, number)
         try:
             if request.method == b"POST":
                 kind = request.fields.get(b"content-type", b"").decode("latin-1")
-                context = self._context(request)
                 answer = post_v1_text(self._pdp, path, _NO_PARAMETERS, request.body, kind, context)
             else:
                 params = parameters(query) if query else _NO_PARAMETERS
-                answer = get_v1_text(self._pdp, path, params, self._context(request))
+                answer = get_v1_text(self._pdp, path, params, context)
             return self._response(request, answer)
         except FAULTS as fault:
             return _converted(internal_error(_EDGE.report(fault)))
 
     def _traced(
-        self, tracer: Tracer, path: tuple[str, ...], request: Request, query: bytes
+        self, tracer: Tracer, path: tuple[str, ...], request: Request, query: bytes, number: int
     ) -> Response:
         """The same in a span, as `Api` makes it for other requests."""
 
@@ -163,7 +170,7 @@ class ShortPath:
         method, target = request.method.decode(), request.target.partition(b"?")[0]
         shown = target.decode("latin-1")
         with tracer.serve("v1/data", header, http_request_method=method, url_path=shown) as span:
-            response = self._decide(path, request, query)
+            response = self._decide(path, request, query, number)
             span.note(http_response_status_code=response.status)
             if response.status >= 500:
                 span.failed(str(response.status))
@@ -183,15 +190,19 @@ class ShortPath:
                 answer.headers[ID_HEADER] = decision_id
         return _converted(zipped(answer, accept.decode("latin-1"), self._server))
 
-    def _context(self, request: Request) -> Value | None:
-        if not self._logged_headers:
+    def _context(self, request: Request, number: int) -> RequestContext | None:
+        """What the decision log shows of a request; None where there is none."""
+        if not self._pdp.logs_decisions:
             return None
+        if not self._logged_headers:
+            return RequestContext(None, number, request.client) if number else None
 
         def values_of(name: str) -> list[str]:
             value = request.fields.get(name.lower().encode())
             return [] if value is None else [value.decode("latin-1")]
 
-        return request_context(self._logged_headers, values_of)
+        headers = logged_headers(self._logged_headers, values_of)
+        return RequestContext(headers, number, request.client)
 
 
 def _is_plain(request: Request, query: bytes) -> bool:
