@@ -19,6 +19,7 @@ from re import _parser as parser  # type: ignore[attr-defined]  # the same
 from typing import Any, Final
 
 from tests.growth import cost, grows
+from tests.parsing import parsed
 
 __all__ = ["Attack", "Use", "attacks", "grows_by", "patterns_in", "slow", "slowest", "uses"]
 
@@ -57,7 +58,7 @@ class Use:
 
 def uses(root: Path = SOURCE, package: str = "doorward") -> dict[str, Use]:
     """Every use in the sources, by its key."""
-    trees = {path: ast.parse(path.read_text()) for path in sorted(root.rglob("*.py"))}
+    trees = {path: parsed(path.read_text()) for path in sorted(root.rglob("*.py"))}
     everywhere = _called(trees.values())
     actual: dict[str, Use] = {}
     for path, tree in trees.items():

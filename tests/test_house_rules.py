@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 from tests.corpora import GOLDEN, SUITE, needs
 from tests.differences import KINDS
+from tests.parsing import parsed
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
@@ -85,7 +86,7 @@ def bound_names(statements: list[ast.stmt]) -> Iterator[str]:
 
 def typed_exports(path: Path) -> Iterator[tuple[str, str]]:
     """The names under `if TYPE_CHECKING`, each with the module that it is imported from."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path.read_text())):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             for each in ast.walk(node):
                 if isinstance(each, ast.ImportFrom) and each.module:
@@ -97,7 +98,7 @@ def test_all_names_everything_public_in_order(path: Path) -> None:
     parts = path.relative_to(SOURCE).with_suffix("").parts
     package = importlib.import_module(".".join(parts).removesuffix(".__init__"))
     exported = list(getattr(package, "__all__", []))
-    public = {name for name in bound_names(ast.parse(path.read_text()).body) if name[0] != "_"}
+    public = {name for name in bound_names(parsed(path.read_text()).body) if name[0] != "_"}
     assert public == {name for name in exported if not name.startswith("_")}
 
     def rank(name: str) -> tuple[int, str]:
@@ -111,7 +112,7 @@ def test_all_names_everything_public_in_order(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=named)
 def test_a_module_says_what_it_is(path: Path) -> None:
-    tree = ast.parse(path.read_text())
+    tree = parsed(path.read_text())
     assert ast.get_docstring(tree), "no module docstring"
     if path.name != "__init__.py":
         assert "from __future__ import annotations" in path.read_text()
@@ -223,7 +224,7 @@ LOOPS = {
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -254,7 +255,7 @@ def naming(path: Path, name: str) -> set[str]:
 @pytest.mark.parametrize("path", MODULES, ids=named)
 def test_only_listed_functions_catch_everything(path: Path) -> None:
     inside = str(path.relative_to(SOURCE / "doorward"))
-    guards = list(catching_everything(ast.parse(path.read_text())))
+    guards = list(catching_everything(parsed(path.read_text())))
     assert {function for function, _ in guards} == GUARDED.get(inside, set())
     loops = naming(path, "repeat") | naming(path, "loop_thread")
     assert loops == LOOPS.get(inside, set())
@@ -272,7 +273,7 @@ def test_every_listed_function_is_in_a_file_that_exists() -> None:
 def test_every_thread_runs_a_guarded_loop(path: Path) -> None:
     """A thread that dies of an exception takes its work with it, and nobody knows."""
     guarded = {"repeat", *GUARDED.get(str(path.relative_to(SOURCE / "doorward")), ())}
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path.read_text())):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "threading.Thread":
             target = next(ast.unparse(each.value) for each in node.keywords if each.arg == "target")
             assert target.removeprefix("self.") in guarded, f"line {node.lineno}"
@@ -322,7 +323,7 @@ def is_impatient(call: ast.Call) -> bool:
 @cache
 def trees_of_tests() -> list[tuple[Path, ast.Module]]:
     paths = [path for path in tracked() if path.suffix == ".py" and ROOT / "tests" in path.parents]
-    return [(path, ast.parse(path.read_text())) for path in paths]
+    return [(path, parsed(path.read_text())) for path in paths]
 
 
 def calls(node: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.Call]]:
@@ -548,7 +549,7 @@ def allowed(path: Path, rule: dict[str, Any]) -> bool:
 
 def identifiers(path: Path) -> set[str]:
     names = {path.stem}
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path.read_text())):
         for field in ("id", "attr", "arg", "name"):
             name = getattr(node, field, None)
             names |= {name} if isinstance(name, str) else set()
@@ -572,7 +573,7 @@ def test_a_count_has_the_form_of_its_noun() -> None:
     wrong = [
         f"{named(path)}:{node.lineno}: {ast.unparse(node)}"
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path.read_text()))
         if isinstance(node, ast.JoinedStr)
         for number, after in pairwise(node.values)
         if isinstance(number, ast.FormattedValue) and isinstance(after, ast.Constant)

@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests.parsing import parsed
 
 from doorward.cli.extras import EXTRAS
 from doorward.cli.main import cli
@@ -71,7 +72,7 @@ def test_every_module_of_an_extra_is_known() -> None:
         # What plugins of pytest and coverage.py import is there when they are asked for.
         if "plugin" in path.stem and path.parent.name == "testing":
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path.read_text())):
             if isinstance(node, ast.Import):
                 imported |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:

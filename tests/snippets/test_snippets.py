@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import gzip
 import json
 import os
@@ -19,6 +18,7 @@ from textwrap import dedent
 from typing import Any, NamedTuple
 
 import pytest
+from tests.parsing import parsed
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
@@ -243,7 +243,7 @@ def test_toml_is_read(block: Block) -> None:
 
 @pytest.mark.parametrize("block", those("code"), ids=name_of)
 def test_a_part_of_a_program_is_python(block: Block) -> None:
-    assert ast.parse(block.text).body
+    assert parsed(block.text).body
 
 
 @pytest.mark.parametrize("block", those("python"), ids=name_of)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.parsing import parsed
 from tests.rego.codegen.writing import state_for, text_of
 
 from doorward.rego.codegen import state as module
@@ -30,7 +31,7 @@ MUTATORS = {"add", "append", "clear", "extend", "insert", "pop", "remove", "setd
 
 def changes(path: Path) -> Iterator[str]:
     """The attributes, not of `self`, that a file assigns, deletes from, or changes by a method."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path.read_text())):
         match node:
             case ast.Attribute(value=ast.Name(id="self")):
                 pass
