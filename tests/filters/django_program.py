@@ -209,6 +209,7 @@ def main() -> None:
         count += compare(Doc, documents, policy, nulls, policies)
         documents = dict(enumerate(related.documents(contents, nulls), 1))
         count += compare(File, documents, related.policy, nulls, policies)
+        count += compare(File, documents, lambda _: related.ALIKE, nulls, 1)
     check_relations()
     check_many_to_many()
     check_refusals()

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 from doorward.filters import Relation
 
 __all__ = [
+    "ALIKE",
     "COLUMNS",
     "RELATIONS",
     "Tables",
@@ -37,6 +38,16 @@ RELATIONS: Final = {
     },
     "comments": {"marks": Relation("marks", {"comment_id": "id"})},
 }
+ALIKE: Final = """package f
+
+include if not named
+
+named if {
+	input.docs.s == input.docs.folder.name
+	input.docs.s < "b"
+}
+"""
+"""What MariaDB answered for `a` it answered for `A` of the same folder, too."""
 _TEXTS: Final = ["", "a", "A", "b", "ab", "a ", "1"]
 _NUMBERS: Final = [0, 1, 2, 1.5]
 _VALUES: Final[dict[str, list[Any]]] = {

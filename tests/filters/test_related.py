@@ -36,7 +36,7 @@ from sqlalchemy.orm import (
     with_loader_criteria,
 )
 from tests.filters.generated import compiling
-from tests.filters.related import COLUMNS, RELATIONS, documents, policy, tables
+from tests.filters.related import ALIKE, COLUMNS, RELATIONS, documents, policy, tables
 
 from doorward.filters import Conditions, FilterError, to_conditions, to_sql
 from doorward.filters.sqlalchemy import where
@@ -131,7 +131,7 @@ def test_filters_decide_as_the_policy(database: Database, nulls: Any) -> None:
     dialect = DIALECTS[database.dialect.name]
     compared = 0
     refused: list[tuple[str, FilterError]] = []
-    for text in compiling(policy, draw, POLICIES):
+    for text in [ALIKE, *compiling(policy, draw, POLICIES)]:
         try:
             filtered = conditions(text)
             clause = to_sql(filtered, COLUMNS, dialect, relations=RELATIONS, nulls=nulls)

@@ -26,6 +26,7 @@ from django.db.models.lookups import (
 
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
 from doorward.filters.logic import (
+    MARIADB_COLUMNS,
     MARIADB_MATCHES,
     All,
     Any,
@@ -220,7 +221,7 @@ class _Writer:
         self._rows[related.row] = _Place(field.related_model, depth=self._depth)
         rows = rows.filter(self.predicate(related.holds))
         self._depth -= 1
-        selection = Exists(rows)
+        selection = _Related(rows)
         return Q(~selection if related.negated else selection)
 
     def _table(self, name: str) -> _Place:
@@ -346,6 +347,15 @@ class _Stored(_PerDatabase):
         template = stored_test(vendor, self.kind, negated=self.negated)
         text, parameters = compiler.compile(column)
         return template.format(text), list(parameters) * template.count("{0}")
+
+
+class _Related(Exists):  # type: ignore[misc] # Django has no types
+    """Whether there is such a row."""
+
+    def as_mysql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        text, parameters = self.as_sql(compiler, connection, **options)
+        begin, _, rest = text.partition(" FROM ")
+        return f"{begin}, {MARIADB_COLUMNS} FROM {rest}", parameters
 
 
 class _Matches(_PerDatabase):

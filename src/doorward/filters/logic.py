@@ -20,6 +20,7 @@ from doorward.rego import Number, Value, number_text
 
 __all__ = [
     "ALWAYS",
+    "MARIADB_COLUMNS",
     "MARIADB_MATCHES",
     "NEVER",
     "All",
@@ -211,6 +212,9 @@ def check_decimal(dialect: str, value: int | Number) -> None:
         raise fault(f"MySQL has no exact number {number_text(value)}")
 
 
+MARIADB_COLUMNS: Final = "1, 1"
+"""What an EXISTS selects: MariaDB (10.11) keeps the answers of a subquery with one column by the
+values of the row outside, as their collation compares them, so that `a` got the answer of `A`."""
 MARIADB_MATCHES: Final = {
     "startswith": "ABS(LOCATE({1}, {0}) - 1) < 1",
     "endswith": "ABS(LOCATE(REVERSE({1}), REVERSE({0})) - 1) < 1",

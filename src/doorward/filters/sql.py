@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
 from doorward.filters.logic import (
+    MARIADB_COLUMNS,
     MARIADB_MATCHES,
     All,
     Any,
@@ -171,7 +172,8 @@ class _Writer:
         tests.append(f"({self.predicate(related.holds)})")
         del self._rows[related.row]
         name = self._quoted(self._names.table(relation.table))
-        select = f"SELECT 1 FROM {name} {alias} WHERE {' AND '.join(tests)}"
+        columns = MARIADB_COLUMNS if self._dialect == "mysql" else "1"
+        select = f"SELECT {columns} FROM {name} {alias} WHERE {' AND '.join(tests)}"
         return f"{'NOT ' if related.negated else ''}EXISTS ({select})"
 
     def _field(self, field: Field) -> str:

@@ -39,6 +39,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
 from doorward.filters.logic import (
+    MARIADB_COLUMNS,
     MARIADB_MATCHES,
     All,
     Any,
@@ -215,7 +216,7 @@ class _Writer:
     def _related(self, related: Related) -> ColumnElement[bool]:
         table = self._table(related.table)
         row = self._rows[related.row] = table.row(related.relation)
-        holds = table.leads_to(related.relation, row, self.predicate(related.holds))
+        holds = _Related(table.leads_to(related.relation, row, self.predicate(related.holds)))
         return not_(holds) if related.negated else holds
 
     def _table(self, name: str) -> _Table:
@@ -354,6 +355,14 @@ _STORED_AS: Final = {
 }
 
 
+class _Related(FunctionElement[bool]):
+    """An EXISTS of a relationship."""
+
+    inherit_cache = True
+    type = Boolean()
+    name = "related_exists"
+
+
 class _Match(FunctionElement[bool]):
     inherit_cache = True
     type = Boolean()
@@ -454,6 +463,17 @@ def _compile_stored(element: _StoredAs, compiler: Anything, **options: Anything)
     if name == "postgresql" and isinstance(column.type, Integer):
         name = ""  # no value is refused
     return stored_test(name, element.kind, negated=element.negated).format(inner)
+
+
+@compiles(_Related)
+def _compile_related(element: _Related, compiler: Anything, **options: Anything) -> str:
+    (exists,) = element.clauses
+    text: str = compiler.process(exists, **options)
+    if compiler.dialect.name not in ("mysql", "mariadb"):
+        return text
+    begin = "EXISTS (SELECT "
+    assert text.startswith(f"{begin}1 "), text
+    return f"{begin}{MARIADB_COLUMNS}{text[len(begin) + 1 :]}"
 
 
 @compiles(_Match)
