@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,72 @@ def test_a_server_shows_what_it_decides(tmp_path: Path) -> None:
     finally:
         server.send_signal(signal.SIGTERM)
         assert server.wait(PATIENCE) == 0
+
+
+AUTHZ = """package system.authz
+
+default allow := false
+
+allow if input.identity == "all"
+
+allow if {
+	input.identity == "state"
+	input.method == "GET"
+	input.path == ["console", "api", "state"]
+}
+"""
+PAGES = ("", "log", "playground", "policies", "revisions", "shadow", "static/console.js")
+DATA = ("decisions", "decisions/x", "log", "state", "revisions", "policies", "shadow", "files")
+PATHS = [
+    *[f"/console/{each}".rstrip("/") for each in PAGES],
+    *[f"/console/api/{each}" for each in DATA],
+    "/console/api/playground/evaluate",
+]
+ODD = ("/console/", "//console", "/console//api/files", "/console/%61pi/files", "/console/./log")
+
+
+def status(url: str, token: str = "", body: bytes | None = None) -> int:
+    """The status of an answer, to which no redirect is followed."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+    address, _, path = url.removeprefix("http://").partition("/")
+    with closing(HTTPConnection(address, timeout=PATIENCE)) as connection:
+        connection.request("GET" if body is None else "POST", f"/{path}", body, headers)
+        return connection.getresponse().status
+
+
+def test_every_path_of_the_console_is_for_whom_system_authz_allows_it(tmp_path: Path) -> None:
+    (tmp_path / "authz.rego").write_text(AUTHZ)
+    (tmp_path / "p.rego").write_text("package app\n\nallow := true\n")
+    main, diagnostic = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    command = [sys.executable, "-m", "doorward", "run", "--server", "--addr", main, "--console"]
+    command += ["--diagnostic-addr", diagnostic, str(tmp_path)]
+    command += ["--authentication=token", "--authorization=basic"]
+    server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    play = json.dumps({"files": {}, "query": "1"}).encode()
+    try:
+        wait_until(lambda: answers(f"http://{diagnostic}/console"))
+        for path in (*PATHS, *ODD):
+            url, body = f"http://{diagnostic}{path}", play if "/playground/" in path else None
+            refused = {status(url, token, body) for token in ("", "none")}
+            assert refused <= {401, 404}, path
+            own = path == "/console/api/state"
+            assert (status(url, "state", body) == 200) is own, path
+            if path in PATHS:
+                assert status(url, "all", body) == 200 or path.endswith(("/x", "/shadow", "/log"))
+        assert status(f"http://{diagnostic}/console/api/state", "state", b"{}") == 401
+        assert status(f"http://{main}/console/api/state", "all") == 404
+    finally:
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(PATIENCE) == 0
+
+
+def answers(url: str) -> bool:
+    try:
+        return bool(status(url))
+    except OSError:
+        return False
 
 
 def test_a_playground_begins_with_the_files_that_are_given(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from doorward.console.playground import MAX_TEXT, PlaygroundError, answer
+from doorward.console.playground import MAX_PRINTED, MAX_TEXT, PlaygroundError, answer
 
 POLICY = """package app
 
@@ -47,6 +48,59 @@ def test_a_query_is_answered_with_why_and_the_rows_that_were_evaluated() -> None
 def test_what_is_wrong_too_long_or_not_allowed_is_said(policy: str, query: str, code: str) -> None:
     shown = answer("evaluate", {"files": {"a.rego": policy}, "query": query})
     assert code in shown["errors"][0]["message"]
+
+
+LONG = 'long := concat("", ["0123456789" | some _ in numbers.range(1, 2000)])\n'
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        # A value of a hundred million items, in nine rules.
+        (
+            "package a\n\np0 := [1, 1]\n"
+            + "".join([f"p{n} := [{', '.join([f'p{n - 1}'] * 10)}]\n" for n in range(1, 9)])
+            + "p := p8\n",
+            "eval_cancel_error",
+        ),
+        # One text a hundred thousand times.
+        (f"package a\n\n{LONG}p := [long | some _ in numbers.range(1, 100000)]\n", "larger than"),
+        ("package a\n\np := count([1 | some _ in numbers.range(1, 2000000)])\n", "limit_error"),
+    ],
+)
+def test_what_is_small_to_write_and_large_to_show_is_not_shown(policy: str, message: str) -> None:
+    shown = answer("evaluate", {"files": {"a.rego": policy}, "query": "data.a.p"})
+    assert message in shown["errors"][0]["message"]
+
+
+def test_what_is_printed_is_cut() -> None:
+    body = "some i in numbers.range(1, 100)\n\tprint(long)\n\ti < 0"
+    policy = f"package a\n\n{LONG}p if {{\n\t{body}\n}}\n"
+    printed = answer("evaluate", {"files": {"a.rego": policy}, "query": "data.a.p"})["printed"]
+    assert printed[-1] == "more was printed than is shown"
+    assert sum(map(len, printed)) < MAX_PRINTED + 100
+
+
+@pytest.mark.parametrize("action", ["check", "evaluate", "python", "test"])
+def test_policies_are_compiled_within_a_time(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("doorward.console.playground.WITHIN", 0.0)
+    files = {"a.rego": "package a\n\n" + "".join([f"p{n} := {n}\n" for n in range(600)])}
+    with suppress(PlaygroundError):  # which says so, where no evaluation does
+        shown = answer(action, {"files": files, "query": "data.a.p1"})
+        assert "cancel" in str(shown)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../../etc/passwd", "/etc/passwd", "..\\x.rego", "file:///etc/passwd", "a\0b", "<img src=x>"],
+)
+def test_the_name_of_a_file_is_a_text_and_nothing_is_read(name: str) -> None:
+    shown = answer("check", {"files": {name: "package a\n\np := q"}})
+    assert "unsafe" in shown["diagnostics"][name][0]["message"]
+    with pytest.raises(PlaygroundError, match="must be one of"):
+        answer("format", {"files": FILES, "file": name})
+    shown = answer("evaluate", {"files": {name: "package a\n\np := 1"}, "query": "data.a.p"})
+    assert shown["result"] == [1]
 
 
 def test_an_editor_is_answered_as_by_the_language_server() -> None:

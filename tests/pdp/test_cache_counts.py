@@ -93,7 +93,10 @@ def test_queries_and_filters_count_for_the_policies_in_force() -> None:
     rows(pdp, "bob")
     counts = pdp.snapshot.cache_counts()
     assert counts["queries"].misses == counts["queries"].entries == 1
-    assert counts["queries"].hits is None
+    assert counts["queries"].hits == 2
+    pdp.decide("app/nowhere", {})  # nothing is prepared where no rule is
+    pdp.decide("app/allow", {})
+    assert pdp.snapshot.cache_counts()["queries"] == CacheCounts(1, 3, 1)
     assert counts["filters"] == CacheCounts(2, 2, 2)
 
 

@@ -39,6 +39,8 @@ STREAM: Final = 30.0
 """Seconds after which a stream ends; the page asks again from where it was."""
 THREADS: Final = 2
 """Explanations and evaluations at the same time."""
+PLAYS: Final = 16
+"""Requests of playgrounds at the same time, most of which wait."""
 STREAMS: Final = 8
 """Pages that are told of decisions at the same time."""
 WITHIN: Final = 1.0
@@ -82,6 +84,7 @@ class Console:
         self._searches = Workers("console-log", 1, deadline=SECONDS)
         self._is_searching = False
         self._streams = 0
+        self._plays = 0
         self._closed = False
 
     def serve(self, parts: Parts) -> None:
@@ -257,15 +260,20 @@ class Console:
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
         if kind != "application/json":
             return _refused("the body must be application/json", 415)
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > BODY:
-                return _refused(f"the body is larger than {BODY} bytes", 413)
+        if self._plays >= PLAYS:
+            return _json({"error": "too many evaluations at the same time: try again"}, 503)
+        self._plays += 1
         try:
+            body = bytearray()
+            async for part in request.stream():
+                body += part
+                if len(body) > BODY:
+                    return _refused(f"the body is larger than {BODY} bytes", 413)
             return _json(await self._workers.run(_played, action, bytes(body)))
         except PlaygroundError as error:
             return _json({"error": str(error)}, 400)
+        finally:
+            self._plays -= 1
 
 
 def _numbers(text: str, count: int) -> list[int]:

@@ -20,11 +20,13 @@ from doorward.rego import (
     Options,
     Registry,
     RegoError,
+    Span,
     compile,
     explain,
     from_python,
     gc_paused,
     to_python,
+    within,
 )
 from doorward.testing import Coverage, Suite, run
 
@@ -36,6 +38,12 @@ MAX_ITEMS: Final = 1_000_000
 MAX_FILES: Final = 100
 MAX_TEXT: Final = 512 << 10
 """Characters of all policies together."""
+WITHIN: Final = 8.0
+"""Seconds of a request, which compiles and evaluates more than once."""
+MAX_RESULT: Final = 2 << 20
+"""Characters of a result, about. Values that share their parts can be far larger as JSON."""
+MAX_PRINTED: Final = 64 << 10
+"""Characters that policies may print."""
 _FORBIDDEN: Final = frozenset({"http.send", "net.lookup_ip_addr", "opa.runtime"})
 
 
@@ -53,7 +61,11 @@ def answer(name: str, request: Any) -> dict[str, Any]:
         raise PlaygroundError("`files` must be an object of texts")
     if len(files) > MAX_FILES or sum(map(len, files.values())) > MAX_TEXT:
         raise PlaygroundError(f"at most {MAX_FILES} files and {MAX_TEXT} characters")
-    return action(files, request)
+    try:
+        with within(WITHIN):
+            return action(files, request)
+    except EvalError:
+        raise PlaygroundError(f"this takes longer than {WITHIN:g} s") from None
 
 
 def _registry() -> Registry:
@@ -62,10 +74,8 @@ def _registry() -> Registry:
 
 def _evaluate(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
     query = _text(request, "query")
-    printed: list[str] = []
-    environment = Environment(
-        allow_net=frozenset(), on_print=lambda text, span: printed.append(f"{span}: {text}")
-    )
+    printed = _Printed()
+    environment = Environment(allow_net=frozenset(), on_print=printed.add)
     options = Options(registry=_registry(), environment=environment, max_items=MAX_ITEMS)
     data, input = _value(request, "data"), _value(request, "input")
     try:
@@ -80,18 +90,56 @@ def _evaluate(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str,
         evaluation = traced.prepare(query, deadline=DEADLINE).evaluation(input)
         evaluation.tracer = coverage
         values = traced.prepare(query, deadline=DEADLINE).rows_of(evaluation)
+        result = [to_python(row[-1]) for row in values]
     except EvalError as error:
-        return {"errors": [_problem(each) for each in error.diagnostics], "printed": printed}
+        return {"errors": [_problem(each) for each in error.diagnostics], "printed": printed.lines}
     except RegoError as error:
         return {"errors": [_problem(each) for each in error.diagnostics]}
+    bindings = rows if prepared.variables else []
+    if _is_large([result, bindings]):
+        said = f"the result is larger than {MAX_RESULT:,} characters"
+        return {
+            "errors": [_problem(Diagnostic("eval_limit_error", said))],
+            "printed": printed.lines,
+        }
     return {
         "defined": bool(values),
-        "result": [to_python(row[-1]) for row in values],
-        "bindings": rows if prepared.variables else [],
+        "result": result,
+        "bindings": bindings,
         "why": explanation.text(),
         "covered": sorted([file, row] for file, row in coverage.hits),
-        "printed": printed,
+        "printed": printed.lines,
     }
+
+
+class _Printed:
+    """What policies print, up to a limit."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._left = MAX_PRINTED
+
+    def add(self, text: str, span: Span) -> None:
+        if self._left <= 0:
+            return
+        line = f"{span}: {text[: self._left]}"
+        self._left -= len(line)
+        self.lines.append(line)
+        if self._left <= 0:
+            self.lines.append("more was printed than is shown")
+
+
+def _is_large(document: Any) -> bool:
+    """Whether a document is larger as JSON than `MAX_RESULT`."""
+    size, left = 0, [document]
+    while left and size <= MAX_RESULT:
+        each = left.pop()
+        if isinstance(each, dict):
+            left += [*each, *each.values()]
+        elif isinstance(each, list):
+            left += each
+        size += len(each) + 2 if isinstance(each, str) else 2
+    return size > MAX_RESULT
 
 
 def _python(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import count
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, Protocol
 
@@ -140,6 +141,7 @@ class Snapshot:
 
     __slots__ = (
         "_before",
+        "_lookups",
         "_nowhere",
         "_pinned",
         "_queries",
@@ -182,6 +184,7 @@ class Snapshot:
         self.owners = Owners(loaded.roots)
         """What bundles own, where nobody else may write."""
         self._queries = _Queries(engine, deadline)
+        self._lookups = self._queries.lookups
         self._pinned: dict[object, Document] = {}
         self._ready: dict[object, Document] = {}
         self._before: dict[object, Document] = {}
@@ -232,6 +235,7 @@ class Snapshot:
 
         `strict`: errors of built-ins are errors, not undefined.
         """
+        next(self._lookups)
         key = (path, strict) if strict else path
         return self._ready.get(key) or self._document(key, path, strict=strict)
 
@@ -246,6 +250,7 @@ class Snapshot:
 
     def query(self, text: str, *, strict: bool = False) -> Query:
         """The query `text`, compiled once; `strict` as for `document`."""
+        next(self._lookups)
         key = (None, text, strict)
         query = self._ready.get(key) or self._prepare(key, text, strict=strict)
         if not isinstance(query, Query):
@@ -278,8 +283,10 @@ class Snapshot:
         """The same for a path that was not used lately."""
         operands = _operands(path)
         if not self.engine.has_rules(operands):
+            next(self._queries.unprepared)
             return _Base(self.engine.base_document(operands))
         if len(operands) > MAX_SEGMENTS:
+            next(self._queries.unprepared)
             message = f"a path has at most {MAX_SEGMENTS} names"
             raise CompileError([Diagnostic(COMPILE_ERROR, message)])
         return self._prepare(key, document_ref(path), strict=strict)
@@ -312,10 +319,17 @@ class _Queries:
         self._before: dict[object, Document] = {}
         self._lock = threading.Lock()
         self._compiled = 0
+        # Steps of `count` are atomic, and take less time than a lock.
+        self.lookups: Final = count()
+        """Advances for each document and query that somebody asks for."""
+        self.unprepared: Final = count()
+        """The same for those that no query is prepared for."""
 
     @property
     def counts(self) -> CacheCounts:
-        return CacheCounts(len(self._ready) + len(self._before), None, self._compiled)
+        prepared = _steps(self.lookups) - _steps(self.unprepared)
+        entries = len(self._ready) + len(self._before)
+        return CacheCounts(entries, max(prepared - self._compiled, 0), self._compiled)
 
     def get(self, key: object, text: str, *, strict: bool) -> Document:
         """The query `text`, known by `key`."""
@@ -340,6 +354,11 @@ class _Queries:
             return self._engine.prepare(text, strict_builtin_errors=strict, deadline=self._deadline)
         except CompileError as error:
             return _Broken(error)
+
+
+def _steps(counter: count[int]) -> int:
+    """How often a counter was advanced: only its text says so without advancing it."""
+    return int(repr(counter).removeprefix("count(").removesuffix(")"))
 
 
 def _bound(document: Document, engine: Engine) -> Document:

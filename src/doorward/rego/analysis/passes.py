@@ -48,6 +48,7 @@ from doorward.rego.analysis.schemas import Schemas
 from doorward.rego.analysis.tree import RuleNode, build_tree
 from doorward.rego.analysis.written_order import WrittenOrder
 from doorward.rego.builtins.registry import Registry
+from doorward.rego.clock import CLOCK
 from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
 from doorward.rego.syntax.nodes import Body, Import, Module, With
 from doorward.rego.values import Key
@@ -260,6 +261,8 @@ def check(
             return program
     program = Program(list(modules), registry, options)
     for run in PASSES:
+        if CLOCK.check_deadline is not None:
+            CLOCK.check_deadline()
         try:
             errors = run(program)
         except RecursionError:

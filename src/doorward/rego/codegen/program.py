@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from doorward.records import record
 from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.clock import count_step
 from doorward.rego.codegen.choice import Choice
 from doorward.rego.codegen.constants import Constants, bind
 from doorward.rego.codegen.plan import Plan
@@ -95,6 +96,7 @@ def generate(plan: Plan, constants: Constants) -> list[Unit]:
     functions: dict[str, list[ast.stmt]] = defaultdict(list)
     sources: dict[str, Source] = {}
     for node in plan.root.walk():
+        count_step()
         if node.definitions:
             for source, function in rule_functions(node, plan, constants):
                 functions[source.name].append(function)
