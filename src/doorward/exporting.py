@@ -1,4 +1,4 @@
-"""Names of a package that are loaded when they are first used.
+"""Names of a package that are loaded when they are first used, and packages that are extras.
 
 A program that needs one name of a façade does not pay for the others.
 """
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 
-__all__ = ["exporter"]
+__all__ = ["exporter", "missing"]
 
 
 def exporter(
@@ -32,3 +32,9 @@ def exporter(
         return value
 
     return load
+
+
+def missing(package: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """What to raise in place of `error` where what `package` brings is imported."""
+    text = f"{error.name} is not installed: pip install '{package}'"
+    return ModuleNotFoundError(text, name=error.name)

@@ -11,7 +11,12 @@ from decimal import Decimal
 from typing import Any as Anything
 from typing import Final
 
-from django.core.exceptions import FieldDoesNotExist
+from doorward.exporting import missing
+
+try:
+    from django.core.exceptions import FieldDoesNotExist
+except ModuleNotFoundError as error:
+    raise missing("doorward[django]", error) from None
 from django.db import NotSupportedError, models
 from django.db.models import Exists, F, Func, Model, OuterRef, Q, QuerySet, Value
 from django.db.models.fields.related import ForeignKey, ForeignObjectRel, ManyToManyField

@@ -11,6 +11,12 @@ from decimal import Decimal
 from typing import Any as Anything
 from typing import Final
 
+from doorward.exporting import missing
+
+try:
+    from sqlalchemy.exc import CompileError, NoInspectionAvailable
+except ModuleNotFoundError as error:
+    raise missing("doorward[sqlalchemy]", error) from None
 from sqlalchemy import (
     CHAR,
     NCHAR,
@@ -31,7 +37,6 @@ from sqlalchemy import (
     or_,
     true,
 )
-from sqlalchemy.exc import CompileError, NoInspectionAvailable
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import aliased
 from sqlalchemy.sql.functions import FunctionElement

@@ -16,7 +16,12 @@ from functools import lru_cache
 from io import BytesIO
 from typing import Any, Final
 
-from django.conf import settings
+from doorward.exporting import missing
+
+try:
+    from django.conf import settings
+except ModuleNotFoundError as error:
+    raise missing("doorward[django]", error) from None
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed

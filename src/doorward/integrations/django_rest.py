@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from rest_framework.filters import BaseFilterBackend
+from doorward.exporting import missing
+
+try:
+    from rest_framework.filters import BaseFilterBackend
+except ModuleNotFoundError as error:
+    raise missing("djangorestframework", error) from None
 from rest_framework.permissions import BasePermission
 
 from doorward.integrations.django import decide, rows_for

@@ -16,7 +16,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import Annotated, Any, Final, TypeAlias
 
-from fastapi import Depends, FastAPI, HTTPException
+from doorward.exporting import missing
+
+try:
+    from fastapi import Depends, FastAPI, HTTPException
+except ModuleNotFoundError as error:
+    raise missing("doorward[fastapi]", error) from None
 from starlette.requests import HTTPConnection, Request
 
 from doorward.enforcement.check import HttpOptions

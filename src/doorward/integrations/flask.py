@@ -14,7 +14,12 @@ from functools import wraps
 from io import BytesIO
 from typing import Any, Final, ParamSpec, TypeVar
 
-from flask import Flask, Response, current_app, g, make_response, request
+from doorward.exporting import missing
+
+try:
+    from flask import Flask, Response, current_app, g, make_response, request
+except ModuleNotFoundError as error:
+    raise missing("doorward[flask]", error) from None
 
 from doorward.enforcement.check import HttpCheck, HttpOptions
 from doorward.enforcement.errors import RequestError

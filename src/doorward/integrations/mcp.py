@@ -16,7 +16,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from fastmcp.exceptions import McpError, PromptError, ResourceError, ToolError
+from doorward.exporting import missing
+
+try:
+    from fastmcp.exceptions import McpError, PromptError, ResourceError, ToolError
+except ModuleNotFoundError as error:
+    raise missing("doorward[mcp]", error) from None
 from fastmcp.server.dependencies import get_access_token
 from fastmcp.server.middleware import Middleware, MiddlewareContext
 from fastmcp.utilities.versions import VersionSpec
