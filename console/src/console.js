@@ -107,7 +107,7 @@ function Rates({ seconds }) {
     ];
     const color = getComputedStyle(document.body).color;
     const grid = { stroke: "#8884", width: 1 };
-    const axes = [{ stroke: color, grid }, { stroke: color, grid }, { stroke: color, scale: "us", side: 1, grid: { show: false } }];
+    const axes = [{ stroke: color, grid }, { stroke: color, grid }, { stroke: color, scale: "us", side: 1, size: 70, grid: { show: false } }];
     const width = host.current.clientWidth || 600;
     plot.current = new uPlot({ width, height: 150, series, axes }, [[], [], [], [], []], host.current);
     const resize = new ResizeObserver(() => plot.current.setSize({ width: host.current.clientWidth, height: 150 }));

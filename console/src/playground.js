@@ -108,12 +108,28 @@ function read(text, what) {
   }
 }
 
+// A link is from anybody: what it holds is bounded, and of the types that the page writes.
+const LONGEST = 2 << 20;
+
 async function shared() {
-  const found = /^#share=([A-Za-z0-9_-]+)$/.exec(window.location.hash);
-  if (!found) return null;
-  const octets = Uint8Array.from(atob(found[1].replaceAll("-", "+").replaceAll("_", "/")), (each) => each.charCodeAt(0));
-  const stream = new Blob([octets]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(stream).text());
+  if (!window.location.hash.startsWith("#share=")) return null;
+  const text = window.location.hash.slice("#share=".length).replaceAll("-", "+").replaceAll("_", "/");
+  const octets = Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
+  const reader = new Blob([octets]).stream().pipeThrough(new DecompressionStream("gzip")).getReader();
+  const parts = [];
+  let size = 0;
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    parts.push(part.value);
+    size += part.value.length;
+    if (size > LONGEST) {
+      await reader.cancel();
+      throw new Error("it is too large");
+    }
+  }
+  const given = JSON.parse(await new Blob(parts).text());
+  const texts = [given.query, given.input, given.data, ...Object.values(given.files)];
+  if (!texts.every((each) => each === undefined || typeof each === "string")) throw new Error("its parts are not texts");
+  return given;
 }
 
 async function share(document) {
@@ -215,7 +231,8 @@ export function Playground() {
     views.current.data = editor(hosts.data.current, '{"readers": ["ann"]}\n', json(), "Data", [run]);
     const put = (view, text) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
     (async () => {
-      const given = (await shared().catch(() => null)) || (await fetch("/console/api/files").then((response) => response.json()));
+      const broken = (error) => setAnswer({ errors: [{ message: `The link cannot be read: ${error.message}` }] });
+      const given = (await shared().catch(broken)) || (await fetch("/console/api/files").then((response) => response.json()));
       if (given.files && Object.keys(given.files).length) {
         files.current = { ...given.files };
         const first = Object.keys(given.files)[0];
@@ -255,7 +272,7 @@ export function Playground() {
 }
 
 function Answer({ of }) {
-  if (of === null) return html`<p class="quiet">Evaluate with Ctrl-Enter.</p>`;
+  if (of === null) return html`<p class="quiet">Evaluate with Ctrl-Enter. Escape, then Tab, leaves an editor.</p>`;
   if (of.errors) {
     return html`<ul class="errors">${of.errors.map((each) => html`<li>${each.file ? `${each.file}:${each.row}: ` : ""}${each.message}</li>`)}</ul>`;
   }

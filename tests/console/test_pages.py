@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import http.client
 import json
 import os
@@ -340,6 +342,65 @@ def test_the_playground_evaluates_what_is_typed(page: Page, served: Served) -> N
     page.reload()
     expect(page.get_by_label("Query")).to_have_value("data.app.")
     assert page.evaluate("window.hit") is None
+
+
+def shared(document: Any) -> str:
+    """The part of a link that holds a document."""
+    text = document if isinstance(document, bytes) else gzip.compress(json.dumps(document).encode())
+    return "#share=" + base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    ("fragment", "said"),
+    [
+        ("#share=%00", "The link cannot be read"),
+        (shared(b"no gzip"), "The link cannot be read"),
+        (shared([]), "The link cannot be read"),
+        (shared({"files": {"a": {"toString": 1}}}), "its parts are not texts"),
+        (shared({"files": {"a": "x"}, "query": EVIL}), "its parts are not texts"),
+        (shared({"files": {"a": " " * (3 << 20)}}), "it is too large"),
+        (shared({"files": {each: each for each in EVIL}, "query": EVIL[0], "input": EVIL[1]}), ""),
+        ("#" + EVIL[0], ""),
+    ],
+    ids=range(8),
+)
+def test_a_link_of_anybody_runs_nothing(
+    fragment: str, said: str, page: Page, served: Served
+) -> None:
+    errors: list[Any] = []
+    page.on("pageerror", lambda error: errors.append(error))
+    page.goto(f"{served.url}/playground{fragment}")
+    expect(page.get_by_role("status")).to_contain_text(said or "Evaluate with")
+    page.get_by_role("button", name="Evaluate").click()
+    expect(page.get_by_role("status")).not_to_contain_text("Evaluate with")
+    assert (page.evaluate("window.hit"), errors) == (None, [])
+
+
+def test_the_keyboard_leaves_an_editor(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/playground")
+    page.get_by_role("textbox", name="Policy").click()
+    for _ in range(2):
+        page.keyboard.press("Tab")  # it indents
+    expect(page.get_by_role("textbox", name="Policy")).to_be_focused()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("textbox", name="Input")).to_be_focused()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("width", [320, 640])
+def test_a_narrow_window_shows_all_without_scrolling_aside(
+    view: str, width: int, browser: Browser, served: Served
+) -> None:
+    served.decide("bob")
+    page = new_page(browser, viewport={"width": width, "height": 700})
+    try:
+        page.goto(f"{served.url}{view}")
+        expect(page.get_by_role("navigation").get_by_role("link")).to_have_count(6)
+        expect(page.get_by_role("link", name="Playground")).to_be_in_viewport()
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    finally:
+        page.context.close()
 
 
 def test_policies_show_what_no_decision_reached(page: Page, served: Served) -> None:
