@@ -6,11 +6,14 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
+from uuid import UUID
 
 import pytest
 from django.conf import settings
@@ -20,6 +23,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.handlers.asgi import ASGIRequest
 from django.core.management import call_command
 from django.core.wsgi import get_wsgi_application
+from django.db import models
 from django.http import HttpResponse
 from django.test import Client, RequestFactory, override_settings
 from rest_framework.response import Response
@@ -42,6 +46,7 @@ from doorward.integrations.django import (
 )
 from doorward.integrations.django_rest import PolicyFilter, PolicyPermission
 from doorward.pdp import from_modules
+from doorward.rego import from_python, to_python
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/django"
 
@@ -174,6 +179,35 @@ def test_documents_hold_the_fields_of_models(people: dict[str, User]) -> None:
     assert document_of(7) == 7
     assert user_document(AnonymousUser()) is None
     assert user_document(people["ann"])["groups"] == ["editors"]
+
+
+def test_every_field_of_a_model_has_a_value_for_a_policy() -> None:
+    """One time of day made every permission on an object an error."""
+
+    class Kept(models.Model):
+        at = models.TimeField()
+        took = models.DurationField()
+        octets = models.BinaryField()
+        day = models.DateField()
+        moment = models.DateTimeField()
+        price = models.DecimalField(max_digits=6, decimal_places=2)
+        key = models.UUIDField()
+        notes = models.JSONField()
+
+        class Meta:
+            app_label = "auth"
+
+    kept = Kept(
+        at=time(8, 30), took=timedelta(hours=1), octets=b"ab", day=date(2026, 1, 2),
+        moment=datetime(2026, 1, 2, 3, tzinfo=UTC), price=Decimal("1.50"), key=UUID(int=1),
+        notes={"a": [1, None]},
+    )  # fmt: skip
+    fields = to_python(from_python(document_of(kept)))["fields"]
+    assert fields == {
+        "id": None, "at": "08:30:00", "took": "01:00:00", "octets": "YWI=", "day": "2026-01-02",
+        "moment": "2026-01-02T03:00:00Z", "price": 1.5,
+        "key": "00000000-0000-0000-0000-000000000001", "notes": {"a": [1, None]},
+    }  # fmt: skip
 
 
 def test_lists_hold_what_the_policy_allows_one_by_one(people: dict[str, User]) -> None:

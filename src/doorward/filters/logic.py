@@ -356,7 +356,8 @@ class _Maker(Generic[T]):
         kind = None if table is None else self._schema.kind(table, field.column)
         if kind is None:
             related = table is not None and self._schema.related(table, field.column) is not None
-            shown = f"the column {field.name} is not declared: {comparison.text()}"
+            why = "is not declared, or is not a number, text or boolean"
+            shown = f"the column {field.name} {why}: {comparison.text()}"
             raise fault(shown, ROWS if related else None)
         if kind not in _RANKS:
             shown = f"the kind of the column {field.name} cannot be compared: {comparison.text()}"

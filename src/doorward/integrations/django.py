@@ -12,6 +12,7 @@ decides on permissions (`django/allow`), and `ROWS`, the one that filters (`djan
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import time, timedelta
 from functools import lru_cache
 from io import BytesIO
 from typing import Any, Final
@@ -56,6 +57,7 @@ PERMISSIONS: Final = "django/allow"
 ROWS: Final = "django/rows"
 THIS_ROW: Final[Mapping[str, str]] = {"row": ""}
 """The rows of the model itself are `input.row` to a policy."""
+_TEXTS: Final = (time, timedelta, bytes, bytearray, memoryview)
 _MIDDLEWARE: Final = f"{__name__}.PolicyMiddleware"
 _BACKEND: Final = f"{__name__}.PolicyBackend"
 
@@ -179,7 +181,10 @@ def document_of(value: Any) -> Any:
 
 def _plain(field: Any, instance: Any) -> Any:
     value = field.value_from_object(instance)
-    return value.name if isinstance(field, models.FileField) else value
+    if isinstance(field, models.FileField):
+        return value.name
+    # What stands for no one value of Rego is the text that Django's own serializers write.
+    return field.value_to_string(instance) if isinstance(value, _TEXTS) else value
 
 
 def user_document(user: Any) -> Any:
