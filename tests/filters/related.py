@@ -42,6 +42,11 @@ ALIKE: Final = """package f
 
 include if not named
 
+include if {
+	input.docs.s != input.docs.folder.name
+	input.docs.a == 1
+}
+
 named if {
 	input.docs.s == input.docs.folder.name
 	input.docs.s < "b"

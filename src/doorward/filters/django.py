@@ -32,6 +32,7 @@ from django.db.models.lookups import (
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
 from doorward.filters.logic import (
     MARIADB_COLUMNS,
+    MARIADB_HAVING,
     MARIADB_MATCHES,
     All,
     Any,
@@ -360,7 +361,9 @@ class _Related(Exists):  # type: ignore[misc] # Django has no types
     def as_mysql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
         text, parameters = self.as_sql(compiler, connection, **options)
         begin, _, rest = text.partition(" FROM ")
-        return f"{begin}, {MARIADB_COLUMNS} FROM {rest}", parameters
+        assert rest.endswith(" LIMIT 1)"), text
+        rest = rest.removesuffix(" LIMIT 1)")
+        return f"{begin}, {MARIADB_COLUMNS} FROM {rest} {MARIADB_HAVING})", parameters
 
 
 class _Matches(_PerDatabase):

@@ -21,6 +21,7 @@ from doorward.rego import Number, Value, number_text
 __all__ = [
     "ALWAYS",
     "MARIADB_COLUMNS",
+    "MARIADB_HAVING",
     "MARIADB_MATCHES",
     "NEVER",
     "All",
@@ -213,8 +214,10 @@ def check_decimal(dialect: str, value: int | Number) -> None:
 
 
 MARIADB_COLUMNS: Final = "1, 1"
-"""What an EXISTS selects: MariaDB (10.11) keeps the answers of a subquery with one column by the
-values of the row outside, as their collation compares them, so that `a` got the answer of `A`."""
+MARIADB_HAVING: Final = "HAVING COUNT(*) > 0"
+"""What an EXISTS selects, and its end: MariaDB (10.11) keeps the answers of a subquery with one
+column by the values of the row outside, as their collation compares them, so that `a` got the
+answer of `A`. One without aggregates it makes a subquery of IN, which has one column again."""
 MARIADB_MATCHES: Final = {
     "startswith": "ABS(LOCATE({1}, {0}) - 1) < 1",
     "endswith": "ABS(LOCATE(REVERSE({1}), REVERSE({0})) - 1) < 1",

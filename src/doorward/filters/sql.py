@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
 from doorward.filters.logic import (
     MARIADB_COLUMNS,
+    MARIADB_HAVING,
     MARIADB_MATCHES,
     All,
     Any,
@@ -172,8 +173,10 @@ class _Writer:
         tests.append(f"({self.predicate(related.holds)})")
         del self._rows[related.row]
         name = self._quoted(self._names.table(relation.table))
-        columns = MARIADB_COLUMNS if self._dialect == "mysql" else "1"
-        select = f"SELECT {columns} FROM {name} {alias} WHERE {' AND '.join(tests)}"
+        rows = f"FROM {name} {alias} WHERE {' AND '.join(tests)}"
+        select = f"SELECT 1 {rows}"
+        if self._dialect == "mysql":
+            select = f"SELECT {MARIADB_COLUMNS} {rows} {MARIADB_HAVING}"
         return f"{'NOT ' if related.negated else ''}EXISTS ({select})"
 
     def _field(self, field: Field) -> str:

@@ -45,6 +45,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
 from doorward.filters.logic import (
     MARIADB_COLUMNS,
+    MARIADB_HAVING,
     MARIADB_MATCHES,
     All,
     Any,
@@ -478,7 +479,7 @@ def _compile_related(element: _Related, compiler: Anything, **options: Anything)
         return text
     begin = "EXISTS (SELECT "
     assert text.startswith(f"{begin}1 "), text
-    return f"{begin}{MARIADB_COLUMNS}{text[len(begin) + 1 :]}"
+    return f"{begin}{MARIADB_COLUMNS}{text[len(begin) + 1 : -1]} {MARIADB_HAVING})"
 
 
 @compiles(_Match)
