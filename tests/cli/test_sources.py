@@ -297,3 +297,40 @@ def test_all_errors_of_a_folder_are_reported_together(
     assert "bundle load failed on sub/data.json" in capsys.readouterr().out
     assert run(["inspect", "."]) == 1
     assert "b.rego:3: rego_parse_error" in capsys.readouterr().err
+
+
+WRONG_METADATA = {
+    "yaml": ({"a.rego": "# METADATA\n# title: [\npackage a\n\np := 1\n"}, "yaml: line 1: did not"),
+    "scope": (
+        {"a.rego": "# METADATA\n# scope: document\npackage a\n\np := 1\n"},
+        "annotation scope 'document' must be applied to rule",
+    ),
+    "twice": (
+        {
+            "x/a.rego": "# METADATA\n# title: x\npackage a\n\np := 1\n",
+            "x-y/a.rego": "# METADATA\n# title: y\npackage a\n\nq := 1\n",
+        },
+        "package annotation redeclared: x-y/a.rego:1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_METADATA)
+@pytest.mark.parametrize(
+    "command", [["eval", "-d", ".", "data.a.p"], ["test", "."], ["build", "."], ["check", "."]]
+)
+def test_wrong_metadata_is_reported_though_no_policy_reads_it(
+    case: str,
+    command: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files, message = WRONG_METADATA[case]
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert run(command) != 0
+    out, err = capsys.readouterr()
+    assert message in out + err

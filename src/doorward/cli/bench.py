@@ -195,6 +195,7 @@ def _engine(options: dict[str, Any]) -> Engine:
         rego_versions=loaded.rego_versions,
         registry=extensions.registry_for(options["builtins"], sources.all_paths),
         schemas=schemas.read_schemas(options["schema"]),
+        metadata=True,
         environment=Environment(tokens=VerifiedTokens()),
     )
     with gc_paused():

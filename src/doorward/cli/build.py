@@ -220,7 +220,12 @@ def _bundles(paths: Sequence[str], options: Mapping[str, Any]) -> _Parts:
 
 def _settings(parts: _Parts, options: Mapping[str, Any]) -> Options:
     allowed: Capabilities | None = options["capabilities"]
-    return Options(v0=options["v0_compatible"], rego_versions=parts.versions, capabilities=allowed)
+    return Options(
+        v0=options["v0_compatible"],
+        rego_versions=parts.versions,
+        capabilities=allowed,
+        metadata=True,
+    )
 
 
 def _optimized(

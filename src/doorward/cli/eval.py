@@ -333,6 +333,7 @@ def _engine(request: _Request, timers: Timers, *, traced: bool) -> Engine:
         registry=extensions.registry_for(request.builtins, request.sources.all_paths),
         capabilities=request.capabilities,
         schemas=schemas.read_schemas(request.schema),
+        metadata=True,
         environment=Environment(tokens=VerifiedTokens(), on_print=_print),
         traced=traced,
         indexed=request.coverage,

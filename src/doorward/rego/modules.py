@@ -31,7 +31,7 @@ def parse_modules(
     """
     options = options or Options()
     registry = options.allowed_registry()
-    annotations = options.schemas is not None or _uses_metadata(policies.values())
+    annotations = _needs_metadata(options) or _uses_metadata(policies.values())
     modules: dict[str, Module] = {}
     errors: list[Diagnostic] = []
     for name, policy in policies.items():
@@ -51,6 +51,10 @@ def parse_modules(
     return modules
 
 
+def _needs_metadata(options: Options) -> bool:
+    return options.metadata or options.schemas is not None
+
+
 def unchanged_modules(
     policies: Mapping[str, Policy],
     options: Options,
@@ -67,7 +71,7 @@ def unchanged_modules(
     if chosen != chosen_before or options.registry is not earlier.registry:
         return {}
     texts = (policies.values(), before.values())
-    if options.schemas is not None or any(map(_uses_metadata, texts)):
+    if _needs_metadata(options) or any(map(_uses_metadata, texts)):
         return {}
     return {
         name: module

@@ -33,7 +33,8 @@ class Options:
     together, in items; 64 characters count as one. More is an EvalError. None: nothing is counted.
     A limit below a million is counted item by item, which makes evaluations slower; with a larger
     one an evaluation is counted, from its beginning, once it took as many steps or 64 MB.
-    `capabilities`: what policies and queries may use of all that exists. `schemas`: those that
+    `capabilities`: what policies and queries may use of all that exists. `metadata`: METADATA is
+    parsed, and wrong where it is, even if no policy reads it. `schemas`: those that
     METADATA can name, and under () that of all input; types are checked against them when
     compiling, never when evaluating. `marked`: code notes which definitions answered and where
     others failed, for `Query.marked_answer`; not together with `traced`. `indexed`: traced code
@@ -53,6 +54,7 @@ class Options:
     max_items: int | None = None
     capabilities: Capabilities | None = None
     schemas: Schemas | None = None
+    metadata: bool = False
     timers: Timers | None = field(default=None, repr=False, compare=False)
 
     def is_v0(self, file: str) -> bool:

@@ -106,6 +106,7 @@ class Suite:
             environment=replace(environment, on_print=self._print, on_test_case=self._note_case),
             capabilities=capabilities,
             schemas=schemas,
+            metadata=True,
         )
         self.trees: Mapping[str, Module] = parse_modules(loaded.modules, options)
         """The policies as they were parsed."""
