@@ -94,4 +94,5 @@ class OptionArguments(TypedDict, total=False):
     max_items: int | None
     capabilities: Capabilities | None
     schemas: Schemas | None
+    metadata: bool
     timers: Timers | None

@@ -331,3 +331,15 @@ def test_all_data_has_no_documents_of_the_server() -> None:
         assert shown.results() == [{"x": {"base": 2, "system": {"b": 3}}}]
         known = all_data.partial("data[k] = input.x", ["input"])
         assert len(known.queries) == len(listed)
+
+
+def test_policies_are_checked_and_asked_in_the_order_of_their_names() -> None:
+    # `x-y/` is before `x/`, though a folder lists it behind.
+    policies = {"x/a.rego": "package a\n\np := 1\n", "x-y/a.rego": "package a\n\np := 2\n"}
+    with pytest.raises(EvalError) as conflict:
+        Engine(policies).prepare("data.a.p").value()
+    assert str(conflict.value.diagnostics[0].span) == "x/a.rego:3"
+    defaults = {name: text.replace("p :=", "default p :=") for name, text in policies.items()}
+    with pytest.raises(CompileError) as twice:
+        Engine(defaults)
+    assert twice.value.diagnostics[0].message.endswith("x-y/a.rego:3, x/a.rego:3")

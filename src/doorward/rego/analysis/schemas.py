@@ -290,9 +290,7 @@ def check_annotations(modules: Sequence[Module]) -> list[Diagnostic]:
     """Documents and packages that are described twice."""
     first: dict[tuple[object, ...], Span] = {}
     errors: list[Diagnostic] = []
-    # In OPA's order: of two descriptions the one is wrong whose file has the later name.
-    in_order = sorted(modules, key=lambda module: module.span.file)
-    for scope, described_path, annotation in _described(in_order):
+    for scope, described_path, annotation in _described(modules):
         before = first.setdefault((scope, *described_path), annotation.span)
         if before != annotation.span:
             message = f"{scope} annotation redeclared: {before}"
