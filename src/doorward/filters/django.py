@@ -201,7 +201,7 @@ class _Writer:
                 return condition
             case Match(field, operator, text, negated):
                 column, wanted = self._column(field), _text(text)
-                return Q(Exact(_Matches(column, wanted, operator), Value(not negated)))
+                return Q(_Matches(column, wanted, operator, negated=negated))
             case Stored(field, kind, negated):
                 return Q(_Stored(self._column(field), kind, negated))
             case Related():
@@ -372,17 +372,32 @@ class _Matches(_PerDatabase):
     output_field = models.BooleanField()
 
     def __init__(
-        self, column: Anything, wanted: Anything, operator: str = "contains", **options: Anything
+        self,
+        column: Anything,
+        wanted: Anything,
+        operator: str = "contains",
+        *,
+        negated: bool = False,
+        **options: Anything,
     ) -> None:
         super().__init__(_ExactText(column), _ExactText(wanted), **options)
         self.operator = operator
+        self.negated = negated
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        text, parameters = self._test(compiler, connection)
+        return (f"(NOT {text})" if self.negated else text), parameters
+
+    def _test(self, compiler: Anything, connection: Anything) -> Anything:
         subject, wanted = self.source_expressions
         text, parameters = compiler.compile(subject)
         other, more = compiler.compile(wanted)
         vendor = connection.vendor
         if vendor == "mysql":
+            # Django compares it with TRUE, after which MariaDB would take another text that its
+            # collation finds equal for this one: no two texts are equal in hexadecimal digits.
+            more = [str(each).encode().hex() for each in more]
+            other = "UNHEX(%s)"
             test = MARIADB_MATCHES.get(self.operator, "LOCATE({1}, {0}) > 0")
             return f"({test.format(text, other)})", [*more, *parameters]
         if self.operator == "endswith":

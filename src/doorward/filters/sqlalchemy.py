@@ -209,7 +209,7 @@ class _Writer:
                 holds: ColumnElement[bool] = _MATCHES[operator](
                     _exact_text(self._column(field)), _exact_text(_literal(text))
                 )
-                return not_(holds) if negated else holds
+                return _NoMatch(holds) if negated else holds
             case Stored(field, kind, negated):
                 return _STORED_AS[kind, negated](self._column(field))
             case Related():
@@ -374,6 +374,15 @@ class _Match(FunctionElement[bool]):
     type = Boolean()
     operator = ""
 
+    def self_group(self, against: Anything = None) -> Anything:
+        """Itself: SQLAlchemy would compare it with 1 (see `MARIADB_MATCHES`)."""
+        return self
+
+
+class _NoMatch(_Match):
+    inherit_cache = True
+    name = "text_matches_not"
+
 
 class _StartsWith(_Match):
     inherit_cache = True
@@ -482,8 +491,18 @@ def _compile_related(element: _Related, compiler: Anything, **options: Anything)
     return f"{begin}{MARIADB_COLUMNS}{text[len(begin) + 1 : -1]} {MARIADB_HAVING})"
 
 
+@compiles(_NoMatch)
+def _compile_no_match(element: _NoMatch, compiler: Anything, **options: Anything) -> str:
+    (match,) = element.clauses
+    return f"(NOT {compiler.process(match, **options)})"
+
+
 @compiles(_Match)
 def _compile_match(element: _Match, compiler: Anything, **options: Anything) -> str:
+    return f"({_match_text(element, compiler, **options)})"
+
+
+def _match_text(element: _Match, compiler: Anything, **options: Anything) -> str:
     name = _dialect(compiler)
     subject, wanted = [compiler.process(clause, **options) for clause in element.clauses]
     operator = element.operator
