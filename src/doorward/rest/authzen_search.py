@@ -51,7 +51,7 @@ def post_search(
     """POST /access/v1/search/KIND, for subject, resource or action."""
     source = options.search.get(kind)
     if source is None:
-        return error(404, f"there is no search for a {kind}")
+        return error(404, f"there is no search for {kind}s")
     try:
         request = request_of(body, content_type)
         input = input_of(request, options.mapping, lacking=kind)
