@@ -6,11 +6,14 @@ something to be over before that limit says nothing about how fast it was.
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, TypeVar
 
-__all__ = ["PATIENCE", "wait_until"]
+__all__ = ["PATIENCE", "pause", "wait_until"]
 
 T = TypeVar("T")
 
@@ -31,3 +34,16 @@ def wait_until(
             return answer
         assert time.monotonic() < until, what() if callable(what) else what or "it never was"
         time.sleep(_PAUSE)
+
+
+def pause(pid: int) -> None:
+    """Stop a process: none of its threads runs any more when this returns, as after `kill` they may
+    for a moment. OSError where it is gone."""
+    assert pid > 0, "0, which nobody is, would be everybody here"
+    os.kill(pid, signal.SIGSTOP)
+    tasks = Path(f"/proc/{pid}/task")
+
+    def is_stopped(thread: Path) -> bool:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+    wait_until(lambda: all(map(is_stopped, tasks.iterdir())))

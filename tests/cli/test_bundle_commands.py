@@ -204,7 +204,9 @@ def test_inspect_shows_the_signatures_of_an_archive(
 @pytest.fixture
 def inputs(folder: Path) -> Path:
     (folder / "b").mkdir()
-    text = "count([1 | some i in numbers.range(1, 3000); some j in numbers.range(1, 3000); i < j])"
+    text = (
+        "count([1 | some i in numbers.range(1, 90000); some j in numbers.range(1, 90000); i < j])"
+    )
     (folder / "b/p.rego").write_text(f"package p\n\nx := 1\n\nslow := {text} if input\n")
     (folder / "i.json").write_text("{}")
     return folder

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from tests.ports import free_port
-from tests.waiting import PATIENCE, wait_until
+from tests.waiting import PATIENCE, pause, wait_until
 
 POLICY = """package app
 
@@ -168,7 +168,7 @@ def test_a_worker_that_does_not_answer_is_named_and_another_takes_its_place(grou
     *numbers, _docker = last.split(".")
     assert len(numbers) == WORKERS
     pids = group.pids()
-    os.kill(pids[-1], signal.SIGSTOP)
+    pause(pids[-1])
     try:
         # Connections that the stopped one took are not answered: others are.
         wait_until(lambda: _is_silent(group))

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from examples.docker.private_daemon import PrivateDaemon, missing
 from tests.docker.test_chain import Other, Says
 from tests.ports import free_port
-from tests.waiting import PATIENCE, wait_until
+from tests.waiting import PATIENCE, pause, wait_until
 
 from doorward.cli.docker import command
 from doorward.docker.install.daemon import ConfigFile, Daemon, DaemonError
@@ -242,7 +242,7 @@ def test_plugin_stays_while_the_daemon_gives_no_answer(
             "wait_until",
             lambda *a, in_force, seconds=2.0: quick(*a, in_force=in_force, seconds=2.0),
         )
-        daemon.process.send_signal(signal.SIGSTOP)
+        pause(daemon.process.pid)
         try:
             with pytest.raises(DaemonError, match="or dockerd does not answer: it stays"):
                 uninstall(wanted, nothing)
@@ -563,8 +563,8 @@ def test_status_tells_in_force_from_open_and_locked_out(
     plugin = int(Path(f"/proc/{watchdog}/task/{watchdog}/children").read_text())
     # Only a stopped plugin is waited for in vain.
     monkeypatch.setattr("doorward.docker.install.daemon.PROBE_TIMEOUT", 5.0)
-    os.kill(watchdog, signal.SIGSTOP)
-    os.kill(plugin, signal.SIGSTOP)
+    pause(watchdog)
+    pause(plugin)
     try:
         code, lines = status_of(wanted)
         assert (code, lines[0][:11]) == (2, "LOCKED OUT:")

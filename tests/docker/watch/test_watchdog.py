@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.waiting import PATIENCE, wait_until
+from tests.waiting import PATIENCE, pause, wait_until
 
 from doorward.docker.unix_http import call_plugin, listener_pid
 from doorward.docker.watch.notify import NOTIFY_FD, WATCHDOG, Notifier, watchdog_seconds
@@ -135,15 +135,6 @@ def kill(pid: int, number: signal.Signals) -> None:
     os.kill(pid, number)
 
 
-def stop(pid: int) -> None:
-    """Stop a process; none of its threads takes a call any more. OSError where it is gone."""
-    kill(pid, signal.SIGSTOP)
-    threads = [path / "stat" for path in Path(f"/proc/{pid}/task").iterdir()]
-    wait_until(
-        lambda: all(path.read_text().rpartition(")")[2].split()[0] == "T" for path in threads)
-    )
-
-
 class Watched:
     """`docker serve --watchdog`, and the processes that it is made of at the moment."""
 
@@ -187,7 +178,7 @@ def watched(tmp_path: Path, policy: Path) -> Iterator[Watched]:
 def test_plugin_that_is_stopped_is_replaced_and_the_calls_wait(watched: Watched) -> None:
     before = watched.plugin
     with suppress(OSError):  # it may be replaced while we look
-        stop(before)
+        pause(before)
     answers: list[Any] = []
     threads = [threading.Thread(target=lambda: answers.append(watched.answers())) for _ in range(4)]
     for thread in threads:
