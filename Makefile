@@ -8,15 +8,15 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LOCKS := requirements/dev.txt
 DEMO := $(VENV)/.demo
-CODE := $(wildcard src tests benchmarks examples fuzz scripts/*.py)
-TYPED := $(wildcard src tests benchmarks scripts/*.py examples/people) $(filter-out fuzz/engine.py,$(wildcard fuzz/*.py))
+CODE := $(wildcard hatch_build.py src tests benchmarks examples fuzz scripts/*.py)
+TYPED := $(wildcard hatch_build.py src tests benchmarks scripts/*.py examples/people) $(filter-out fuzz/engine.py,$(wildcard fuzz/*.py))
 PYTEST ?= $(BIN)/python -m pytest
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help console demo demo-check demo-docker docker-plugin test test-fast lint types imports tests conformance \
-	coverage bench fuzz docs site locks clean system-packages
+	coverage bench fuzz docs site locks release clean system-packages
 
 help:
 	@echo 'make demo         the people API behind Envoy, decided by Doorward; Ctrl-C ends it'
@@ -25,7 +25,7 @@ help:
 	@echo 'make console      the pages of the console (make demo and make test do it as well)'
 	@echo 'make test         lint, types, import contract and all tests: what CI runs'
 	@echo 'make test-fast    the quick tests only, in less than two minutes'
-	@echo 'make lint types imports tests conformance coverage bench fuzz docs site locks clean'
+	@echo 'make lint types imports tests conformance coverage bench fuzz docs site locks release clean'
 
 $(STAMP): $(LOCKS) pyproject.toml scripts/system-packages
 	@scripts/make-venv $(PYTHON) $(VENV) $(LOCKS)
@@ -120,7 +120,7 @@ fuzz: $(STAMP)
 		--require-hashes --only-binary :all: -r requirements/fuzz.txt
 	@for target in lexer parser evaluator http2; do \
 		$(BIN)/python fuzz/engine.py $$target --seconds 20 || exit 1; done
-	@for fuzzer in differential builtins multipart request; do \
+	@for fuzzer in differential newest builtins multipart request; do \
 		$(BIN)/python fuzz/$$fuzzer.py --seconds 20 || exit 1; done
 
 docs: $(STAMP)
@@ -132,6 +132,18 @@ docs: $(STAMP)
 # The docs site, in build/site: `python -m http.server -d build/site` shows it.
 site: docs
 	$(BIN)/python scripts/docs_site.py
+
+# VERSION=0.2.0: version, changelog, commit and tag, then the files in dist/ (scripts/release.py). Nothing
+# is pushed or uploaded.
+RELEASE := build/release
+
+$(RELEASE)/.installed: requirements/release.txt
+	@$(PYTHON) -m venv --clear $(RELEASE)
+	@$(RELEASE)/bin/python -m pip install --quiet --require-hashes --only-binary :all: -r requirements/release.txt
+	@touch $@
+
+release: $(CONSOLE) $(RELEASE)/.installed
+	@$(RELEASE)/bin/python scripts/release.py $(VERSION)
 
 # The locks are made again only when somebody asks for it; CONTRIBUTING.md says how to read the diff.
 locks: $(STAMP)

@@ -7,7 +7,9 @@ import json
 import re
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -17,7 +19,9 @@ from fuzz.opa import Lines, Opa, Peer
 from fuzz.pools import MISSING, Program
 from fuzz.shrink import shrink
 
-__all__ = ["Report", "Shown", "campaign", "text_of"]
+__all__ = ["Report", "Shown", "campaign", "finished", "text_of"]
+
+Compare = Callable[[Program], Difference | None]
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,8 @@ def campaign(
     seconds: float | None = None,
     most: int = 20,
     shrinking: float = 60.0,
-    peer: Peer | None = None,
+    compare: Compare = compare,
+    generate: Callable[[str], Program] = generate,
 ) -> Report:
     """Programs of `seed` until there were so many, the time is over or `most` differ."""
     report, start = Report(), time.process_time()
@@ -71,13 +76,13 @@ def campaign(
         program = generate(name)
         report.tried += 1
         try:
-            difference = compare(program, peer)
+            difference = compare(program)
         except RefusedError as error:
             report.refused[str(error)] += 1
             continue
         if difference is None:
             continue
-        shown = _smallest(name, program, difference, shrinking, peer)
+        shown = _smallest(name, program, difference, shrinking, compare)
         if any(shown.program == other.program for other in report.shown):
             continue
         report.shown.append(shown)
@@ -89,11 +94,11 @@ def campaign(
 
 
 def _smallest(
-    name: str, program: Program, difference: Difference, seconds: float, peer: Peer | None
+    name: str, program: Program, difference: Difference, seconds: float, compare: Compare
 ) -> Shown:
     def holds(candidate: Program) -> bool:
         try:
-            shown = compare(candidate, peer)
+            shown = compare(candidate)
         except RefusedError:
             return False
         return shown is not None and shown.kind == difference.kind
@@ -103,7 +108,7 @@ def _smallest(
     if holds(replace(small, modules=tidy)):
         small = replace(small, modules=tidy)
     try:
-        left = compare(small, peer)
+        left = compare(small)
     except RefusedError:
         left = None
     # What does not come up again, such as a race with a deadline, is shown as it was.
@@ -143,10 +148,16 @@ def main(description: str = "") -> int:
         programs=options.programs,
         seconds=options.seconds,
         most=options.most,
-        peer=peer,
+        compare=partial(compare, peer=peer),
     )
-    for shown in report.shown if options.keep else ():
-        options.keep.mkdir(parents=True, exist_ok=True)
-        (options.keep / f"{shown.seed}.txt").write_text(f"{shown}\n", encoding="utf-8")
+    return finished(report, options.keep)
+
+
+def finished(report: Report, keep: Path | None) -> int:
+    """Write what was found; the exit code."""
+    for shown in report.shown if keep else ():
+        assert keep is not None
+        keep.mkdir(parents=True, exist_ok=True)
+        (keep / f"{shown.seed}.txt").write_text(f"{shown}\n", encoding="utf-8")
     print(report)
     return 1 if report.shown else 0

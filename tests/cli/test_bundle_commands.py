@@ -149,9 +149,9 @@ def test_a_configuration_with_bundles_is_refused_by_exec(
 def test_a_bundle_that_is_built_and_signed_is_verified(folder: Path) -> None:
     (folder / "p.rego").write_text("package p\n\nallow if data.on\n")
     (folder / "data.json").write_text('{"on": true, "text": "<&>"}')
-    (folder / "claims.json").write_text('{"scope": "release"}')
-    flags = ["--signing-key", "secret", "--signing-alg", "HS256", "--claims-file", "claims.json"]
-    assert run(["build", *flags, "-r", "7", "p.rego", "data.json"]) == 0
+    (folder.parent / "claims.json").write_text('{"scope": "release"}')
+    flags = ["--signing-key", "secret", "--signing-alg", "HS256", "--claims-file", "../claims.json"]
+    assert run(["build", *flags, "-r", "7", "-b", "."]) == 0
     verification = Verification("secret", "HS256", "release")
     bundle = read_bundle("bundle.tar.gz", signed=True, verification=verification)
     assert bundle.manifest.revision == "7"
@@ -161,7 +161,7 @@ def test_a_bundle_that_is_built_and_signed_is_verified(folder: Path) -> None:
     assert [each["name"] for each in payload["files"]] == [".manifest", "data.json", "p.rego"]
     # The same again is the same to the byte.
     first = Path("bundle.tar.gz").read_bytes()
-    assert run(["build", *flags, "-r", "7", "p.rego", "data.json"]) == 0
+    assert run(["build", *flags, "-r", "7", "-b", "."]) == 0
     assert Path("bundle.tar.gz").read_bytes() == first
 
 
@@ -171,7 +171,10 @@ def test_a_bundle_that_is_built_and_signed_is_verified(folder: Path) -> None:
         (["-t", "wasm", "p.rego"], "the target wasm is not supported"),
         (["-O", "1", "p.rego"], "optimizations require at least one entrypoint"),
         (["-o", "none/b.tar.gz", "p.rego"], "open none/b.tar.gz: no such file"),
-        (["--signing-key", "x", "p.rego"], "failed to parse PEM block"),
+        (["--signing-key", "x", "-b", "b"], "failed to parse PEM block"),
+        (["--signing-key", "x", "p.rego"], "enable bundle mode (ie. --bundle) to verify or sign"),
+        (["--verification-key", "x", "b"], "enable bundle mode (ie. --bundle) to verify or sign"),
+        (["--claims-file", "c.json", "-b", "b"], "specify the secret (HMAC) or path of the PEM"),
         (["p.rego", "data.json", "more.json"], "merge error"),
     ],
 )
@@ -179,6 +182,8 @@ def test_what_cannot_be_built_is_said_and_nothing_is_written(
     arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "p.rego").write_text("package p\n\nallow := true\n")
+    (folder / "b").mkdir()
+    (folder / "b/p.rego").write_text("package p\n\nallow := true\n")
     (folder / "data.json").write_text('{"on": true}')
     (folder / "more.json").write_text('{"on": false}')
     assert run(["build", *arguments]) == 1
@@ -190,12 +195,12 @@ def test_inspect_shows_the_signatures_of_an_archive(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "p.rego").write_text("package p\n\nallow := true\n")
-    assert run(["build", "p.rego", "--signing-key", "secret", "--signing-alg", "HS256"]) == 0
+    assert run(["build", "-b", ".", "--signing-key", "secret", "--signing-alg", "HS256"]) == 0
     capsys.readouterr()
     assert run(["inspect", "bundle.tar.gz", "-f", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert len(document["signatures_config"]["signatures"]) == 1
-    assert list(document["namespaces"]) == ["data", "data.p"]
+    assert document["namespaces"] == {"data": ["data.json"], "data.p": ["p.rego"]}
     (folder / "d.json").write_text("{}")
     assert run(["inspect", "d.json"]) == 0
     assert "| data      | d.json |" in capsys.readouterr().out
@@ -362,6 +367,25 @@ def test_data_of_other_bundles_is_unknown(folder: Path) -> None:
     assert loaded.roots["bundle.tar.gz"] == ("shop", "members", "made")
 
 
+def test_data_of_others_is_unknown_under_the_name_of_an_import(folder: Path) -> None:
+    (folder / ".manifest").write_text('{"roots": ["shop"]}')
+    (folder / "p.rego").write_text(
+        """package shop
+
+import data.members.data
+
+# METADATA
+# entrypoint: true
+allow if data.ann
+"""
+    )
+    assert run(["build", "-b", "-O2", "."]) == 0
+    loaded = Sources(bundles=["bundle.tar.gz"]).load()
+    for members, wanted in (({"data": {"ann": True}}, True), ({}, UNDEFINED)):
+        engine = Engine(loaded.modules, {**loaded.data, "members": members})
+        assert engine.prepare("data.shop.allow").value({}) is wanted
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -377,3 +401,76 @@ def test_what_cannot_be_optimized_makes_no_bundle(
     assert run(["build", "-O1", *flags, "p.rego"]) == 1
     assert message in capsys.readouterr().out
     assert not (folder / "bundle.tar.gz").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "keyid"),
+    [([], "default"), (["--verification-key-id", "2026"], "2026")],
+)
+def test_a_signature_names_its_key(flags: list[str], keyid: str, folder: Path) -> None:
+    (folder / "p.rego").write_text("package p\n\nallow := true\n")
+    key = ["--signing-key", "secret", "--signing-alg=HS256"]
+    assert run(["build", "-b", ".", *key, *flags]) == 0
+    bundle = read_bundle("bundle.tar.gz", signed=True, verification=Verification("secret", "HS256"))
+    token = json.loads(dict(bundle.members)[".signatures.json"])["signatures"][0]
+    payload = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+    assert payload["keyid"] == keyid
+
+
+def test_build_reports_its_steps_and_an_ignored_manifest(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "b").mkdir()
+    (folder / "b/p.rego").write_text('package authz\n\nallow if input.user == "bob"\n')
+    (folder / "b/.manifest").write_text('{"revision": "r1"}')
+    flags = ["--debug", "--follow-symlinks", "--wasm-include-print", "-O=1", "-e=/authz/allow"]
+    assert run(["build", *flags, "b"]) == 0
+    err = capsys.readouterr().err
+    assert 'Warning: .manifest file found in "b" but -b flag not specified.' in err
+    assert "debug: optimized at level 1: 1 policies" in err
+    assert run(["eval", "-b", "bundle.tar.gz", "-f=raw", "data.authz"]) == 0
+
+
+def test_exec_without_a_decision_asks_for_the_default_one(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "b").mkdir()
+    (folder / "b/p.rego").write_text("package system\n\nmain := 7\n")
+    (folder / "i.json").write_text("{}")
+    assert run(["exec", "-b", "b", "--decision", "", "i.json"]) == 0
+    out = capsys.readouterr().out
+    assert json.loads(out)["result"][0]["result"] == 7
+    assert out.endswith("}\n")
+    assert not out.endswith("\n\n")
+
+
+def test_version_says_that_no_service_knows_the_newest_release(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["version", "-c"]) == 1
+    assert "Error: there is no service that knows the newest release" in capsys.readouterr().out
+
+
+def test_exec_logs_its_decisions_as_the_configuration_says(
+    folder: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (folder / "b").mkdir()
+    (folder / "b/p.rego").write_text("package system\n\nmain := input.x\n")
+    (folder / "i.json").write_text('{"x": 7, "password": "hidden"}')
+    flags = ["--set", "decision_logs.console=true", "--set", "decision_logs.file.path=log.jsonl"]
+    assert run(["exec", "-b", "b", *flags, "i.json"]) == 0
+    captured = capfdbinary.readouterr()
+    (line,) = [json.loads(each) for each in captured.err.splitlines()]
+    assert (line["msg"], line["result"], line["path"]) == ("Decision Log", 7, "/system/main")
+    assert line["decision_id"] == json.loads(captured.out)["result"][0]["decision_id"]
+    assert b"hidden" not in captured.err
+    (logged,) = (folder / "log.jsonl").read_text().splitlines()
+    assert json.loads(logged)["result"] == 7
+
+
+def test_exec_refuses_to_log_to_a_service(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "i.json").write_text("{}")
+    config = "services: {logs: {url: 'http://127.0.0.1:1'}}\ndecision_logs: {service: logs}\n"
+    (folder / "c.yaml").write_text(config)
+    assert run(["exec", "-c", "c.yaml", "i.json"]) == 1
+    assert "decision logs go to the console or a file" in capsys.readouterr().err

@@ -101,7 +101,7 @@ def test_a_plugin_that_nobody_has_signs_no_bundle(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.rego").write_text("package p\n\nx := 1\n")
     key = ["--signing-key", "secret", "--signing-alg", "HS256", "--signing-plugin", "foo"]
-    assert run(["build", *key, "p.rego"]) == 1
+    assert run(["build", *key, "-b", "."]) == 1
     assert capsys.readouterr().out == "error: no signer exists under id foo\n"
     assert not (tmp_path / "bundle.tar.gz").exists()
 

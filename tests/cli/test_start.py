@@ -85,11 +85,11 @@ LANGUAGE = {"doorward", "doorward.exporting", "doorward.rego"}
 """All of Doorward that `import doorward.rego` loads: its names are loaded when they are used."""
 
 ONE_SUM = (
-    r"doorward(\.exporting|\.records)?"
-    r"|doorward\.cli(\.(capabilities|durations|errors|eval|extensions|input_document|main|metrics"
+    r"doorward(\.cancellation|\.exporting|\.records)?"
+    r"|doorward\.cli(\.(capabilities|durations|errors|eval|extensions|go_flags|input_document|main|metrics"
     r"|profiles|queries|results|schemas))?|doorward\.cli\.extras"
     r"|doorward\.pdp(\.(error_documents|extensions|loader|solutions|sources))?"
-    r"|doorward\.rego(\.(caches|capabilities|clock|code|collector|conversion|engine|errors|json_text|modules|numbers|options|source"
+    r"|doorward\.rego(\.(caches|capabilities|clock|code|collector|conversion|engine|errors|json_text|modules|numbers|options|pointers|source"
     r"|timers|tools|values))?"
     r"|doorward\.rego\.(analysis|codegen|runtime)(\..*)?"
     r"|doorward\.rego\.golang(\.(json|json_decoder|json_documents|octets|strings))?"

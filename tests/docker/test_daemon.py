@@ -13,6 +13,8 @@ from examples.docker.private_daemon import Answer, PrivateDaemon
 
 from doorward.docker.decider.embedded import PACK, EmbeddedPdp
 from doorward.docker.plugin import Plugin, PluginOptions
+from doorward.docker.request.facts import ContainerFacts
+from doorward.docker.request.input import resolve_path
 
 DATA = {
     "users": {"alice": ["developer"], "bob": ["viewer"], "carol": ["admin"]},
@@ -45,7 +47,8 @@ def guarded(
     data["docker"]["mounts"]["allow"] = [str(allowed)]
     (folder / "data.json").write_text(json.dumps(data))
     pdp = EmbeddedPdp([str(folder)], watch=False)
-    daemon.plugin(name, Plugin(pdp, PluginOptions()).answer)
+    facts = ContainerFacts(daemon.socket, resolve_path)
+    daemon.plugin(name, Plugin(pdp, PluginOptions(), facts=facts).answer)
     daemon.chain(name)
     yield daemon
     daemon.chain()
@@ -114,7 +117,7 @@ ROLES = [
     (
         "alice",
         "volume create -o type=nfs -o o=addr=10.0.0.1 -o device=:/x vn",
-        "mount of DriverOpts cannot be judged",
+        "export 10.0.0.1:/x may not be mounted",
     ),
     (
         "alice",
@@ -129,7 +132,7 @@ ROLES = [
     (
         "alice",
         "run --network container:c0 img:1 true",
-        "namespace of a container may not be joined",
+        "unknown namespace of the host may not be used; namespace of a container may not be joined",
     ),
     (
         "alice",
@@ -642,7 +645,8 @@ def test_bypass_is_refused(
     reason: str,
 ) -> None:
     answer: Answer = guarded.raw(method, target, body, headers)
-    assert (answer.status, answer.message) == (403, denied(name, reason))
+    message = answer.message.partition(" (to allow it, in the data: ")[0]
+    assert (answer.status, message) == (403, denied(name, reason))
 
 
 def test_plain_raw_creation_is_allowed(guarded: PrivateDaemon) -> None:

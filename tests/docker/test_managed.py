@@ -34,7 +34,7 @@ def test_managed_plugin_is_in_force(daemon: PrivateDaemon, built: Path, tmp_path
     data = (policies / "data.json").read_text()
     (tmp_path / "allowed").mkdir()
     (tmp_path / "allowed" / "link").symlink_to("/etc")
-    allowed = data.replace('"allow": [], "volume', f'"allow": ["{tmp_path}/allowed"], "volume')
+    allowed = data.replace('"allow": [], "nfs', f'"allow": ["{tmp_path}/allowed"], "nfs')
     assert allowed != data
     (policies / "data.json").write_text(allowed)
     name = "doorward-managed"
@@ -53,9 +53,15 @@ def test_managed_plugin_is_in_force(daemon: PrivateDaemon, built: Path, tmp_path
     answer = daemon.json("POST", create, {"Image": "img:1", "HostConfig": {"Privileged": True}})
     reason = f"authorization denied by plugin {name}:latest: privileged is not allowed"
     assert (answer.status, answer.message) == (403, reason)
-    # Links are followed on the host, not in the plugin's own file system.
-    for path, status in ((f"{tmp_path}/allowed", 201), (f"{tmp_path}/allowed/link", 403)):
+    # Links are followed on the host, not in the plugin. It does not ask the daemon
+    # about containers, and so mounts nothing.
+    for path, expected in (
+        (f"{tmp_path}/allowed", "host paths are mounted only where the plugin runs with --inspect"),
+        (f"{tmp_path}/allowed/link", f"host path {tmp_path}/allowed/link may not be mounted"),
+    ):
         body = {"Image": "img:1", "Cmd": ["true"], "HostConfig": {"Binds": [f"{path}:/h"]}}
-        assert daemon.json("POST", create, body).status == status
+        answer = daemon.json("POST", create, body)
+        assert answer.status == 403
+        assert expected in answer.message
     denied = daemon.docker("plugin", "disable", name)
     assert "a local user may not plugin.disable" in denied.stderr

@@ -279,12 +279,15 @@ def test_doctor_without_a_daemon_says_what_to_do(tmp_path: Path) -> None:
 SOCKET = "/run/docker/plugins/doorward.sock"
 PROGRAM = "/opt/doorward/bin/doorward"
 POLICIES = "/etc/doorward/docker"
-PLUGIN = [PROGRAM, "docker", "serve", "--socket", SOCKET, "--policy", POLICIES]
+PLUGIN = [PROGRAM, "docker", "serve", "--socket", SOCKET, "--data", POLICIES]
 UNITS = {
     "doorward-doorward.socket": socket_unit("doorward", SOCKET),
     "doorward-doorward.service": service_unit("doorward", PLUGIN),
     "doorward-decisions.service": decisions_unit(
-        [PROGRAM, "run", "--server", "--addr=127.0.0.1:8181", POLICIES]
+        [
+            *(PROGRAM, "run", "--server", "--unix-socket-perm=666"),
+            *("--addr=unix:///run/doorward-decisions/socket", POLICIES),
+        ]
     ),
 }
 
@@ -311,7 +314,7 @@ def test_shipped_policies_are_copied_to_be_edited(tmp_path: Path) -> None:
     result = run("policies", str(folder))
     assert result.return_value == 0
     assert (folder / "data.json").exists()
-    assert "is in its data.json" in result.output
+    assert "who may do what is in " in result.output
     (folder / "data.json").write_text("{}")
     assert "exists already" in str(run("policies", str(folder)).exception)
     assert (folder / "data.json").read_text() == "{}"

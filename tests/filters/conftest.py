@@ -11,18 +11,30 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.people.conftest import postgresql
+from tests.people.conftest import postgresql, postgresql_server
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
-__all__ = ["mariadb", "postgresql"]
+__all__ = ["mariadb", "mariadb_server", "postgresql", "postgresql_server"]
 
 NOBODY = 65534
 
 
+@pytest.fixture(scope="module")
+def mariadb(mariadb_server: int) -> int:
+    """The port of a MariaDB server on loopback: user root, database `test`, empty again."""
+    import pymysql
+
+    connection = pymysql.connect(host="127.0.0.1", port=mariadb_server, user="root")
+    with connection, connection.cursor() as cursor:
+        cursor.execute("drop database if exists test")
+        cursor.execute("create database test character set utf8mb4 collate utf8mb4_general_ci")
+    return mariadb_server
+
+
 @pytest.fixture(scope="session")
-def mariadb() -> Iterator[int]:
-    """The port of a MariaDB server of this test run, on loopback: user root, database `test`."""
+def mariadb_server() -> Iterator[int]:
+    """The port of a MariaDB server of this test run, on loopback: user root."""
     install, server = shutil.which("mariadb-install-db"), shutil.which("mariadbd")
     server = server or shutil.which("mariadbd", path="/usr/sbin:/usr/libexec")
     if install is None or server is None:
@@ -47,24 +59,22 @@ def mariadb() -> Iterator[int]:
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            _create_database(running, port)
+            _wait_for(running, port)
             yield port
         finally:
             running.terminate()
             running.wait(timeout=PATIENCE)
 
 
-def _create_database(server: subprocess.Popen[bytes], port: int) -> None:
+def _wait_for(server: subprocess.Popen[bytes], port: int) -> None:
     import pymysql
 
     def answers() -> bool:
         assert server.poll() is None
         try:
-            connection = pymysql.connect(host="127.0.0.1", port=port, user="root")
+            pymysql.connect(host="127.0.0.1", port=port, user="root").close()
         except pymysql.OperationalError:
             return False
-        with connection, connection.cursor() as cursor:
-            cursor.execute("create database test character set utf8mb4 collate utf8mb4_general_ci")
         return True
 
     wait_until(answers)

@@ -138,7 +138,9 @@ def test_two_searches_for_texts_that_a_collation_finds_equal_are_two(
                 wanted[0] = f'input.docs.s == "{one}"'
             text = "package f\n\ninclude if {\n\t" + "\n\t".join(wanted) + "\n}\n"
             engine = Engine({"f.rego": text})
-            conditions = to_conditions(engine.partial("data.f.include", ["input.docs"]))
+            conditions = to_conditions(
+                engine.partial("data.f.include", ["input.docs"], only_truth=True)
+            )
             query = engine.prepare("data.f.include")
             expected = {n for n, each in enumerate(documents) if query.value(each) is True}
             clause = to_sql(conditions, COLUMNS, "mysql")
@@ -147,7 +149,7 @@ def test_two_searches_for_texts_that_a_collation_finds_equal_are_two(
 
 def test_a_column_that_is_not_declared_is_an_error() -> None:
     engine = Engine({"f.rego": "package f\n\ninclude if input.docs.zz == 1\n"})
-    conditions = to_conditions(engine.partial("data.f.include", ["input.docs"]))
+    conditions = to_conditions(engine.partial("data.f.include", ["input.docs"], only_truth=True))
     with pytest.raises(FilterError, match=r"docs\.zz is not declared"):
         to_sql(conditions, COLUMNS, "sqlite")
 
@@ -156,7 +158,7 @@ def test_a_boolean_that_is_neither_true_nor_false_is_not_let_through(mariadb: in
     import pymysql
 
     engine = Engine({"f.rego": "package f\n\ninclude if not input.docs.ok == true\n"})
-    conditions = to_conditions(engine.partial("data.f.include", ["input.docs"]))
+    conditions = to_conditions(engine.partial("data.f.include", ["input.docs"], only_truth=True))
     lite = sqlite3.connect(":memory:")
     maria = pymysql.connect(host="127.0.0.1", port=mariadb, user="root", database="test")
     with maria, maria.cursor() as cursor:
@@ -176,7 +178,7 @@ def test_values_in_columns_of_another_kind_are_not_let_through(sqlite: Select) -
     connection = sqlite3.connect(":memory:")
     connection.execute("create table docs (id integer, a integer)")
     connection.execute("insert into docs values (1, 'x'), (2, 5), (3, null)")
-    conditions = to_conditions(engine.partial("data.f.include", ["input.docs"]))
+    conditions = to_conditions(engine.partial("data.f.include", ["input.docs"], only_truth=True))
     clause = to_sql(conditions, COLUMNS, "sqlite")
     rows = connection.execute(f"select id from docs where {clause.text}", clause.parameters)
     assert [number for (number,) in rows] == [2, 3]

@@ -66,7 +66,7 @@ class Folder(Base):
 class Doc(Base):
     __tablename__ = "docs"
     id: Mapped[int] = mapped_column(Integer, primary_key=True)
-    a: Mapped[float | None] = mapped_column(Numeric(9, 3, asdecimal=False))
+    a: Mapped[float | None] = mapped_column(Numeric(9, 3))
     s: Mapped[str | None] = mapped_column(_TEXT)
     ok: Mapped[bool | None] = mapped_column(Boolean)
     folder_id: Mapped[int | None] = mapped_column(ForeignKey("folders.id"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from doorward.filters import (
@@ -11,9 +13,11 @@ from doorward.filters import (
     Names,
     target_of,
     to_conditions,
+    to_sql,
     to_sql_text,
     to_ucast,
 )
+from doorward.filters.sql_text import quoted_name
 from doorward.rego import Engine
 
 DIALECTS = ("mysql", "postgresql", "sqlite", "sqlserver")
@@ -21,7 +25,7 @@ DIALECTS = ("mysql", "postgresql", "sqlite", "sqlserver")
 
 def conditions(body: str, data: object = None) -> Conditions:
     engine = Engine({"f.rego": f"package f\n\ninclude if {{\n{body}\n}}\n"}, data=data)
-    left = engine.partial("data.f.include", ["input.docs"], {"user": "ann"})
+    left = engine.partial("data.f.include", ["input.docs"], {"user": "ann"}, only_truth=True)
     return to_conditions(left, [target_of("ucast", "all")])
 
 
@@ -110,3 +114,22 @@ def test_every_row_and_no_row() -> None:
 
 def test_all_that_python_callers_get_is_the_default() -> None:
     assert PYTHON.shown == "Python"
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "a\0b", "\x1b[0m", "a\u2028b", "a\u200bb", "\ud800"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_name_that_cannot_be_printed_is_refused(name: str, dialect: str) -> None:
+    with pytest.raises(ValueError, match="is not a name for a column"):
+        quoted_name(name, dialect)
+    assert quoted_name("a b", dialect)[1:-1] == "a b"
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\0b"])
+def test_a_column_whose_name_cannot_be_printed_is_an_error(name: str) -> None:
+    policy = f"package f\n\ninclude if input.docs[{json.dumps(name)}] == 1\n"
+    engine = Engine({"f.rego": policy})
+    conditions = to_conditions(engine.partial("data.f.include", ["input.docs"], only_truth=True))
+    with pytest.raises(ValueError, match="is not a name for a column"):
+        to_sql_text(conditions, Names({}), "postgresql")
+    with pytest.raises(FilterError, match="is not a name for a column"):
+        to_sql(conditions, {"docs": {name: "number"}}, "postgresql")

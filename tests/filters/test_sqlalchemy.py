@@ -42,7 +42,7 @@ class Base(DeclarativeBase):
 class Doc(Base):
     __tablename__ = "documents"
     id: Mapped[int] = mapped_column(Integer, primary_key=True)
-    a: Mapped[float | None] = mapped_column(Numeric(asdecimal=False))
+    a: Mapped[float | None] = mapped_column(Numeric())
     b: Mapped[float | None] = mapped_column("bb", Float)
     s: Mapped[str | None] = mapped_column(Text().with_variant(Text(collation="NOCASE"), "sqlite"))
     t: Mapped[str | None] = mapped_column(String(20))

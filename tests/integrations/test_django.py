@@ -235,6 +235,17 @@ def test_lists_hold_what_the_policy_allows_one_by_one(people: dict[str, User]) -
         PolicyQuerySet(User).for_user(people["ann"])
 
 
+def test_the_fixture_compares_rows_of_models(
+    people: dict[str, User], assert_filter_matches: Any
+) -> None:
+    inputs = [
+        {"permission": "list", "user": user_document(people[name])} for name in ("ann", "bob")
+    ]
+    rows = list(User.objects.all())
+    counts = assert_filter_matches(get_point(), rows, inputs, path="django/rows", table="row")
+    assert counts == [2, 1]
+
+
 def own(**fields: Any) -> Any:
     return SimpleNamespace(as_policy_input=lambda: fields)
 

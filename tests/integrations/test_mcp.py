@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import os
 import socket
 import sqlite3
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import McpError, ToolError
 from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult, PromptReference
 from mcp_types.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, SERVER_REQUESTS
+from pydantic import BaseModel
 from tests.integrations.servers import uvicorn_port
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
@@ -154,9 +157,108 @@ def test_calls_are_decided_on_with_their_arguments() -> None:
         assert call(mcp, "add", a=10) == "error: too large"
         assert call(mcp, "other") == "error: the policy does not allow it"
         assert "Unknown tool: 'missing'" in call(mcp, "missing")
-        # What only looks like a number is not smaller than 10, and the tool never sees it.
-        assert call(mcp, "add", a="1").startswith("error")
+        # The tool gets numbers.
+        assert call(mcp, "add", a="1") == "2"
+        assert call(mcp, "add", a="10") == "error: too large"
+        assert call(mcp, "add", a="x").startswith("error: invalid arguments: a: ")
         assert call(server(point, user=lambda: None), "add", a=1).startswith("error")
+
+
+VALIDATED = """package mcp
+
+default allow := false
+
+allow if input.method == "tools/list"
+
+allow if {
+	input.name == "wipe"
+	not input.arguments.force == true
+	input.arguments.count < 10
+	input.arguments.mode == "soft"
+	input.arguments.until == "2026-01-02"
+	input.arguments.owner.name == "ann"
+	not input.arguments.context
+}
+"""
+
+
+class Mode(enum.Enum):
+    SOFT = "soft"
+    HARD = "hard"
+
+
+class Owner(BaseModel):
+    name: str = "ann"
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_call_is_decided_on_with_what_the_tool_gets(strict: bool) -> None:
+    seen: list[dict[str, Any]] = []
+    with from_modules({"m.rego": VALIDATED}) as point:
+        middleware = [PolicyMiddleware(point)]
+        mcp = FastMCP("shop", middleware=middleware, strict_input_validation=strict)
+
+        @mcp.tool
+        def wipe(
+            context: Context,
+            force: bool = False,
+            count: int = 1,
+            mode: Mode = Mode.SOFT,
+            until: date = date(2026, 1, 2),
+            owner: Owner = Owner(),  # noqa: B008  # what a tool may have
+            more: list[str] | None = None,
+        ) -> str:
+            seen.append({"force": force, "count": count, "mode": mode})
+            return "wiped"
+
+        async def call(**arguments: Any) -> str:
+            async with Client(mcp) as client:
+                try:
+                    return str((await client.call_tool("wipe", arguments)).data)
+                except ToolError as error:
+                    return str(error)
+
+        allowed: list[dict[str, Any]] = [
+            {}, {"force": False}, {"count": 9, "mode": "soft"}, {"until": "2026-01-02"},
+            {"owner": {"name": "ann"}},
+        ]  # fmt: skip
+        for arguments in allowed:
+            assert asyncio.run(call(**arguments)) == "wiped", arguments
+        refused: list[dict[str, Any]] = [
+            {"force": "yes"}, {"force": 1}, {"force": "true"}, {"force": True}, {"count": "13"},
+            {"count": 13.0}, {"mode": "hard"}, {"until": "2026-01-03"}, {"owner": {"name": "bob"}},
+            {"count": "many"}, {"nothing": 1}, {"context": 1},
+        ]  # fmt: skip
+        before = len(seen)
+        for arguments in refused:
+            assert asyncio.run(call(**arguments)) != "wiped", arguments
+        assert len(seen) == before
+
+
+def test_a_tool_that_is_no_function_gets_what_fulfils_its_schema() -> None:
+    with from_modules({"m.rego": VALIDATED}) as point:
+        inner = FastMCP("inner")
+
+        @inner.tool(name="wipe")
+        def inner_wipe(
+            force: bool = False, count: int = 1, mode: str = "soft", until: str = "2026-01-02"
+        ) -> str:
+            return "wiped"
+
+        outer = FastMCP("outer", middleware=[PolicyMiddleware(point)])
+        outer.mount(inner)
+
+        async def call(**arguments: Any) -> str:
+            async with Client(outer) as client:
+                try:
+                    return str((await client.call_tool("wipe", arguments)).data)
+                except ToolError as error:
+                    return str(error)
+
+        owner = "the policy does not allow it"
+        assert asyncio.run(call()) == owner  # there is no owner in its arguments
+        for arguments in ({"force": "yes"}, {"force": 1}, {"count": "13"}):
+            assert "invalid arguments" in asyncio.run(call(**arguments))
 
 
 def test_what_is_not_listed_is_not_known() -> None:

@@ -233,3 +233,11 @@ def test_what_can_be_renamed_is_known_before(policies: Policies) -> None:
     assert span is not None
     assert span.text == "boss"
     assert policies.renamable("authz", at(AUTHZ, "|count")) is None
+
+
+def test_an_import_may_have_the_name_of_a_document() -> None:
+    policies = Policies()
+    policies.put("lib", "package lib.input\n\nuser := 1\n")
+    policies.put("a", "package a\n\nimport data.lib.input\n\np if input.user == 1\n")
+    offset = at(policies.texts["lib"], "|user :=")
+    assert shown(policies.references("lib", offset)) == ["a:5: user", "lib:3: user"]

@@ -104,6 +104,13 @@ def constant(term: Term) -> Any:
             raise TypeError(f"{type(term).__name__} is not constant")
 
 
+def _read_parts(rule: Rule) -> list[Term | Expr]:
+    """A rule without its name, which may be `data`."""
+    head = rule.head
+    terms = [*head.ref.args, *(head.args or ()), head.key, head.value]
+    return [*(term for term in terms if term is not None), *rule.body]
+
+
 def _is_constant(term: Term) -> bool:
     return all(isinstance(node, Scalar | Array | Set | Object) for node in walk(term))
 
@@ -279,7 +286,8 @@ class Program:
                     other
                     for chain in node.chains
                     for rule in chain.rules
-                    for item in walk(rule)
+                    for part in _read_parts(rule)
+                    for item in walk(part)
                     for other in self._read_by(item)
                 ]
         done: set[int] = set()

@@ -188,7 +188,7 @@ class Scope:
             case SomeIn(key=key, value=value, domain=domain):
                 over = self.term(domain)
                 # What the domain reads is not declared again.
-                read = {node.name for node in walk(domain) if isinstance(node, Var)}
+                read = {node.name for node in walk(domain) if isinstance(node, Var)} | {*ROOTS}
                 self.declare(key, value, but=read)
                 position = self.fresh.variable() if key is None else self.term(key)
                 term = call("eq", self.term(value), self._below(over, (position,)))
@@ -227,11 +227,9 @@ class Scope:
         name = var.name
         if name in self.local:
             return Var(self.local[name])
-        if name in self.hidden:
-            return var
-        if name in ROOTS:
-            return Ref(var, ())
-        return self.known.get(name, var)
+        if name in self.known and name not in self.hidden:
+            return self.known[name]
+        return Ref(var, ()) if name in ROOTS else var
 
     def term(self, term: Term) -> Term:
         match term:

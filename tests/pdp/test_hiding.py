@@ -141,6 +141,12 @@ TEXTS = [
     (f"a=b; session_id={SECRET}", f"a=b; session_id={MASKED}"),
     (json.dumps({"user": "ann", "password": SECRET}), MASKED),
     (json.dumps(json.dumps({"password": SECRET})), MASKED),
+    (f"password: {SECRET}", f"password: {MASKED}"),
+    (f"user: ann\npassword: {SECRET}\nid: 1", f"user: ann\npassword: {MASKED}\nid: 1"),
+    (f"db:\n  - api key : '{SECRET}'\n", f"db:\n  - api key : {MASKED}\n"),
+    (f"{{user: ann, 'token': {SECRET}}}", f"{{user: ann, 'token': {MASKED}}}"),
+    (f'{{"p\\u0061ssword": "{SECRET}"}}', MASKED),
+    (f'{{"\\u0074\\u006Fken": "{SECRET}"}}', MASKED),
     (f"x{KEY}y", None),
 ]
 
@@ -160,6 +166,8 @@ def test_what_a_text_holds_is_masked(text: str, shown: str | None) -> None:
         "https://db.test:443/ann@b:c@d https://ann@db.test",
         "mail ann:bob@db.test",
         "Bearer",
+        "designs: many, see: below",
+        '{"us\\u0065r": "ann"}',
     ],
 )
 def test_what_only_looks_alike_is_shown(text: str) -> None:
@@ -289,7 +297,28 @@ def test_names_that_only_look_like_credentials_stay(name: str) -> None:
     assert hide_credentials(event) is event
 
 
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        (f'io.jwt.decode("{TOKEN}", x)', f'io.jwt.decode("{MASKED}", x)'),
+        (f'data.p.f({{"password": "{SECRET}"}}, x)', MASKED),
+        (f'http.send({{"url": "https://ann:{SECRET}@a"}})', None),
+        ("x := data.p.users[_]", "x := data.p.users[_]"),
+    ],
+)
+def test_credentials_in_what_was_asked_are_masked(query: str, shown: str | None) -> None:
+    event = hidden({"query": query, "input": {}})
+    assert SECRET not in event["query"]
+    assert TOKEN not in event["query"]
+    if shown is not None:
+        assert event["query"] == shown
+    assert ("/query" in event.get("masked", [])) is (event["query"] != query)
+    path = hidden({"path": f"tokens/{TOKEN}/owner", "input": {"a": 1}})
+    assert (path["path"], path["masked"]) == (f"tokens/{MASKED}/owner", ["/path"])
+
+
 PIECES = [
+    *("password: x", "token :\ty", "p\\u0061ssword", '"t\\u006fken": '),
     *("password", "secret", "Cookie", "my-secret-x", "token", "jwts", "auth", "author", "pwd"),
     *("otp", "x.sig", "design", "api_key", "api+key", "session id", "signature-256", "key", "name"),
     *("value", "Value", "rawValue", "kty", "k", "raw_body", "rawBody", "body", "path", "plain"),

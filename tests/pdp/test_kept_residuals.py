@@ -61,6 +61,19 @@ def test_the_same_question_is_answered_from_memory(pdp: PDP, evaluated: list[str
     assert len(evaluated) == 3
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [([1], frozenset({1})), (1, True), (1, "1"), (None, "null"), ({}, frozenset()), ([], {})],
+)
+def test_values_of_different_types_are_different_questions(
+    one: Any, other: Any, pdp: PDP, evaluated: list[str]
+) -> None:
+    for _ in range(2):
+        for value in (one, other):
+            rows(pdp, {"user": value})
+    assert len(evaluated) == 2
+
+
 def test_other_data_and_other_policies_are_asked_anew(pdp: PDP, evaluated: list[str]) -> None:
     first = rows(pdp, {"user": "ann"})
     pdp.replace(pdp.snapshot.with_data({"teams": ["blue"]}, "r2"))

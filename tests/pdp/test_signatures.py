@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora import GOLDEN
+from tests.corpora import rows as read_rows
 from tests.pdp.archives import write_archive
 
-from doorward.pdp.bundle import BundleError, read_bundle
-from doorward.pdp.signatures import SignatureError, Verification, canonical, verify
+from doorward.pdp.bundle import BundleError, read_bundle, read_download
+from doorward.pdp.signatures import Key, SignatureError, Verification, canonical, verify
 from doorward.pdp.sources import Sources
 from doorward.rego import Engine, from_json
 
@@ -73,6 +77,44 @@ def test_a_bundle_that_is_what_was_signed_is_read(tmp_path: Path) -> None:
     loaded = Sources(bundles=[path], signed=True, verification=KEY).load()
     assert loaded.data["cfg"] == {"on": True, "text": "<&>"}
     assert loaded.notes == ()
+
+
+SIGNED_BY_OPA = list(read_rows(GOLDEN / "signed-bundles.jsonl.gz"))
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row["id"]) for row in SIGNED_BY_OPA])
+def test_what_opa_signed_is_taken_where_opa_takes_it(row: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "b.tar.gz"
+    path.write_bytes(base64.b64decode(row["archive"]))
+    key, scope, name = Key(row["key"], row["alg"]), row["scope"] or "", row["key_id"] or ""
+    # As the command line asks, and as the configuration does, with the scope in either place.
+    verifications = [Verification(row["key"], row["alg"], scope)]
+    for of_key in (key, replace(key, scope=scope)):
+        keys = {name or "default": of_key}
+        of_bundle = "" if of_key.scope else scope
+        verifications.append(Verification(scope=of_bundle, keys=keys, key_id=name or "default"))
+    for verification in verifications:
+        try:
+            read_bundle(str(path), signed=True, verification=verification)
+            read_download("b", path.read_bytes(), verification=verification)
+            accepted = True
+        except BundleError:
+            accepted = False
+        assert accepted is row["want"]["accepted"]
+
+
+def test_a_scope_is_asked_for_where_the_configuration_has_none(tmp_path: Path) -> None:
+    path = written(tmp_path, signed(payload()))
+    read_bundle(path, signed=True, verification=KEY)
+    assert refused(path, Verification("secret", "HS256")) == "scope mismatch"
+    keys = {"k": Key("secret", "HS256"), "writing": Key("secret", "HS256", "write")}
+    assert refused(path, Verification(keys=keys, key_id="k")) == "scope mismatch"
+    read_bundle(path, signed=True, verification=Verification(keys=keys, key_id="writing"))
+    other = Verification(scope="read", keys=keys, key_id="writing")
+    assert refused(path, other) == "scope mismatch"
+    unscoped = written(tmp_path, signed({"files": listed(FILES)}))
+    assert refused(unscoped) == "scope mismatch"
+    read_bundle(unscoped, signed=True, verification=Verification("secret", "HS256"))
 
 
 def test_a_folder_may_be_signed_by_the_path_to_it(tmp_path: Path) -> None:

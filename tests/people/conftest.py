@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import httpx
 import pytest
@@ -18,6 +20,8 @@ from tests.waiting import PATIENCE, wait_until
 
 from people.app import create_app
 from people.store import PeopleStore
+
+_NUMBERS: Final = itertools.count(1)
 
 
 class Client:
@@ -81,8 +85,20 @@ def empty_database(postgresql: str) -> str:
     return postgresql
 
 
+@pytest.fixture(scope="module")
+def postgresql(postgresql_server: str) -> Iterator[str]:
+    """The URL of an empty database: no module of tests meets the tables of another one."""
+    import psycopg
+
+    name = f"module_{next(_NUMBERS)}"
+    with psycopg.connect(postgresql_server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+        yield postgresql_server.removesuffix("postgres") + name
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[str]:
+def postgresql_server() -> Iterator[str]:
     """The URL of a PostgreSQL server of this test run: own data, own port, on loopback."""
     programs = _find_programs()
     # Not pytest's own folder: PostgreSQL refuses to run as root, and other users cannot enter it.

@@ -229,12 +229,12 @@ def test_nothing_of_the_caller_is_changed_or_kept_where_something_is_converted()
     assert given == {"list": [1], "tuple": (1,)}
 
 
-FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+FLOATS = st.floats(-(2.0**53), 2.0**53, exclude_min=True, exclude_max=True)
 JSON = st.recursive(
     st.none()
     | st.booleans()
     | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.floats(-(2.0**53), 2.0**53, exclude_min=True, exclude_max=True)
     | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
 )
@@ -256,3 +256,18 @@ def test_json_is_a_value_as_it_stands_and_tuples_are_its_arrays(value: Any) -> N
 def test_parsed_json_and_numbers_with_text_are_values() -> None:
     value = from_json('{"a": [1, 1.5, -0, "x", true, null, {"b": []}], "c": {}}')
     assert from_python(value) is value
+
+
+@pytest.mark.parametrize("value", [2.0**53, 2.0**63, -(2.0**63), 1e300, 1.7976931348623157e308])
+def test_a_large_float_is_the_number_that_its_text_says(value: float) -> None:
+    """Equality and order agree, in collections too; Python compares the two exactly."""
+    engine = Engine()
+    document = {"x": value, "exact": int(value), "text": from_json(f"[{value!r}]")}
+    for left, right in (("input.x", "input.exact"), ("[input.x]", "[input.exact]")):
+        answers = [
+            engine.prepare(f"{left} {operator} {right}").value(document)
+            for operator in ("<", "==", ">")
+        ]
+        assert answers.count(True) == 1, (left, answers)
+    assert engine.prepare("[input.x] == input.text").value(document) is True
+    assert engine.prepare("{input.x} == {input.text[0]}").value(document) is True

@@ -102,7 +102,12 @@ Examples:
     metavar="NAME",
     help="With -O: the package of rules that have to be made up.",
 )
-@click.option("--prune-unused", is_flag=True, hidden=True)  # of OPA's other targets
+# Of OPA's other targets, which are refused.
+@click.option("--prune-unused", is_flag=True, expose_value=False, hidden=True)
+@click.option("--wasm-include-print", is_flag=True, expose_value=False, hidden=True)
+@click.option("--debug", is_flag=True, help="Report each step on standard error.")
+# Symbolic links are always followed, and refused where they lead out of a bundle.
+@click.option("--follow-symlinks", is_flag=True, expose_value=False, hidden=True)
 @click.option(
     "-t",
     "--target",
@@ -113,6 +118,7 @@ Examples:
 )
 @click.option("--ignore", multiple=True, help="Names to leave out of folders, such as '.*'.")
 @click.option("--v0-compatible", is_flag=True, help="Read and write policies as Rego v0.")
+@click.option("--v1-compatible", is_flag=True, expose_value=False, hidden=True)
 @capabilities.option
 @click.option("--signing-key", metavar="KEY", help="Sign with a secret, or a private key in PEM.")
 @click.option("--signing-plugin", hidden=True, help="Refused: no other code signs bundles.")
@@ -120,7 +126,13 @@ Examples:
 @click.option(
     "--verification-key", metavar="KEY", help="With what the bundles in PATHS must be signed."
 )
-@click.option("--verification-key-id", hidden=True)  # there is one key: OPA names it for nothing
+@click.option(
+    "--verification-key-id",
+    default="default",
+    show_default=True,
+    metavar="NAME",
+    help="Name of the key that the new signatures carry; a claims file replaces it.",
+)
 @click.option(
     "--signing-alg",
     type=click.Choice(ALGORITHMS),
@@ -151,20 +163,57 @@ def command(
         return _fail("plan compilation requires at least one entrypoint")
     if target != "rego":
         return _fail(f"the target {target} is not supported: policies are run as Rego")
+    report = _report if options["debug"] else _ignore
     try:
+        _check_signing(paths, options, bundle=bundle)
         parts = _bundles(paths, options) if bundle else _files(paths, options)
+        report(f"read {len(parts.modules)} policies from {', '.join(paths)}")
         _check(parts, options)
+        report("compiled all policies")
         if optimize > 0:
             parts = _optimized(parts, entrypoint, optimize, options)
+            report(f"optimized at level {optimize}: {len(parts.modules)} policies")
         members = _members(parts, revision, v0=options["v0_compatible"])
         if options["signing_key"] is not None:
             members.append(("/.signatures.json", _signed(members, options)))
         _write(output, _archive(members))
+        report(f"wrote {len(members)} files to {output}")
     except ManifestError as error:
         return _fail(f"bundle merge failed: {error}")
     except (_BuildError, LoadError, OptimizeError, RegoError, SignatureError) as error:
         return _fail(str(error))
     return 0
+
+
+def _report(step: str) -> None:
+    click.echo(f"debug: {step}", err=True)
+
+
+def _ignore(step: str) -> None:
+    """Report nothing: the command runs without --debug."""
+
+
+def _check_signing(paths: Sequence[str], options: Mapping[str, Any], *, bundle: bool) -> None:
+    """Refuse keys without --bundle, and warn where a manifest is ignored without it."""
+    key = options["signing_key"]
+    if key is None and (options["signing_plugin"] or options["claims_file"]):
+        raise _BuildError(
+            "specify the secret (HMAC) or path of the PEM file containing the private key "
+            "(RSA and ECDSA)"
+        )
+    if bundle:
+        return
+    if key is not None or options["verification_key"] is not None:
+        raise _BuildError(
+            "enable bundle mode (ie. --bundle) to verify or sign bundle files or directories"
+        )
+    for path in paths:
+        if os.path.isfile(os.path.join(path, ".manifest")):
+            click.echo(
+                f'Warning: .manifest file found in "{path}" but -b flag not specified. '
+                "Manifest will be ignored.",
+                err=True,
+            )
 
 
 def _fail(message: str) -> int:
@@ -233,7 +282,7 @@ def _optimized(
 ) -> _Parts:
     """The policies made smaller for their entrypoints, those that METADATA names included."""
     settings = _settings(parts, options)
-    paths = [tuple(each.split("/")) for each in entrypoints]
+    paths = [tuple(each.strip("/").split("/")) for each in entrypoints]
     paths += [each for each in entrypoints_of(parts.modules, settings) if each not in paths]
     if not paths:
         raise _BuildError("bundle optimizations require at least one entrypoint")
@@ -293,6 +342,8 @@ def _named(name: str) -> str:
 def _signed(members: Sequence[tuple[str, bytes]], options: Mapping[str, Any]) -> bytes:
     files = [(name.lstrip("/"), content) for name, content in members]
     claims = read_claims(options["claims_file"])
+    if options["claims_file"] is None:
+        claims = {"keyid": options["verification_key_id"]}
     if options["signing_plugin"] is not None:
         raise SignatureError(f"no signer exists under id {options['signing_plugin']}")
     return sign(files, read_key(options["signing_key"]), options["signing_alg"], claims)

@@ -16,11 +16,13 @@ from click.core import ParameterSource
 
 from doorward.counting import counted
 from doorward.docker.audit import AuditLogError
-from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
+from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp, with_shipped
 from doorward.docker.decider.remote import RemotePdp, UrlError
 from doorward.docker.plugin import PluginOptions
 from doorward.docker.replay import ReplayError, replay
+from doorward.docker.request.host import PIDFILE
 from doorward.docker.request.input import InputOptions
+from doorward.docker.request.protected import DAEMON_CONFIG
 from doorward.docker.server import LISTEN_FD, BindError
 from doorward.docker.service import SIGNALS, Service, ServiceOptions, bind
 from doorward.docker.watch.notify import NOTIFY_FD
@@ -58,6 +60,9 @@ def command() -> None:
     envvar="DOORWARD_POLICY",
     help="Decide here, by these policies.",
 )
+@click.option(
+    "--data", multiple=True, metavar="PATH", help="Data and additions for the shipped policies."
+)
 @click.option("--decision", default=DECISION, metavar="PATH", help="The document that decides.")
 @click.option("--timeout", default=3.0, metavar="SECONDS", help="Time for a decision.")
 @click.option(
@@ -70,6 +75,11 @@ def command() -> None:
 @click.option("--allow-on-failure", is_flag=True, help="DANGEROUS: allow without a decision.")
 @click.option(
     "--inspect", default="", metavar="PATH", help="Ask the daemon at this socket about containers."
+)
+@click.option("--daemon-json", default=DAEMON_CONFIG, metavar="FILE", help="The daemon's.")
+@click.option("--pidfile", default=PIDFILE, metavar="FILE", help="The daemon's.")
+@click.option(
+    "--deny-unlogged", is_flag=True, help="Deny what the audit log has no line of: a full disk."
 )
 @click.option("--host-root", default="", metavar="PATH", help="Where the host's files are.")
 @click.option("--threads", default=256, metavar="N", help="Calls worked on at the same time.")
@@ -102,6 +112,8 @@ def _service_options(given: dict[str, Any]) -> ServiceOptions:
         if source is not ParameterSource.ENVIRONMENT:
             raise click.UsageError("either --pdp or --policy decides")
         given["policy"] = ()  # what the managed plugin mounts by default
+    if given["data"] and (given["pdp"] or given["policy"]):
+        raise click.UsageError("--data is for the shipped policies, without --pdp and --policy")
     files = ("tls_cert_file", "tls_private_key_file", "tls_ca_cert_file")
     if given["listen"] and not all(given[name] for name in files):
         raise click.UsageError("--listen needs the three --tls-…-file options")
@@ -116,18 +128,21 @@ def _service_options(given: dict[str, Any]) -> ServiceOptions:
         key=given["tls_private_key_file"],
         authority=given["tls_ca_cert_file"],
         url=given["pdp"],
-        policies=given["policy"] or (str(PACK),),
+        policies=with_shipped(given["data"]) if given["data"] else given["policy"] or (str(PACK),),
         decision=given["decision"],
         deadline=given["timeout"],
         audit_log=given["audit_log"],
         audit_input=given["audit_input"],
         threads=given["threads"],
         inspect=given["inspect"],
+        daemon_json=given["daemon_json"],
+        pidfile=given["pidfile"],
         host_root=given["host_root"],
         plugin=PluginOptions(
             InputOptions(_version(given["minimum_api_version"]), given["mask_env"]),
             given["authorize_responses"],
             given["allow_on_failure"],
+            deny_unlogged=given["deny_unlogged"],
         ),
     )
 
@@ -194,7 +209,9 @@ Examples:
 @click.option("--policy", multiple=True, metavar="PATH", help="Decide here, by these policies.")
 @click.option("--audit-log", default="", metavar="FILE", help="One line for each decision.")
 @click.option("--pack-folder", default="/etc/doorward/docker", type=Path, metavar="FOLDER")
-@click.option("--inspect", is_flag=True, help="Let policies see the container of an exec.")
+@click.option(
+    "--inspect/--no-inspect", default=True, help="Let policies see the container that is entered."
+)
 @click.option("--serve", multiple=True, metavar="OPTION", help="Handed on to `docker serve`.")
 @click.option(
     "--undecided", is_flag=True, help="Although nothing decides yet: all requests are denied."
@@ -232,14 +249,54 @@ def uninstall_(**given: Any) -> int:
 @command.command("policies")
 @click.argument("folder", type=click.Path(path_type=Path))
 def policies(folder: Path) -> int:
-    """Copy the shipped policies to FOLDER; who may do what is in the data.json there."""
+    """Copy the shipped policies to FOLDER, for a decision point that loads them from there.
+
+    Who may do what is in the data.json there. The plugin loads the package's policies instead: a
+    copy does not change when Doorward is upgraded.
+    """
     from doorward.docker.install.daemon import DaemonError
     from doorward.docker.install.installer import copy_pack
 
     if folder.exists():
         raise click.ClickException(f"{folder} exists already")
     try:
-        copy_pack(folder, click.echo)
+        copy_pack(folder, click.echo, whole=True)
+    except DaemonError as error:
+        raise click.ClickException(str(error)) from None
+    return 0
+
+
+@command.command("upgrade")
+@click.argument("folder", default="/etc/doorward/docker", type=click.Path(path_type=Path))
+@click.option(
+    "--audit-log",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    help="Show what of this is newly refused (needs --audit-input).",
+)
+@click.option("--write", is_flag=True, help="Take the copies out, and complete the data.")
+def upgrade(folder: Path, audit_log: tuple[Path, ...], write: bool) -> int:
+    """Let a FOLDER with copies of the shipped policies have data only: the package has the rest.
+
+    Without --write, show the differences, the settings that the data lacks, and what is refused.
+    """
+    from doorward.docker.install import upgrade as steps
+    from doorward.docker.install.daemon import DaemonError
+
+    try:
+        for line in steps.show_differences(folder):
+            click.echo(line)
+        for section, values in steps.lacking(folder).items():
+            click.echo(f"the data lacks {section}: {', '.join(sorted(values))}")
+        refused = list(steps.newly_refused(folder, audit_log)) if audit_log else []
+        for line in refused:
+            click.echo(f"newly refused: {line}")
+        if write:
+            for line in steps.apply_upgrade(folder):
+                click.echo(line)
+            click.echo(
+                "run `doorward docker install` again, so that the plugin loads the package's"
+            )
     except DaemonError as error:
         raise click.ClickException(str(error)) from None
     return 0
@@ -254,12 +311,17 @@ def status(**given: Any) -> int:
     them without it, or does not run; 2 where everyone is locked out.
     """
     from doorward.docker.install.daemon import Reach
-    from doorward.docker.install.doctor import REACHED, state_findings
+    from doorward.docker.install.doctor import REACHED, past_plugins, state_findings
     from doorward.docker.watch.status import read_status
 
     installed = _installation(given)
     reach = installed.daemon.reach(installed.listens)
-    click.echo(REACHED[reach].what)
+    passed = [finding.what for finding in past_plugins(installed)]
+    if passed and reach is Reach.IN_FORCE:
+        reach = Reach.OPEN  # of a part of the daemon
+        click.echo(passed[0])
+    else:
+        click.echo(REACHED[reach].what)
     plugin = read_status(installed.listens)
     if plugin is None:
         click.echo(f"the plugin at {installed.listens} does not answer")

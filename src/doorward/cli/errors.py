@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from doorward.pdp.error_documents import diagnostic_fields
 from doorward.pdp.loader import LoadError
@@ -29,6 +30,12 @@ class OneOf(click.ParamType[str]):
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         return "|".join(self.allowed)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The allowed values that begin as `incomplete` does."""
+        return [CompletionItem(value) for value in self.allowed if value.startswith(incomplete)]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value in self.allowed:

@@ -40,6 +40,7 @@ from doorward.rego import (
     VerifiedTokens,
     compile,
     gc_paused,
+    within,
 )
 from doorward.rego.golang import indent, object_text
 
@@ -262,7 +263,13 @@ def _evaluate(request: _Request, style: str, limit: int, options: dict[str, Any]
     answer = replace(answer, metrics=[*answer.metrics, *chain.from_iterable(more)])
     order, most = options["profile_sort"], options["profile_limit"]
     answer = replace(answer, profile=in_order(answer.profile, order, most))
-    _show(answer, request, style, limit)
+    try:
+        # Values that share their parts are exponentially larger as text.
+        with within(request.deadline):
+            _show(answer, request, style, limit)
+    except EvalError as error:
+        answer = _Answer(error=error, is_stopped=True)
+        _show(answer, request, style, limit)
     if answer.is_stopped:
         return 2
     defined = answer.results if answer.partial is None else answer.partial.queries
@@ -369,10 +376,12 @@ def _plain(query: Query, request: _Request, timers: Timers) -> _Answer:
     try:
         with timers.measure("rego_query_eval"):
             rows = query.rows_of(evaluation)
+        with within(request.deadline):
+            results = list(solutions_of(query, rows))
     except EvalError as error:
         return _Answer(error=error, is_stopped=True)
     met = evaluation.errors if request.show_builtin_errors else []
-    return _Answer(solutions_of(query, rows), _distinct(met) if met else None)
+    return _Answer(results, _distinct(met) if met else None)
 
 
 def _traced(query: Query, request: _Request, timers: Timers) -> _Answer:
@@ -386,11 +395,14 @@ def _traced(query: Query, request: _Request, timers: Timers) -> _Answer:
     # The times must not include the cost of the other tracers.
     evaluation.tracer = profile if request.profile else Both([recorder, coverage])
     rows: list[tuple[Any, ...]] = []
+    results: list[Solution] = []
     error: RegoError | None = None
     stopped: EvalError | None = None
     try:
         with timers.measure("rego_query_eval"):
             rows = query.rows_of(evaluation)
+        with within(request.deadline):
+            results = list(solutions_of(query, rows))
     except EvalError as raised:
         error = stopped = raised
     if request.show_builtin_errors and evaluation.errors:
@@ -398,9 +410,10 @@ def _traced(query: Query, request: _Request, timers: Timers) -> _Answer:
     answer = rows[0][-1] if rows else UNDEFINED
     registry = query.engine.registry
     mask = Mask(request.input, query.engine.data)
-    explanation = Explanation(request.query, recorder, registry, mask, answer, stopped)
+    explanation = Explanation(
+        request.query, recorder, registry, mask, answer, stopped, request.deadline
+    )
     report = coverage.report(query.engine.trees) if request.coverage else ""
-    results = solutions_of(query, rows)
     shown = explanation if request.explain != "off" else None
     entries = profile.entries() if request.profile else []
     return _Answer(results, error, shown, report, entries, is_stopped=stopped is not None)

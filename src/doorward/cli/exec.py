@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -15,14 +15,16 @@ from doorward.cli import overrides
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people
 from doorward.cli.log_time import log_time_option
-from doorward.pdp.config import ConfigError, read_config
+from doorward.pdp.config import Config, ConfigError, read_config
+from doorward.pdp.control.log_file import LogFile
+from doorward.pdp.decision_log import DecisionLog
 from doorward.pdp.loader import LoadError, read_document
 from doorward.pdp.log import line_for, now, stamp_for
 from doorward.pdp.log_options import FORMATS, LEVELS
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
 from doorward.pdp.sources import Sources
-from doorward.rego import RegoError, Undefined, Value
+from doorward.rego import EvalError, RegoError, Undefined, Value, within
 from doorward.rego.golang import indent, marshal, object_text
 
 __all__ = ["command"]
@@ -96,21 +98,52 @@ def _run(paths: Sequence[str], options: dict[str, Any], log: _Log) -> int:
     # Of the configuration nothing else matters to decisions that are made here.
     deadline = config.evaluation.deadline if timeout is None else timeout
     pdp = PDP(build(sources.load(), Settings(v0=v0, deadline=deadline)))
+    pdp.log_to(_decision_log(config, options))
     for name in sources.bundles:
         log.say("info", "Bundle loaded and activated successfully.", name=name, plugin="bundle")
     decision = options["decision"]
-    path = f"/{config.default_decision}" if decision is None else decision
+    path = decision or f"/{config.default_decision}"
     results = []
-    for each in _inputs(paths, reads_stdin=options["stdin_input"]):
-        if time.monotonic() > until:
-            raise _ExecError("exec error: context deadline exceeded")
-        results.append(_decided(pdp, path, each))
+    try:
+        for each in _inputs(paths, reads_stdin=options["stdin_input"]):
+            if time.monotonic() > until:
+                raise _ExecError("exec error: context deadline exceeded")
+            results.append(_decided(pdp, path, each, deadline))
+    finally:
+        pdp.close()
     texts = [object_text(fields) for fields, _ in results]
-    click.echo(indent(object_text({"result": f"[{','.join(texts)}]"}), "", "  ") + "\n")
+    click.echo(indent(object_text({"result": f"[{','.join(texts)}]"}), "", "  "))
     failed = _failure([value for _, value in results], chosen)
     if failed:
         log.say("error", "Unexpected error.", err=failed)
     return 1 if failed else 0
+
+
+def _decision_log(config: Config, options: Mapping[str, Any]) -> DecisionLog | None:
+    """The decision log that the configuration asks for: on standard error, or in a file."""
+    wanted = config.decision_logs
+    if wanted.upload is not None:
+        raise _ExecError("exec error: decision logs go to the console or a file, not to a service")
+    if not wanted.is_enabled:
+        return None
+    try:
+        files = [] if wanted.file is None else [LogFile(wanted.file)]
+    except OSError as error:
+        raise _ExecError(f"exec error: decision_logs: {error.filename}: {error}") from None
+    return DecisionLog(
+        _write_lines if wanted.console else None,
+        line_for(options["log_format"]),
+        labels=config.labels,
+        options=wanted,
+        sinks=files,
+        stamp=stamp_for(options["log_timestamp_format"]),
+        secrets=config.secrets,
+    )
+
+
+def _write_lines(lines: bytes) -> None:
+    sys.stderr.buffer.write(lines)
+    sys.stderr.buffer.flush()
 
 
 class _Log:
@@ -168,7 +201,7 @@ class _Failed:
 
 
 def _decided(
-    pdp: PDP, path: str, given: tuple[str, Value | LoadError]
+    pdp: PDP, path: str, given: tuple[str, Value | LoadError], deadline: float | None
 ) -> tuple[dict[str, str], Value | type[_Failed]]:
     """The fields of a result, and the value of the decision."""
     name, input = given
@@ -176,16 +209,25 @@ def _decided(
         error = {"code": "opa_input_error", "message": input.messages[0]}
         return {"path": marshal(name), "error": marshal(dict(error.items()))}, _Failed
     decision = pdp.decide(path, input, is_parsed=True)
-    if decision.error is not None:
-        error = {"code": "opa_eval_error", "message": str(decision.error)}
+    text, failure = "", decision.error
+    try:
+        # A result that shares its parts can be exponentially larger as JSON.
+        with within(deadline):
+            if not isinstance(decision.result, Undefined):
+                text = marshal(decision.result)
+    except EvalError as late:
+        failure = failure or late
+    if failure is not None:
+        error = {"code": "opa_eval_error", "message": str(failure)}
         return {"path": marshal(name), "error": marshal(dict(error.items()))}, _Failed
+    pdp.record(decision, input)
     if isinstance(decision.result, Undefined):
         error = {"code": "opa_undefined_error", "message": f"{path} decision was undefined"}
         return {"path": marshal(name), "error": marshal(dict(error.items()))}, _Failed
     fields = {
         "decision_id": marshal(decision.decision_id),
         "path": marshal(name),
-        "result": marshal(decision.result),
+        "result": text,
     }
     return fields, decision.result
 

@@ -25,13 +25,16 @@ EXTRAS: Final = {
     "grpc_health": "server",
     "grpc_reflection": "server",
     "httptools": "server",
+    "jsonschema": "mcp",
     "lsprotocol": "lsp",
     "opentelemetry": "otel",
     "orjson": "server",
     "prometheus_client": "server",
+    "pydantic": "mcp",
+    "pydantic_core": "mcp",
     "pygls": "lsp",
     "ray": "ray",
-    "rest_framework": "django",
+    "rest_framework": "django-rest",
     "sqlalchemy": "sqlalchemy",
     "starlette": "server",
     "uvloop": "speed",
@@ -41,8 +44,11 @@ EXTRAS: Final = {
 _COMMANDS: Final = {"docker": "docker"}
 
 
-def missing_extra(error: ModuleNotFoundError, arguments: Sequence[str]) -> str:
-    """What to install for a command that ended with `error`; "" where no extra brings that."""
+def missing_extra(error: ImportError, arguments: Sequence[str]) -> str:
+    """What to install for a command that ended with `error`; "" where no extra brings that.
+
+    A missing part of a namespace that another package shares is an ImportError of the namespace.
+    """
     module = (error.name or "").partition(".")[0]
     if module not in EXTRAS:
         return ""

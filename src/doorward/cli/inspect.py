@@ -11,7 +11,7 @@ import click
 
 from doorward.cli.errors import OneOf
 from doorward.cli.results import table
-from doorward.pdp.bundle import SIGNATURES, Bundle, read_bundle
+from doorward.pdp.bundle import SIGNATURES, read_bundle
 from doorward.pdp.loader import LoadError
 from doorward.pdp.manifest import Manifest
 from doorward.pdp.sources import Sources
@@ -122,21 +122,22 @@ def _read(path: str, *, v0: bool) -> _Content:
         return content
     bundle = read_bundle(path, v0=v0, with_data=False)
     content = _Content(manifest=bundle.manifest)
-    _add_policies(content, bundle.modules, bundle.rego_versions, v0=v0)
+    # A folder's files are named by their path; those of an archive by their name in it.
+    above = "" if bundle.path == "." or os.path.isfile(path) else f"{bundle.path}/"
+    prefix = f"{bundle.path}/" if os.path.isfile(path) else ""
+    _add_policies(
+        content,
+        {file.removeprefix(prefix): text for file, text in bundle.modules.items()},
+        {file.removeprefix(prefix): version for file, version in bundle.rego_versions.items()},
+        v0=v0,
+    )
     signatures = dict(bundle.members).get(SIGNATURES)
     if signatures is not None:
         content.signatures = read_json(signatures)
-    for name, file in _data_files(bundle):
-        content.add([part for part in name.split("/")[:-1] if part], file)
-    return content
-
-
-def _data_files(bundle: Bundle) -> Iterator[tuple[str, str]]:
-    """The files with data: the name in the bundle, and that which the user knows."""
-    above = "" if bundle.path == "." else f"{bundle.path}/"
     for name, _ in bundle.members:
         if name.rpartition("/")[2] in _DATA:
-            yield name, above + name
+            content.add([part for part in name.split("/")[:-1] if part], above + name)
+    return content
 
 
 def _add_policies(

@@ -18,6 +18,7 @@ import click
 
 from doorward import __version__
 from doorward.cli.extras import missing_extra
+from doorward.cli.go_flags import rewrite_subcommand
 
 __all__ = ["cli", "main"]
 
@@ -77,37 +78,16 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command and its arguments, with `--flag=false` as click writes it."""
+        """The command and its arguments, whose flags may have any form that Go's pflag reads."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command, rest if command is None else _with_flags(command, rest)
+        if name is None or command is None:
+            return name, command, rest
+        return name, command, rewrite_subcommand(name, command, ctx, rest)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without importing any of them."""
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
-
-
-def _with_flags(command: click.Command, arguments: list[str]) -> list[str]:
-    """`--fail=true` and `--fail=false`, as Go's flags can be written, for options that are."""
-    flags = {
-        name: option
-        for option in command.params
-        if isinstance(option, click.Option) and option.is_flag
-        for name in option.opts
-    }
-    written: list[str] = []
-    for number, argument in enumerate(arguments):
-        if argument == "--":
-            return [*written, *arguments[number:]]
-        name, _, value = argument.partition("=")
-        option = flags.get(name)
-        if option is None or value not in ("true", "false"):
-            written.append(argument)
-        elif value == "true":
-            written.append(name)
-        else:
-            written += option.secondary_opts[:1]
-    return written
 
 
 def _read_environment(command: click.Command, name: str) -> None:
@@ -161,7 +141,7 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         said = missing_extra(error, arguments)
         if not said:
             raise

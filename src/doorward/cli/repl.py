@@ -240,7 +240,7 @@ class Session:
     def _evaluate(self, text: str) -> str:
         self.printed.clear()
         query = self._prepared(self._engine, text)
-        results = solutions_of(query, query.rows(self.input))
+        results = list(solutions_of(query, query.rows(self.input)))
         if self.style == "json":
             documents = "[" + ",".join(map(to_document, results)) + "]"
             shown = indent(documents, "", "  ")

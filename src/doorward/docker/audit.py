@@ -75,8 +75,8 @@ class AuditLog:
             os.close(self._fd)
             self._fd = fd
 
-    def write(self, entry: Entry) -> None:
-        """Write one line at once; a line that is lost is counted and reported."""
+    def write(self, entry: Entry) -> bool:
+        """Write one line at once, and return True if it is whole; a lost one is counted."""
         verdict, input = entry.verdict, entry.input
         input_doc = input or entry.refused or {}
         seconds, rest = divmod(time.time_ns(), 1_000_000_000)
@@ -97,9 +97,9 @@ class AuditLog:
         )
         if self._with_input and input is not None:
             text += f', "input": {to_json(_without_env(input))}'
-        self._append(f"{text}}}\n".encode("utf-8", errors="replace"))
+        return self._append(f"{text}}}\n".encode("utf-8", errors="replace"))
 
-    def _append(self, line: bytes) -> None:
+    def _append(self, line: bytes) -> bool:
         try:
             with self._lock:
                 # After a line that was cut off, at a full disk, the next begins on its own.
@@ -114,6 +114,8 @@ class AuditLog:
         except OSError:
             self.lost += 1
             _log.error("Audit log line lost", extra={"lost": self.lost})
+            return False
+        return True
 
     def close(self) -> None:
         os.close(self._fd)

@@ -27,6 +27,7 @@ from doorward.docker.reply import ALLOWED, Verdict, to_reply, to_verdict
 from doorward.docker.request.call import AuthzRequest, parse_request
 from doorward.docker.request.errors import RequestError, WaitError
 from doorward.docker.request.facts import ContainerFacts
+from doorward.docker.request.host import HostFacts
 from doorward.docker.request.input import (
     Input,
     InputOptions,
@@ -96,6 +97,8 @@ class PluginOptions:
     authorize_responses: bool = False
     allow_on_failure: bool = False
     """Allow where the decision point gives no decision. Who stops it opens the daemon."""
+    deny_unlogged: bool = False
+    """Deny what would be allowed where its line in the audit log is lost."""
     instance: str = ""
     """What the installer called this process, so that it knows whether another one answers."""
 
@@ -111,6 +114,7 @@ class Plugin:
         audit: AuditLog | None = None,
         resolve: Resolve = resolve_path,
         facts: ContainerFacts | None = None,
+        host: HostFacts | None = None,
         waits: bool = False,
     ) -> None:
         """`waits`: the decider asks somebody else, so that every decision is a thread's."""
@@ -119,6 +123,7 @@ class Plugin:
         self._audit = audit
         self._resolve = resolve
         self._facts = facts
+        self._host = host
         self._waits = waits
         self._probes: deque[str] = deque(maxlen=_MAX_PROBES)
         self._history = History()
@@ -188,7 +193,9 @@ class Plugin:
             _EDGE.report(fault, **{"decision-id": call.decision_id})
             verdict = Verdict(False, f"internal error ({call.decision_id})", "doorward:fault")
         if self._audit is not None:
-            self._audit.write(_entry(call, verdict))
+            logged = self._audit.write(_entry(call, verdict))
+            if not logged and self._options.deny_unlogged:
+                verdict = Verdict(False, "the audit log cannot be written", "doorward:audit")
         return Response(200, to_reply(verdict))
 
     def _input_of(self, call: _Call, *, may_wait: bool) -> Input | None:
@@ -203,8 +210,12 @@ class Plugin:
         if not may_wait and (self._waits or self._history.is_slow):
             raise WaitError
         input_doc = call.input = call.known or self._read(call, may_wait=may_wait)
-        if self._facts is not None:
+        # What the host and the daemon say may change: it is asked for at each decision.
+        if self._host is not None:
             input_doc = call.input = dict(input_doc)
+            self._host.join(input_doc)
+        if self._facts is not None:
+            input_doc = call.input = {**input_doc, "inspects": True}
             self._facts.join(input_doc, may_wait=may_wait)
         return input_doc
 

@@ -15,8 +15,9 @@ from typing import Any, Final, NamedTuple
 
 from doorward.docker.decider.answer import Decider, PdpError
 from doorward.docker.reply import Verdict, to_verdict
-from doorward.docker.request.call import parse_request
+from doorward.docker.request.call import AuthzRequest, parse_request
 from doorward.docker.request.errors import RequestError
+from doorward.docker.request.facts import NO_CONTAINER
 from doorward.docker.request.input import Input, InputOptions, to_input
 from doorward.rego import from_json, to_json
 
@@ -56,6 +57,20 @@ class Replayed(NamedTuple):
         return bool(self.past.decision) and self.past.decision != self.decision
 
 
+def _read_again(before: Input, options: InputOptions | None) -> Input:
+    """The input of a request that an earlier version logged, with the views that it had not."""
+    body = before.get("Body")
+    request = AuthzRequest(
+        str(before.get("Method", "")),
+        str(before.get("Path", "")),
+        str(before.get("User", "")),
+        str(before.get("AuthMethod", "")),
+        before.get("Headers") or {},
+        None if body is None else to_json(body).encode(),
+    )
+    return {**to_input(request, options), "container": before.get("container") or NO_CONTAINER}
+
+
 def replay(
     files: Sequence[Path], decider: Decider, options: InputOptions | None = None
 ) -> Iterator[Replayed]:
@@ -65,6 +80,8 @@ def replay(
         try:
             if input_doc is None:
                 input_doc = to_input(parse_request(past.raw or b""), options)
+            elif "untyped" not in input_doc:
+                input_doc = _read_again(input_doc, options)
             verdict = to_verdict(decider.decide(input_doc).result)
         except RequestError as error:
             verdict = Verdict(False, str(error), f"doorward:{error.code}")

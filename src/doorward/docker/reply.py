@@ -43,6 +43,8 @@ def to_reply(verdict: Verdict) -> bytes:
 def to_verdict(result: Value | Undefined) -> Verdict:
     """The verdict in a policy's result: a boolean, or an object with `allow` and `messages`.
 
+    `lines` are what an administrator would add to the data to allow it.
+
     Whatever is neither denies, each with a reason of its own.
     """
     if result is True:
@@ -62,7 +64,11 @@ def to_verdict(result: Value | Undefined) -> Verdict:
     name = clean(rule)[:200] if type(rule) is str else ""
     if allow:
         return Verdict(True, rule=name)
-    return Verdict(False, _reason(result.get("messages")) or "denied by policy", name)
+    reason = _reason(result.get("messages")) or "denied by policy"
+    lines = _reason(result.get("lines"))
+    if lines:
+        reason = clean(f"{reason} (to allow it, in the data: {lines})")
+    return Verdict(False, reason, name)
 
 
 def _reason(messages: Any) -> str:

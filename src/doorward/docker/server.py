@@ -25,6 +25,7 @@ from functools import partial
 from time import monotonic, sleep
 from typing import Any, Final, TypeAlias
 
+from doorward.cancellation import Cancellation
 from doorward.docker.plugin import Response, Waiting
 from doorward.edge import FAULTS, Edge, Part, Parts
 from doorward.history import History
@@ -264,7 +265,7 @@ class PluginServer:
             work, history = given
         finish = partial(_finish, work)
         done = partial(_respond, respond, request)
-        if pool.submit(finish, done, lambda: True, history):
+        if pool.submit(finish, done, Cancellation(), history):
             return LATER
         return _http(Response(503, b'{"Err":"too many calls wait"}'))
 

@@ -19,12 +19,13 @@ from typing import Final
 from doorward import __version__
 from doorward.docker.audit import OFF, AuditLog
 from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
-from doorward.docker.decider.remote import DEADLINE, RemotePdp
+from doorward.docker.decider.remote import DEADLINE, RemotePdp, check_url
 from doorward.docker.decider.trial import why_undecided
 from doorward.docker.plugin import Plugin, PluginOptions, Response, Waiting
 from doorward.docker.request.facts import ContainerFacts
+from doorward.docker.request.host import PIDFILE, HostFacts
 from doorward.docker.request.input import resolve_path, resolver
-from doorward.docker.request.protected import daemon_paths, protected_paths
+from doorward.docker.request.protected import DAEMON_CONFIG, daemon_paths, protected_paths
 from doorward.docker.server import (
     LISTEN_FD,
     THREADS,
@@ -77,6 +78,9 @@ class ServiceOptions:
     """A file, `-` for standard output, or `audit.OFF`."""
     audit_input: bool = False
     threads: int = THREADS
+    daemon_json: str = DAEMON_CONFIG
+    pidfile: str = PIDFILE
+    """The daemon's: what they say of its sockets decides whether anybody is a local user."""
     inspect: str = ""
     """The daemon's socket, to ask what a container may that a request is for; "" asks nothing."""
     host_root: str = ""
@@ -103,12 +107,14 @@ class Service:
             _log.warning("DANGER: --allow-on-failure allows whatever nobody decides")
         resolve = resolver(options.host_root) if options.host_root else resolve_path
         facts = ContainerFacts(options.inspect, resolve) if options.inspect else None
+        self._host = HostFacts(config=options.daemon_json, pidfile=options.pidfile)
         self.plugin = Plugin(
             self._decider,
             _protecting(options),
             audit=self._audit,
             resolve=resolve,
             facts=facts,
+            host=self._host,
             waits=bool(options.url),
         )
         self._trials = History()
@@ -149,6 +155,7 @@ class Service:
         """How this plugin was started, and what is wrong with it."""
         options = self._options
         given = PluginStatus(
+            open_listeners=tuple(self._host.listeners),
             pid=os.getpid(),
             version=__version__,
             watched_by=self._notifier.watcher,
@@ -240,9 +247,11 @@ def _protecting(options: ServiceOptions) -> PluginOptions:
         *(options.policies if not options.url else ()),
         *(options.certificate, options.key, options.authority),
         *(options.audit_log if options.audit_log != OFF else "", options.socket, options.inspect),
-        *daemon_paths(),
+        *daemon_paths(options.daemon_json),
     ]
-    inputs = replace(options.plugin.inputs, protected=protected_paths(used))
+    url = check_url(options.url) if options.url else None
+    ports = (url.port,) if url is not None and not url.socket else ()
+    inputs = replace(options.plugin.inputs, protected=protected_paths(used), protected_ports=ports)
     return replace(options.plugin, inputs=inputs, instance=os.environ.get(INSTANCE, ""))
 
 

@@ -17,12 +17,12 @@ from doorward.edge import FAULTS, Edge
 from doorward.enforcement.errors import RequestError
 from doorward.enforcement.headers import UNTRUSTED
 from doorward.enforcement.http_input import HttpRequest, Input, to_input
-from doorward.enforcement.result import ResultError, Verdict, read_verdict
 from doorward.history import History
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.pdp import PDP
 from doorward.pdp.quiet import Quiet
 from doorward.rego import UNDEFINED, RegoError, Undefined
+from doorward.verdicts import ResultError, Verdict, read_verdict
 
 __all__ = ["MAX_BODY", "HttpCheck", "HttpOptions"]
 

@@ -169,7 +169,7 @@ def read_http(
     out["parsed_path"] = path
     out["parsed_query"] = query
     if query and is_strict:
-        strict.check_query(query)
+        strict.check_query(query, target.partition("?")[2])
     if skip_body:
         return
     body = http.get("body", "")
@@ -190,5 +190,5 @@ def _read_strictly(
     if not body and not raw_body:
         return None, False
     value, truncated = parse_body(headers, body, raw_body, path, services, strict.parse_json)
-    strict.check_parsed(headers, value, truncated=truncated)
+    strict.check_parsed(headers, value, body or raw_body, truncated=truncated)
     return value, truncated

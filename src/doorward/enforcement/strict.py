@@ -20,6 +20,7 @@ from doorward.enforcement import bodies
 from doorward.enforcement.bodies import Kind, kind_of
 from doorward.enforcement.errors import AmbiguousRequestError, shown
 from doorward.enforcement.multipart import MAX_VALUE, parse_media_type
+from doorward.enforcement.names import MAX_FIELDS, check_names, check_pairs
 from doorward.enforcement.strict_multipart import CHARSETS, check_multipart
 from doorward.rego import Number, Value, parse_number
 
@@ -61,7 +62,7 @@ _PATH_RULES: Final = tuple(
         (r"%25[0-9a-f]{2}", "doubly encoded character in the path"),
         (r"//", "empty segment in the path"),
         (r"(?:^|/)\.\.?(?:/|\Z)", "dot segment in the path"),
-        (r";", "path parameter (;) in the path"),
+        (r";|%3b", "path parameter (;) in the path"),
     )
 )
 _ENCODED_HIGH: Final = re.compile(r"(?:%[89a-f][0-9a-f])+", re.IGNORECASE)
@@ -108,10 +109,10 @@ def _check_target(method: str, target: str) -> None:
             _refuse("path is not UTF-8")
 
 
-def check_query(query: Mapping[str, list[str]]) -> None:
-    """The names of a query's parameters, and the texts of names and values."""
-    _check_fields(query, "query parameter")
-    if "_method" in query:
+def check_query(query: Mapping[str, list[str]], text: str) -> None:
+    """The names of a query's parameters, and the texts of names and values; `text`: as it came."""
+    check_pairs(text, "query parameter")
+    if _METHOD_FIELD in _check_fields(query, "query parameter"):
         _refuse("method override in the query")
 
 
@@ -176,6 +177,8 @@ def _check_header_map(entries: Iterable[Mapping[str, str]]) -> None:
 
 
 _LOOKS_JSON: Final = re.compile(r"[\ufeff\s]*[\[{]")
+_ENCODED: Final = re.compile(rb"[^\x00-\x7f]|%[89a-f]", re.IGNORECASE)
+"""Characters beyond ASCII as they are, and as forms write them."""
 _FORM: Final = re.compile(rb"[\x20-\x7e]*+")
 _PLAIN_JSON: Final = "application/json"
 
@@ -229,8 +232,11 @@ def _check_content_type(content_type: str, body: str, raw_body: bytes) -> None:
     kind = kind_of(content_type)
     if kind != _kind_by_type(media_type):
         _refuse(f"content type {shown(content_type)} can be read in two ways")
-    if kind and parameters.get("charset", "").lower() not in CHARSETS:
+    charset = parameters.get("charset", "").lower()
+    if kind and charset not in CHARSETS:
         _refuse("body is not in UTF-8")
+    if kind and charset == "us-ascii" and _ENCODED.search(raw_body or body.encode()):
+        _refuse("body is not in ASCII")
     if kind == "multipart":
         check_multipart(parameters.get("boundary", ""), raw_body or body.encode())
     elif kind != "json" and _is_json(raw_body or body.encode()):
@@ -273,17 +279,18 @@ def _is_json(raw: bytes) -> bool:
     return True
 
 
-def check_parsed(headers: Mapping[str, str], value: Value, *, truncated: bool) -> None:
-    """What is left once the body is read."""
+def check_parsed(
+    headers: Mapping[str, str], value: Value, text: str | bytes, *, truncated: bool
+) -> None:
+    """What is left once the body, which came as `text`, is read."""
     if truncated:
         _refuse("body is cut")
-    if isinstance(value, dict) and kind_of(headers.get("content-type", "")) in (
-        "form",
-        "multipart",
-    ):
-        _check_fields(cast(Mapping[str, Any], value), "form field")
-        if "_method" in value:
-            _refuse("method override in the body")
+    kind = kind_of(headers.get("content-type", ""))
+    if kind == "form":
+        check_pairs(text if isinstance(text, str) else text.decode("latin-1"), "form field")
+    fields = value if isinstance(value, dict) and kind in ("form", "multipart") else {}
+    if _METHOD_FIELD in _check_fields(cast(Mapping[str, Any], fields), "form field"):
+        _refuse("method override in the body")
 
 
 MAX_NAME: Final = 256
@@ -297,19 +304,26 @@ def _fold(name: str, what: str) -> str:
     return name.casefold() if name.isascii() else unicodedata.normalize("NFKC", name).casefold()
 
 
-def _check_fields(fields: Mapping[str, Any], what: str) -> None:
-    """The names of a query or form, which some applications trim, and make variables of."""
+_METHOD_FIELD: Final = "_method"
+"""In any case: frameworks of Ruby, PHP and Python take it for the method."""
+
+
+def _check_fields(fields: Mapping[str, Any], what: str) -> list[str]:
+    """The names of a query or form, which some applications trim, and make variables of.
+
+    Return them in one case.
+    """
     _check_names(fields, what)
+    folded = [_fold(name, what) for name in fields]
+    check_names(folded, what)
+    if sum(map(len, fields.values())) > MAX_FIELDS:
+        _refuse(f"more than {MAX_FIELDS} {what}s")
     for name, values in fields.items():
         if name != name.strip() or not (name.isprintable() or name.isascii()):
             _refuse(f"name of a {what} that can be read in two ways")
         if "\ufffd" in name or any(isinstance(v, str) and "\ufffd" in v for v in values):
             _refuse(f"{what} is not UTF-8")
-    if len(fields) > 1 and len({_TO_VARIABLE.sub("_", name) for name in fields}) < len(fields):
-        _refuse(f"{what}s that are one variable to PHP")
-
-
-_TO_VARIABLE: Final = re.compile(r"[ .]")
+    return folded
 
 
 def _check_names(names: Iterable[str], what: str) -> None:

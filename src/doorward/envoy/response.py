@@ -16,7 +16,15 @@ from envoy.service.auth.v3 import external_auth_pb2 as auth
 from google.protobuf import struct_pb2
 
 from doorward.enforcement.errors import RequestError
-from doorward.enforcement.result import (
+from doorward.envoy.request.input import Version
+from doorward.rego import (
+    Key,
+    Undefined,
+    Value,
+    number_text,
+    sorted_values,
+)
+from doorward.verdicts import (
     FORBIDDEN,
     ResultError,
     failed,
@@ -29,14 +37,6 @@ from doorward.enforcement.result import (
     read_http_status,
     read_names,
     read_parameters,
-)
-from doorward.envoy.request.input import Version
-from doorward.rego import (
-    Key,
-    Undefined,
-    Value,
-    number_text,
-    sorted_values,
 )
 
 __all__ = ["ResultError", "to_denial", "to_refusal", "to_response"]

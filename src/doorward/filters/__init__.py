@@ -21,7 +21,9 @@ if TYPE_CHECKING:
         FilterError,
         Group,
         Some,
+        fault,
         is_always,
+        without_relation,
     )
     from doorward.filters.logic import Columns, Kind, Nulls, Relation, Relations
     from doorward.filters.mappings import Names, names_for, short_names
@@ -35,7 +37,10 @@ else:
         __name__,
         {
             "annotations": "Told read_annotations",
-            "conditions": "Comparison Conditions Field FilterError Group Some is_always",
+            "conditions": (
+                "Comparison Conditions Field FilterError Group Some fault is_always "
+                "without_relation"
+            ),
             "logic": "Columns Kind Nulls Relation Relations",
             "mappings": "Names names_for short_names",
             "sql": "Clause Dialect to_sql",
@@ -65,6 +70,7 @@ __all__ = [
     "Some",
     "Target",
     "Told",
+    "fault",
     "is_always",
     "names_for",
     "read_annotations",
@@ -74,4 +80,5 @@ __all__ = [
     "to_sql",
     "to_sql_text",
     "to_ucast",
+    "without_relation",
 ]

@@ -7,13 +7,13 @@ not, since `not` chooses no rows. Nothing is left out, in either direction: what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Final
 
-from doorward.filters.comparing import MEMBER, Comparer, text_of, without_idle
+from doorward.filters.comparing import MEMBER, Comparer, without_idle
 from doorward.filters.conditions import Comparison, Condition, Field, Group, Some
 from doorward.filters.hints import COLUMN, EVERY, RULE, WITH
 from doorward.filters.scopes import Meaning, Place, Scope, UnclearError
@@ -89,7 +89,7 @@ class BodyReader:
             try:
                 holds = self._condition(expr, scope, needed)
             except UnclearError as error:
-                shown = f'invalid statement "{text_of(expr)}": {error}'
+                shown = f'invalid statement "{self._comparer.text(expr)}": {error}'
                 self._comparer.fail(expr.span, shown, hint=error.hint)
                 continue
             if isinstance(holds, bool):
@@ -97,7 +97,9 @@ class BodyReader:
             elif holds is not None:
                 needed.append(holds)
             elif len(self._comparer.faults) == count:
-                self._comparer.fail(expr.span, f'invalid statement "{text_of(expr)}"', hint=COLUMN)
+                self._comparer.fail(
+                    expr.span, f'invalid statement "{self._comparer.text(expr)}"', hint=COLUMN
+                )
         return None if never else scope.around(needed)
 
     # Variables
@@ -126,7 +128,7 @@ class BodyReader:
                 except UnclearError:
                     return False
                 scope.bind(var.name, meaning)
-                needed += _defined(meaning, expr)
+                needed += _defined(meaning, partial(self._comparer.text, expr))
                 return True
         return False
 
@@ -151,11 +153,11 @@ class BodyReader:
             case Call(Ref(Var("data"))):
                 meanings = [scope.read(arg) for arg in term.args]
                 for meaning in meanings:
-                    needed += _defined(meaning, expr)
+                    needed += _defined(meaning, partial(self._comparer.text, expr))
                 return self._asked(names_of(term.operator), expr, scope, meanings)
             case Call(_, (key, Ref(Var("data")) as rule)) if term.name == MEMBER:
                 wanted = scope.read(key)
-                needed += _defined(wanted, expr)
+                needed += _defined(wanted, partial(self._comparer.text, expr))
                 return self._asked(names_of(rule), expr, scope, wanted=wanted)
             case Call():
                 return self._compared(expr, term, scope)
@@ -191,7 +193,7 @@ class BodyReader:
         if not location.name:
             return not expr.negated  # a row is there
         compared = Comparison(
-            Field(location.row, location.name), "ne", False, text=partial(text_of, expr)
+            Field(location.row, location.name), "ne", False, text=partial(self._comparer.text, expr)
         )
         return Group((own.around([compared]),), negated=True) if expr.negated else compared
 
@@ -245,12 +247,12 @@ class BodyReader:
         return Group(tuple(bodies), negated=expr.negated)
 
 
-def _defined(meaning: Meaning, expr: Expr) -> list[Condition]:
+def _defined(meaning: Meaning, text: Callable[[], str]) -> list[Condition]:
     """That a column is there, which it must be to have a name or to be an operand."""
     if not isinstance(meaning, Place) or not meaning.name:
         return []
     field = Field(meaning.row, meaning.name)
-    return [Comparison(field, "defined", None, text=partial(text_of, expr))]
+    return [Comparison(field, "defined", None, text=text)]
 
 
 def _asks_rules(call: Call) -> bool:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from doorward.filters.conditions import FRAGMENT_ERROR, Comparison, Field
+from doorward.filters.conditions import FRAGMENT_ERROR, Comparison, Field, to_scalar
+from doorward.filters.conditions import Scalar as Known
 from doorward.filters.hints import (
     COLUMN,
     COLUMN_FIRST,
     ELSE,
+    EXCLUSIVE,
     INDEX,
     KNOWN_TEXT,
     ROWS,
@@ -20,7 +23,7 @@ from doorward.filters.hints import (
     builtin_hint,
 )
 from doorward.filters.targets import Target, missing_feature, unsupported
-from doorward.rego import Diagnostic, Number, Span, Value
+from doorward.rego import Diagnostic, Key, Number, Span, to_key
 from doorward.rego.tools import (
     Array,
     Call,
@@ -38,8 +41,8 @@ from doorward.rego.tools import (
 
 __all__ = ["MEMBER", "Comparer", "Fields", "text_of", "without_idle"]
 
-Constant: TypeAlias = tuple[Value]
-"""A known value, wrapped: None is one."""
+Constant: TypeAlias = tuple[Known | list[Known]]
+"""A known scalar, wrapped: None is one. An empty list stands for what is known and no scalar."""
 Fields: TypeAlias = Callable[[Term], Field | None]
 """The column that a term is."""
 
@@ -58,12 +61,23 @@ MEMBER: Final = "internal.member_2"
 
 
 class Comparer:
-    """Reads calls; `faults` collects what is wrong with them."""
+    """Reads calls; `faults` collects what is wrong with them.
 
-    def __init__(self, targets: Sequence[Target]) -> None:
+    `literals`: the scalars that errors may show.
+    """
+
+    def __init__(self, targets: Sequence[Target], literals: Container[Key] | None = None) -> None:
         self.faults: list[Diagnostic] = []
         self.targets = targets
         self._unsupported: dict[str, str] = {}
+        self._literals = literals
+
+    def text(self, tree: Expr | Term) -> str:
+        """As errors show it, without values of the input and of data."""
+        return text_of(tree, self._literals)
+
+    def _writer(self, expr: Expr) -> Callable[[], str]:
+        return partial(text_of, expr, self._literals)
 
     def fail(self, span: Span, message: str, details: str = "", hint: str | None = None) -> None:
         """One more fault."""
@@ -71,6 +85,15 @@ class Comparer:
         fault = Diagnostic(FRAGMENT_ERROR, message, hint=hint, details=more)
         # The query has no location: it is made of a path.
         self.faults.append(replace(fault, span=span) if span.source.name else fault)
+
+    def conflict(self, path: str, first: Span, second: Span) -> None:
+        """Two rules that may give a document two values at once, for which a decision fails."""
+        first, second = sorted((first, second), key=lambda span: (span.file, span.row))
+        lines = f"{_place(first)} and {_place(second)}"
+        if first == second:
+            lines = f"{_place(first)} by itself"
+        shown = f"the rules of {path} may give different values at once: {lines}"
+        self.fail(first, shown, hint=EXCLUSIVE)
 
     def comparison(self, expr: Expr, field: Fields) -> Comparison | bool | None:
         """The comparison; whether it holds where both sides are known; None after a fault."""
@@ -98,10 +121,10 @@ class Comparer:
             return self._member(expr, call, one, location)
         pattern = _constant(right)
         if pattern is None or not isinstance(pattern[0], str):
-            shown = f"{name}: the operand must be a known string: {text_of(right)}"
+            shown = f"{name}: the operand must be a known string: {self.text(right)}"
             self.fail(location, shown, hint=KNOWN_TEXT)
             return None
-        return Comparison(one, name, pattern[0], expr.negated, partial(text_of, expr))
+        return Comparison(one, name, pattern[0], expr.negated, self._writer(expr))
 
     def _is_known(self, call: Call, expr: Expr, location: Span) -> bool:
         """Whether the targets know the built-in."""
@@ -109,14 +132,14 @@ class Comparer:
         if name == "internal.member_3":
             self.fail(location, 'invalid use of "... in ..."', hint=INDEX)
         elif isinstance(call.operator.head, Var) and call.operator.head.name == "data":
-            shown = f'has function "{text_of(call.operator)}(...)" an `else`?'
-            self.fail(expr.span, f'invalid data reference "{text_of(expr)}"', shown, ELSE)
+            shown = f'has function "{self.text(call.operator)}(...)" an `else`?'
+            self.fail(expr.span, f'invalid data reference "{self.text(expr)}"', shown, ELSE)
         elif name not in _COMPARISONS and name not in _TEXTS and name != MEMBER:
             self.fail(location, f"invalid builtin `{name}`", hint=builtin_hint(name))
         elif lacking := self._lacking(name):
             self.fail(location, f"invalid builtin `{'in' if name == MEMBER else name}`: {lacking}")
         elif len(call.args) != 2:
-            self.fail(location, f"{name}: its value cannot be compared: {text_of(call)}")
+            self.fail(location, f"{name}: its value cannot be compared: {self.text(call)}")
         else:
             return True
         return False
@@ -131,10 +154,10 @@ class Comparer:
     def _is_operand(self, term: Term, name: str, location: Span) -> bool:
         """Whether what is not a column may be known."""
         if isinstance(term, Call):
-            shown = f"{name}: nested call operand: {text_of(term)}"
+            shown = f"{name}: nested call operand: {self.text(term)}"
             self.fail(location, shown, hint=builtin_hint(term.name))
         elif isinstance(term, Ref):
-            self.fail(location, f"{name}: invalid ref operand: {text_of(term)}", hint=COLUMN)
+            self.fail(location, f"{name}: invalid ref operand: {self.text(term)}", hint=COLUMN)
         elif isinstance(term, Var):
             self.fail(location, f"{name}: invalid ref operand: {term.name}", hint=VARIABLE)
         else:
@@ -147,7 +170,7 @@ class Comparer:
         left, right = call.args
         operator = _COMPARISONS[call.name]
         if one and other:
-            return Comparison(one, operator, other, expr.negated, partial(text_of, expr))
+            return Comparison(one, operator, other, expr.negated, self._writer(expr))
         known = _constant(left if one is None else right)
         if known is None or isinstance(known[0], (list, dict, frozenset)):
             self.fail(location, "both rhs and lhs non-scalar/non-ground", hint=SCALAR)
@@ -157,7 +180,7 @@ class Comparer:
             return self._known(expr, known, _constant(right), location)
         if one is None:
             operator = _MIRRORED.get(operator, operator)
-        return Comparison(field, operator, known[0], expr.negated, partial(text_of, expr))
+        return Comparison(field, operator, known[0], expr.negated, self._writer(expr))
 
     def _known(
         self, expr: Expr, left: Constant, right: Constant | None, location: Span
@@ -175,18 +198,22 @@ class Comparer:
     def _member(self, expr: Expr, call: Call, field: Field, location: Span) -> Comparison | None:
         collection = call.args[1]
         if not isinstance(collection, (Array, Set, Object, Scalar)):
-            shown = f"in: a known collection is needed: {text_of(collection)}"
+            shown = f"in: a known collection is needed: {self.text(collection)}"
             self.fail(location, shown, hint=ROWS)
             return None
         items = _members(collection)
         if items is None:
-            shown = f"in: a list of scalars is needed: {text_of(collection)}"
+            shown = f"in: a list of scalars is needed: {self.text(collection)}"
             self.fail(location, shown, hint=SCALAR)
             return None
-        return Comparison(field, "in", items, expr.negated, partial(text_of, expr))
+        return Comparison(field, "in", items, expr.negated, self._writer(expr))
 
 
-def _members(collection: Term) -> list[Value] | None:
+def _place(span: Span) -> str:
+    return f"{span.file}:{span.row}"
+
+
+def _members(collection: Term) -> list[Known] | None:
     """The scalars in a known collection; none in a scalar."""
     match collection:
         case Array(items) | Set(items):
@@ -195,14 +222,14 @@ def _members(collection: Term) -> list[Value] | None:
             terms = [value for _, value in pairs]
         case _:
             return []
-    values = [term.value for term in terms if isinstance(term, Scalar)]
-    return list(values) if len(values) == len(terms) else None
+    values = [to_scalar(term.value) for term in terms if isinstance(term, Scalar)]
+    return values if len(values) == len(terms) else None
 
 
 def _constant(term: Term) -> Constant | None:
-    """A scalar; or an empty list for what is known and not a scalar; None for what is not known."""
+    """None for what is not known."""
     if isinstance(term, Scalar):
-        return (term.value,)
+        return (to_scalar(term.value),)
     return ([],) if isinstance(term, (Array, Set, Object)) else None
 
 
@@ -210,8 +237,14 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, Number)) and not isinstance(value, bool)
 
 
-def text_of(tree: Expr | Term) -> str:
-    """As OPA's errors show it: calls by name, not infix."""
+def text_of(tree: Expr | Term, literals: Container[Key] | None = None) -> str:
+    """As OPA's errors show it: calls by name, not infix.
+
+    `literals`: the scalars of the policies; others are those of the input or of data, which may be
+    secret: they are shown as `…`. None: all are shown.
+    """
+    if literals is not None:
+        tree = _without_values(tree, literals)
     if isinstance(tree, Expr):
         if isinstance(tree.term, Call):
             return text_of(tree.term)
@@ -221,6 +254,31 @@ def text_of(tree: Expr | Term) -> str:
     if isinstance(tree, Ref) and not tree.args:
         return text_of(tree.head)
     return format_tree((Expr(tree),)).strip()
+
+
+def _without_values(tree: Any, literals: Container[Key]) -> Any:
+    if isinstance(tree, Scalar):
+        value = tree.value
+        is_shown = value is None or isinstance(value, bool) or to_key(value) in literals
+        return tree if is_shown else _HIDDEN
+    if isinstance(tree, tuple):
+        return tuple([_without_values(each, literals) for each in tree])
+    if isinstance(tree, Ref) and tree.head == Var("data"):
+        return tree  # names of rules, some of which are made by the evaluation
+    if isinstance(tree, Call):
+        return replace(tree, args=_without_values(tree.args, literals))
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, (type, Span)):
+        parts = {each.name: getattr(tree, each.name) for each in dataclasses.fields(tree)}
+        inside = {
+            name: _without_values(part, literals)
+            for name, part in parts.items()
+            if isinstance(part, tuple) or dataclasses.is_dataclass(part)
+        }
+        return replace(tree, **inside)
+    return tree
+
+
+_HIDDEN: Final = Var("…")
 
 
 def without_idle(expr: Expr) -> Expr:

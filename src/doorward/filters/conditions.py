@@ -8,11 +8,12 @@ comparison may as well be one with rows that a relation leads to, or a filter of
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from doorward.records import HashedOnce, record
-from doorward.rego import CompileError, Diagnostic, Value
+from doorward.rego import CompileError, Diagnostic, Number, parse_number
 
 __all__ = [
     "Comparison",
@@ -21,10 +22,14 @@ __all__ = [
     "Field",
     "FilterError",
     "Group",
+    "Scalar",
     "Some",
     "checked_text",
     "comparisons",
+    "fault",
     "is_always",
+    "to_scalar",
+    "without_relation",
 ]
 
 FRAGMENT_ERROR: Final = "pe_fragment_error"
@@ -66,7 +71,7 @@ class Comparison:
 
     field: Field
     operator: str
-    value: Value | Field
+    value: Scalar | list[Scalar] | Field
     negated: bool = False
     text: Callable[[], str] = dataclasses.field(default=str, compare=False)
 
@@ -96,6 +101,8 @@ class Group:
     negated: bool = False
 
 
+Scalar: TypeAlias = bool | int | Number | str | None
+"""What a column is compared with: a float is a Number by then (`to_scalar`)."""
 Condition: TypeAlias = Comparison | Some | Group
 Conditions: TypeAlias = tuple[tuple[Condition, ...], ...]
 
@@ -113,9 +120,65 @@ def comparisons(body: tuple[Condition, ...]) -> Iterator[Comparison]:
         yield each
 
 
+def without_relation(conditions: Conditions, table: str, relation: str) -> Conditions:
+    """The conditions with what they say of the row that a relation leads to said of `table`: for
+    documents that have the columns of one row in two objects."""
+    return tuple([tuple([_moved(each, table, relation) for each in body]) for body in conditions])
+
+
+def _moved(condition: Condition, table: str, relation: str) -> Condition:
+    match condition:
+        case Some(owner, name, row, False, inner, negated) if (owner, name) == (table, relation):
+            moved = without_relation(inner, table, relation)
+            return Group(
+                tuple([tuple([_renamed(each, row, table) for each in body]) for body in moved]),
+                negated,
+            )
+        case Some():
+            inner = without_relation(condition.conditions, table, relation)
+            return dataclasses.replace(condition, conditions=inner)
+        case Group(inner, negated):
+            return Group(without_relation(inner, table, relation), negated)
+    return condition
+
+
+def _renamed(condition: Condition, row: str, table: str) -> Condition:
+    """A condition about `table` in place of `row`."""
+
+    def rename(field: Field) -> Field:
+        return Field(table, field.column) if field.table == row else field
+
+    def inside(conditions: Conditions) -> Conditions:
+        return tuple([tuple([_renamed(each, row, table) for each in body]) for body in conditions])
+
+    match condition:
+        case Comparison(field, _, value):
+            other = rename(value) if isinstance(value, Field) else value
+            return dataclasses.replace(condition, field=rename(field), value=other)
+        case Group(conditions, negated):
+            return Group(inside(conditions), negated)
+        case Some():
+            owner = table if condition.table == row else condition.table
+            return dataclasses.replace(
+                condition, table=owner, conditions=inside(condition.conditions)
+            )
+
+
 def fault(message: str, hint: str | None = None) -> FilterError:
     """One diagnostic as an error."""
     return FilterError([Diagnostic(FRAGMENT_ERROR, message, hint=hint)])
+
+
+def to_scalar(value: object) -> Scalar:
+    """A scalar of Rego as filters know it: the one place where the classes of values are told
+    apart. AssertionError for a class that stands for none."""
+    kind = type(value)
+    if value is None or kind is bool or kind is int or kind is str or kind is Number:
+        return value  # type: ignore[return-value]  # of these classes by now
+    if kind is float:
+        assert math.isfinite(value)  # type: ignore[arg-type]  # a float
+        return parse_number(repr(value))
+    raise AssertionError(f"{kind.__name__} is not a scalar of Rego")
 
 
 def checked_text(text: str) -> str:

@@ -46,6 +46,7 @@ from doorward.filters.logic import (
     Related,
     Stored,
     check_decimal,
+    check_double,
     is_double,
     stored_test,
     to_predicate,
@@ -63,6 +64,8 @@ _LOOKUPS: Final = {
     "gt": GreaterThan,
     "gte": GreaterThanOrEqual,
 }
+MAX_KEYS: Final = 16
+"""Keys that are keys of other models."""
 _NUMBERS: Final = (models.IntegerField, models.FloatField, models.DecimalField)
 _TEXTS: Final = (models.CharField, models.TextField)
 
@@ -164,8 +167,23 @@ def _related(model: type[Model], path: str) -> type[Model]:
 
 
 def _kinds(model: type[Model]) -> dict[str, Kind]:
-    fields = {each.name: _kind(each) for each in model._meta.concrete_fields}
-    return {name: kind for name, kind in fields.items() if kind is not None}
+    kinds: dict[str, Kind] = {}
+    for field in [*model._meta.concrete_fields, model._meta.pk]:
+        # The column of a relation to one row is that of the key on the other side.
+        kind = _kind(_target(field))
+        if kind is not None:
+            kinds[field.attname] = kind
+            if field is model._meta.pk:
+                kinds["pk"] = kind
+    return kinds
+
+
+def _target(field: Anything) -> Anything:
+    """The field whose values a column holds."""
+    seen = 0
+    while isinstance(field, ForeignKey) and seen < MAX_KEYS:
+        field, seen = field.target_field, seen + 1
+    return field
 
 
 def _kind(field: Anything) -> Kind | None:
@@ -189,6 +207,7 @@ class _Writer:
             case Null(field, negated):
                 return Q(IsNull(self._column(field), not negated))
             case Compare(field, operator, value, kind):
+                self._check(field, value)
                 return self._compare(self._column(field), operator, value, kind)
             case CompareFields(left, operator, right, kind):
                 return self._fields(self._column(left), operator, self._column(right), kind)
@@ -196,6 +215,7 @@ class _Writer:
                 operator = "ne" if negated else "eq"
                 condition = Q()
                 for value in values:
+                    self._check(field, value)
                     test = self._compare(self._column(field), operator, value, kind)
                     condition = condition & test if negated or not condition else condition | test
                 return condition
@@ -237,6 +257,15 @@ class _Writer:
 
     def _column(self, field: Field) -> F:
         return self._table(field.table).column(field.column, self._depth)
+
+    def _check(self, field: Field, value: bool | int | Number | str) -> None:
+        """Refuse a number that a column of doubles may or may not hold."""
+        meta = self._table(field.table).model._meta
+        name = meta.pk.name if field.column == "pk" else field.column
+        if isinstance(value, (bool, str)):
+            return
+        if isinstance(_target(meta.get_field(name)), models.FloatField):
+            check_double(value)
 
     def _compare(self, column: F, operator: str, value: bool | int | Number | str, kind: Kind) -> Q:
         if kind == "text":
@@ -295,7 +324,7 @@ class _Known(Value):  # type: ignore[misc]  # Django has no types
         if isinstance(value, Decimal):
             value = float(value)
             if Decimal(repr(value)) != self.value:
-                raise fault(f"SQLite has no exact number {self.value}")
+                raise fault("SQLite has no exact number for what a column is compared with")
         return "%s", [value]
 
 

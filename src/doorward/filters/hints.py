@@ -9,6 +9,8 @@ __all__ = [
     "COLUMN_FIRST",
     "ELSE",
     "EVERY",
+    "EXCLUSIVE",
+    "HEAD",
     "INDEX",
     "KNOWN_TEXT",
     "ROWS",
@@ -31,6 +33,14 @@ ELSE: Final = "write rules whose conditions exclude each other in place of `else
 EVERY: Final = (
     "write `not other` and a rule `other if { some row in input.TABLE.RELATION; … }` that finds a "
     "row for which it does not hold"
+)
+EXCLUSIVE: Final = (
+    "write conditions that exclude each other: one and the same column with `==` and two texts, or "
+    "a condition and `not` before the same condition"
+)
+HEAD: Final = (
+    "a rule that filters is true, false, a column or an object whose `allowed` is one of them and "
+    "whose other fields are known"
 )
 INDEX: Final = "rows have no order: write `some row in input.TABLE.RELATION` without the index"
 KNOWN_TEXT: Final = "the second operand must be known when the filter is made"

@@ -9,14 +9,23 @@ can then only make a row fail.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
-from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar, assert_never
 
-from doorward.filters.conditions import Comparison, Condition, Conditions, Field, Group, Some, fault
+from doorward.filters.conditions import (
+    Comparison,
+    Condition,
+    Conditions,
+    Field,
+    Group,
+    Scalar,
+    Some,
+    fault,
+)
 from doorward.filters.hints import ROWS
 from doorward.records import record
-from doorward.rego import Number, Value, number_text
+from doorward.rego import Number, number_text
 
 __all__ = [
     "ALWAYS",
@@ -41,6 +50,7 @@ __all__ = [
     "Schema",
     "Stored",
     "check_decimal",
+    "check_double",
     "is_double",
     "stored_test",
     "to_predicate",
@@ -193,7 +203,22 @@ def is_double(value: int | Number) -> bool:
         return True
     decimal = Decimal(number_text(value))
     double = float(decimal)
-    return math.isfinite(double) and Decimal(repr(double)) == decimal
+    if not math.isfinite(double):
+        return False
+    if decimal == decimal.to_integral_value():
+        return Decimal(double) == decimal
+    return Decimal(repr(double)) == decimal
+
+
+def check_double(value: int | Number) -> None:
+    """FilterError for an integer that a column of doubles holds, and whose double has the text of
+    another integer: 2**63 is 9223372036854776000 to who reads that text."""
+    decimal = Decimal(number_text(value))
+    double = float(decimal)
+    if not math.isfinite(double) or decimal != decimal.to_integral_value():
+        return
+    if (Decimal(double) == decimal) != (Decimal(repr(double)) == decimal):
+        raise fault("a column of doubles has no one number for what it is compared with")
 
 
 _EXACT: Final = 1 << 53
@@ -210,8 +235,17 @@ def check_decimal(dialect: str, value: int | Number) -> None:
     exponent = decimal.as_tuple().exponent
     assert isinstance(exponent, int)
     if not _LEAST <= abs(decimal) < _MOST or exponent < -26:
-        raise fault(f"MySQL has no exact number {number_text(value)}")
+        raise fault("MySQL has no exact number for what a column is compared with")
 
+
+def check_range(value: Number) -> None:
+    """FilterError for a number next to 0 that MariaDB compares with integers and decimals as 0."""
+    decimal = Decimal(number_text(value))
+    if decimal and abs(decimal) < _SMALLEST:
+        raise fault("databases have no exact number for what a column is compared with")
+
+
+_SMALLEST: Final = Decimal("1e-30")
 
 MARIADB_COLUMNS: Final = "1, 1"
 MARIADB_HAVING: Final = "HAVING COUNT(*) > 0"
@@ -360,13 +394,18 @@ class _Maker(Generic[T]):
         if kind is None:
             related = table is not None and self._schema.related(table, field.column) is not None
             why = "is not declared, or is not a number, text or boolean"
-            shown = f"the column {field.name} {why}: {comparison.text()}"
+            shown = f"the column {_shown(field, comparison)} {why}: {comparison.text()}"
             raise fault(shown, ROWS if related else None)
         if kind not in _RANKS:
-            shown = f"the kind of the column {field.name} cannot be compared: {comparison.text()}"
-            raise fault(shown)
+            name = _shown(field, comparison)
+            raise fault(f"the kind of the column {name} cannot be compared: {comparison.text()}")
         compared[field] = kind
         return kind
+
+
+def _shown(field: Field, comparison: Comparison) -> str:
+    """The name of a column, unless the input chose it: it may be secret."""
+    return field.name if field.column in comparison.text() else "…"
 
 
 def _text(condition: Condition) -> str:
@@ -381,10 +420,11 @@ def _text(condition: Condition) -> str:
 # With known values
 
 
-def _value(field: Field, kind: Kind, operator: str, value: Value) -> Predicate:
+def _value(field: Field, kind: Kind, operator: str, value: Scalar | list[Scalar]) -> Predicate:
     if operator == "in":
         assert isinstance(value, list)
         return _in(field, kind, value)
+    assert not isinstance(value, list)
     if operator in ("startswith", "endswith", "contains"):
         assert isinstance(value, str)
         if kind != "text":
@@ -394,7 +434,6 @@ def _value(field: Field, kind: Kind, operator: str, value: Value) -> Predicate:
         return _opposite(_value(field, kind, _OPPOSITES[operator], value))
     if value is None:
         return NEVER if operator == "lt" else IsNull(field)
-    assert isinstance(value, (bool, int, Number, str))
     other = _kind_of(value)
     if other == kind:
         holds = Compare(field, operator, value, kind)
@@ -405,19 +444,28 @@ def _value(field: Field, kind: Kind, operator: str, value: Value) -> Predicate:
     return ALWAYS if _RANKS[kind] < _RANKS[other] else IsNull(field)
 
 
-def _in(field: Field, kind: Kind, items: list[Value]) -> Predicate:
-    values = [each for each in items if isinstance(each, (bool, int, Number, str))]
+def _in(field: Field, kind: Kind, items: Sequence[Scalar]) -> Predicate:
+    values = [each for each in items if each is not None]
     fitting = tuple([each for each in values if _kind_of(each) == kind])
     parts: list[Predicate] = [In(field, fitting, kind)] if fitting else []
-    if any(each is None for each in items):
+    if len(values) < len(items):
         parts.append(IsNull(field))
     return _any(parts)
 
 
 def _kind_of(value: bool | int | Number | str) -> Kind:
-    if isinstance(value, bool):
-        return "boolean"
-    return "text" if isinstance(value, str) else "number"
+    match value:
+        case bool():
+            return "boolean"
+        case int():
+            return "number"
+        case Number():
+            check_range(value)
+            return "number"
+        case str():
+            return "text"
+        case _:
+            assert_never(value)
 
 
 # With other columns

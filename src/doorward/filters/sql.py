@@ -223,7 +223,7 @@ class _Writer:
             return decimal
         double = float(decimal)
         if Decimal(repr(double)) != decimal:
-            raise fault(f"SQLite has no exact number {number_text(value)}")
+            raise fault("SQLite has no exact number for what a column is compared with")
         return double
 
     def _exact(self, text: str) -> str:
@@ -249,7 +249,7 @@ class _Writer:
 
     def _check_number(self, value: int | Number) -> None:
         if self._dialect == "sqlserver":
-            raise fault(f"SQL Server has no exact number {number_text(value)} beside its floats")
+            raise fault("SQL Server has no exact number beside its floats for what is compared")
         check_decimal(self._dialect, value)
 
     def _tied(

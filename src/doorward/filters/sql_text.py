@@ -54,7 +54,7 @@ def quoted_name(name: str, dialect: str) -> str:
     if _PLAIN.fullmatch(name):
         return name
     if not name or not name.isprintable():
-        raise ValueError(f"{name!r} is not a name for a column")
+        raise ValueError("an empty or unprintable text is not a name for a column")
     opening, closing = _QUOTES[dialect]
     return opening + name.replace(closing, closing * 2) + closing
 
@@ -72,6 +72,9 @@ class _Writer:
         return _joined("AND", [self._comparison(each) for each in comparisons(body)])
 
     def _comparison(self, comparison: Comparison) -> str:
+        if comparison.negated and comparison.operator == "in" and not comparison.value:
+            # `NOT` over what knows no NULL would let rows through where the column has none.
+            return f"{self._field(comparison.field)} IS NOT NULL"
         text = self._positive(comparison)
         return f"NOT {text}" if comparison.negated else text
 
@@ -120,7 +123,9 @@ class _Writer:
         is_integer = exponent >= 0 or not any(digits[exponent:])
         fits = self._dialect == "sqlite" and is_integer and abs(decimal) < 1 << 63
         if count > MAX_DIGITS[self._dialect] and not fits:
-            raise ValueError(f"{self._dialect} has no exact number {number_text(number)}")
+            raise ValueError(
+                f"{self._dialect} has no exact number for what a column is compared with"
+            )
         return format(decimal, "f") if decimal else "0"
 
     def _pattern(self, before: str, after: str, text: str) -> str:

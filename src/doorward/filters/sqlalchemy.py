@@ -60,6 +60,7 @@ from doorward.filters.logic import (
     Related,
     Stored,
     check_decimal,
+    check_double,
     is_double,
     stored_test,
     to_predicate,
@@ -149,15 +150,22 @@ def _kind(type_: TypeEngine[Anything]) -> Kind | None:
 
 
 def _kind_of(type_: TypeEngine[Anything]) -> Kind | None:
+    if type(type_).result_processor not in _PLAIN:
+        return None  # what it stores is not what the program sees: an enumeration, a SET
     if isinstance(type_, Boolean):
         return "boolean"
-    if isinstance(type_, (Integer, Numeric, Float)):  # in SQLAlchemy 2.1 a Float is not a Numeric
+    if isinstance(type_, Integer):
         return "number"
-    # What an enumeration or a SET stores is not what the program sees.
-    is_plain = isinstance(type_, String) and (
-        type(type_).result_processor is String.result_processor
-    )
-    return "text" if is_plain else None
+    if isinstance(type_, (Float, Numeric)):  # in SQLAlchemy 2.1 a Float is not a Numeric
+        # A double as a Decimal is rounded on its way, and so is a decimal as a double.
+        return "number" if type_.asdecimal != isinstance(type_, Float) else None
+    return "text" if isinstance(type_, String) else None
+
+
+_PLAIN: Final = frozenset(
+    {each.result_processor for each in (Boolean, Integer, Numeric, Float, String)}
+)
+"""Readings that `_as_seen` and the databases know."""
 
 
 class _Exactly(TypeDecorator[Decimal]):
@@ -175,7 +183,7 @@ class _Exactly(TypeDecorator[Decimal]):
             return value
         double = float(value)
         if Decimal(repr(double)) != value:
-            raise fault(f"SQLite has no exact number {value}")
+            raise fault("SQLite has no exact number for what a column is compared with")
         return double
 
 
@@ -246,6 +254,8 @@ class _Writer:
             return and_(column == bound, exact) if operator == "eq" else exact
         if kind == "number":
             column = _as_seen(column)
+            if _is_float(column.type):
+                check_double(value)  # type: ignore[arg-type]  # a number
             if _is_float(column.type) and not is_double(value):  # type: ignore[arg-type]  # a number
                 check_decimal("mysql", value)  # type: ignore[arg-type]  # for any database
                 number = _bound(value)
@@ -277,7 +287,10 @@ class _Writer:
 
 
 def _as_seen(column: ColumnElement[Anything]) -> ColumnElement[Anything]:
-    """A column of single precision, by what programs read from it: 0.1 is not 0.1 in SQL there."""
+    """A column by what programs read from it: 0.1 of single precision is not 0.1 in SQL, and what
+    SQLite keeps as a double is read with the digits of its type."""
+    if isinstance(column.type, Numeric) and not _is_float(column.type):
+        return _Rounded(column)
     is_float = _is_float(column.type) and not isinstance(column.type, Double)
     if not is_float or (column.type.precision or 0) > SINGLE:  # type: ignore[attr-defined]  # a Float
         return column
@@ -326,6 +339,12 @@ class _Decimal(FunctionElement[Decimal]):
 
     inherit_cache = True
     name = "exact_decimal"
+    type = Numeric()
+
+
+class _Rounded(FunctionElement[Decimal]):
+    inherit_cache = True
+    name = "rounded"
     type = Numeric()
 
 
@@ -455,6 +474,17 @@ def _compile_padded(element: _PaddedText, compiler: Anything, **options: Anythin
 def _compile_decimal(element: _Decimal, compiler: Anything, **options: Anything) -> str:
     (inner,) = [compiler.process(clause, **options) for clause in element.clauses]
     return _DECIMALS[_dialect(compiler)].format(inner)
+
+
+@compiles(_Rounded)
+def _compile_rounded(element: _Rounded, compiler: Anything, **options: Anything) -> str:
+    (column,) = element.clauses
+    inner: str = compiler.process(column, **options)
+    if compiler.dialect.name != "sqlite":
+        return inner
+    stored: Anything = column.type
+    scale = stored.scale if stored.scale is not None else stored._default_decimal_return_scale
+    return f"round({inner}, {int(scale)})"
 
 
 @compiles(_Single)

@@ -8,8 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from doorward.filters.bodies import BodyReader, names_of
-from doorward.filters.comparing import Comparer, text_of, without_idle
-from doorward.filters.conditions import Comparison, Condition, Conditions, Field, FilterError
+from doorward.filters.comparing import Comparer, without_idle
+from doorward.filters.conditions import (
+    Comparison,
+    Condition,
+    Conditions,
+    Field,
+    FilterError,
+    fault,
+)
+from doorward.filters.definitions import allowed_conditions, check_flat
 from doorward.filters.hints import ELSE, EVERY, RULE, WITH
 from doorward.filters.scopes import Scope
 from doorward.filters.targets import PYTHON, Target, missing_feature
@@ -36,19 +44,30 @@ def to_conditions(
     *,
     shorts: Iterable[str] = (),
 ) -> Conditions:
-    """The conditions that a residual is; FilterError names each expression that cannot be one.
+    """The rows for which the document of a residual is allowed; FilterError names each expression
+    that cannot be a condition, and rules that may contradict each other.
 
     `shorts`: names below `input` that stand for columns by themselves. Related rows, `every` and
     rules behind `not` are for callers in Python only: OPA's targets have no words for them.
     """
-    comparer = Comparer(targets)
+    if not residual.only_truth:
+        raise fault("a filter is made of a residual with `only_truth=True`")
+    comparer = Comparer(targets, residual.literals)
+    definitions = residual.definitions
     bodies: list[tuple[Condition, ...] | None]
-    if all(target is PYTHON for target in targets):
-        reader = BodyReader(comparer, residual.support, residual.kept)
-        bodies = [reader.body(query, Scope()) for query in residual.queries]
-    else:
+    if any(target is not PYTHON for target in targets):
         flat = _Reader(comparer, residual.support, frozenset(shorts))
         bodies = [flat.body(query) for query in residual.queries]
+        if definitions is not None and not comparer.faults:
+            check_flat(definitions, comparer)
+    else:
+        reader = BodyReader(comparer, residual.support, residual.kept)
+        if definitions is None:
+            bodies = [reader.body(query, Scope()) for query in residual.queries]
+        else:
+            bodies = [*allowed_conditions(definitions, reader, comparer)]
+    for conflict in residual.conflicts if not comparer.faults else ():
+        comparer.conflict(conflict.path, conflict.first, conflict.second)
     if comparer.faults:
         raise FilterError(comparer.faults)
     return tuple([body for body in bodies if body is not None])
@@ -78,7 +97,7 @@ class _Reader:
             elif comparison is not None:
                 comparisons.append(comparison)
             elif len(self._comparer.faults) == count:
-                self._comparer.fail(expr.span, f'invalid statement "{text_of(expr)}"')
+                self._comparer.fail(expr.span, f'invalid statement "{self._comparer.text(expr)}"')
         return None if never else tuple(comparisons)
 
     # What an expression is
@@ -107,12 +126,12 @@ class _Reader:
             if names[:1] == ["partial"]:
                 self._comparer.fail(term.args[-1].span, self._support_fault(names), hint=RULE)
             else:
-                shown = f'has rule "{text_of(term)}" an `else`?'
+                shown = f'has rule "{self._comparer.text(term)}" an `else`?'
                 self._comparer.fail(
-                    expr.span, f'invalid data reference "{text_of(expr)}"', shown, ELSE
+                    expr.span, f'invalid data reference "{self._comparer.text(expr)}"', shown, ELSE
                 )
         else:
-            statement = text_of(expr)
+            statement = self._comparer.text(expr)
             self._comparer.fail(
                 expr.span, f'invalid statement "{statement}"', f"try `{statement} != false`"
             )

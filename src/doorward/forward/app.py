@@ -12,10 +12,10 @@ from typing import Any, Final, TypeAlias
 from doorward.edge import FAULTS, Edge
 from doorward.enforcement.check import HttpCheck, HttpOptions
 from doorward.enforcement.errors import RequestError
-from doorward.enforcement.result import Verdict
 from doorward.forward.options import Options
 from doorward.forward.request import PROXIES, SecretError, proxy_of, read_question
 from doorward.pdp.pdp import PDP
+from doorward.verdicts import Verdict
 
 __all__ = ["ForwardAuth"]
 

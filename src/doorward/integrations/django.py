@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import time, timedelta
-from functools import lru_cache
+from functools import lru_cache, reduce, wraps
 from io import BytesIO
+from operator import or_
 from typing import Any, Final
 
 from doorward.exporting import missing
@@ -24,7 +25,7 @@ try:
 except ModuleNotFoundError as error:
     raise missing("doorward[django]", error) from None
 from django.core import checks
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.core.signals import setting_changed
 from django.db import models
 from django.http import HttpRequest, HttpResponse
@@ -32,13 +33,13 @@ from django.utils.module_loading import import_string
 
 from doorward.enforcement.check import HttpCheck, HttpOptions
 from doorward.enforcement.errors import RequestError
-from doorward.enforcement.result import Verdict
-from doorward.filters import to_conditions
+from doorward.filters import FilterError, fault, to_conditions, without_relation
 from doorward.filters.django import to_q
 from doorward.integrations.wsgi import apply, denial, read_request
 from doorward.pdp import Decision, DecisionPoint
 from doorward.pdp.residuals import residual_of_rows
 from doorward.rego import from_python
+from doorward.verdicts import Verdict
 
 __all__ = [
     "PolicyAdminMixin",
@@ -49,12 +50,15 @@ __all__ = [
     "decide",
     "document_of",
     "get_point",
+    "permitted_rows",
     "rows_for",
     "user_document",
 ]
 
 PERMISSIONS: Final = "django/allow"
 ROWS: Final = "django/rows"
+MAX_ONE_BY_ONE: Final = 1_000
+"""Rows of the admin on which a policy that cannot be a filter decides."""
 THIS_ROW: Final[Mapping[str, str]] = {"row": ""}
 """The rows of the model itself are `input.row` to a policy."""
 _TEXTS: Final = (time, timedelta, bytes, bytearray, memoryview)
@@ -236,6 +240,30 @@ def rows_for(
     return to_q(to_conditions(left), model, tables)
 
 
+def permitted_rows(user: Any, model: type[models.Model], permission: str) -> models.Q:
+    """The rows of `model` on which `decide` allows the permission: the same document, with
+    `input.object` not known but for its `model`.
+
+    What cannot be a condition, such as `as_policy_input`, raises FilterError or RegoError.
+    """
+    if hasattr(model, "as_policy_input"):
+        raise fault(f"{model.__name__}.as_policy_input is a function, not a column")
+    document: dict[str, Any] = {"permission": permission}
+    if (known := user_document(user)) is not None:
+        document["user"] = known
+    document["object"] = {"model": model._meta.label_lower}
+    pdp = get_point().pdp
+    left = residual_of_rows(
+        pdp.snapshot,
+        pdp.turns,
+        _setting("PERMISSIONS", PERMISSIONS),
+        ["input.object.pk", "input.object.fields"],
+        from_python(document, "input"),
+    )
+    conditions = without_relation(to_conditions(left), "object", "fields")
+    return to_q(conditions, model, {"object": ""})
+
+
 class PolicyQuerySet(models.QuerySet):
     """`objects = PolicyQuerySet.as_manager()`, then `Order.objects.for_user(request.user)`."""
 
@@ -281,13 +309,24 @@ class PolicyBackend:
 
 
 class PolicyAdminMixin:
-    """For classes of `ModelAdmin`: what the admin allows is what the policy allows, superusers
-    included. The permissions are those that Django names."""
+    """For classes of `ModelAdmin` and of inlines: what the admin shows and changes is what the
+    policy allows, row by row, superusers included. The permissions are those that Django names.
+
+    Lists, searches, autocompletion, histories and choices of related objects hold the rows that may
+    be viewed or changed; a row that may not be changed cannot be edited in a list or an inline, and
+    actions run only where each selected row allows their permissions (`change` where they name
+    none).
+    """
 
     opts: Any
+    model: Any
+    admin_site: Any
+
+    # Permissions
 
     def has_view_permission(self, request: Any, obj: Any = None) -> bool:
         """Whether the user may see `obj`, or any."""
+        obj = self._own(obj)
         return self._allows(request, "view", obj) or self._allows(request, "change", obj)
 
     def has_add_permission(self, request: Any, *_: Any) -> bool:
@@ -296,20 +335,166 @@ class PolicyAdminMixin:
 
     def has_change_permission(self, request: Any, obj: Any = None) -> bool:
         """Whether the user may change `obj`, or any."""
-        return self._allows(request, "change", obj)
+        return self._allows(request, "change", self._own(obj))
 
     def has_delete_permission(self, request: Any, obj: Any = None) -> bool:
         """Whether the user may delete `obj`, or any."""
-        return self._allows(request, "delete", obj)
+        return self._allows(request, "delete", self._own(obj))
 
     def has_module_permission(self, request: Any) -> bool:
         """Whether the user may see that there is such a model."""
         return self.has_view_permission(request)
 
+    def _own(self, obj: Any) -> Any:
+        """An inline is given the object that it belongs to, which is not one of its own."""
+        return obj if isinstance(obj, self.model) else None
+
     def _allows(self, request: Any, verb: str, obj: Any = None) -> bool:
         user = request.user
-        permission = f"{self.opts.app_label}.{verb}_{self.opts.model_name}"
-        return bool(user.is_active and user.is_staff) and decide(user, permission, obj).allowed
+        is_known = bool(user.is_active and user.is_staff)
+        return is_known and decide(user, self._permission(verb), obj).allowed
+
+    def _permission(self, verb: str) -> str:
+        return f"{self.opts.app_label}.{verb}_{self.opts.model_name}"
+
+    # Rows
+
+    def get_queryset(self, request: Any) -> Any:
+        """The rows that the user may view or change."""
+        return self.allowed_rows(request, super().get_queryset(request))  # type: ignore[misc]
+
+    def allowed_rows(
+        self, request: Any, queryset: Any, verbs: Sequence[str] = ("view", "change")
+    ) -> Any:
+        """The rows on which the user has one of the permissions.
+
+        A policy that cannot be a filter decides on each row, on `MAX_ONE_BY_ONE` at most;
+        PermissionDenied for more.
+        """
+        user = request.user
+        if not (user.is_active and user.is_staff):
+            return queryset.none()
+        try:
+            conditions = [permitted_rows(user, self.model, self._permission(v)) for v in verbs]
+        except FilterError as error:
+            rows = list(queryset[: MAX_ONE_BY_ONE + 1])
+            if len(rows) > MAX_ONE_BY_ONE:
+                raise PermissionDenied(f"too many rows to decide on one by one: {error}") from error
+            allowed = [row.pk for row in rows if any(self._allows(request, v, row) for v in verbs)]
+            return queryset.filter(pk__in=allowed)
+        return queryset.filter(reduce(or_, conditions))
+
+    def get_field_queryset(self, db: Any, db_field: Any, request: Any) -> Any:
+        """The choices of a field: rows of a model whose admin has this mixin are filtered by it."""
+        queryset = super().get_field_queryset(db, db_field, request)  # type: ignore[misc]
+        other = self._admin_of(db_field.remote_field.model)
+        if other is None:
+            return queryset
+        if queryset is None:
+            queryset = db_field.remote_field.model._default_manager.using(db)
+        return other.allowed_rows(request, queryset)
+
+    def get_list_filter(self, request: Any) -> list[Any]:
+        """Filters by related objects show those that the user may see."""
+        shown = super().get_list_filter(request)  # type: ignore[misc]
+        return [self._list_filter(each) for each in shown]
+
+    def _list_filter(self, name: Any) -> Any:
+        if not isinstance(name, str) or "__" in name:
+            return name
+        field = self.opts.get_field(name)
+        if not field.is_relation or self._admin_of(field.related_model) is None:
+            return name
+        return name, _related_list_filter()
+
+    def _admin_of(self, model: Any) -> PolicyAdminMixin | None:
+        admin = self.admin_site._registry.get(model)
+        return admin if isinstance(admin, PolicyAdminMixin) else None
+
+    # Changes
+
+    def get_changelist_formset(self, request: Any, **options: Any) -> Any:
+        """The forms of a list, without those of rows that may not be changed."""
+        formset = super().get_changelist_formset(request, **options)  # type: ignore[misc]
+        return self._guarded(formset, request)
+
+    def get_formset(self, request: Any, obj: Any = None, **options: Any) -> Any:
+        """The forms of an inline."""
+        formset = super().get_formset(request, obj, **options)  # type: ignore[misc]
+        return self._guarded(formset, request)
+
+    def _guarded(self, formset: Any, request: Any) -> Any:
+        admin = self
+
+        class Guarded(formset):
+            def add_fields(self, form: Any, index: int | None) -> None:
+                super().add_fields(form, index)
+                row = form.instance
+                if row._state.adding:
+                    return
+                may_change = admin._allows(request, "change", row)
+                may_delete = admin._allows(request, "delete", row)
+                for name, field in form.fields.items():
+                    if name == "DELETE":
+                        field.disabled = not may_delete
+                    elif name != row._meta.pk.name:
+                        field.disabled = field.disabled or not may_change
+
+        return Guarded
+
+    def get_actions(self, request: Any) -> dict[str, Any]:
+        """The actions, which run where each selected row allows it."""
+        actions = super().get_actions(request)  # type: ignore[misc]
+        return {name: (self._guard(run), *rest) for name, (run, *rest) in actions.items()}
+
+    def _guard(self, run: Any) -> Any:
+        verbs = tuple(getattr(run, "allowed_permissions", ())) or ("change",)
+
+        @wraps(run)
+        def guarded(admin: Any, request: Any, queryset: Any) -> Any:
+            for row in queryset.iterator():
+                if not all(self._allows(request, verb, row) for verb in verbs):
+                    raise PermissionDenied
+            return run(admin, request, queryset)
+
+        return guarded
+
+    def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
+        """Save a row whose stored state may be changed."""
+        if change:
+            stored = self.model._base_manager.filter(pk=obj.pk).first()
+            if stored is None or not self._allows(request, "change", stored):
+                raise PermissionDenied
+        super().save_model(request, obj, form, change)  # type: ignore[misc]
+
+    def delete_model(self, request: Any, obj: Any) -> None:
+        """Delete a row that may be deleted."""
+        if not self._allows(request, "delete", obj):
+            raise PermissionDenied
+        super().delete_model(request, obj)  # type: ignore[misc]
+
+    def delete_queryset(self, request: Any, queryset: Any) -> None:
+        """Delete rows that may all be deleted."""
+        if not all(self._allows(request, "delete", row) for row in queryset):
+            raise PermissionDenied
+        super().delete_queryset(request, queryset)  # type: ignore[misc]
+
+
+@lru_cache(maxsize=1)
+def _related_list_filter() -> Any:
+    # The admin is an application that not every project has.
+    from django.contrib.admin.filters import RelatedFieldListFilter
+
+    class PolicyRelatedFieldListFilter(RelatedFieldListFilter):
+        """The related objects that the user may see."""
+
+        def field_choices(self, field: Any, request: Any, model_admin: Any) -> list[Any]:
+            choices = super().field_choices(field, request, model_admin)
+            other = model_admin.admin_site._registry[field.related_model]
+            allowed = set(other.get_queryset(request).values_list("pk", flat=True))
+            return [choice for choice in choices if choice[0] in allowed]
+
+    return PolicyRelatedFieldListFilter
 
 
 @checks.register(checks.Tags.security)

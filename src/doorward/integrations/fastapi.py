@@ -27,12 +27,12 @@ from starlette.requests import HTTPConnection, Request
 from doorward.enforcement.check import HttpOptions
 from doorward.enforcement.errors import RequestError
 from doorward.enforcement.http_input import to_input
-from doorward.enforcement.result import ResultError, read_verdict
 from doorward.filters import Nulls, to_conditions
 from doorward.integrations.asgi import BODY, below_root, request_of
 from doorward.pdp import Decision, DecisionPoint
 from doorward.pdp.residuals import residual_of_rows
 from doorward.rego import from_python
+from doorward.verdicts import ResultError, read_verdict
 
 __all__ = ["DENIALS", "MakeInput", "check", "filtered", "get_point", "install", "require"]
 

@@ -24,9 +24,9 @@ except ModuleNotFoundError as error:
 from doorward.enforcement.check import HttpCheck, HttpOptions
 from doorward.enforcement.errors import RequestError
 from doorward.enforcement.http_input import to_input
-from doorward.enforcement.result import ResultError, Verdict, read_verdict
 from doorward.integrations.wsgi import apply, denial, read_request
 from doorward.pdp import Decision, DecisionPoint
+from doorward.verdicts import ResultError, Verdict, read_verdict
 
 __all__ = ["Doorward", "requires"]
 

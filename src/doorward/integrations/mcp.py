@@ -9,12 +9,15 @@ refused. A policy can ask for a budget, which is kept by a counter beside the po
 
 from __future__ import annotations
 
+import inspect
+import json
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import closing
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, get_type_hints
 
 from doorward.exporting import missing
 
@@ -22,11 +25,17 @@ try:
     from fastmcp.exceptions import McpError, PromptError, ResourceError, ToolError
 except ModuleNotFoundError as error:
     raise missing("doorward[mcp]", error) from None
-from fastmcp.server.dependencies import get_access_token
+from fastmcp.server.dependencies import get_access_token, without_injected_parameters
 from fastmcp.server.middleware import Middleware, MiddlewareContext
+from fastmcp.tools.function_tool import FunctionTool
+from fastmcp.utilities.types import get_cached_typeadapter
 from fastmcp.utilities.versions import VersionSpec
+from jsonschema import Draft202012Validator
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
 
 from doorward.pdp import Decision, DecisionPoint
+from doorward.rego import InputError, from_python
 
 __all__ = ["Budget", "BudgetError", "PolicyMiddleware", "SqliteBudget"]
 
@@ -101,7 +110,8 @@ class PolicyMiddleware(Middleware):
 
     The input: `method` (`tools/list`, `tools/call`, `resources/list`, `resources/read`,
     `completion/complete` and all others but what belongs to the connection), `name` (of a resource
-    its URI, of a completion what it completes for), `arguments` of a call or other request, `tags`,
+    its URI, of a completion what it completes for), `arguments` of a call (as the tool gets them:
+    validated, with defaults) or other request, `tags`,
     `responses` (what the client answers to a tool that asked it something), `user` (`id`, `client`,
     `scopes`, `claims` of a verified token; absent without one). The result: a boolean, or an object
     with `allowed`, `message` and `budget`: `{"key", "limit", "seconds", "cost"}`.
@@ -134,11 +144,21 @@ class PolicyMiddleware(Middleware):
 
     async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
         """Run the tool, or a ToolError."""
-        name, arguments = context.message.name, context.message.arguments or {}
+        name = context.message.name
+        server = context.fastmcp_context
         tool = await self._tool(context, name)
         tags = [] if tool is None else _tags_of(tool)
-        if tool is None or not (await self._ask("tools/list", name, tags=tags)).allowed:
+        if (
+            tool is None
+            or server is None
+            or not (await self._ask("tools/list", name, tags=tags)).allowed
+        ):
             raise ToolError(f"Unknown tool: {name!r}")  # as for one that does not exist
+        arguments = validated_arguments(
+            tool,
+            context.message.arguments or {},
+            strict=server.fastmcp.strict_input_validation,
+        )
         decision = await self._ask("tools/call", name, arguments, tags, context.message)
         why = self._refusal(decision)
         if why is not None:
@@ -254,6 +274,72 @@ class PolicyMiddleware(Middleware):
         if self._budget is None or not is_right or not seconds:
             raise BudgetError("no such budget")
         return cost <= limit and self._budget.spend(key, cost, limit, seconds)
+
+
+def validated_arguments(tool: Any, arguments: dict[str, Any], *, strict: bool) -> dict[str, Any]:
+    """What the tool gets: the arguments after its validation, with its defaults, as Rego values.
+
+    A tool that is not a function, such as one of another server, gets what was sent: that must
+    fulfil its schema as it is. A ToolError where validation refuses them.
+    """
+    if not isinstance(tool, FunctionTool):
+        return _by_schema(tool.parameters, arguments)
+    try:
+        if strict:
+            validated = _collector(tool.fn).validate_json(json.dumps(arguments), strict=True)
+        else:
+            validated = _collector(tool.fn).validate_python(arguments)
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        raise ToolError(f"invalid arguments: {'; '.join(faults)}") from None
+    return {name: _as_value(each) for name, each in validated.items()}
+
+
+def _as_value(value: Any) -> Any:
+    """A validated argument as a value of Rego: what has no one value there as its JSON."""
+    try:
+        return from_python(value, copy=True)
+    except InputError:
+        return to_jsonable_python(value)
+
+
+@lru_cache(maxsize=1024)
+def _collector(run: Callable[..., Any]) -> TypeAdapter[dict[str, Any]]:
+    """Validates as FastMCP does before it calls the function, and gives what it would be called
+    with."""
+    signature = inspect.signature(without_injected_parameters(run))
+
+    def collect(*args: Any, **named: Any) -> dict[str, Any]:
+        bound = signature.bind(*args, **named)
+        bound.apply_defaults()
+        given = dict(bound.arguments)
+        for parameter in signature.parameters.values():
+            if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                given |= given.pop(parameter.name)
+        return given
+
+    try:
+        hints = get_type_hints(run, include_extras=True)
+    except (NameError, TypeError):  # names that are not there, or a callable without hints
+        hints = {}
+    annotations = {
+        name: hints.get(name, Any if each.annotation is each.empty else each.annotation)
+        for name, each in signature.parameters.items()
+    }
+    collect.__signature__ = signature  # type: ignore[attr-defined]  # what inspect reads
+    collect.__annotations__ = annotations
+    collect.__module__ = getattr(run, "__module__", __name__)
+    return get_cached_typeadapter(collect)
+
+
+def _by_schema(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    validator = Draft202012Validator(schema)
+    faults = [f"{each.json_path}: {each.validator}" for each in validator.iter_errors(arguments)]
+    if faults:
+        raise ToolError(f"invalid arguments: {'; '.join(faults)}")
+    properties = schema.get("properties", {})
+    defaults = {name: each["default"] for name, each in properties.items() if "default" in each}
+    return {**defaults, **arguments}
 
 
 def _responses_of(message: Any) -> dict[str, Any]:

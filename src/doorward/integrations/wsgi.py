@@ -17,8 +17,8 @@ from urllib.parse import quote, unquote_to_bytes
 from doorward.enforcement.check import HttpCheck, HttpOptions
 from doorward.enforcement.errors import AmbiguousRequestError, RequestError
 from doorward.enforcement.http_input import HttpRequest, join_headers
-from doorward.enforcement.result import Verdict
 from doorward.pdp import PDP, DecisionPoint
+from doorward.verdicts import Verdict
 
 __all__ = ["VERDICT", "Authorization", "apply", "denial", "read_request"]
 

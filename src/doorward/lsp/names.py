@@ -154,14 +154,14 @@ class _Names:
             symbol = Symbol("local", (self.file, self.locals[start]))
             yield Occurrence(symbol, head.span)
             yield from self._segments("", (), ref.args)
-        elif name in ROOTS:
-            yield from self._segments(name, (), ref.args)
         elif name in self.imports:
             yield from self._imported(self.imports[name], head, ref)
         elif name in self.exports:
             path = (*self.package, name)
             yield Occurrence(Symbol("data", path), head.span, whole=True)
             yield from self._segments("data", path, ref.args)
+        elif name in ROOTS:
+            yield from self._segments(name, (), ref.args)
         elif self._is_builtin(ref):
             yield Occurrence(Symbol("builtin", (_dotted(ref),)), ref.span)
         else:
@@ -215,12 +215,10 @@ def _path_of(item: Import) -> tuple[str, tuple[str, ...]]:
 def resolve_text(name: str, module: Module, exports: Container[str]) -> Symbol | None:
     """What a dotted name in a text that cannot be parsed likely stands for."""
     first, *rest = name.split(".")
-    if first in ROOTS:
-        return Symbol(first, tuple(rest)) if rest else None
     for item in module.imports:
         if import_name(item) == first:
             root, path = _path_of(item)
             return Symbol(root, (*path, *rest))
     if first in exports:
         return Symbol("data", (*module.package.path, first, *rest))
-    return None
+    return Symbol(first, tuple(rest)) if first in ROOTS and rest else None

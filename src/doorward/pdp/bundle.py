@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any, Final
-from urllib.parse import unquote
 
 from doorward.pdp.archive import (
     ArchiveError,
@@ -49,7 +48,7 @@ from doorward.pdp.manifest import (
 from doorward.pdp.signatures import SignatureError, Verification, verify
 from doorward.rego import Key, ParseError, RegoError, Source, Timers, Value
 from doorward.rego.golang import JSONError, read_json
-from doorward.rego.tools import Module, parse_module
+from doorward.rego.tools import Module, parse_module, read_patch_path
 
 __all__ = [
     "Bundle",
@@ -478,5 +477,4 @@ def _read_change(entry: Any) -> Change:
     )
     if not isinstance(operator, str) or not isinstance(path, str):
         raise ManifestError("bundle load failed on patch decode: an operation needs op and path")
-    names = tuple(map(unquote, path.strip("/").split("/"))) if path.strip("/") else ()
-    return Change(operator, names, entry.get("value"))
+    return Change(operator, read_patch_path(path), entry.get("value"))

@@ -24,6 +24,7 @@ from doorward.rego import (
 
 if TYPE_CHECKING:
     from doorward.rego import Explanation
+from doorward.verdicts import is_allowed
 
 __all__ = [
     "Answered",
@@ -68,11 +69,9 @@ class Decision(NamedTuple):
 
     @property
     def allowed(self) -> bool:
-        """Whether the result is `true`, or an object whose `allowed` is."""
-        result = self.result
-        if isinstance(result, dict):
-            result = result.get("allowed")
-        return result is True and self.error is None
+        """Whether the result is `true`, or an object whose `allowed` is and whose other fields are
+        what adapters can apply (`doorward.verdicts`)."""
+        return self.error is None and is_allowed(self.result)
 
     @property
     def metrics(self) -> dict[str, int]:

@@ -38,6 +38,8 @@ from doorward.rego import (
 __all__ = ["DOCUMENTS", "hide_credentials"]
 
 DOCUMENTS: Final[tuple[str, ...]] = ("input", "result", "nd_builtin_cache")
+_ASKED: Final = ("query", "path")
+"""What was asked, as text: a client writes the query, and the end of the path."""
 _TELLING: Final = ("io.jwt.", "opa.runtime")
 """Built-ins whose operands are tokens and keys, or whose answer is the process's environment."""
 LISTED: Final = 1_000
@@ -50,6 +52,11 @@ DEPTH: Final = 16
 """Places of credentials that are looked at first, and the names on the way to one."""
 
 _SETTING: Final = re.compile(r"(^|[?&;\s])([^=&?;\s]{1,64})=([^&;\s]+)")
+_LINE: Final = re.compile(
+    r"((?:^|[\n{,])[ \t-]*+([\"']?)([^\s:\"'{},][^\n:\"'{},]{0,63})\2[ \t]*:[ \t]+)"
+    r"([^\s\[{][^\n{},]*+)"
+)
+"""A line of YAML, or a member of an object that it writes in braces."""
 _NAMED: Final = (("name", "value"), ("key", "value"), ("key", "rawValue"), ("key", "raw_value"))
 _KEYS_OF_JWK: Final = frozenset({"d", "dp", "dq", "k", "p", "q", "qi"})
 _OF_PAIRS: Final = frozenset({"kty", "rawValue", "raw_value", "value", "Value"})
@@ -65,6 +72,11 @@ def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
     )
     hidden = _NOT_SURE if is_secret or "nd_builtin_cache" in event else _known.hidden(event)
     shown, erased, masked = hidden or _walked(event, is_secret=is_secret)
+    for name in _ASKED:
+        text = event.get(name, "")
+        if text and (hidden_text := _shown(text, is_encoded=False)) != text:
+            shown = {**shown, name: hidden_text}
+            masked = [*masked, f"/{name}"]
     if not erased and not masked:
         return event
     for name, paths in (("erased", erased), ("masked", masked)):
@@ -395,6 +407,8 @@ def _shown(text: str, *, is_encoded: bool) -> str:
     shown = _without_looks(text)
     if "=" in text:
         shown = _SETTING.sub(_masked_setting, shown)
+    if ": " in text or ":\t" in text:
+        shown = _LINE.sub(_masked_line, shown)
     if is_encoded and has_credential_names(_decoded(text)):
         return MASKED
     return MASKED if '"' in text and has_credential_names(text) else shown
@@ -408,6 +422,10 @@ def _without_looks(text: str) -> str:
 def _masked_setting(match: re.Match[str]) -> str:
     name = unquote_plus(match[2])
     return f"{match[1]}{match[2]}={MASKED}" if names_credential(name) else match[0]
+
+
+def _masked_line(match: re.Match[str]) -> str:
+    return f"{match[1]}{MASKED}" if names_credential(match[3].rstrip()) else match[0]
 
 
 def _decoded(text: str) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["KeptResiduals", "Question"]
 
 Question: TypeAlias = tuple[str, tuple[str, ...], str, bool]
-"""A query, what is not known, the rest of the input as JSON, and whether only truth counts."""
+"""A query, what is not known, the rest of the input as Rego, and whether only truth counts."""
 
 MOST: Final = 256
 """Residuals that are kept, half of them from before the last change of generation."""
@@ -58,8 +58,14 @@ class KeptResiduals:
 
     def keep(self, question: Question, left: Partial) -> None:
         """Keep a residual, unless it or its question is large."""
-        if len(question[2]) > LONGEST or sum(map(len, left.queries)) > LARGEST or left.support:
+        if len(question[2]) > LONGEST or left.support or _size(left) > LARGEST:
             return
         self._newest[question] = left
         if len(self._newest) > MOST // 2:
             self._before, self._newest = self._newest, {}
+
+
+def _size(left: Partial) -> int:
+    """The number of expressions."""
+    definitions = 0 if left.definitions is None else left.definitions.size
+    return definitions + sum(map(len, left.queries))

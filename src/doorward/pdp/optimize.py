@@ -29,8 +29,9 @@ from doorward.rego.tools import (
     With,
     format_module,
     format_tree,
-    import_name,
+    names_of_packages,
     parse_module,
+    resolve_modules,
     walk,
 )
 
@@ -39,7 +40,6 @@ __all__ = ["Entrypoint", "OptimizeError", "Optimizer", "entrypoints_of"]
 Entrypoint = tuple[str, ...]
 """The path of a document below `data`."""
 
-_DATA: Final[Mapping[str, Entrypoint]] = {"data": ()}
 RESULT: Final = "__result__"
 PREFIX: Final = "optimized"
 """The folder of the new policies."""
@@ -178,24 +178,19 @@ def _asks(body: Body, path: Entrypoint) -> bool:
     return any(read[: len(path)] == path for expr in body for read in _paths(expr))
 
 
-def _paths(tree: Node, names: Mapping[str, Entrypoint] = _DATA) -> Iterator[Entrypoint]:
-    """The paths below `data` that a tree refers to, as far as they are constant; `names` are those
-    that stand for a path."""
+def _paths(tree: Node) -> Iterator[Entrypoint]:
+    """The paths below `data` that a tree whose names are resolved refers to, as far as they are
+    constant."""
     for node in walk(tree):
         head = node.head if isinstance(node, Ref) else node
-        if isinstance(head, Var) and head.name in names:
-            rest = node.args if isinstance(node, Ref) else ()
-            yield (*names[head.name], *_constants(rest))
+        if isinstance(head, Var) and head.name == "data":
+            yield tuple(_constants(node.args if isinstance(node, Ref) else ()))
 
 
-def _names(module: Module) -> dict[str, Entrypoint]:
-    """What stands for a path below `data` in a module: `data`, imports, and its own rules."""
-    own = {path[len(module.package.path)]: path for path in _covered(module)}
-    names = {name: path[: len(module.package.path) + 1] for name, path in own.items()}
-    for each in module.imports:
-        for path in _paths(each.path):
-            names[import_name(each)] = path
-    return {**names, **_DATA}
+def _read(modules: Collection[Module]) -> set[Entrypoint]:
+    """The paths below `data` that the rules of modules refer to."""
+    resolved = resolve_modules(list(modules), names_of_packages(modules)).modules
+    return {path for module in resolved for rule in module.rules for path in _paths(rule)}
 
 
 def _constants(terms: Iterable[object]) -> Iterator[str]:
@@ -206,17 +201,15 @@ def _constants(terms: Iterable[object]) -> Iterator[str]:
         yield each.value
 
 
-def _foreign(modules: Iterable[Module], roots: Sequence[str]) -> list[str]:
+def _foreign(modules: Collection[Module], roots: Sequence[str]) -> list[str]:
     """What policies read of `data` that the bundle does not own."""
     owned = [tuple(filter(None, root.split("/"))) for root in roots]
     if () in owned:
         return []
-    modules = list(modules)
-    read = {path for module in modules for path in _paths(module, _names(module))}
     own = {module.package.path for module in modules}
     foreign = {
         path
-        for path in read
+        for path in _read(modules)
         if not any(path[: len(root)] == root for root in owned) and path not in own and path
     }
     outer = {
@@ -227,16 +220,14 @@ def _foreign(modules: Iterable[Module], roots: Sequence[str]) -> list[str]:
     return sorted(map(_reference, outer))
 
 
-def _replaced(modules: Iterable[Module]) -> list[str]:
+def _replaced(modules: Collection[Module]) -> list[str]:
     """Documents that some `with` replaces: they are not as they are known there.
 
     OPA looks at the rules of the entrypoint only, and breaks those that replace what it reads.
     """
-    paths: set[Entrypoint] = set()
-    for module in modules:
-        names = _names(module)
-        withs = (node for node in walk(module) if isinstance(node, With))
-        paths.update(path for each in withs for path in _paths(each.target, names))
+    resolved = resolve_modules(list(modules), names_of_packages(modules)).modules
+    withs = (node for module in resolved for node in walk(module) if isinstance(node, With))
+    paths = {path for each in withs for path in _paths(each.target)}
     return sorted(_reference(path) for path in paths if path)
 
 

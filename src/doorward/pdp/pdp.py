@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from doorward.edge import FAULTS, Edge
 from doorward.pdp.decision import Answered, Decision, DecisionError, RequestContext, new_decision_id
-from doorward.pdp.residuals import unsafe_calls
+from doorward.pdp.residuals import parse_client_query, unsafe_calls
 from doorward.pdp.snapshot import Document, PathKey, Snapshot
 from doorward.pdp.solutions import solutions_of
 from doorward.pdp.turns import Turns
@@ -27,12 +27,16 @@ from doorward.rego import (
     Undefined,
     Value,
     from_python,
+    within,
 )
 
 __all__ = ["PDP", "DecisionObserver", "DecisionSink", "Tee"]
 
 _EDGE: Final = Edge("decide", "evaluation failed")
 _BUILTINS: Final = Edge("builtin", "a built-in raised an exception")
+
+SHORT: Final = 1_000
+"""Characters of a query that need not be asked how many expressions it has."""
 
 Notes = dict[str, dict[Key, Value]]
 """What built-ins answered: by name, and operands as JSON."""
@@ -202,7 +206,11 @@ class PDP:
         try:
             if not is_parsed and input is not UNDEFINED:
                 input = from_python(input, "input")
-            result = read(snapshot.query(text, strict=strict), input, notes)
+            # What is done with the solutions belongs to the time of the evaluation.
+            with within(snapshot.deadline):
+                if read is _bindings and len(text) > SHORT:
+                    parse_client_query(text, v0=snapshot.engine.options.v0)
+                result = read(snapshot.query(text, strict=strict), input, notes)
         except (RegoError, DecisionError) as raised:
             error = raised
             _note_cause(raised)
@@ -246,6 +254,16 @@ def _note_cause(error: Exception) -> None:
     """Log where a built-in of others raised what the decision calls an error of the policy."""
     if error.__cause__ is not None:
         _BUILTINS.report(error.__cause__)
+    _drop_frames(error)
+
+
+def _drop_frames(error: BaseException | None) -> None:
+    """Forget where an error was raised: its frames hold all that the evaluation made, for as long
+    as the decision waits for the decision log."""
+    while error is not None and error.__traceback__ is not None:
+        error.__traceback__ = None
+        _drop_frames(error.__cause__)
+        error = error.__context__
 
 
 def _noted(document: Document, input: Value | Undefined, notes: Notes) -> Value | Undefined:

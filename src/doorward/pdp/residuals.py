@@ -5,13 +5,14 @@ The queries are a client's: they may not reach the network, and end at the deadl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from doorward.pdp.snapshot import PathKey, Snapshot, document_ref
 from doorward.pdp.turns import Turns
 from doorward.rego import (
+    COMPILE_ERROR,
     TYPE_ERROR,
     CompileError,
     Diagnostic,
@@ -19,20 +20,55 @@ from doorward.rego import (
     Source,
     Undefined,
     Value,
-    to_json,
+    to_rego,
 )
-from doorward.rego.tools import Body, Call, parse_query, walk
+from doorward.rego.tools import Body, Call, Expr, Node, parse_query, walk
 
 if TYPE_CHECKING:
     # Loads all of partial evaluation.
     from doorward.rego import Partial
 
-__all__ = ["MAX_SIZE", "UNSAFE", "residual", "residual_of_rows", "unsafe_calls"]
+__all__ = [
+    "MAX_EXPRESSIONS",
+    "MAX_SIZE",
+    "MAX_TEXT",
+    "UNSAFE",
+    "parse_client_query",
+    "residual",
+    "residual_of_rows",
+    "unsafe_calls",
+]
 
 UNSAFE: Final = frozenset({"http.send"})
 """Built-ins that a client's own query may not call."""
+MAX_TEXT: Final = 262_144
+"""Characters of a client's query: to parse it takes less than a second."""
+MAX_EXPRESSIONS: Final = 1_000
+"""Expressions of a client's query, those of its comprehensions counted: some passes of the compiler
+take the square of them."""
 MAX_SIZE: Final = 20_000
 """Expressions that one request makes at most."""
+
+
+def parse_client_query(text: str, *, v0: bool) -> Body:
+    """Return the body of a client's query; CompileError for one that is too long, or no query."""
+    if len(text) > MAX_TEXT:
+        raise _refusal(f"query has more than {MAX_TEXT} characters")
+    try:
+        body = parse_query(Source("", text), v0=v0)
+    except ParseError as error:
+        raise CompileError(error.diagnostics) from None
+    if sum([isinstance(node, Expr) for node in _nodes(body)]) > MAX_EXPRESSIONS:
+        raise _refusal(f"query has more than {MAX_EXPRESSIONS} expressions")
+    return body
+
+
+def _refusal(message: str) -> CompileError:
+    return CompileError([Diagnostic(COMPILE_ERROR, message)])
+
+
+def _nodes(body: Body) -> Iterator[Node]:
+    return chain.from_iterable(map(walk, body))
 
 
 def unsafe_calls(body: Body) -> list[Diagnostic]:
@@ -43,7 +79,7 @@ def unsafe_calls(body: Body) -> list[Diagnostic]:
             f"unsafe built-in function calls in expression: {node.name}",
             node.span,
         )
-        for node in chain.from_iterable(map(walk, body))
+        for node in _nodes(body)
         if isinstance(node, Call) and node.name in UNSAFE
     ]
 
@@ -63,11 +99,7 @@ def residual(
     calls what clients may not.
     """
     engine = snapshot.engine
-    try:
-        errors = unsafe_calls(parse_query(Source("", query), v0=engine.options.v0))
-    except ParseError as error:
-        raise CompileError(error.diagnostics) from None
-    if errors:
+    if errors := unsafe_calls(parse_client_query(query, v0=engine.options.v0)):
         raise CompileError(errors)
     has_turn = turns.are_taken and turns.begin()
     try:
@@ -89,12 +121,13 @@ def residual(
 def residual_of_rows(
     snapshot: Snapshot, turns: Turns, path: PathKey, unknowns: Sequence[str], input: Value
 ) -> Partial:
-    """What is left of whether the document at `path` is true, for a filter of rows.
+    """What is left of whether the document at `path` is allowed, for a filter of rows.
 
     As long as the snapshot is active, the same question is answered from memory.
     """
     query = document_ref(path)
-    question = query, tuple(unknowns), to_json(input), True
+    # As Rego, which tells sets from arrays and numbers from booleans, as conditions do.
+    question = query, tuple(unknowns), to_rego(input), True
     left = snapshot.kept_residuals.get(question)
     if left is None:
         left = residual(snapshot, turns, query, unknowns, input, only_truth=True)

@@ -46,6 +46,8 @@ _HASHES: Final = {
     "SHA-512-224": "sha512_224",
     "SHA-512-256": "sha512_256",
 }
+_OWN_VERIFIER: Final = "_default"
+"""What `opa build` calls the way of signing that is not a plugin's."""
 _DOCUMENTS: Final = ("data.json", "data.yaml", ".manifest")
 _ESCAPED: Final = re.compile(r"\\\\|\\u(003c|003e|0026)")
 
@@ -139,7 +141,8 @@ def _token(signatures: bytes) -> str:
     except JSONError as error:
         raise SignatureError(f"bundle load failed on signatures decode: {error}") from None
     fields = document if isinstance(document, dict) else {}
-    if plugin := fields.get("plugin"):
+    plugin = fields.get("plugin")
+    if plugin not in (None, "", _OWN_VERIFIER):
         raise SignatureError(f"no verifier exists under id {plugin}")
     tokens = fields.get("signatures")
     if not isinstance(tokens, list) or not tokens:

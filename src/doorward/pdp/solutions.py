@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 
 from doorward.records import record
 from doorward.rego import Query, Value
@@ -16,6 +16,7 @@ from doorward.rego.tools import (
     SomeDecl,
     Var,
     children,
+    count_step,
 )
 
 __all__ = ["Solution", "solutions_of"]
@@ -29,11 +30,11 @@ class Solution:
     bindings: dict[str, Value]
 
 
-def solutions_of(query: Query, rows: Sequence[tuple[Value, ...]]) -> list[Solution]:
+def solutions_of(query: Query, rows: Iterable[tuple[Value, ...]]) -> Iterator[Solution]:
     """The solutions of `query` with its expressions in the order they were written.
 
     A single expression that is false is a result; among several, or where there are several
-    solutions to look for, false is none.
+    solutions to look for, false is none. To be called `within` the time of the evaluation.
     """
     count = len(query.variables)
     body = query.body
@@ -42,15 +43,14 @@ def solutions_of(query: Query, rows: Sequence[tuple[Value, ...]]) -> list[Soluti
         key=lambda n: body[n].span.start,
     )
     needs_true = len(body) > 1 or _iterates(query.source)
-    solutions: list[Solution] = []
     for row in rows:
+        count_step()
         values = [row[count + n] for n in order]
         if needs_true and any(value is False for value in values):
             continue
         named = zip(query.variables, row[:count], strict=True)
         expressions = zip([body[n] for n in order], values, strict=True)
-        solutions.append(Solution(tuple(expressions), dict(named)))
-    return solutions
+        yield Solution(tuple(expressions), dict(named))
 
 
 def _iterates(node: object) -> bool:

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from doorward.rego.modules import parse_modules
     from doorward.rego.numbers import Number, from_fraction, number_text, parse_number
     from doorward.rego.options import Options
+    from doorward.rego.partial.definitions import Branch, Definitions, Outcome
     from doorward.rego.partial.evaluate import Partial
     from doorward.rego.runtime.evaluation import Evaluation, Tracer
     from doorward.rego.source import Source, Span
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
         sorted_keys,
         sorted_values,
         to_json,
+        to_key,
         to_python,
         to_rego,
     )
@@ -136,13 +138,14 @@ else:
             "modules": "parse_modules",
             "numbers": "Number from_fraction number_text parse_number",
             "options": "Options",
+            "partial.definitions": "Branch Definitions Outcome",
             "partial.evaluate": "Partial",
             "runtime.evaluation": "Evaluation Tracer",
             "source": "Source Span",
             "timers": "Timers",
             "values": (
                 "UNDEFINED Boxed Key Undefined Value from_key kind_name "
-                "sorted_keys sorted_values to_json to_python to_rego"
+                "sorted_keys sorted_values to_json to_key to_python to_rego"
             ),
         },
         below="doorward.rego",
@@ -161,12 +164,14 @@ __all__ = [
     "TYPE_ERROR",
     "UNDEFINED",
     "Boxed",
+    "Branch",
     "Builtin",
     "BuiltinError",
     "CacheCounts",
     "Capabilities",
     "CompileError",
     "Context",
+    "Definitions",
     "Diagnostic",
     "Engine",
     "Entry",
@@ -190,6 +195,7 @@ __all__ = [
     "Number",
     "OperandError",
     "Options",
+    "Outcome",
     "ParseError",
     "Partial",
     "Policies",
@@ -236,6 +242,7 @@ __all__ = [
     "sorted_keys",
     "sorted_values",
     "to_json",
+    "to_key",
     "to_python",
     "to_rego",
     "tools",

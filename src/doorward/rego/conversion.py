@@ -37,6 +37,8 @@ MAX_DEPTH: Final = 10_000
 _MANY: Final = 1_000
 """Collections of one depth among which those that occur again are left out."""
 _LARGE: Final[int] = 10**MAX_DIGITS
+_EXACT: Final = 2.0**53
+"""From here on a float and its text are two numbers: the text has the fewest digits."""
 
 
 def from_python(value: object, name: str = "value", *, copy: bool = False) -> Value:
@@ -101,7 +103,7 @@ def _is_small(value: object) -> bool:
     """Whether `value` is a number that text can show."""
     if type(value) is int:
         return -_LARGE < value < _LARGE
-    return type(value) is float and math.isfinite(value)
+    return type(value) is float and -_EXACT < value < _EXACT
 
 
 _Position: TypeAlias = "tuple[_Position | None, object]"
@@ -162,7 +164,8 @@ def _to_scalar(value: Any, position: _Position) -> Any:
     if isinstance(value, float):
         if not math.isfinite(value):
             _refuse(position, "is a number that is not finite")
-        return float(value)
+        # As its text, as in JSON: Python compares a float and an integer exactly.
+        return float(value) if -_EXACT < value < _EXACT else Number(repr(float(value)))
     if isinstance(value, UserString):
         return str(value)
     for module, name, write in _WRITTEN:

@@ -69,6 +69,9 @@ _SUSPECTS: Final = (
     rf'(?i:(?:{_widened(NAMES_OF_ALL_BELOW)})(?:\\n)?":["\[{{0-9-])',
     # A member of JSON within a text.
     _named(r"(?:[^\"\\]|\\[^\"\\])*", rf'\\+"{_SPACE}:'),
+    # A line of YAML, with or without quotes, and a name that JSON within a text writes in escapes.
+    _named(r"[^:]*", r"(?:'|\\\\*\")?(?: |\\t)*:(?: |\\t)"),
+    r"\\\\u00[2-7]",
     # What a query or the environment sets, and a name that is written with percent signs.
     _named(r"(?:[^=&?; \"\\]|\\.)*", "=") + _not_masked(),
     r"%[0-9A-Fa-f]{2}(?:[^=&?; \"\\]|\\.)*=",

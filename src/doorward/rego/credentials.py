@@ -81,4 +81,14 @@ def may_look(text: str) -> bool:
 
 def has_credential_names(text: str) -> bool:
     """Whether `text` is JSON, or holds some, of which a member has the name of a credential."""
+    if "\\u00" in text:
+        text = _ESCAPE.sub(_unescape, text)
     return any(names_credential(name) for name in _MEMBER.findall(text))
+
+
+_ESCAPE: Final = re.compile(r"\\u00([2-7][0-9A-Fa-f])")
+
+
+def _unescape(match: re.Match[str]) -> str:
+    char = chr(int(match[1], 16))
+    return match[0] if char in '"\\' else char

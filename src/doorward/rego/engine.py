@@ -16,10 +16,11 @@ from dataclasses import replace
 from functools import cached_property
 from sys import gettrace, settrace
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack
 from weakref import WeakKeyDictionary
 
-from doorward.rego.analysis.dependencies import nodes_read
+from doorward.cancellation import is_stopped
+from doorward.rego.analysis.dependencies import has_effects, in_order, nodes_read
 from doorward.rego.analysis.documents import Documents, Path, input_paths, read_documents
 from doorward.rego.analysis.evaluation_order import query_in_steps
 from doorward.rego.analysis.passes import CheckOptions, Program, check, check_query, report
@@ -58,6 +59,9 @@ if TYPE_CHECKING:
     from doorward.rego.partial.evaluate import Lowered, Partial
 
 __all__ = ["Engine", "Policies", "Query", "compile", "parse_term", "within"]
+
+Work: TypeAlias = Callable[[Evaluation], Any]
+"""Code that gives an answer when it is evaluated."""
 
 MAX_PARTIAL: Final = 200_000
 """Expressions that a partial evaluation makes at most, unless the caller says otherwise."""
@@ -510,7 +514,8 @@ class Query:
         self._value = self._function(self._code, single=True) if is_single else None
         # A decision reads the value: code for rows is generated when somebody reads rows.
         self._bindings = None if is_single else self._function(self._code, single=False)
-        self._exact_work: dict[bool, Callable[[Evaluation], Any]] = {}
+        self._exact_work: dict[bool, Work] = {}
+        self._in_order: list[RuleNode] | None = None
         self._counts = self._code.plan.limited
         self._marks = self._code.plan.marks
         is_plain = not (self._code.plan.exact or self._counts or self._marks)
@@ -648,9 +653,9 @@ class Query:
         try:
             return self._value(state)  # type: ignore[misc] # a query that `_is_plain` has one
         except EvalError as error:
-            return self._exactly(state, error, single=True)
+            return self._exactly(state, error, lambda: self._exact_function(single=True))
         except RecursionError:
-            raise _too_deep() from None
+            return self._run(state, single=True)
 
     def marked_answer(
         self, input: Any = UNDEFINED, answered: dict[str, dict[Key, Any]] | None = None
@@ -714,26 +719,88 @@ class Query:
         rows: list[tuple[Any, ...]] = self._run(evaluation, single=False)
         return rows
 
+    def document_of(self, evaluation: Evaluation, path: Sequence[Key]) -> Any:
+        """The document at a path below `data`, UNDEFINED where there is none, for an evaluation
+        made before: what a query for the path would give, without one being compiled."""
+
+        def read(each: Evaluation) -> Any:
+            return each.document_at(path)
+
+        return self._evaluated(evaluation, read, lambda: read)
+
     def _run(self, evaluation: Evaluation, *, single: bool) -> Any:
-        """The value or the rows; an error is looked at twice."""
+        """The value or the rows."""
         work = self._value if single else self._bindings
         assert work is not None
+        return self._evaluated(evaluation, work, lambda: self._exact_function(single=single))
+
+    def _evaluated(self, evaluation: Evaluation, work: Work, exact: Callable[[], Work]) -> Any:
+        """What `work` gives; an error is looked at twice.
+
+        INVARIANT: all evaluations end here, or where `answer` does the same: the code that is fast
+        reports errors that OPA does not have, and `exact` has the last word.
+        """
+        try:
+            return self._run_at_any_depth(work, evaluation)
+        except EvalError as error:
+            return self._exactly(evaluation, error, exact)
+
+    def _run_at_any_depth(self, work: Work, evaluation: Evaluation) -> Any:
+        """What `work` gives, also where rules nest too deeply for Python's stack."""
         try:
             return _run(work, evaluation)
-        except EvalError as error:
-            return self._exactly(evaluation, error, single=single)
+        except _TooDeepError:
+            _run(self._answer_rules, evaluation)
+            return _run(work, evaluation)
 
-    def _exactly(self, evaluation: Evaluation, error: EvalError, *, single: bool) -> Any:
+    def _answer_rules(self, evaluation: Evaluation) -> None:
+        """Evaluate the rules that the query reads, each behind those that it reads itself.
+
+        A chain of rules nests in Python's stack as deep as it is long; in this order each finds the
+        answers of the others. It includes rules that the query may not ask, so it is not for those
+        whose evaluation can be seen from outside.
+        """
+        if self._in_order is None:
+            self._in_order = self._rules_in_order()
+        if evaluation.tracer is not None or not self._in_order:
+            raise _TooDeepError
+        for node in self._in_order:
+            document = evaluation.root.find(node.path)
+            if document is None or document.evaluate is None or document.is_function:
+                continue
+            try:
+                evaluation.value_of(document)
+            except RecursionError:
+                raise _TooDeepError from None
+            except EvalError as error:
+                if error.code in _OWN_LIMITS:
+                    raise
+                # Reported where the query asks for this rule.
+
+    def _rules_in_order(self) -> list[RuleNode]:
+        """What the query reads, each node behind those that it reads; none if one has effects."""
+        program = self.engine.policies.program
+        nodes = nodes_read(self.body, program.callees, program.graph)
+        if has_effects(nodes, program.callees):
+            return []
+        read = {id(node) for node in nodes}
+        return [node for node in in_order(program.root, program.graph) if id(node) in read]
+
+    def _exact_function(self, *, single: bool) -> Work:
+        """The exact code of the query."""
+        work = self._exact_work.get(single)
+        if work is None:
+            work = self._exact_work[single] = self._function(self._exact, single=single)
+        return work
+
+    def _exactly(self, evaluation: Evaluation, error: EvalError, exact: Callable[[], Work]) -> Any:
         """What the exact code says where the other one says `error`."""
         if self._code.plan.exact or error.code in _OWN_LIMITS:
             raise error
         answers = self.engine.answers(self._exact, strict=False)
         evaluation.repeat(self._exact.linked.root, answers)
-        work = self._exact_work.get(single)
-        if work is None:
-            work = self._exact_work[single] = self._function(self._exact, single=single)
         try:
-            return _run(work, evaluation)
+            return self._run_at_any_depth(exact(), evaluation)
         except EvalError as again:
             # The first one's traceback leads through the rules.
             same = again.diagnostics == error.diagnostics
@@ -753,7 +820,7 @@ def _run(work: Callable[[Evaluation], Any], evaluation: Evaluation) -> Any:
     try:
         return work(evaluation)
     except RecursionError:
-        raise _too_deep() from None
+        raise _TooDeepError from None
     finally:
         CLOCK.check_deadline = before
 
@@ -767,7 +834,7 @@ def within(seconds: float | None) -> Iterator[None]:
     until = None if seconds is None else time.monotonic() + seconds
 
     def check() -> None:
-        if until is not None and time.monotonic() > until:
+        if until is not None and (time.monotonic() > until or is_stopped()):
             raise EvalError(CANCEL_ERROR, "caller cancelled query execution")
 
     before = CLOCK.check_deadline
@@ -778,8 +845,11 @@ def within(seconds: float | None) -> Iterator[None]:
         CLOCK.check_deadline = before
 
 
-def _too_deep() -> EvalError:
-    return EvalError(INTERNAL_ERROR, "evaluation nests too deeply")
+class _TooDeepError(EvalError):
+    """Python's stack has ended."""
+
+    def __init__(self) -> None:
+        super().__init__(INTERNAL_ERROR, "evaluation nests too deeply")
 
 
 def _parse_query(text: str, *, v0: bool) -> Body:

@@ -14,13 +14,20 @@ if TYPE_CHECKING:
     from doorward.rego.analysis.hints import near_name
     from doorward.rego.analysis.passes import CheckOptions, check, report
     from doorward.rego.analysis.required import required_builtins
-    from doorward.rego.analysis.resolve import Resolver, import_name
+    from doorward.rego.analysis.resolve import (
+        Resolver,
+        import_name,
+        names_of_packages,
+        resolve_modules,
+    )
     from doorward.rego.analysis.tree import check_base_data, path_text
     from doorward.rego.builtins.registry.declarations import to_declaration
     from doorward.rego.builtins.registry.signature import signature_text, type_text
     from doorward.rego.capabilities import FEATURES, V0_FEATURES, WASM_ABI_VERSIONS, future_keywords
+    from doorward.rego.clock import count_step
     from doorward.rego.errors import Details
     from doorward.rego.partial.paths import parse_path, path_names
+    from doorward.rego.pointers import read_name, read_patch_path
     from doorward.rego.survey import find_errors
     from doorward.rego.syntax.format import Target, format_module, format_source, format_tree
     from doorward.rego.syntax.keywords import KEYWORDS, ROOTS, V1_KEYWORDS
@@ -62,13 +69,15 @@ else:
             "analysis.hints": "near_name",
             "analysis.passes": "CheckOptions check report",
             "analysis.required": "required_builtins",
-            "analysis.resolve": "Resolver import_name",
+            "analysis.resolve": "Resolver import_name names_of_packages resolve_modules",
             "analysis.tree": "check_base_data path_text",
             "builtins.registry.declarations": "to_declaration",
             "builtins.registry.signature": "signature_text type_text",
+            "clock": "count_step",
             "errors": "Details",
             "capabilities": "FEATURES V0_FEATURES WASM_ABI_VERSIONS future_keywords",
             "partial.paths": "parse_path path_names",
+            "pointers": "read_patch_path read_name",
             "survey": "find_errors",
             "syntax.keywords": "KEYWORDS ROOTS V1_KEYWORDS",
             "syntax.format": "Target format_module format_source format_tree",
@@ -132,6 +141,7 @@ __all__ = [
     "check",
     "check_base_data",
     "children",
+    "count_step",
     "find_errors",
     "format_module",
     "format_source",
@@ -141,6 +151,7 @@ __all__ = [
     "import_name",
     "loose_tokens",
     "module_to_json",
+    "names_of_packages",
     "near_name",
     "operand_text",
     "parse_module",
@@ -149,8 +160,11 @@ __all__ = [
     "parse_what_can_be",
     "path_names",
     "path_text",
+    "read_name",
+    "read_patch_path",
     "report",
     "required_builtins",
+    "resolve_modules",
     "signature_text",
     "to_declaration",
     "type_text",

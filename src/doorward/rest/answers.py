@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -57,9 +58,14 @@ _JSON: Final = "application/json"
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
+MAX_SPACE: Final = 1 << 24
+"""Characters of white space that `?pretty` adds: an answer that takes more stays on one line."""
+
+
 def json_answer(text: str, status: int = 200, *, pretty: bool = False) -> Response:
     if pretty:
-        text = indent(text, "", "  ")
+        with suppress(EvaluationAborted):
+            text = indent(text, "", "  ", MAX_SPACE)
     return Response(text.encode("utf-8", errors="replace") + b"\n", status, media_type=_JSON)
 
 

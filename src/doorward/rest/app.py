@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from doorward import __version__
 from doorward.edge import FAULTS, Edge, Part
@@ -54,8 +54,9 @@ from doorward.rest.answers import (
     zipped,
 )
 from doorward.rest.authorization import Access
+from doorward.rest.body import Body
 from doorward.rest.explanation import mode_of
-from doorward.rest.memory import UNCOUNTED, Memory, NoRoomError
+from doorward.rest.memory import UNCOUNTED, Memory, NoRoomError, Room
 from doorward.rest.request_log import RequestLog
 from doorward.rest.requests import (
     BadRequest,
@@ -67,7 +68,8 @@ from doorward.rest.requests import (
     unzip,
 )
 from doorward.rest.short_path import ShortPath
-from doorward.rest.workers import Workers
+from doorward.rest.workers import CURRENT, AbandonedError, Workers
+from doorward.transport.http1.asgi import CANCELLATION
 from doorward.transport.http1.connection import Answer
 from doorward.transport.pool import Pool
 
@@ -82,6 +84,8 @@ CHANGES: Final = 4
 """Changes of policies and data that are read and compiled at the same time, beside those."""
 PROBES: Final = 4
 """Requests to the health of a policy and to metrics at the same time, beside those."""
+CLIENT_LEFT: Final = 499
+"""The status in logs and metrics of a request whose client left; as in nginx."""
 MEMORY: Final = 4
 """What all bodies may take together, as values: so many times what one may have."""
 
@@ -89,6 +93,8 @@ _EDGE: Final = Edge("http", "a request failed")
 _ASCII: Final = "".join(map(chr, range(0x20, 0x7F)))
 _NUMBER: Final = "doorward.number"
 """Where the scope of a request holds its number in the log of requests."""
+_BODY: Final = "doorward.body"
+"""Where it holds the body that the system policy was shown."""
 _METHODS: Final = frozenset(
     {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"}
 )
@@ -154,7 +160,7 @@ class Api:
         deadline = config.evaluation.deadline
         self._workers = Workers("http-workers", THREADS, deadline=deadline)
         self._pools: list[Pool] = []
-        self._changes = Workers("http-changes", CHANGES, deadline=deadline)
+        self._changes = Workers("http-changes", CHANGES, deadline=deadline, stops=False)
         self._probes = Workers("http-probes", PROBES, deadline=deadline)
         if not diagnostic:
             health.parts.add(self._workers.part)
@@ -167,6 +173,7 @@ class Api:
         started = perf_counter()
         number = 0 if self._requests is None else self._requests.number()
         scope[_NUMBER] = number
+        CURRENT.set(scope.get(CANCELLATION))
         raw = scope.get("raw_path") or scope["path"].encode()
         if self._tracer is None:
             name, answer = await self._answer(request, raw)
@@ -192,6 +199,8 @@ class Api:
             return "catchall", bad_request(str(error))
         except NoRoomError:
             return "catchall", busy()
+        except AbandonedError:
+            return "catchall", no_content(CLIENT_LEFT)
         except FAULTS as fault:
             return "catchall", internal_error(_EDGE.report(fault))
 
@@ -214,12 +223,16 @@ class Api:
             return "catchall", self._redirect(request, raw, 301, clean)
         path = segments(raw)[1:]
         if self._access.authorizes:
-            refusal, request = await self._authorize(request, path)
+            refusal = await self._authorize(request, path)
             if refusal is not None:
                 return "authz", refusal
         if not is_clean and clean != raw.rstrip(b"/"):
             return "catchall", self._redirect(request, raw, 307, clean)
+        if raw.endswith(b"//"):
+            return "catchall", self._redirect(request, raw, 307, clean.rstrip(b"/") + b"/")
         match path:
+            case ("health", *_) if request.method == "HEAD":
+                return "health", no_content(405)
             case ("health", *rest):
                 return "health", await self._get(request, self._answer_health, tuple(rest))
             case ("metrics",):
@@ -273,37 +286,28 @@ class Api:
         is_open = self._served is None and not self._pdp.secrets and not self._access.authorizes
         return is_open or mode_of(_parameters(request)) is None
 
-    async def _authorize(
-        self, request: Request, path: tuple[str, ...]
-    ) -> tuple[Response | None, Request]:
-        """The refusal, or None and the request to go on with, whose body may have been read."""
-        body: bytes | None = None
-        text: bytes | None = None
-        if authorization.expects_body(request.method, path):
-            limits = self._config.server
-            zipped = _is_zipped(request)
-            with self._memory.room() as room:
-                body = await read_body(request, limits, room)
-                text, cost = await self._workers.run(_opened, body, limits, zipped=zipped)
-                if cost > self._memory.limit:
-                    raise BadRequest("request body too large")
-                await room.take(cost)
-        refusal = await self._workers.run(
-            authorization.authorize,
-            self._pdp,
-            self._config.default_authorization_decision,
-            self._access,
-            request,
-            _parameters(request),
-            text,
-        )
+    async def _authorize(self, request: Request, path: tuple[str, ...]) -> Response | None:
+        """The refusal, or None where the system policy allows the request."""
+        expects_body = authorization.expects_body(request.method, path)
+        with self._memory.room() as room:
+            body = await self._read(request, room, unzips=True) if expects_body else None
+            request.scope[_BODY] = body
+            refusal = await self._workers.run(
+                authorization.authorize,
+                self._pdp,
+                self._config.default_authorization_decision,
+                self._access,
+                request,
+                _parameters(request),
+                body,
+            )
         if refusal is not None:
             is_zippable = path[:2] in (("v0", "data"), ("v1", "data"), ("v1", "compile"))
             if is_zippable and request.method in ("GET", "POST"):
                 refusal.headers["vary"] = "Accept-Encoding"
             if refusal.status_code == 401 and path[:1] == ("access",):
                 refusal.headers["www-authenticate"] = "Bearer"
-        return refusal, request if body is None else Request(request.scope, _replayed(body))
+        return refusal
 
     @property
     def _is_fixed(self) -> bool:
@@ -366,14 +370,14 @@ class Api:
             return authzen.error(405, "the method must be POST")
         if not self._serves(tuple(options.decision.split("/"))):
             return authzen.error(403, "the decision of the policy is not served")
-        kind, context = request.headers.get("content-type", ""), self._context(request)
+        context = self._context(request)
 
-        def decide(body: bytes) -> Response:
+        def decide(body: Body) -> Response:
             if search:
                 from doorward.rest import authzen_search  # few ask for it
 
-                return authzen_search.post_search(self._pdp, options, search, body, kind, context)
-            return authzen.post_evaluation(self._pdp, options, body, kind, context, many=many)
+                return authzen_search.post_search(self._pdp, options, search, body, context)
+            return authzen.post_evaluation(self._pdp, options, body, context, many=many)
 
         try:
             return await self._posted(request, decide, None)
@@ -390,11 +394,11 @@ class Api:
     async def _answer_batch(self, request: Request, path: tuple[str, ...]) -> Response:
         if request.method != "POST":
             return no_content(405)
-        kind, accept = request.headers.get("content-type", ""), _accepted(request)
+        accept = _accepted(request)
         params, context = _parameters(request), self._context(request)
 
-        def decide(body: bytes) -> Response:
-            return batch.post_batch(self._pdp, path, params, body, kind, context)
+        def decide(body: Body) -> Response:
+            return batch.post_batch(self._pdp, path, params, body, context)
 
         try:
             return await self._posted(request, decide, accept)
@@ -424,9 +428,9 @@ class Api:
             case "PUT":
                 started = perf_counter_ns()
 
-                def put(body: bytes) -> Response:
+                def put(body: Body) -> Response:
                     elapsed = perf_counter_ns() - started
-                    return policies.put_policy(store, name, params, body, elapsed)
+                    return policies.put_policy(store, name, params, body.text, elapsed)
 
                 return await self._posted(request, put, None, unzips=False, workers=self._changes)
         return no_content(405)
@@ -438,8 +442,8 @@ class Api:
         if request.method != "POST" or rest:
             return no_content(405)
 
-        def post(body: bytes) -> Response:
-            return query.post_query(pdp, params, body, context)
+        def post(body: Body) -> Response:
+            return query.post_query(pdp, params, body.text, context)
 
         return await self._posted(request, post, None, unzips=False)
 
@@ -454,13 +458,13 @@ class Api:
         accept = _accepted(request) if request.method == "POST" else None
         wanted, context = request.headers.get("accept", ""), self._context(request)
 
-        def post(body: bytes) -> Response:
+        def post(body: Body) -> Response:
             # Few ask for it, and it loads partial evaluation and filters.
             from doorward.rest import compile, filters
 
             if not path:
-                return compile.post_compile(self._pdp, params, body)
-            return filters.post_filter(self._pdp, path, params, body, wanted, context)
+                return compile.post_compile(self._pdp, params, body.text)
+            return filters.post_filter(self._pdp, path, params, body.text, wanted, context)
 
         try:
             return await self._posted(request, post, accept)
@@ -475,10 +479,10 @@ class Api:
             return await self._changes.run(writes.delete_data, store, path, params)
         only_new = request.headers.get("if-none-match") == "*"
 
-        def write(body: bytes) -> Response:
+        def write(body: Body) -> Response:
             if request.method == "PATCH":
-                return writes.patch_data(store, path, params, body, serves=self._serves)
-            return writes.put_data(store, path, params, body, only_new=only_new)
+                return writes.patch_data(store, path, params, body.text, serves=self._serves)
+            return writes.put_data(store, path, params, body.text, only_new=only_new)
 
         return await self._posted(request, write, None, unzips=False, workers=self._changes)
 
@@ -508,10 +512,9 @@ class Api:
     async def _decide_v0(
         self, request: Request, path: tuple[str, ...], *, accept: str | None
     ) -> Response:
-        def decide(body: bytes) -> Response:
-            kind = request.headers.get("content-type", "")
+        def decide(body: Body) -> Response:
             context = self._context(request)
-            return data.post_v0(self._pdp, path, _parameters(request), body, kind, context)
+            return data.post_v0(self._pdp, path, _parameters(request), body, context)
 
         try:
             return await self._posted(request, decide, accept)
@@ -526,9 +529,8 @@ class Api:
         def get() -> Response:
             return self._zipped(data.get_v1(self._pdp, path, _parameters(request), context), accept)
 
-        def post(body: bytes) -> Response:
-            kind = request.headers.get("content-type", "")
-            return data.post_v1(self._pdp, path, _parameters(request), body, kind, context)
+        def post(body: Body) -> Response:
+            return data.post_v1(self._pdp, path, _parameters(request), body, context)
 
         if request.method == "GET":
             return await self._workers.run(get)
@@ -542,24 +544,34 @@ class Api:
     async def _posted(
         self,
         request: Request,
-        decide: Callable[[bytes], Response],
+        decide: Callable[[Body], Response],
         accept: str | None,
         *,
         unzips: bool = True,
         workers: Workers | None = None,
     ) -> Response:
         """What `decide` answers to the body of a request, in a worker thread."""
+        with self._memory.room() as room:
+            body: Body | None = request.scope.get(_BODY)
+            if body is None:
+                body = await self._read(request, room, unzips=unzips)
+            else:
+                await room.take(len(body.text) + body.size)
+            text = body  # not changed from here on
+            workers = workers or self._workers
+            return await workers.run(lambda: self._zipped(decide(text), accept))
+
+    async def _read(self, request: Request, room: Room, *, unzips: bool) -> Body:
+        """The body of a request; its bytes, and what its values may take, are taken from `room`."""
         limits = self._config.server
         zipped = unzips and _is_zipped(request)
-        with self._memory.room() as room:
-            body = await read_body(request, limits, room)
-            if zipped or len(body) > UNCOUNTED:
-                body, cost = await self._workers.run(_opened, body, limits, zipped=zipped)
-                if cost > self._memory.limit:
-                    raise BadRequest("request body too large")
-                await room.take(cost)
-            decided = (workers or self._workers).run(lambda: self._zipped(decide(body), accept))
-            return await decided
+        text = await read_body(request, limits, room)
+        if zipped or len(text) > UNCOUNTED:
+            text, cost = await self._workers.run(_opened, text, limits, zipped=zipped)
+            if cost > self._memory.limit:
+                raise BadRequest("request body too large")
+            await room.take(cost)
+        return Body(text, request.headers.get("content-type", ""))
 
     def _zipped(self, answer: Response, accept: str | None) -> Response:
         return answer if accept is None else zipped(answer, accept, self._config.server)
@@ -611,15 +623,6 @@ def _may_end_in_slash(path: tuple[str, ...]) -> bool:
     """Whether a path leads to an endpoint, so that a slash at its end is one too many."""
     top, *rest = path
     return top in _TOP or (bool(rest) and rest[0] in _BELOW.get(top, ()))
-
-
-def _replayed(body: bytes) -> Receive:
-    """What gives an application a body that was read already."""
-
-    async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return receive
 
 
 def _opened(body: bytes, limits: Server, *, zipped: bool) -> tuple[bytes, int]:

@@ -18,8 +18,9 @@ from doorward.pdp.decision import Decision
 from doorward.pdp.pdp import PDP
 from doorward.records import record
 from doorward.rego import Engine, Key, Undefined, Value
-from doorward.rest.answers import failed, internal_error, unauthorized
-from doorward.rest.requests import BadRequest, Parameters, any_body
+from doorward.rest.answers import bad_request, failed, internal_error, unauthorized
+from doorward.rest.body import Body
+from doorward.rest.requests import BadRequest, Parameters
 
 __all__ = ["Access", "authorize", "expects_body"]
 
@@ -48,13 +49,13 @@ def authorize(
     access: Access,
     request: Request,
     parameters: Parameters,
-    body: bytes | None,
+    body: Body | None,
 ) -> Response | None:
     """The refusal of a request; None where it is allowed. `body`: where the policy sees it."""
     try:
         input = _input(access, request, parameters, body)
     except BadRequest as error:
-        return unauthorized(f"the body of the request cannot be read: {error}", status=400)
+        return bad_request(str(error))
     decision = pdp.decide(tuple(decision_path.split("/")), input, is_parsed=True)
     return _refusal(decision)
 
@@ -78,7 +79,7 @@ def _refusal(decision: Decision) -> Response | None:
 
 
 def _input(
-    access: Access, request: Request, parameters: Parameters, body: bytes | None
+    access: Access, request: Request, parameters: Parameters, body: Body | None
 ) -> dict[Key, Value]:
     raw = request.scope.get("raw_path") or request.scope["path"].encode()
     headers: dict[Key, Value] = {}
@@ -96,8 +97,8 @@ def _input(
         "headers": headers,
     }
     input |= _identity(access, request)
-    if body:
-        document = any_body(body, request.headers.get("content-type", ""))
+    if body is not None:
+        document = body.authorize()
         if not isinstance(document, Undefined):
             input["body"] = document
     return input

@@ -13,14 +13,15 @@ from typing import Final
 
 from starlette.responses import Response
 
+from doorward.cancellation import is_stopped
 from doorward.pdp.config import Authzen
 from doorward.pdp.decision import Decision, DecisionError, RequestContext, new_decision_id
 from doorward.pdp.pdp import PDP
-from doorward.pdp.sizes import price
 from doorward.rego import Key, Undefined, Value
 from doorward.rego.golang import marshal, object_text
 from doorward.rest.answers import encoded, json_answer
-from doorward.rest.requests import BadRequest, any_body
+from doorward.rest.body import Body
+from doorward.rest.requests import BadRequest
 
 __all__ = [
     "DEADLINES",
@@ -84,16 +85,15 @@ def get_metadata(options: Authzen, path: tuple[str, ...]) -> Response:
 def post_evaluation(
     pdp: PDP,
     options: Authzen,
-    body: bytes,
-    content_type: str,
+    body: Body,
     context: RequestContext | None = None,
     *,
     many: bool = False,
 ) -> Response:
     """POST /access/v1/evaluation, or with `many` /access/v1/evaluations."""
     try:
-        request = request_of(body, content_type)
-        asker = _Asker(pdp, options, context, price(body))
+        request = request_of(body)
+        asker = _Asker(pdp, options, context, body.size)
         evaluations = _list_of(request) if many else []
         if evaluations:
             return asker.answer_all(evaluations, request, _ending(request))
@@ -102,12 +102,12 @@ def post_evaluation(
         return error(400, str(refusal))
 
 
-def request_of(body: bytes, content_type: str) -> dict[Key, Value]:
+def request_of(body: Body) -> dict[Key, Value]:
     """The object that a body is; InvalidError for anything else."""
-    if content_type.partition(";")[0].strip().lower() != "application/json":
+    if body.content_type.partition(";")[0].strip().lower() != "application/json":
         raise InvalidError("Content-Type must be application/json")
     try:
-        request = any_body(body, "application/json")
+        request = body.document()
     except BadRequest as refusal:
         raise InvalidError(str(refusal)) from None
     if not isinstance(request, dict):
@@ -143,7 +143,7 @@ class _Asker:
         until = None if seconds is None else monotonic() + DEADLINES * seconds
         texts: list[str] = []
         for item in evaluations:
-            if until is not None and monotonic() > until:
+            if is_stopped() or (until is not None and monotonic() > until):
                 permitted, text = False, _refused(503, "the batch takes too long")
             else:
                 permitted, text = self._answer_item(item, defaults)

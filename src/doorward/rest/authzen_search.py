@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from doorward.cancellation import is_stopped
 from doorward.pdp.config import Authzen
 from doorward.pdp.decision import Decision, RequestContext, new_decision_id
 from doorward.pdp.pdp import PDP
-from doorward.pdp.sizes import price
 from doorward.rego import Key, Undefined, Value, to_python
 from doorward.rego.golang import marshal, object_text
 from doorward.rest.answers import json_answer
@@ -32,6 +32,7 @@ from doorward.rest.authzen import (
     put,
     request_of,
 )
+from doorward.rest.body import Body
 
 __all__ = ["MAX_LIMIT", "post_search"]
 
@@ -44,8 +45,7 @@ def post_search(
     pdp: PDP,
     options: Authzen,
     kind: str,
-    body: bytes,
-    content_type: str,
+    body: Body,
     context: RequestContext | None = None,
 ) -> Response:
     """POST /access/v1/search/KIND, for subject, resource or action."""
@@ -53,7 +53,7 @@ def post_search(
     if source is None:
         return error(404, f"there is no search for {kind}s")
     try:
-        request = request_of(body, content_type)
+        request = request_of(body)
         input = input_of(request, options.mapping, lacking=kind)
         start, limit = _page(request)
     except InvalidError as refusal:
@@ -66,7 +66,7 @@ def post_search(
     if position is None:
         return error(500, "the evaluation failed")
     token = _token(request, position) if position < len(candidates) else ""
-    search.record(results, context, price(body))
+    search.record(results, context, body.size)
     page = object_text({"next_token": marshal(token), "count": str(len(results))})
     texts = "[" + ",".join(map(marshal, results)) + "]"
     has_page = token or "page" in request
@@ -121,7 +121,8 @@ class _Search:
         until = None if seconds is None else monotonic() + DEADLINES * seconds
         results: list[Value] = []
         for position, candidate in enumerate(candidates[start:], start):
-            if len(results) == limit or (until is not None and monotonic() > until):
+            is_late = is_stopped() or (until is not None and monotonic() > until)
+            if is_late or len(results) == limit:
                 return results, position
             permitted = self._permits(candidate)
             if permitted is None:

@@ -10,14 +10,16 @@ from typing import Final
 
 from starlette.responses import Response
 
+from doorward.cancellation import is_stopped
 from doorward.pdp.decision import DecisionError, RequestContext, new_decision_id
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
-from doorward.rego import Key, Undefined, Value
+from doorward.rego import Key, Value
 from doorward.rego.golang import marshal, object_text
 from doorward.rest.answers import bad_request, failure_fields, json_answer
+from doorward.rest.body import Body
 from doorward.rest.data import NO_INPUT, Call, bad_path, reply
-from doorward.rest.requests import BadRequest, Parameters, any_body, go_kind
+from doorward.rest.requests import BadRequest, Parameters, go_kind
 
 __all__ = ["post_batch"]
 
@@ -29,21 +31,20 @@ def post_batch(
     pdp: PDP,
     path: tuple[str, ...],
     parameters: Parameters,
-    body: bytes,
-    content_type: str,
+    body: Body,
     context: RequestContext | None = None,
 ) -> Response:
     """POST /v1/batch/data/PATH with {"inputs": {KEY: …}, "common_input": …}"""
     started = perf_counter_ns()
     try:
-        inputs, common = _request(any_body(body, content_type))
+        inputs, common = _request(body)
     except BadRequest as error:
         return bad_request(str(error))
     refused = bad_path(path)
     if refused is not None:
         return refused
     batch_id = new_decision_id() if pdp.logs_decisions else ""
-    answers = _answers(pdp, path, parameters, inputs or {}, common, context, batch_id, price(body))
+    answers = _answers(pdp, path, parameters, inputs or {}, common, context, batch_id, body.size)
     failures = sum("code" in fields for fields in answers.values())
     status = 200 if not failures else 500 if failures == len(answers) else 207
     if status == 207:
@@ -64,23 +65,17 @@ def post_batch(
 _NO_INPUTS: Final = marshal("'inputs' key missing from the request")
 
 
-def _request(document: Value | Undefined) -> tuple[dict[Key, Value] | None, Value]:
-    if isinstance(document, Undefined) or document is None:
+def _request(body: Body) -> tuple[dict[Key, Value] | None, Value]:
+    fields = body.fields("types.BatchDataRequestV1")
+    if fields is None:
         return None, None
-    if not isinstance(document, dict):
-        raise _no_such_type(document, "value", "types.BatchDataRequestV1")
-    fields = {str(key).lower(): value for key, value in document.items()}
     inputs = fields.get("inputs")
     if inputs is not None and not isinstance(inputs, dict):
-        raise _no_such_type(inputs, "struct field BatchDataRequestV1.inputs", "map[string]any")
+        raise BadRequest(
+            f"body contains malformed input document: json: cannot unmarshal {go_kind(inputs)} "
+            "into Go struct field BatchDataRequestV1.inputs of type map[string]any"
+        )
     return inputs, fields.get("common_input")
-
-
-def _no_such_type(value: Value, target: str, wanted: str) -> BadRequest:
-    return BadRequest(
-        "body contains malformed input document: json: cannot unmarshal "
-        f"{go_kind(value)} into Go {target} of type {wanted}"
-    )
 
 
 def _answers(
@@ -96,14 +91,18 @@ def _answers(
     snapshot = pdp.snapshot
     until = None if snapshot.deadline is None else monotonic() + DEADLINES * snapshot.deadline
     answers: dict[str, dict[str, str]] = {}
+    # Each item has the common input in a copy of its own, which may wait for the decision log.
+    shared = price(marshal(common).encode(errors="replace")) if inputs else 0
     for key, given in inputs.items():
+        if is_stopped() or (until is not None and monotonic() > until):
+            answers[str(key)] = failure_fields(DecisionError(_LATE))
+            continue
         call = Call(pdp, path, context)
         call.snapshot, call.batch_decision_id = snapshot, batch_id
         input = _merged(common, given)
-        call.size = size // len(inputs)
+        call.size = size // len(inputs) + shared
         call.parsed()
-        is_late = until is not None and monotonic() > until
-        fields = DecisionError(_LATE) if is_late else reply(call, input, parameters)
+        fields = reply(call, input, parameters)
         answers[str(key)] = failure_fields(fields) if isinstance(fields, Exception) else fields
     return answers
 

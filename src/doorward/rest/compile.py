@@ -30,7 +30,7 @@ from doorward.rest.answers import (
     not_compiled,
 )
 from doorward.rest.explanation import mode_of
-from doorward.rest.requests import BadRequest, Parameters, any_document, go_kind
+from doorward.rest.requests import BadRequest, Parameters, any_document, fold_fields, go_kind
 
 __all__ = ["decoded", "post_compile", "texts"]
 
@@ -52,7 +52,7 @@ def post_compile(pdp: PDP, parameters: Parameters, body: bytes) -> Response:
     timers = Timers(("rego_partial_eval", "rego_query_compile", "rego_query_parse"))
     with timers.measure("server_handler"):
         try:
-            request = _request(any_document(body))
+            request = _request(any_document(body), body)
         except BadRequest as error:
             return bad_request(f"error(s) occurred while decoding request: {error}")
         if not request.query.strip():
@@ -97,8 +97,8 @@ def post_compile(pdp: PDP, parameters: Parameters, body: bytes) -> Response:
     return json_answer(object_text(fields), pretty=parameters.flag("pretty"))
 
 
-def _request(document: Value) -> _Request:
-    fields = decoded(document, _TYPE, f"types.{_TYPE}")
+def _request(document: Value, text: bytes) -> _Request:
+    fields = decoded(document, _TYPE, f"types.{_TYPE}", text)
     options = decoded(fields.get("options"), _TYPE, f"struct field {_TYPE}.options of type object")
     nondeterministic = options.get("nondeterministicbuiltins", False)
     if not isinstance(nondeterministic, bool):
@@ -117,13 +117,14 @@ def _request(document: Value) -> _Request:
     )
 
 
-def decoded(document: Value, type: str, what: str) -> dict[str, Any]:
+def decoded(document: Value, type: str, what: str, text: bytes = b"") -> dict[str, Any]:
     """The members of an object by their names in lower case, as Go matches them; no null ones."""
     if document is None:
         return {}
     if not isinstance(document, dict):
         raise BadRequest(f"json: cannot unmarshal {go_kind(document)} into Go value of type {what}")
-    return {str(key).lower(): value for key, value in document.items() if value is not None}
+    fields = fold_fields(document, text)
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def texts(value: Value, name: str) -> tuple[str, ...] | None:

@@ -18,17 +18,16 @@ from doorward.pdp.log import second_text
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
 from doorward.pdp.snapshot import INTEGER, document_ref
-from doorward.rego import UNDEFINED, Key, RegoError, Undefined, Value
+from doorward.rego import UNDEFINED, EvalError, Key, RegoError, Undefined, Value
 from doorward.rego.golang import marshal, object_text
 from doorward.rest import instruments
 from doorward.rest.answers import bad_request, encoded, failed, json_answer, not_found
+from doorward.rest.body import Body
 from doorward.rest.explanation import explained, mode_of
 from doorward.rest.requests import (
     BadRequest,
     Parameters,
-    data_input,
     input_of_parameter,
-    raw_input,
 )
 
 __all__ = [
@@ -107,6 +106,10 @@ class Call:
         hidden = [path[len(self.path) :] for path in self.pdp.secrets if is_below(path, self.path)]
         for path in hidden:
             decision = decision._replace(result=_without(decision.result, path))
+        if decision.path.count("/") >= len(self.path) > 0:
+            # As in OPA, a slash in a name is not one between two.
+            names = [name.replace("/", "%2F") for name in self.path]
+            decision = decision._replace(path="/".join(names))
         return decision
 
     def record(self, decision: Decision, input: Value | Undefined) -> None:
@@ -116,7 +119,10 @@ class Call:
         )
 
     def provenance(self) -> dict[str, str]:
-        bundles = self.snapshot.bundles
+        bundles: dict[Key, Value] = {
+            name: {"revision": "", **fields} if isinstance(fields, dict) else fields
+            for name, fields in self.snapshot.bundles.items()
+        }
         return {**_PROVENANCE, "bundles": marshal(bundles)} if bundles else _PROVENANCE
 
     def metrics(self, decision: Decision) -> dict[Key, Value]:
@@ -185,27 +191,25 @@ def post_v1(
     pdp: PDP,
     path: tuple[str, ...],
     parameters: Parameters,
-    body: bytes,
-    content_type: str,
+    body: Body,
     context: RequestContext | None = None,
 ) -> Response:
     """POST /v1/data/PATH with {"input": …}"""
-    return _response(post_v1_text(pdp, path, parameters, body, content_type, context), parameters)
+    return _response(post_v1_text(pdp, path, parameters, body, context), parameters)
 
 
 def post_v1_text(
     pdp: PDP,
     path: tuple[str, ...],
     parameters: Parameters,
-    body: bytes,
-    content_type: str,
+    body: Body,
     context: RequestContext | None = None,
 ) -> Answer | Response:
     """The JSON of the answer to a POST; an error is a whole response."""
     call = Call(pdp, path, context)
-    call.size = price(body)
+    call.size = body.size
     try:
-        input = data_input(body, content_type)
+        input = body.input()
     except BadRequest as error:
         return bad_request(str(error))
     return _answer_v1(call, input, parameters, warn=isinstance(input, Undefined))
@@ -265,7 +269,10 @@ def reply(
     # What is undefined OPA explains as a whole, or not.
     if mode is not None and (result or mode in ("full", "why")):
         query, pretty = document_ref(call.path), parameters.flag("pretty")
-        fields["explanation"] = explained(call.snapshot, query, input, mode, pretty=pretty)
+        try:
+            fields["explanation"] = explained(call.snapshot, query, input, mode, pretty=pretty)
+        except EvalError as error:
+            return error
     if measures:
         metrics = call.metrics(decision)
         if parameters.flag("instrument"):
@@ -292,17 +299,16 @@ def post_v0(
     pdp: PDP,
     path: tuple[str, ...],
     parameters: Parameters,
-    body: bytes,
-    content_type: str,
+    body: Body,
     context: RequestContext | None = None,
 ) -> Response:
     """POST /v0/data/PATH: the body is the input, the answer the document."""
     call = Call(pdp, path, context)
-    call.size = price(body)
+    call.size = body.size
     try:
-        input = raw_input(body, content_type)
+        input = body.document()
     except BadRequest as error:
-        return bad_request(str(error))
+        return bad_request(f"unexpected parse error for input: {error}")
     call.parsed()
     refused = bad_path(path)
     if refused is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from doorward.pdp.snapshot import Snapshot
-from doorward.rego import Undefined, Value, from_python
+from doorward.rego import Undefined, Value, from_python, within
 from doorward.rego.golang import marshal, object_text
 from doorward.rest.requests import Parameters
 
@@ -44,19 +44,19 @@ def explained(
     *,
     pretty: bool,
 ) -> str:
-    """The explanation as JSON: the policies are asked once more, traced."""
+    """The explanation as JSON, from one more evaluation, traced; EvalError past the time."""
     from doorward.rego import explain  # few ask for it
 
     explanation = explain(snapshot.engine, query, input, deadline=snapshot.deadline)
-    if mode == "why":
-        return marshal(from_python(explanation.to_document()))
-    lines = _lines(explanation, mode)
-    if pretty:
-        # Without any event OPA has one empty line.
-        return marshal(from_python(lines or [""]))
-    return (
-        "[" + ",".join([object_text({**_NOTE, "message": marshal(each)}) for each in lines]) + "]"
-    )
+    with within(snapshot.deadline):
+        if mode == "why":
+            return marshal(from_python(explanation.to_document()))
+        lines = _lines(explanation, mode)
+        if pretty:
+            # Without any event OPA has one empty line.
+            return marshal(from_python(lines or [""]))
+        events = [object_text({**_NOTE, "message": marshal(each)}) for each in lines]
+        return "[" + ",".join(events) + "]"
 
 
 def _lines(explanation: Explanation, mode: Mode) -> list[Any]:

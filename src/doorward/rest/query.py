@@ -11,6 +11,7 @@ from doorward.rego import (
     PARSE_ERROR,
     UNDEFINED,
     CompileError,
+    EvalError,
     Timers,
     Undefined,
     Value,
@@ -26,7 +27,7 @@ from doorward.rest.answers import (
     not_compiled,
 )
 from doorward.rest.explanation import explained, mode_of
-from doorward.rest.requests import BadRequest, Parameters, any_document, go_kind
+from doorward.rest.requests import BadRequest, Parameters, any_document, fold_fields, go_kind
 
 __all__ = ["get_query", "post_query"]
 
@@ -44,20 +45,20 @@ def post_query(
 ) -> Response:
     """POST /v1/query with {"query": …, "input": …}"""
     try:
-        query, input = _request(any_document(body))
+        query, input = _request(any_document(body), body)
     except BadRequest as error:
         return bad_request(f"error(s) occurred while decoding request: {error}")
     return _answer(pdp, query, input, parameters, context, size=price(body))
 
 
-def _request(document: Value) -> tuple[str, Value | Undefined]:
+def _request(document: Value, text: bytes) -> tuple[str, Value | Undefined]:
     if document is None:
         document = {}
     if not isinstance(document, dict):
         raise BadRequest(
             f"json: cannot unmarshal {go_kind(document)} into Go value of type types.QueryRequestV1"
         )
-    fields = {str(key).lower(): value for key, value in document.items()}
+    fields = fold_fields(document, text)
     query = fields.get("query")
     if query is None:
         query = ""
@@ -103,7 +104,10 @@ def _answer(
     mode = mode_of(parameters)
     if mode is not None:
         pretty = parameters.flag("pretty")
-        fields["explanation"] = explained(pdp.snapshot, query, input, mode, pretty=pretty)
+        try:
+            fields["explanation"] = explained(pdp.snapshot, query, input, mode, pretty=pretty)
+        except EvalError as late:
+            return failed(late)
     if parameters.flag("metrics") or parameters.flag("instrument"):
         fields["metrics"] = metrics_text(timers)
     if result:

@@ -6,6 +6,7 @@ Refusals are `BadRequest`, in OPA's words. What the parts mean is for the endpoi
 from __future__ import annotations
 
 import asyncio
+import json
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
@@ -26,15 +27,15 @@ __all__ = [
     "Parameters",
     "any_body",
     "any_document",
-    "data_input",
+    "fold_fields",
     "go_kind",
     "input_of_parameter",
     "logged_headers",
     "parameters",
-    "raw_input",
     "read_body",
     "segments",
     "unzip",
+    "whole_body",
 ]
 
 BODY_TIMEOUT: Final = 60.0
@@ -184,6 +185,19 @@ def any_body(body: bytes, content_type: str) -> Value | Undefined:
         raise BadRequest(f"body contains malformed input document: {error}") from None
 
 
+def whole_body(body: bytes, content_type: str) -> Value:
+    """The body's document where nothing else is in it; BadRequest otherwise, an empty one too."""
+    try:
+        if "yaml" in content_type:
+            return read_document("body", body)
+        with gc_paused() if len(body) >= MUCH else nullcontext():
+            return read_json(body, most=MAX_EXPLAINED)
+    except LoadError as error:
+        raise BadRequest(error.messages[0].removeprefix("body: ")) from None
+    except JSONError as error:
+        raise BadRequest(str(error)) from None
+
+
 def any_document(body: bytes, *, stays: bool = False) -> Value:
     """The first JSON value of a body; what follows is not read. `stays`: it becomes data."""
     read = read_data if stays else read_json
@@ -194,30 +208,31 @@ def any_document(body: bytes, *, stays: bool = False) -> Value:
         raise BadRequest(str(error)) from None
 
 
-def data_input(body: bytes, content_type: str) -> Value | Undefined:
-    """The `input` of a v1 request; UNDEFINED where it is missing or null."""
-    document = any_body(body, content_type)
-    if isinstance(document, Undefined) or document is None:
-        return UNDEFINED
-    if not isinstance(document, dict):
-        raise BadRequest(
-            "body contains malformed input document: json: cannot unmarshal "
-            f"{go_kind(document)} into Go value of type types.DataRequestV1"
-        )
-    value_: Value = None
-    for key, value in document.items():
-        # Go matches the names of fields in any case; the last one counts.
-        if isinstance(key, str) and key.lower() == "input":
-            value_ = value
-    return UNDEFINED if value_ is None else value_
+def fold_fields(document: dict[Key, Value], text: bytes) -> dict[str, Value]:
+    """Return the members of the object in `text` by their names in lower case; the last one counts.
+
+    Go matches the names of fields in any case. YAML becomes JSON with its keys in order first.
+    """
+    fields = {str(key).lower(): value for key, value in document.items()}
+    if len(fields) == len(document):
+        return fields
+    keys = _top_keys(text) or sorted(map(str, document))
+    return {key.lower(): document[key] for key in keys if key in document}
 
 
-def raw_input(body: bytes, content_type: str) -> Value | Undefined:
-    """The input of a v0 request: the whole body."""
+def _top_keys(text: bytes) -> list[str]:
+    """The keys of the object that a JSON text is, as often as they stand there; [] for YAML."""
+    keys: list[str] = []
+
+    def note(pairs: list[tuple[str, object]]) -> None:
+        keys[:] = [key for key, _ in pairs]  # the outermost object is the last to end
+
+    reader = json.JSONDecoder(object_pairs_hook=note, parse_int=len, parse_float=len)
     try:
-        return any_body(body, content_type)
-    except BadRequest as error:
-        raise BadRequest(f"unexpected parse error for input: {error}") from None
+        reader.raw_decode(text.decode("utf-8", errors="replace").lstrip(" \t\r\n"))
+    except (ValueError, RecursionError):
+        return []
+    return keys
 
 
 def input_of_parameter(values: list[str]) -> Value | Undefined:

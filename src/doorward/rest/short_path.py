@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response as AsgiResponse
 
+from doorward.cancellation import Cancellation
 from doorward.edge import FAULTS, Edge
 from doorward.history import SLOW, History
 from doorward.pdp.config import Config
@@ -25,6 +26,7 @@ from doorward.pdp.decision import RequestContext
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.rest.answers import busy, internal_error, json_answer, zipped
+from doorward.rest.body import Body
 from doorward.rest.data import ID_HEADER, Answer, get_v1_text, post_v1_text
 from doorward.rest.request_log import RequestLog
 from doorward.rest.requests import MAX_SEGMENTS, logged_headers, parameters
@@ -111,7 +113,8 @@ class ShortPath:
             respond(request, response)
 
         work = partial(self._run, route.path, request, query, number)
-        if self._pool.submit(work, done, lambda: True, route.history):
+        request.cancellation = Cancellation()
+        if self._pool.submit(work, done, request.cancellation, route.history):
             return LATER
         return _converted(busy())
 
@@ -150,7 +153,8 @@ class ShortPath:
         try:
             if request.method == b"POST":
                 kind = request.fields.get(b"content-type", b"").decode("latin-1")
-                answer = post_v1_text(self._pdp, path, _NO_PARAMETERS, request.body, kind, context)
+                body = Body(request.body, kind)
+                answer = post_v1_text(self._pdp, path, _NO_PARAMETERS, body, context)
             else:
                 params = parameters(query) if query else _NO_PARAMETERS
                 answer = get_v1_text(self._pdp, path, params, context)

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Final, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
+from doorward.cancellation import Cancellation
 from doorward.edge import Part
 
-__all__ = ["Workers"]
+__all__ = ["CURRENT", "AbandonedError", "Workers"]
 
 STUCK_AFTER: Final = 60.0
 """Seconds, and four deadlines of an evaluation, in which one of the requests must end."""
+
+CURRENT: Final[ContextVar[Cancellation | None]] = ContextVar("cancellation", default=None)
+"""Of the request that the current task answers; None where nobody tells that its client left."""
+
+
+class AbandonedError(Exception):
+    """The client left before its request had a turn."""
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,21 +32,34 @@ T = TypeVar("T")
 class Workers:
     """Threads for one kind of work, so that another kind need not wait for it."""
 
-    def __init__(self, name: str, threads: int, *, deadline: float) -> None:
+    def __init__(self, name: str, threads: int, *, deadline: float, stops: bool = True) -> None:
+        """`stops`: work ends when its client leaves."""
+        self._stops = stops
         self.part = Part(name, within=STUCK_AFTER + 4 * deadline)
         self._threads = threads
         self._limiter: RunVar[CapacityLimiter] = RunVar(name)
         self._running = 0
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What `work` returns. To be called from an event loop."""
+        """What `work` returns. To be called from an event loop.
+
+        AbandonedError if the client left before.
+        """
         if not self._running:
             self.part.beat()
         self._running += 1
+        cancellation = CURRENT.get() if self._stops else None
+
+        def run() -> T:
+            if cancellation is None:
+                return work(*args, **kwargs)
+            if cancellation.is_cancelled:
+                raise AbandonedError
+            with cancellation.working():
+                return work(*args, **kwargs)
+
         try:
-            return await to_thread.run_sync(
-                lambda: work(*args, **kwargs), limiter=self._own_limiter()
-            )
+            return await to_thread.run_sync(run, limiter=self._own_limiter())
         finally:
             self._running -= 1
             if self._running:

@@ -6,7 +6,6 @@ Bodies are JSON whatever they say they are, and never unzipped, as in OPA.
 from __future__ import annotations
 
 from collections.abc import Callable
-from urllib.parse import unquote
 
 from starlette.responses import Response
 
@@ -15,6 +14,7 @@ from doorward.pdp.owners import OwnedError
 from doorward.pdp.store import BusyError, Store
 from doorward.rego import CompileError, Timers, Value
 from doorward.rego.golang import object_text
+from doorward.rego.tools import read_name, read_patch_path
 from doorward.rest.answers import (
     bad_request,
     forbidden,
@@ -121,14 +121,8 @@ def _operation(document: Value, root: tuple[str, ...]) -> Operation:
     operator = OPERATORS.get(str(texts["op"]))
     if operator is None:
         raise BadRequest(f"bad patch operation: {texts['op']}")
-    path = str(texts["path"]).strip("/")
-    names = (*root, *map(unquote, path.split("/"))) if path else root
-    return Operation(operator, tuple(map(_unescaped, names)), fields.get("value"))
-
-
-def _unescaped(name: str) -> str:
-    """A name of a JSON pointer."""
-    return name.replace("~1", "/").replace("~0", "~")
+    path = (*map(read_name, root), *read_patch_path(str(texts["path"])))
+    return Operation(operator, path, fields.get("value"))
 
 
 def _no_such_type(value: Value, target: str, wanted: str) -> BadRequest:

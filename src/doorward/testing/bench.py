@@ -58,7 +58,7 @@ def _measured(suite: Suite, test: Test, seconds: float, *, memory: bool) -> Meas
             evaluation = query.evaluation()
             # What depends on data alone would be computed once and then only looked up.
             evaluation.constants = {}
-            evaluation.document_at(test.path)
+            query.document_of(evaluation, test.path)
         rounds += _ROUNDS
         suite.forget()
     spent = time.perf_counter_ns() - started
@@ -70,7 +70,7 @@ def _memory(suite: Suite, test: Test) -> tuple[int, int]:
     try:
         evaluation = suite.query.evaluation()
         evaluation.constants = {}
-        answer = evaluation.document_at(test.path)
+        answer = suite.query.document_of(evaluation, test.path)
         sizes = [trace.size for trace in tracemalloc.take_snapshot().traces]
         del answer
     finally:

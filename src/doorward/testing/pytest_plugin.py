@@ -5,8 +5,9 @@ Collected are `test_*.rego` and `*_test.rego` (`rego_files`), together with the 
 those of `rego_builtins`, or of `[tool.doorward]`. A failure shows the conditions that did not hold,
 with their values; what a test prints is shown as pytest shows output.
 
-The fixture `undecided_routes` is for tests in Python: which routes of an application have no
-decision (`doorward.testing.routes`).
+Two fixtures are for tests in Python: `undecided_routes`, which routes of an application have no
+decision (`doorward.testing.routes`), and `assert_filter_matches`, whether its lists hold what
+decisions allow (`doorward.testing.filters`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ if TYPE_CHECKING:
     from doorward.rego import Registry
     from doorward.testing.runner import Suite, Test
 
-__all__ = ["RegoFailure", "RegoFile", "RegoItem", "undecided_routes"]
+__all__ = [
+    "RegoFailure",
+    "RegoFile",
+    "RegoItem",
+    "assert_filter_matches",
+    "undecided_routes",
+]
 
 _SUITES = pytest.StashKey[dict[tuple[str, ...], "Suite"]]()
 
@@ -148,3 +155,11 @@ def undecided_routes() -> Callable[..., list[str]]:
     from doorward.testing.routes import undecided_routes
 
     return undecided_routes
+
+
+@pytest.fixture
+def assert_filter_matches() -> Callable[..., list[int]]:
+    """Compares the list of each input with the decisions about each row."""
+    from doorward.testing.filters import assert_filter_matches
+
+    return assert_filter_matches

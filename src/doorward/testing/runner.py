@@ -193,7 +193,7 @@ def run_one(
         evaluation = query.evaluation(deadline=timeout)
         if tracer is not None:
             evaluation.tracer = tracer
-        answer = evaluation.document_at(test.path)
+        answer = query.document_of(evaluation, test.path)
     except CompileError as raised:
         first = raised.diagnostics[0]
         error = EvalError(first.code, first.message, first.span)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
+from doorward.cancellation import Cancellation
 from doorward.edge import Part
 from doorward.history import History, timed
 
@@ -44,12 +45,12 @@ class Pool:
         self,
         work: Callable[[], T],
         done: Callable[[T], object],
-        is_wanted: Callable[[], bool],
+        cancellation: Cancellation,
         history: History,
     ) -> bool:
         """Run `work`, which raises nothing, and give its result to `done` on the loop.
 
-        False where too many calls wait. A call that nobody wants any more is left out.
+        False where too many calls wait. A cancelled call is left out, or ends early.
         """
         if self._queued >= MAX_QUEUED:
             return False
@@ -59,8 +60,9 @@ class Pool:
 
         def run() -> None:
             finish: Callable[[], object] = self._end
-            if is_wanted():
-                result, elapsed = timed(work)
+            if not cancellation.is_cancelled:
+                with cancellation.working():
+                    result, elapsed = timed(work)
                 finish = partial(self._finish, result, elapsed, done, history)
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(finish)

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
+from doorward.cancellation import Cancellation
 from doorward.history import History
 from doorward.transport.grpc.methods import Method, call_method
 from doorward.transport.grpc.status import GrpcError, Status
@@ -34,7 +35,7 @@ class AdaptiveRunner:
         method: Method,
         message: bytes,
         done: Callable[[bytes | GrpcError], None],
-        is_wanted: Callable[[], bool],
+        cancellation: Cancellation,
     ) -> bytes | GrpcError | None:
         """The answer of a fast method; None for a slow one, whose answer `done` gets."""
         if not self._history.is_slow:
@@ -42,7 +43,9 @@ class AdaptiveRunner:
             answer = call_method(method, message)
             self._history.end(begun)
             return answer
-        if self._pool.submit(partial(call_method, method, message), done, is_wanted, self._history):
+        if self._pool.submit(
+            partial(call_method, method, message), done, cancellation, self._history
+        ):
             return None
         return GrpcError(Status.RESOURCE_EXHAUSTED, "too many calls wait")
 

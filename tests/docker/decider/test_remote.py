@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import socket
+import socketserver
 import ssl
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.docker.decider.answer import PdpError
-from doorward.docker.decider.remote import RemotePdp, UrlError, check_url
+from doorward.docker.decider.remote import RemotePdp, UrlError, accepts_writes, check_url
 from doorward.docker.install.certificates import issue_server, make_authority
 
 OK = b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"result":true}'
@@ -195,6 +199,56 @@ def test_bytes_that_come_slowly_end_at_the_deadline(serve: Serve) -> None:
     pdp.close()
 
 
+def test_decision_point_at_a_unix_socket(tmp_path: Path) -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            body = json.dumps({"result": self.path}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def address_string(self) -> str:
+            return "unix"
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    path = tmp_path / "d.sock"
+    with socketserver.ThreadingUnixStreamServer(str(path), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        pdp = RemotePdp(f"http+unix://{quote(str(path), safe='')}/v1/data/x?y=1")
+        assert pdp.decide({}).result == "/v1/data/x?y=1"
+        pdp.close()
+        server.shutdown()
+        thread.join()
+    with pytest.raises(PdpError, match="cannot be reached"):
+        RemotePdp(f"http+unix://{quote(str(tmp_path / 'none'), safe='')}/v1").decide({})
+
+
+@pytest.mark.parametrize(("status", "accepted"), [(204, True), (401, False), (404, False)])
+def test_writes_that_anybody_may_make_are_noticed(status: int, accepted: bool) -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_PATCH(self) -> None:
+            assert (self.path, self.rfile.read(2)) == ("/v1/data", b"[]")
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/v1/data/x"
+        assert accepts_writes(check_url(url)) is accepted
+        server.shutdown()
+        thread.join()
+
+
 def test_nobody_there() -> None:
     with pytest.raises(PdpError, match="cannot be reached"):
         RemotePdp("http://127.0.0.1:9/x").decide({})
@@ -211,6 +265,10 @@ def test_nobody_there() -> None:
         "http://u:p@h/x",
         "http://h:x/",
         "http://h/#f",
+        "http+unix:///run/x/v1/data",
+        "http+unix://run%2Fx/v1/data",
+        "http+unix://%2Frun%2F" + "x" * 108 + "/v1",
+        "http+unix://%2Frun%2Fx/v1#f",
     ],
 )
 def test_what_is_no_url(url: str) -> None:

@@ -18,12 +18,12 @@ import stat
 import subprocess
 import tarfile
 import threading
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from examples.docker.private_daemon import PrivateDaemon
+from tests.docker.swarm_tasks import wait_for_task
 from tests.ports import free_port
 
 __all__ = ["MARK", "PLAIN", "World", "context_archive", "marked_process"]
@@ -179,18 +179,7 @@ class World:
 
     def wait_task(self, service: str, seconds: float) -> int:
         """The process of the service's task, or 0 where it does not run in time."""
-        until = time.monotonic() + seconds
-        target = "/v1.41/tasks?filters=" + json.dumps({"service": {service: True}}).replace(" ", "")
-        while time.monotonic() < until:
-            answer = self.daemon.raw("GET", target)
-            for task in json.loads(answer.body) or () if answer.status == 200 else ():
-                status = task["Status"]
-                if status["State"] == "running":
-                    return int((status.get("ContainerStatus") or {}).get("PID") or 0)
-                if status["State"] in ("failed", "rejected", "complete"):
-                    return 0
-            time.sleep(0.1)
-        return 0
+        return wait_for_task(self.daemon, service, seconds)
 
 
 _ADDRESSES: Final = ("127.0.0.1", "127.0.0.2")

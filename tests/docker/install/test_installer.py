@@ -608,7 +608,7 @@ def test_dry_run_shows_the_steps_on_any_machine(
     assert lines[0] == (
         f"would put usual requests to {tmp_path}/pack, and go on only if one is decided"
     )
-    assert f"would copy the shipped policies to {tmp_path}/pack" in lines
+    assert f"would copy the shipped data to {tmp_path}/pack" in lines
     assert any("doorward-doorward.socket and .service" in line for line in lines)
     assert "but: only root may install a plugin" in lines
     assert list(tmp_path.iterdir()) == []

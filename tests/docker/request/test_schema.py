@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doorward.docker.request.bodies import ANY, CONTAINER_CREATE, SERVICE
 from doorward.docker.request.errors import RequestError
-from doorward.docker.request.schema import Type, canonical, parse_json, read_body, read_compact
+from doorward.docker.request.model.table import STRUCTS
+from doorward.docker.request.schema import (
+    LOOSE,
+    Type,
+    canonical,
+    parse_json,
+    read_body,
+    read_compact,
+)
 from doorward.rego import to_json
 
 _NAMES = st.sampled_from(
@@ -62,7 +69,7 @@ def exactly(body: bytes, type_: Type, unknown: list[str]) -> Any:
 def test_both_readers_give_the_same(value: Any, compact: bool) -> None:
     separators = (",", ":") if compact else None
     body = json.dumps(value, ensure_ascii=False, separators=separators).encode()
-    for type_ in (ANY, CONTAINER_CREATE, SERVICE):
+    for type_ in (LOOSE, STRUCTS["ContainerCreate"], STRUCTS["ServiceSpec"]):
         assert outcome(read_body, body, type_) == outcome(exactly, body, type_)
 
 
@@ -94,7 +101,7 @@ def test_the_line_that_the_client_of_docker_ends_a_body_with_is_read() -> None:
 def test_a_fraction_keeps_its_text() -> None:
     body = b'{"Name":"n","UpdateConfig":{"MaxFailureRatio":0.1},"New":0.2}'
     unknown = ["query.x"]
-    document = read_body(body, SERVICE, unknown)
+    document = read_body(body, STRUCTS["ServiceSpec"], unknown)
     assert to_json(document["UpdateConfig"]["MaxFailureRatio"]) == "0.1"
     assert type(document["New"]) is not float
     assert unknown == ["query.x", "New"]

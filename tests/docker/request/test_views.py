@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from doorward.docker.request.bodies import HOST_CONFIG
 from doorward.docker.request.images import parse_image
 from doorward.docker.request.limits import build_resources, create_resources, logging_view
+from doorward.docker.request.model.table import STRUCTS
 from doorward.docker.request.mounts import create_mounts, mount_list, volume_mounts
 from doorward.docker.request.networks import create_network, create_ports
 from doorward.docker.request.schema import Array, Map, Struct, Type
@@ -57,12 +57,14 @@ MOUNTS: list[tuple[dict[str, Any], list[tuple[str, str, str, bool]]]] = [
     ({"Binds": ["//etc//:/h"]}, [("bind", "/etc", "/etc", False)]),
     ({"Binds": ["/srv/link:/h"]}, [("bind", "/srv/link", "/etc", False)]),
     ({"Binds": ["/srv/loop:/h"]}, [("bind", "/srv/loop", "", True)]),
+    ({"Binds": ["/etc\x00/x:/h"]}, [("bind", "/etc\x00/x", "", True)]),
     ({"Binds": ["name:/h"]}, [("volume", "", "", True)]),
     ({"Binds": ["/h"]}, [("volume", "", "", False)]),
     ({"Binds": ["a:b:c:d"]}, [("other", "", "", True)]),
     ({"VolumesFrom": ["c:ro"]}, [("volume", "", "", True)]),
     ({"Tmpfs": {"/t": ""}}, [("tmpfs", "", "", False)]),
     ({"Mounts": [{"Type": "bind", "Source": "/etc"}]}, [("bind", "/etc", "/etc", False)]),
+    ({"Mounts": [{"Type": "bind", "Source": "/a\x00"}]}, [("bind", "/a\x00", "", True)]),
     ({"Mounts": [{"Type": "weird", "Source": "/etc"}]}, [("other", "", "", True)]),
     ({"Mounts": [{"Type": "volume"}, None]}, [("volume", "", "", False)]),
 ]
@@ -77,8 +79,9 @@ VOLUMES = [
     ("local", {"type": "none", "o": "bind", "device": "/etc"}, [("bind", "/etc", False)]),
     ("", {"type": "none", "o": "rw,rbind", "device": "/etc"}, [("bind", "/etc", False)]),
     ("local", {"o": "bind", "device": "etc"}, [("bind", "etc", True)]),
+    ("local", {"o": "bind", "device": "/etc\x00/x"}, [("bind", "/etc\x00/x", True)]),
     ("local", {"type": "ext4", "device": "/dev/sda1"}, [("device", "/dev/sda1", True)]),
-    ("local", {"type": "nfs", "o": "addr=x", "device": ":/x"}, [("filesystem", "", True)]),
+    ("local", {"type": "nfs", "o": "addr=x", "device": ":/x"}, [("nfs", "", True)]),
     ("local", {"type": "tmpfs", "device": "tmpfs"}, [("tmpfs", "", False)]),
     (
         "local",
@@ -182,13 +185,13 @@ def samples(type_: Type) -> list[Any]:
 
 EMPTY: dict[str, Any] = {
     name: None if name.endswith("Paths") else samples(type_)[0]
-    for name, type_ in HOST_CONFIG.fields.items()
+    for name, type_ in STRUCTS["HostConfig"].fields.items()
 }
 
 
-@pytest.mark.parametrize("name", HOST_CONFIG.fields)
+@pytest.mark.parametrize("name", STRUCTS["HostConfig"].fields)
 def test_what_a_host_config_leaves_empty_changes_no_view(name: str) -> None:
-    for value in samples(HOST_CONFIG.fields[name]):
+    for value in samples(STRUCTS["HostConfig"].fields[name]):
         whole = EMPTY | {name: value}
         config: dict[str, Any] = {"User": "u", "Volumes": {}, "ExposedPorts": None}
         views = [

@@ -68,6 +68,17 @@ def test_a_rule_that_fails_closed_is_not(line: str) -> None:
     assert rules_broken_by(HEAD + line + "\n") == []
 
 
+def test_an_import_may_have_the_name_of_the_input() -> None:
+    text = """package a
+
+import data.lib.input
+
+default allow := false
+allow if not input.attributes.request.http.headers["x-blocked"]
+"""
+    assert rules_broken_by(text) == []
+
+
 def test_a_default_that_allows_is_found() -> None:
     assert rules_broken_by("package a\n\ndefault allow := true\n") == [("policy-default", 3)]
 

@@ -27,6 +27,7 @@ JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 PARTS = "multipart/form-data; boundary=BB"
 ENCODED = "Content-Transfer-Encoding: base64"
+BRACKETS = "with brackets that can be read in two ways"
 PART = '--BB\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n'
 
 
@@ -144,7 +145,30 @@ REFUSED: list[tuple[bytes, str]] = [
     (request("/", "POST", {"content-type": JSON}, "{}", b"{}"), "two bodies"),
     (post(b"\x1f\x8b\x08", content_encoding="gzip"), "body is compressed"),
     (post('{"a":1}', None), "body without a content type"),
-    (request("/", "POST", {"content-type": JSON}, "{}"), "body of undeclared length"),
+    *(
+        (request("/", "POST", {"content-type": kind}, body), "body of undeclared length")
+        for kind, body in (
+            (JSON, "{}"),
+            (f"{JSON}; charset=utf-8", "{}"),
+            ("application/json-patch+json", "[]"),
+            (FORM, "a=1"),
+            (PARTS, PART + "--BB--"),
+            ("text/plain", "a"),
+            ("application/xml", "<a/>"),
+            ("application/octet-stream", "a"),
+        )
+    ),
+    *(
+        (request("/", headers={name: "/a"}), "header that overrides the method or the path")
+        for name in (
+            "x-http-method",
+            "x-http-method-override",
+            "x-method-override",
+            "x-original-url",
+            "x-original-uri",
+            "x-rewrite-url",
+        )
+    ),
     (post("a", "text/plain, text/html"), "more than one content type"),
     (post("a", "text/plain; a=1; a=2"), "content type cannot be read"),
     (post("a", "; a"), "content type cannot be read"),
@@ -175,6 +199,10 @@ REFUSED: list[tuple[bytes, str]] = [
         'JSON keys that differ only in case: "FIRSTNAME"',
     ),
     (post('{"k":1,"\u212a":2}'), 'JSON keys that differ only in case: "\\u212a"'),
+    (post('{"a":1,"\uff21":2}'), 'JSON keys that differ only in case: "\\uff21"'),
+    (post('{"\u00e9":1,"e\u0301":2}'), 'JSON keys that differ only in case: "e\\u0301"'),
+    (get("/?a=1&%EF%BD%81=2"), 'query parameters that differ only in case: "\\uff41"'),
+    (post("a=1&%EF%BD%81=2", FORM), 'form fields that differ only in case: "\\uff41"'),
     (post('{"a\\u0000":1}'), "escaped NUL in JSON"),
     (post('{"a":"\\ud800"}'), "half a surrogate pair in JSON"),
     (post('{"a":"\\udc00"}'), "half a surrogate pair in JSON"),
@@ -209,6 +237,41 @@ REFUSED: list[tuple[bytes, str]] = [
     (post(b'{"a":1}', "application/grpc"), "JSON under another content type"),
     (post("a%00=1", FORM), "NUL in the name of a form field"),
     (post("_method=DELETE", FORM), "method override in the body"),
+    (post("_METHOD=DELETE", FORM), "method override in the body"),
+    (get("/?_Method=DELETE"), "method override in the query"),
+    (post(PART.replace('"a"', '"_METHOD"') + "--BB--", PARTS), "method override in the body"),
+    (get("/a%3Bb=1"), "path parameter (;) in the path"),
+    (get("/a%3bb=1"), "path parameter (;) in the path"),
+    (get("/?a%20b=1&a_b=2"), "query parameters that are one variable to PHP"),
+    (post("a+b=1&a_b=2", FORM), "form fields that are one variable to PHP"),
+    (get("/?user_id=1&user[id=2"), f"name of a query parameter {BRACKETS}"),
+    (post("user_id=1&user[id=2", FORM), f"name of a form field {BRACKETS}"),
+    (
+        post(PART + PART.replace('"a"', '"a[b"') + "--BB--", PARTS),
+        f"name of a form field {BRACKETS}",
+    ),
+    (
+        post(PART.replace('"a"', '"a[b]x"; filename="f"') + "--BB--", PARTS),
+        f"name of a form field {BRACKETS}",
+    ),
+    (post("user=x]=y", FORM), "form field whose name can end in two places"),
+    (get("/?a[]=1&a[0]=2"), 'query parameter with and without a number: "a[0]"'),
+    (get("/?a[b]=1&a=2"), 'query parameter that is both a value and a collection: "a"'),
+    (get("/?a=2&a[b]=1"), 'query parameter that is both a value and a collection: "a[b]"'),
+    (get("/?a" + "[b]" * 33), "name of a query parameter with more than 32 keys"),
+    (get("/?" + "a&" * 1000), "more than 1000 query parameters"),
+    (post("a&" * 1000, FORM), "more than 1000 form fields"),
+    (get("/?a[][0]=1"), f"name of a query parameter {BRACKETS}"),
+    (post("a[]=1&a[0]=2", FORM), 'form field with and without a number: "a[0]"'),
+    (post("a=2&a[b]=1", FORM), 'form field that is both a value and a collection: "a[b]"'),
+    (get("/?user=x%5d=y"), "query parameter whose name can end in two places"),
+    (post("a" + "[b]" * 33, FORM), "name of a form field with more than 32 keys"),
+    (post("a=%C3%A9", f"{FORM}; charset=us-ascii"), "body is not in ASCII"),
+    (post('{"a":"é"}', f"{JSON}; charset=us-ascii"), "body is not in ASCII"),
+    (
+        post(PART.replace("1", "é") + "--BB--", f"{PARTS}; charset=us-ascii"),
+        "body is not in ASCII",
+    ),
     (post(PART + "--BB--", "multipart/form-data"), "multipart body without a boundary"),
     (post("x\r\n" + PART + "--BB--", PARTS), "text in front of the first part"),
     (post(PART + "--BB--", "multipart/form-data; boundary=a#b"), "boundary of unusual characters"),
@@ -262,6 +325,12 @@ PASSED: list[bytes] = [
     post(b"\0\0\0\0\0", "application/grpc"),
     post("a b=x y&c[d]=1&e.f=2&=3&g", FORM),
     post("a=1&a=2&b=c%20d", FORM),
+    post("a=1&b=~", f"{FORM}; charset=us-ascii"),
+    post('{"a":"\\u00e9"}', f"{JSON}; charset=us-ascii"),
+    get("/?ids[]=1&ids[]=2&user[name]=x&user[roles][]=a"),
+    get("/?q=a%3Bb"),
+    get("/?" + "&".join([f"a{n}=1" for n in range(1000)])),
+    post(PART.replace('"a"', '"ids[]"') * 2 + "--BB--", PARTS),
     post("{not json}", "text/plain"),
     post("<a/>", "application/xml"),
     post(b"\x89PNG\r\n\x00", "image/png"),

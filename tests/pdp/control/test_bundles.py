@@ -8,7 +8,7 @@ import json
 import tarfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +156,55 @@ def test_a_delta_bundle_changes_data_and_compiles_nothing(monkeypatch: pytest.Mo
     assert world.pdp.decide("a/rules/allow", {"user": "ann"}).result is True
 
 
+def delta(*operations: Mapping[str, Any], roots: Sequence[str] = ("blocked",)) -> World:
+    """Who is blocked, changed by a delta bundle."""
+    world = World("one")
+    manifest = {"roots": roots}
+    world.service.put("one", {".manifest": manifest, "blocked/data.json": {"eve": True, "a": {}}})
+    world.bundles.poll("one")
+    world.service.put("one", {".manifest": manifest, "patch.json": {"data": operations}})
+    world.bundles.poll("one")
+    return world
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        ("/blocked/org~1ann", "org/ann"),
+        ("blocked/~0ann/", "~ann"),
+        ("/blocked/~01", "~1"),
+        ("/blocked/org%2Fann", "org/ann"),
+        ("/blocked/org%7E1ann", "org/ann"),
+        ("/blocked/a%20b", "a b"),
+        ("/blocked/a%zz%20b", "a%zz%20b"),
+    ],
+)
+def test_a_delta_names_keys_as_json_pointers_do(path: str, key: str) -> None:
+    world = delta({"op": "upsert", "path": path, "value": True})
+    assert not world.bundles.failing
+    assert world.value("blocked") == {"eve": True, "a": {}, key: True}
+    world = delta({"op": "upsert", "path": path, "value": True}, {"op": "remove", "path": path})
+    assert world.value("blocked") == {"eve": True, "a": {}}
+    world = delta(
+        {"op": "upsert", "path": path, "value": True},
+        {"op": "replace", "path": path, "value": False},
+    )
+    assert world.value("blocked") == {"eve": True, "a": {}, key: False}
+
+
+@pytest.mark.parametrize("operator", ["upsert", "replace", "remove"])
+@pytest.mark.parametrize(
+    "path", ["/other/x", "/blockedx", "/", "", "/blocked%2Fx", "/blocked~1x", "/other"]
+)
+def test_a_delta_changes_nothing_outside_its_roots(operator: str, path: str) -> None:
+    world = delta(
+        {"op": "upsert", "path": "/blocked/new", "value": True},
+        {"op": operator, "path": path, "value": {}},
+    )
+    assert "do not permit data patch at path" in world.message("one")
+    assert world.value("blocked") == {"eve": True, "a": {}}
+
+
 def test_a_delta_costs_what_it_changes() -> None:
     world = World("one")
     users = {str(n): {"id": n, "roles": ["a", "b"], "x": {"y": n}} for n in range(50_000)}
@@ -246,3 +295,22 @@ def test_metrics_have_the_names_of_opa() -> None:
         'bundle_loading_duration_ns_bucket{le="1000.0",name="a",stage="timer_bundle_request_ns"} 1'
         in text
     )
+
+
+def test_long_polling_goes_on_after_an_error_and_ends_with_a_plain_answer() -> None:
+    waits: list[str] = []
+    kinds = {"content-type": "application/vnd.openpolicyagent.bundles"}
+    answers = [(200, kinds), (500, {}), (304, {}), (200, {}), (500, {}), (200, kinds), (200, kinds)]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        waits.append(request.headers["prefer"].partition(";")[2])
+        status, headers = answers[len(waits) - 1]
+        content = archive({"data.json": {"x": len(waits)}}) if status == 200 else b""
+        return httpx.Response(status, headers=headers, content=content)
+
+    world = World("one", polling={"long_polling_timeout_seconds": 5})
+    client = ServiceClient(world.clients["s"].service, transport=httpx.MockTransport(answer))
+    world.bundles.configure(world.options, {"s": client}, starts=False)
+    for _ in answers:
+        world.bundles.poll("one")
+    assert waits == ["wait=5", "wait=5", "wait=5", "wait=5", "", "", "wait=5"]

@@ -61,12 +61,31 @@ def test_bundles_come_and_go_with_the_configuration(tmp_path: Path) -> None:
     assert world.health.states["bundle"] is State.OK
     assert world.discover({"default_decision": "/a/b"}) == ""
     assert world.configs[-1].default_decision == "a/b"
+    # Without a word of bundles they stay, as in OPA, and go on being fetched.
+    assert world.pdp.snapshot.bundles == {"app": {}}
+    world.service.put("b", {"data.json": {"x": 2}})
+    world.plane.bundles.poll("app")
+    assert world.pdp.decide("x").result == 2
+    assert world.discover({"bundles": {}, "default_decision": "/a/b"}) == ""
     assert world.pdp.snapshot.bundles == {}
     # The next start begins with what was discovered last.
     again = World(tmp_path)
     assert again.plane.discovery is not None
     again.plane.discovery.activate_saved()
     assert again.plane.config.default_decision == "a/b"
+
+
+def test_bundles_that_stay_keep_their_service(tmp_path: Path) -> None:
+    world = World(tmp_path, discovery={"resource": "bundles/discovery", "service": "s"})
+    world.service.put("b", {"data.json": {"x": 1}})
+    bundles = {"app": {"service": "t", "resource": "bundles/b"}}
+    services = {"t": {"url": "http://t"}}
+    assert world.discover({"services": services, "bundles": bundles}) == ""
+    world.plane.bundles.poll("app")
+    assert world.discover({"default_decision": "/a/b"}) == ""
+    world.service.put("b", {"data.json": {"x": 2}})
+    world.plane.bundles.poll("app")
+    assert world.pdp.decide("x").result == 2
 
 
 def test_what_the_file_says_wins(tmp_path: Path) -> None:

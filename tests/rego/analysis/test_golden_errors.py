@@ -124,9 +124,11 @@ def test_details_are_those_of_opa() -> None:
                 data = json.loads(json.dumps(d.details.data)) if d.details else {}
                 if key in want and any(data[k] != want[key][k] for k in data.keys() & KNOWN):
                     differing[case["id"]] = want[key], data
-    assert not differing
+    assert differing.keys() == NEWER_RESULTS
 
 
+NEWER_RESULTS = {"compile-0229"}
+"""Calls of built-ins whose result has another type in OPA 1.20 than in the recorded versions."""
 KNOWN = {"have", "want", "pos", "a", "b"}
 """Details that both versions of OPA give in one form."""
 

@@ -267,12 +267,22 @@ def test_details_say_which_types_met() -> None:
     }
 
 
-@pytest.mark.parametrize("rules", ["", 'p["k"] if true\n'])
-def test_an_undefined_key_beside_an_open_one_is_an_error_of_types(rules: str) -> None:
-    """The key of the tree that stands for open places is in no list of keys."""
-    modules = {
-        "a.rego": f"package a\n{rules}p[input] contains 1 if true",
-        "b.rego": "package b\nq if {\n\tv := 1\n\tdata.a.p[v]\n}",
-    }
-    with pytest.raises(CompileError, match=r"rego_type_error: undefined ref: data\.a\.p\[v\]"):
-        Engine(modules)
+@pytest.mark.parametrize(
+    ("rules", "key"),
+    [
+        ("p[input] contains 1 if true", "[v]"),
+        ('p["k"] if true\np[input] contains 1 if true', "[v]"),
+        ("p[x] contains 1 if some x in [1, 2]", "[v]"),
+    ],
+)
+def test_sets_below_an_open_key_have_the_type_of_its_values(rules: str, key: str) -> None:
+    text = f"package a\n{rules}\nq if {{\n\tv := 1\n\tstartswith(data.a.p{key}, `x`)\n}}"
+    with pytest.raises(CompileError, match=r"startswith: invalid argument\(s\)"):
+        Engine({"a.rego": text})
+    Engine({"a.rego": text.replace("startswith(data.a.p[v], `x`)", "data.a.p[v]")})
+
+
+def test_a_key_of_another_type_than_that_of_an_open_one_is_an_error() -> None:
+    text = 'package a\np[x] contains 1 if some x in [1, 2]\nq if data.a.p["k"]'
+    with pytest.raises(CompileError, match=r"rego_type_error: undefined ref: data\.a\.p\.k"):
+        Engine({"a.rego": text})

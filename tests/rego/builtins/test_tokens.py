@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
-from base64 import urlsafe_b64encode
+from base64 import encodebytes, urlsafe_b64encode
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -99,6 +101,20 @@ def test_the_cache_answers_only_for_the_same_key_and_constraints() -> None:
     assert decode_verify(context(tokens=tokens), token, strict)[0] is False
     assert decode_verify(context(tokens=tokens), token + "x", {"secret": "secret"})[0] is False
     assert REGISTRY["io.jwt.verify_hs384"].call(context(tokens=tokens), token, "secret") is False
+
+
+def test_the_cache_answers_only_for_the_same_algorithm() -> None:
+    tokens = VerifiedTokens()
+    token = sign({})
+    for size, valid in [(256, True), (384, False), (512, False), (256, True)]:
+        verify = REGISTRY[f"io.jwt.verify_hs{size}"]
+        assert verify.call(context(tokens=tokens), token, "secret") is valid
+
+
+@pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512", "RS256"])
+def test_a_token_of_another_algorithm_than_asked_for_is_not_valid(algorithm: str) -> None:
+    constraints = {"secret": "secret", "alg": algorithm}
+    assert decode_verify(context(), sign({}), constraints)[0] is (algorithm == "HS256")
 
 
 def test_a_token_that_did_not_verify_is_not_kept() -> None:
@@ -246,3 +262,66 @@ def test_a_key_too_short_for_the_signature_is_refused() -> None:
     jwk = invoke("crypto.x509.parse_rsa_private_key", private_pem(key))
     with pytest.raises(BuiltinError, match="RSA key is too short for PS512"):
         sign({}, jwk, alg="PS512")
+
+
+@pytest.mark.parametrize(
+    ("size", "hash_"), [(256, hashes.SHA256()), (384, hashes.SHA384()), (512, hashes.SHA512())]
+)
+def test_the_salt_of_a_token_is_as_long_as_the_hash(size: int, hash_: hashes.HashAlgorithm) -> None:
+    """OPA 1.20.2: `decode_verify` wants that, `verify_ps256` takes any."""
+    key = rsa.generate_private_key(65537, 2048)
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    salt = hash_.digest_size
+    for length in (0, 20, salt - 1, salt, salt + 1, 100):
+        signed = f"{_part({'alg': f'PS{size}'})}.{_part({})}"
+        scheme = padding.PSS(padding.MGF1(hash_), length)
+        signature = key.sign(signed.encode(), scheme, hash_)
+        token = f"{signed}.{urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+        answer = invoke("io.jwt.decode_verify", token, {"cert": public})
+        assert isinstance(answer, list)
+        assert answer[0] is (length == salt)
+        assert invoke(f"io.jwt.verify_ps{size}", token, public) is True
+
+
+def _part(document: dict[str, Any]) -> str:
+    return urlsafe_b64encode(json.dumps(document).encode()).rstrip(b"=").decode()
+
+
+def test_a_key_whose_exponent_is_one_verifies_nothing_and_stands_in_nobodys_way() -> None:
+    key = rsa.generate_private_key(65537, 2048)
+    numbers = key.public_key().public_numbers()
+    modulus = urlsafe_b64encode(numbers.n.to_bytes(256, "big")).rstrip(b"=").decode()
+    good = {"kty": "RSA", "n": modulus, "e": "AQAB"}
+    useless = {"kty": "RSA", "n": modulus, "e": "AQ"}
+    signed = f"{_part({'alg': 'RS256'})}.{_part({})}"
+    signature = key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())
+    token = f"{signed}.{urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+    digest = hashlib.sha256(signed.encode()).digest()
+    prefix = bytes.fromhex("3031300d060960864801650304020105000420")
+    padded = b"\0\1" + b"\xff" * (256 - 3 - len(prefix) - 32) + b"\0" + prefix + digest
+    forged = f"{signed}.{urlsafe_b64encode(padded).rstrip(b'=').decode()}"
+    for keys in ([useless, good], [good, useless]):
+        assert invoke("io.jwt.verify_rs256", token, json.dumps({"keys": keys})) is True
+        assert invoke("io.jwt.verify_rs256", forged, json.dumps({"keys": keys})) is False
+    assert invoke("io.jwt.verify_rs256", token, json.dumps(useless)) is False
+    pem = _public_pem(numbers.n, 1)
+    assert invoke("io.jwt.verify_rs256", token, pem) is False
+    assert invoke("io.jwt.verify_rs256", forged, pem) is False
+
+
+def _public_pem(modulus: int, exponent: int) -> str:
+    """A public key that no library would write."""
+
+    def element(tag: int, *contents: bytes) -> bytes:
+        content = b"".join(contents)
+        length = len(content)
+        size = bytes([length]) if length < 128 else b"\x82" + length.to_bytes(2, "big")
+        return bytes([tag]) + size + content
+
+    def integer(number: int) -> bytes:
+        return element(2, number.to_bytes(number.bit_length() // 8 + 1, "big"))
+
+    numbers = element(0x30, integer(modulus), integer(exponent))
+    algorithm = element(0x30, bytes.fromhex("06092a864886f70d0101010500"))
+    key = element(0x30, algorithm, element(3, b"\0", numbers))
+    return f"-----BEGIN PUBLIC KEY-----\n{encodebytes(key).decode()}-----END PUBLIC KEY-----\n"

@@ -23,6 +23,7 @@ ATTRIBUTES = {
     *("failed", "mock", "mocks", "print", "replace", "trace"),
     *("call_builtin", "checked_items", "count_items", "count_size", "count_step"),
     *("items", "related", "values"),
+    *("answer", "cached_call", "caches_calls", "count_call", "keep", "printing_call"),
 }
 """What generated code may ask of the evaluation, of a set, a list or a text."""
 

@@ -39,7 +39,8 @@ def huge(depth: int) -> Any:
 
 FUNCTIONS = doubling(
     40,
-    "f{n}(x) := y if {{\n\ta := f{before}(x)\n\tb := f{before}(x)\n\ty := a + b\n}}",
+    # With other operands each time: no answer is known from before.
+    "f{n}(x) := y if {{\n\ta := f{before}(2 * x)\n\tb := f{before}((2 * x) + 1)\n\ty := a + b\n}}",
     "f0(x) := x",
 )
 WITHS = doubling(
@@ -50,7 +51,7 @@ WITHS = doubling(
 )
 CHAIN = doubling(
     16,
-    "f{n}(x) if {{\n\tsome c in [1, 2, 3, 4, 5, 6, 7, 8]\n\tf{before}(x + c)\n}}",
+    "f{n}(x) if {{\n\tsome c in [1, 2, 3, 4, 5, 6, 7, 8]\n\tf{before}((9 * x) + c)\n}}",
     "f0(x) if x < 0",
 )
 THOUSANDS = list(range(10_000))

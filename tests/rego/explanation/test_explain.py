@@ -456,3 +456,19 @@ def test_a_value_without_a_name_is_masked_by_its_looks_alone() -> None:
 def test_members_of_sets_are_secrets_as_well() -> None:
     assert Mask({"secrets": frozenset({"hush-hush"})}).text("say hush-hush") == "say [masked]"
     assert Mask({"names": frozenset({"hush-hush"})}).text("say hush-hush") == "say hush-hush"
+
+
+DOUBLED = "package p\n\nd0 := [1, 1]\n" + "".join(
+    [f"d{n} := [{', '.join([f'd{n - 1}'] * 8)}]\n" for n in range(1, 20)]
+)
+
+
+def test_values_that_share_their_parts_are_shown_in_time_or_not_at_all() -> None:
+    explanation = explain(Engine(modules={"p.rego": DOUBLED}), "data.p.d19", deadline=0.05)
+    assert explanation.text() == "data.p.d19: the values take too long to be shown\n"
+    assert explanation.to_document() == {
+        "query": "data.p.d19",
+        "error": "the values take too long to be shown",
+        "rules": [],
+        "complete": False,
+    }

@@ -190,3 +190,16 @@ p if r.w
     for input, holds in (({"k": {}, "u": {}}, False), ({"k": {}, "u": {"b": 2}}, True)):
         assert bool(engine.prepare("data.a.p").results(input)) is holds
         assert any(bool(both.prepare(q).results(input)) for q in partial.query_texts) is holds
+
+
+def test_a_function_below_a_package_that_with_replaces_stays_a_function() -> None:
+    """The target of `with` is not inlined: in place, its rules would be read without it."""
+    engine = Engine(
+        {
+            "f.rego": "package f\n\nallow if h with data.g as {}\n\nh if data.g.same(input.u)\n",
+            "g.rego": "package g\n\nsame(x) if x == 3\n",
+        }
+    )
+    left = engine.partial("data.f.allow", ["input.u"])
+    assert any("h := true if { data.partial.g.same(input.u) }" in t for t in left.support_texts)
+    assert any(t.startswith("package partial.g\n\nsame(") for t in left.support_texts)

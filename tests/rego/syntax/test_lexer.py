@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from operator import lt
 
 import pytest
@@ -115,3 +117,19 @@ def test_loose_tokens_end(parts: list[str]) -> None:
         starts.append(token.start)
         assert len(starts) <= len(text)
     assert all(map(lt, starts, starts[1:]))
+
+
+def test_a_long_text_takes_no_memory_but_its_own() -> None:
+    """In a process of its own, whose memory ends long before what a state a character takes."""
+    program = """
+import resource
+from doorward.rego.source import Source
+from doorward.rego.tools import parse_module
+
+texts = ['"' + "a" * 4_000_000 + '"', '"' + "\\\\n" * 1_000_000 + '"', "x" * 4_000_000]
+texts.append("1 " + "# x\\n" * 500_000)
+resource.setrlimit(resource.RLIMIT_AS, (400_000_000, 400_000_000))
+for text in texts:
+    parse_module(Source("a.rego", "package a\\n\\np := " + text))
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from urllib.parse import unquote
 
 import pytest
-from tests.transport.http2.frames import data, errors, frame, headers, read, settings
+from tests.transport.http2.frames import data, errors, frame, headers, read, reset, settings
 
+from doorward.cancellation import Cancellation
 from doorward.transport.grpc.messages import frame_message
-from doorward.transport.grpc.methods import Call, Options, Services, expire
+from doorward.transport.grpc.methods import Call, Method, Options, Services, expire
 from doorward.transport.grpc.status import GrpcError, Status
 from doorward.transport.http2.codes import Flag, FrameType, Setting
 from doorward.transport.http2.connection import PREFACE, Connection
@@ -335,3 +336,30 @@ def test_a_refusal_of_a_cancelled_call_is_forgotten() -> None:
     client.send(headers(1, call(path="/a.A/No")))
     client.connection.lost()
     assert not client.connection.streams
+
+
+@pytest.mark.parametrize("how", ["reset", "lost"])
+def test_a_call_that_ends_early_cancels_its_method(how: str) -> None:
+    cancellations: list[Cancellation] = []
+
+    class Slow:
+        def run(
+            self,
+            method: Method,
+            message: bytes,
+            done: Callable[[bytes | GrpcError], None],
+            cancellation: Cancellation,
+        ) -> bytes | GrpcError | None:
+            cancellations.append(cancellation)
+            return None
+
+    services = Services({"/a.A/Echo": lambda message: message}, runner=Slow())
+    connection = Connection(services, clock=lambda: 0.0, on_expired=expire)
+    connection.feed(PREFACE + settings())
+    connection.feed(headers(1, CALL) + data(1, frame_message(b"abc")))
+    assert [each.is_cancelled for each in cancellations] == [False]
+    if how == "reset":
+        connection.feed(reset(1))
+    else:
+        connection.lost()
+    assert [each.is_cancelled for each in cancellations] == [True]

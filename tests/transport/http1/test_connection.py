@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from tests.transport.http1.wire import Wire, responses
 
+from doorward.cancellation import Cancellation
 from doorward.edge import counts
 from doorward.transport import loop as loops
-from doorward.transport.http1.connection import LATER, Application, HttpConnection
+from doorward.transport.http1.asgi import CANCELLATION
+from doorward.transport.http1.connection import LATER, Application, HttpConnection, Respond
 from doorward.transport.http1.limits import Limits
 from doorward.transport.http1.messages import Request, Response
 from doorward.transport.loop import Connections
@@ -92,6 +94,14 @@ REFUSED = {
         HOST + b"transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
     ),
     "another coding": (501, HOST + b"transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+    "another coding on a line of its own": (
+        501,
+        HOST + b"transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    ),
+    "another coding on the last line": (
+        400,
+        HOST + b"transfer-encoding: chunked\r\ntransfer-encoding: gzip\r\n\r\n0\r\n\r\n",
+    ),
     "an unknown coding": (501, HOST + b"transfer-encoding: xchunked\r\n\r\n0\r\n\r\n"),
     "chunks in 1.0": (
         400,
@@ -493,6 +503,28 @@ def test_a_target_that_is_no_path_is_refused(wire: Callable[..., Wire], target: 
     server = wire(app=failing)
     ((status, _),) = responses(server.send(target + b" HTTP/1.1\r\nhost: x\r\n\r\n"))
     assert status == 400
+
+
+def test_work_for_a_client_that_is_gone_is_cancelled(wire: Callable[..., Wire]) -> None:
+    cancellations: list[Cancellation] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        cancellations.append(scope[CANCELLATION])
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    def answer(request: Request, respond: Respond) -> Response:
+        request.cancellation = Cancellation()
+        cancellations.append(request.cancellation)
+        return LATER
+
+    for server in (wire(app=app), wire(answer)):
+        server.send(POST)
+        assert not cancellations[-1].is_cancelled
+        server.close()
+        server.run()
+        assert cancellations[-1].is_cancelled
+    assert len(cancellations) == 2
 
 
 def test_an_application_learns_that_the_client_is_gone(wire: Callable[..., Wire]) -> None:

@@ -637,3 +637,40 @@ def test_a_lowered_header_table_is_acknowledged_in_the_next_block() -> None:
     assert written[0].payload[:1] == b"\x20"
     written = list(read(connection.feed(headers(3) + data(3))))
     assert written[0].payload[:1] != b"\x20"
+
+
+@pytest.mark.parametrize("before", [0, 1, 3])
+@pytest.mark.parametrize("between", [0, 1, 3])
+@pytest.mark.parametrize("after", [0, 1, 3])
+@pytest.mark.parametrize("acknowledges", [True, False])
+def test_a_request_that_meets_the_end_is_answered_or_was_not_taken(
+    before: int, between: int, after: int, *, acknowledges: bool
+) -> None:
+    """Clients may repeat elsewhere what comes after the last stream that a GOAWAY names."""
+    clock = [0.0]
+    connection, _ = connected(clock=clock)
+    written = b""
+    sent: list[int] = []
+
+    def send(count: int) -> None:
+        nonlocal written
+        for _ in range(count):
+            sent.append(2 * len(sent) + 1)
+            written += connection.feed(headers(sent[-1]) + data(sent[-1], b"x"))
+
+    send(before)
+    written += connection.shutdown()
+    send(between)
+    if acknowledges:
+        pings = [each for each in read(written) if each.kind == FrameType.PING]
+        written += connection.feed(frame(FrameType.PING, Flag.ACK, 0, pings[-1].payload))
+    else:
+        clock[0] += 3600.0
+        written += connection.expire()
+    send(after)
+    frames = list(read(written))
+    ends = [each for each in frames if each.kind == FrameType.GOAWAY]
+    last = int.from_bytes(ends[-1].payload[:4], "big")
+    answered = {each.stream for each in frames if each.flags & Flag.END_STREAM and each.stream}
+    assert answered == {stream for stream in sent if stream <= last}
+    assert len(answered) >= before + between

@@ -18,13 +18,23 @@ from doorward.pdp.snapshot import Settings, Snapshot, read
 from doorward.pdp.sources import Sources
 from doorward.rego import RegoError
 
-__all__ = ["DECISION", "PACK", "EmbeddedPdp"]
+__all__ = ["DECISION", "PACK", "EmbeddedPdp", "shipped_policies", "with_shipped"]
 
 DECISION: Final = "policy/docker/authz"
 """The document that decides, as in the decision URL's path."""
 PACK: Final = Path(__file__).parents[1] / "policies"
 """The policies that are shipped."""
 _IGNORED: Final = ("*_test.rego",)
+
+
+def shipped_policies() -> list[Path]:
+    """The policies of the package, without their data and tests."""
+    return sorted(path for path in PACK.glob("*.rego") if not path.stem.endswith("_test"))
+
+
+def with_shipped(data: Sequence[str]) -> tuple[str, ...]:
+    """The paths of the package's policies together with these of data and additions."""
+    return (*map(str, shipped_policies()), *data)
 
 
 class EmbeddedPdp:

@@ -15,16 +15,19 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from doorward.docker.decider.answer import Answer, PdpError
 from doorward.rego import UNDEFINED, Value, from_json, to_json
 
-__all__ = ["RemotePdp", "UrlError", "check_url"]
+__all__ = ["RemotePdp", "UrlError", "accepts_writes", "check_url"]
 
 DEADLINE: Final = 3.0
 MAX_ANSWER: Final = 1 << 20
 MAX_IDLE: Final = 64
+_UNIX: Final = "http+unix://"
+_LONGEST_SOCKET: Final = 107
+"""Bytes of the path of a socket."""
 _STALE: Final = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 
 
@@ -38,10 +41,17 @@ class _Url:
     host: str
     port: int
     target: str
+    socket: str = ""
+    """The Unix socket in place of host and port."""
 
 
 def check_url(text: str) -> _Url:
-    """The parts of an http or https URL; UrlError says what is wrong with it."""
+    """The parts of an http, https or http+unix URL; UrlError says what is wrong with it.
+
+    The host of `http+unix` is the path of a socket, its slashes written `%2F`.
+    """
+    if text.startswith(_UNIX):
+        return _check_unix(text)
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -58,11 +68,35 @@ def check_url(text: str) -> _Url:
     return _Url(secure, parts.hostname, port or (443 if secure else 80), target)
 
 
+def _check_unix(text: str) -> _Url:
+    host, slash, target = text.removeprefix(_UNIX).partition("/")
+    path = unquote(host)
+    if not path.startswith("/") or len(path.encode()) > _LONGEST_SOCKET or "\0" in path:
+        raise UrlError("not a URL of the form http+unix://%2FPATH%2FOF%2FSOCKET/v1/data/PATH")
+    if any(c <= " " or c == "\x7f" or c == "#" for c in text):
+        raise UrlError("a URL with a fragment or spaces")
+    return _Url(False, "localhost", 80, slash + target or "/", path)
+
+
 def _trusting_system() -> ssl.SSLContext:
     # Not `create_default_context`: from Python 3.13 on it refuses certificates for what Go accepts.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_default_certs()
     return context
+
+
+def accepts_writes(url: _Url) -> bool:
+    """Whether a change of data without credentials is accepted: one that changes nothing."""
+    kind = http.client.HTTPSConnection if url.secure else http.client.HTTPConnection
+    connection = kind(url.host, url.port, timeout=DEADLINE)
+    try:
+        headers = {"Content-Type": "application/json-patch+json"}
+        connection.request("PATCH", "/v1/data", b"[]", headers)
+        return connection.getresponse().status < 300
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 class RemotePdp:
@@ -78,6 +112,9 @@ class RemotePdp:
             self._context = context or _trusting_system()
             self._context.sslsocket_class = _TimedTlsSocket
         self._idle: deque[_Connection] = deque()
+        self._address = ""
+        """The loopback address that answered first: a name has two, and any user may listen at
+        the other one."""
 
     def decide(self, input: Value) -> Answer:
         """The decision on `input`; PdpError where there is none in time."""
@@ -106,7 +143,11 @@ class RemotePdp:
                 return self._exchange(kept, body, until)
             except _STALE:
                 pass  # closed while nobody used it; nothing of an answer was seen
-        return self._exchange(_Connection(self._url, self._context, until), body, until)
+        connection = _Connection(self._url, self._context, until, self._address)
+        answer = self._exchange(connection, body, until)
+        if connection.address.startswith("127.") or connection.address == "::1":
+            self._address = connection.address
+        return answer
 
     def _exchange(self, connection: _Connection, body: bytes, until: float) -> tuple[int, bytes]:
         keep = False
@@ -123,9 +164,18 @@ class RemotePdp:
 class _Connection:
     """One connection; every wait on it ends at the deadline of the request."""
 
-    def __init__(self, url: _Url, context: ssl.SSLContext | None, until: float) -> None:
-        plain = socket.create_connection((url.host, url.port), timeout=_left(until))
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(
+        self, url: _Url, context: ssl.SSLContext | None, until: float, address: str
+    ) -> None:
+        # 127.0.0.1 is what the recipes name; ::1 could be anybody's.
+        host = address or ("127.0.0.1" if url.host == "localhost" else url.host)
+        if url.socket:
+            plain = _connect_unix(url.socket, _left(until))
+            self.address = ""
+        else:
+            plain = socket.create_connection((host, url.port), timeout=_left(until))
+            self.address = str(plain.getpeername()[0])
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock: _TimedSocket | _TimedTlsSocket
         try:
             if context is None:
@@ -154,6 +204,17 @@ class _Connection:
     def close(self) -> None:
         self._http.close()
         self._sock.close()
+
+
+def _connect_unix(path: str, timeout: float) -> socket.socket:
+    plain = socket.socket(socket.AF_UNIX)
+    plain.settimeout(timeout)
+    try:
+        plain.connect(path)
+    except OSError:
+        plain.close()
+        raise
+    return plain
 
 
 def _left(until: float) -> float:

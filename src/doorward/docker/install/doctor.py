@@ -13,15 +13,27 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from doorward.counting import counted
 from doorward.docker.audit import OFF
-from doorward.docker.decider.remote import RemotePdp, UrlError
+from doorward.docker.decider.embedded import PACK
+from doorward.docker.decider.remote import RemotePdp, UrlError, accepts_writes, check_url
 from doorward.docker.decider.trial import why_undecided
+from doorward.docker.install.buildkit import answers_past_plugins
 from doorward.docker.install.daemon import DaemonError, Reach
 from doorward.docker.install.installer import Installation
 from doorward.docker.install.units import has_systemd
+from doorward.docker.install.upgrade import copies, show_differences
+from doorward.docker.request.host import open_listeners
 from doorward.docker.unix_http import call_plugin
 from doorward.docker.watch.status import TRIAL, PluginStatus, read_status
 
-__all__ = ["REACHED", "Finding", "Level", "diagnose", "is_in_force", "state_findings"]
+__all__ = [
+    "REACHED",
+    "Finding",
+    "Level",
+    "diagnose",
+    "is_in_force",
+    "past_plugins",
+    "state_findings",
+]
 
 Level: TypeAlias = Literal["ok", "warn", "fail"]
 _ACTIVE: Final = {"Implements": ["authz"]}
@@ -52,6 +64,7 @@ def diagnose(installed: Installation) -> Iterator[Finding]:
         yield from state_findings(status)
         written = [each for each in (status.audit_log,) if each != OFF]
         yield from _writable([*status.policies, *written])
+        yield from _copied(status.policies)
     yield from _decision(installed, status)
     yield from _surroundings(installed)
 
@@ -70,14 +83,30 @@ def _process(installed: Installation) -> Iterator[Finding]:
             "dockerd was started with --authorization-plugin",
             "a reload drops such plugins silently: move them into daemon.json and restart dockerd",
         )
-    if any(each.startswith(("tcp://", "-Htcp", "--host=tcp")) for each in daemon.arguments()):
-        verified = any(each.startswith("--tlsverify") for each in daemon.arguments())
-        if not verified:
-            yield Finding(
-                "fail",
-                "dockerd listens on TCP without --tlsverify",
-                "anyone who reaches the port is a local user to the policy: verify clients",
-            )
+    listeners = open_listeners(str(installed.daemon_json), daemon.arguments()[1:])
+    if listeners:
+        yield _open_finding(listeners)
+    yield from past_plugins(installed)
+
+
+def _open_finding(listeners: Iterable[str]) -> Finding:
+    return Finding(
+        "fail",
+        f"dockerd listens on {', '.join(listeners)} and verifies nobody there: nobody is a local "
+        "user to the shipped policies",
+        'tlsverify with a tlscacert in daemon.json, or take it out of "hosts"',
+    )
+
+
+def past_plugins(installed: Installation) -> Iterator[Finding]:
+    """The way to BuildKit past every plugin, where the daemon has it."""
+    if answers_past_plugins(installed.socket):
+        yield Finding(
+            "fail",
+            "OPEN past every plugin: BuildKit answers over HTTP/2 at the daemon's socket",
+            "let only those use the socket who may do anything with BuildKit (another group), "
+            'or turn it off: "features": {"buildkit": false} in daemon.json',
+        )
 
 
 def _config(installed: Installation) -> Iterator[Finding]:
@@ -165,6 +194,8 @@ def state_findings(status: PluginStatus) -> Iterator[Finding]:
         )
     for stopped in status.stopped:
         yield Finding("fail", stopped, "restart the plugin: it does not see changes any more")
+    if status.open_listeners:
+        yield _open_finding(status.open_listeners)
     if status.allow_on_failure:
         yield Finding(
             "warn", "--allow-on-failure allows what is not decided", "install it without that"
@@ -191,6 +222,8 @@ def _decision(installed: Installation, status: PluginStatus | None) -> Iterator[
         yield Finding("fail", f"usual requests are not decided: {reason}", "all are denied")
     else:
         yield Finding("ok", "usual requests are decided")
+    if url:
+        yield from _open_writes(url)
     if url.startswith("http://") and not any(
         f"://{host}" in url for host in ("127.", "localhost", "[::1]")
     ):
@@ -198,6 +231,29 @@ def _decision(installed: Installation, status: PluginStatus | None) -> Iterator[
             "warn",
             "the policy server is asked without TLS",
             "anyone on the network path may decide: use https",
+        )
+
+
+def _open_writes(url: str) -> Iterator[Finding]:
+    """Whether any local user may change what the decision point decides by."""
+    try:
+        parts = check_url(url)
+    except UrlError:
+        return
+    if parts.socket:
+        folder = Path(parts.socket).parent
+        try:
+            is_open = bool(folder.stat().st_mode & 0o001 and os.stat(parts.socket).st_mode & 0o002)
+        except OSError:
+            return
+    else:
+        is_open = accepts_writes(parts)
+    if is_open:
+        yield Finding(
+            "fail",
+            "any local user may change the policy server's policies and data, and so decide",
+            "let it listen on a Unix socket that only root comes to (docs/docker.md), or "
+            "give it --authentication=token with --authorization=basic",
         )
 
 
@@ -242,6 +298,19 @@ def _surroundings(installed: Installation) -> Iterator[Finding]:
             f"members of the group docker are local users to the policy: {', '.join(group)}",
             "they have no name there: give them certificates (doorward docker cert)",
         )
+
+
+def _copied(policies: Iterable[str]) -> Iterator[Finding]:
+    """Copies of the shipped policies, which no upgrade of the package changes."""
+    for folder in map(Path, policies):
+        if folder != PACK and folder.is_dir() and copies(folder):
+            differ = any(show_differences(folder))
+            yield Finding(
+                "fail" if differ else "warn",
+                f"{folder} has copies of the shipped policies"
+                + (", which differ from this version's" if differ else ""),
+                f"doorward docker upgrade {folder}",
+            )
 
 
 def _writable(paths: Iterable[str]) -> Iterator[Finding]:

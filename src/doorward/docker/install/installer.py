@@ -18,11 +18,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
+from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp, with_shipped
 from doorward.docker.decider.remote import DEADLINE, RemotePdp, UrlError
 from doorward.docker.decider.trial import why_undecided
 from doorward.docker.install.daemon import KEY, ConfigFile, Daemon, DaemonError
 from doorward.docker.install.units import Process, Supervisor, Systemd, has_systemd
+from doorward.docker.install.upgrade import copies
+from doorward.docker.request.host import PIDFILE
+from doorward.docker.request.protected import DAEMON_CONFIG
 from doorward.docker.unix_http import call_plugin
 from doorward.docker.watch.status import TRIAL
 from doorward.pdp.loader import LoadError
@@ -46,8 +49,8 @@ class Installation:
     name: str = "doorward"
     url: str = ""
     policies: Sequence[str] = ()
-    daemon_json: Path = Path("/etc/docker/daemon.json")
-    pidfile: Path = Path("/var/run/docker.pid")
+    daemon_json: Path = Path(DAEMON_CONFIG)
+    pidfile: Path = Path(PIDFILE)
     socket: str = "/var/run/docker.sock"
     """The daemon's."""
     plugin_socket: str = ""
@@ -86,10 +89,16 @@ class Installation:
         words = ["--socket", self.listens]
         if self.url:
             words += ["--pdp", self.url]
-        for path in self.policies or ([] if self.url else [str(self.pack_folder)]):
+        for path in self.policies:
             words += ["--policy", os.path.abspath(path)]
+        if not self.url and not self.policies:
+            words += ["--data", os.path.abspath(self.pack_folder)]
         if self.audit_log:
             words += ["--audit-log", self.audit_log]
+        if self.daemon_json != Path(DAEMON_CONFIG):
+            words += ["--daemon-json", os.path.abspath(self.daemon_json)]
+        if self.pidfile != Path(PIDFILE):
+            words += ["--pidfile", os.path.abspath(self.pidfile)]
         return [*words, *self.extra]
 
 
@@ -176,8 +185,7 @@ def _check_given(wanted: Installation) -> None:
             deadline = float(_option(wanted.extra, "--timeout", str(DEADLINE)))
             decider = RemotePdp(wanted.url, deadline=deadline)
         else:
-            folder = wanted.pack_folder if wanted.pack_folder.exists() else PACK
-            policies = wanted.policies or [str(folder)]
+            policies = wanted.policies or _shipped(wanted.pack_folder)
             decider = EmbeddedPdp(
                 policies, path=_option(wanted.extra, "--decision", DECISION), watch=False
             )
@@ -190,6 +198,18 @@ def _check_given(wanted: Installation) -> None:
             _try(wanted, lambda: why_undecided(decider))
     finally:
         decider.close()
+
+
+def _shipped(folder: Path) -> Sequence[str]:
+    """The package's policies with the data in `folder`, which has no copies of them."""
+    if not folder.exists():
+        return [str(PACK)]
+    if copies(folder):
+        raise DaemonError(
+            f"{folder} has copies of the shipped policies of an earlier version: "
+            f"doorward docker upgrade {folder}"
+        )
+    return with_shipped([str(folder)])
 
 
 def _try(wanted: Installation, ask: Callable[[], str]) -> None:
@@ -235,16 +255,20 @@ def _option(options: Sequence[str], name: str, default: str) -> str:
     return default
 
 
-def copy_pack(folder: Path, say: Say) -> None:
-    """Put the shipped policies into `folder`, unless it is there."""
+def copy_pack(folder: Path, say: Say, *, whole: bool = False) -> None:
+    """Put the shipped data into `folder`, and the `whole` of the policies, unless it is there."""
     if folder.exists():
         return
     try:
         folder.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        shutil.copytree(PACK, folder)
+        if whole:
+            shutil.copytree(PACK, folder)
+        else:
+            folder.mkdir(mode=0o755)
+            shutil.copy2(PACK / "data.json", folder)
     except OSError as error:
         raise DaemonError(f"{folder}: {(error.strerror or 'failed').lower()}") from None
-    say(f"the policies are in {folder}; who may do what is in its data.json")
+    say(f"who may do what is in {folder}/data.json")
 
 
 def _show_plan(wanted: Installation, say: Say) -> None:
@@ -268,7 +292,7 @@ def _plan(wanted: Installation, *, named: bool) -> Iterator[str]:
     decider = wanted.url or ", ".join(wanted.policies) or str(wanted.pack_folder)
     yield f"put usual requests to {decider}, and go on only if one is decided"
     if not wanted.url and not wanted.policies and not wanted.pack_folder.exists():
-        yield f"copy the shipped policies to {wanted.pack_folder}"
+        yield f"copy the shipped data to {wanted.pack_folder}"
     yield from wanted.supervisor.describe(wanted.arguments)
     yield f"ask {wanted.listens} whether it is the plugin that was started, and whether it decides"
     if not named:

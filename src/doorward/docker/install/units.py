@@ -165,6 +165,9 @@ Restart=always
 RestartSec=200ms
 TimeoutStopSec=15
 DynamicUser=yes
+# Who can write to the decision point decides: only root comes to its socket.
+RuntimeDirectory=doorward-decisions
+RuntimeDirectoryMode=0700
 NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome=yes

@@ -20,7 +20,39 @@ allow if {
 
 messages := [sprintf("%s may not %s", [roles.name, input.action])] if not roles.permitted
 
-messages := [objection.message | some objection in guards.objections] if {
+messages := judged if {
+	roles.permitted
+	not roles.admin
+	count(judged) > 0
+}
+
+messages := untyped if {
+	roles.permitted
+	not roles.admin
+	count(judged) == 0
+}
+
+judged := [objection.message |
+	some objection in guards.objections
+	objection.rule != "types"
+]
+
+# Where a guard objects, it says better why.
+untyped := [objection.message |
+	some objection in guards.objections
+	objection.rule == "types"
+]
+
+# What an administrator would put into the data to allow it.
+lines := [line] if {
+	not roles.permitted
+	line := roles.line
+}
+
+lines := sort({objection.line |
+	some objection in guards.objections
+	objection.line != ""
+}) if {
 	roles.permitted
 	not roles.admin
 }

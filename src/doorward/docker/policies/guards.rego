@@ -1,6 +1,8 @@
 # What a request may not have, whatever its action, unless an admin makes it. Each objection names
-# its rule and says what was wrong in a few words. A setting that the data lacks is the strictest; a
-# field that `not` needs has a default, since `not f(field)` says nothing where the field is missing.
+# its rule, says what was wrong in a few words, and what in the data would allow it ("" if nothing
+# does). What is of no type is `untyped` in the input: here only values of their types are judged.
+# A setting that the data lacks is the strictest; a field that `not` needs has a default, since
+# `not f(field)` says nothing where the field is missing.
 package policy.docker.guards
 
 import data.policy.docker.roles
@@ -11,16 +13,18 @@ defaults := {
 	"images": {"allow": [], "require_digest": true},
 	"limits": {"memory": 0, "cpus": 0, "pids": 0},
 	"logging": {"drivers": [], "options": []},
-	"mounts": {"allow": [], "volume_drivers": [], "volumes_from": false},
+	"mounts": {"allow": [], "nfs": [], "volume_drivers": [], "volumes_from": false},
 	"networks": {
 		"drivers": [], "join_containers": false, "options": [], "services": [],
 		"services_by_identifier": false, "subnets": [],
 	},
-	"ports": {"first": 1024, "last": 65535},
+	"ports": {"addresses": [], "first": 1024, "last": 65535},
 	"queries": {"unverified": []},
+	"registries": {"allow": []},
 	"remotes": {"allow": []},
 	"runtimes": {"allow": []},
 	"sysctls": {"allow": []},
+	"ulimits": {"allow": []},
 }
 
 setting(section, name) := value if value := data.docker[section][name]
@@ -38,22 +42,31 @@ protected := array.concat(
 	object.get(input, "protected", []),
 )
 
+# The line of the data that would allow a value.
+adding(section, name, value) := sprintf("%q: {%q: %s}", [section, name, json.marshal(value)])
+
+# What is of the type that the model has for it may be judged; nothing else may pass.
+objections contains {"rule": "types", "message": message, "line": ""} if {
+	some fault in input.untyped
+	message := sprintf("%s must be %s", [fault.field, fault.type])
+}
+
 # Every view has to be there: what is missing could not be judged.
-objections contains {"rule": "input", "message": message} if {
+objections contains {"rule": "input", "message": message, "line": ""} if {
 	some view in [
 		"build", "cgroup", "checkpoint", "container", "devices", "image", "images", "logging", "mounts",
 		"network", "ports", "query_trusted", "registry", "remote", "resources", "security",
-		"unknown_fields",
+		"unknown_fields", "untyped",
 	]
 	object.get(input, view, null) == null
 	message := sprintf("%s is missing in the input", [view])
 }
 
-objections contains {"rule": "fields", "message": "field unknown to the policy"} if {
+objections contains {"rule": "fields", "message": "field unknown to the policy", "line": ""} if {
 	count(input.unknown_fields) > 0
 }
 
-objections contains {"rule": "query", "message": "a form in the body could replace the query"} if {
+objections contains {"rule": "query", "message": "a form in the body could replace the query", "line": ""} if {
 	input.query_trusted == false
 	not input.action in setting("queries", "unverified")
 }
@@ -68,23 +81,50 @@ subjects["container"] := input.container if {
 	input.container.known == true
 }
 
-entering := {
+# What starts the processes of a container again: all of it is judged as if it were created now.
+starting := {"container.restart", "container.start", "container.unpause"}
+
+entering := starting | {
 	"container.archive.get", "container.archive.put", "container.attach", "container.commit",
 	"container.exec", "container.export", "container.rename", "container.update", "exec.start",
+	"network.connect",
 }
 
-objections contains {"rule": fault.rule, "message": fault.message} if {
+# What is created by a request, or would be by one that starts it again.
+created["request"] := input
+
+created["container"] := input.container if {
+	input.action in starting
+	input.container.known == true
+}
+
+objections contains {"rule": fault.rule, "message": fault.message, "line": fault.line} if {
 	some fault in faults
 	fault.of == "request"
 }
 
-objections contains {"rule": "container", "message": "container reaches the host"} if {
+objections contains {"rule": "container", "message": message, "line": fault.line} if {
 	some fault in faults
 	fault.of == "container"
 	not filled_in_by_the_daemon(fault)
+	message := sprintf("container reaches the host: %s", [fault.message])
 }
 
-objections contains {"rule": "container", "message": "container cannot be judged"} if {
+faults contains {"of": "container", "rule": "types", "message": message, "line": ""} if {
+	some fault in subjects.container.untyped
+	message := sprintf("%s must be %s", [fault.field, fault.type])
+}
+
+# A path may lead elsewhere by the time the container starts: only who asks the daemon then can tell.
+objections contains {"rule": "mounts", "message": message, "line": ""} if {
+	not input.inspects == true
+	some mount in input.mounts
+	mount.type == "bind"
+	allowed_source(mount)
+	message := "host paths are mounted only where the plugin runs with --inspect"
+}
+
+objections contains {"rule": "container", "message": "container cannot be judged", "line": ""} if {
 	input.action in entering
 	input.container.asked == true
 	input.container.known == false
@@ -97,7 +137,7 @@ filled_in_by_the_daemon(fault) if fault.rule == "runtime"
 
 filled_in_by_the_daemon(fault) if fault.message == "cgroup namespace of the host may not be used"
 
-faults contains {"of": of, "rule": "input", "message": message} if {
+faults contains {"of": of, "rule": "input", "message": message, "line": ""} if {
 	some of, subject in subjects
 	some field in [
 		"annotations", "apparmor", "cap_add", "host_namespaces", "joined_containers",
@@ -109,10 +149,11 @@ faults contains {"of": of, "rule": "input", "message": message} if {
 }
 
 # The daemon fetches the source of an import or a build from the network of the host.
-objections contains {"rule": "remote", "message": message} if {
+objections contains {"rule": "remote", "message": message, "line": line} if {
 	input.remote != ""
 	not allowed_remote
 	message := sprintf("the daemon may not fetch %s", [input.remote])
+	line := adding("remotes", "allow", [input.remote])
 }
 
 allowed_remote if {
@@ -122,40 +163,65 @@ allowed_remote if {
 
 # mounts
 
-faults contains {"of": of, "rule": "mounts", "message": message} if {
+faults contains {"of": of, "rule": "mounts", "message": message, "line": line} if {
 	some of, subject in subjects
 	some mount in subject.mounts
 	mount.type in {"bind", "device"}
 	not allowed_source(mount)
 	message := sprintf("host path %s may not be mounted", [mount.clean])
+	line := line_for_mount(mount)
 }
 
-faults contains {"of": of, "rule": "mounts", "message": "mount may not propagate to the host"} if {
+line_for_mount(mount) := "" if mount.type == "device"
+
+else := "" if mount.resolved == ""
+
+else := "" if touches_protected(mount.resolved)
+
+else := adding("mounts", "allow", [path | some path in {mount.clean, mount.resolved}])
+
+faults contains {"of": of, "rule": "mounts", "message": "mount may not propagate to the host", "line": ""} if {
 	some of, subject in subjects
 	some mount in subject.mounts
 	mount.propagation in {"shared", "rshared"}
 }
 
-faults contains {"of": of, "rule": "mounts", "message": message} if {
+faults contains {"of": of, "rule": "mounts", "message": message, "line": ""} if {
 	some of, subject in subjects
 	some mount in subject.mounts
-	not object.get(mount, "type", "") in {"bind", "device", "image", "tmpfs", "volume"}
+	not object.get(mount, "type", "") in {"bind", "device", "image", "nfs", "tmpfs", "volume"}
 	message := sprintf("mount of %s cannot be judged", [mount.origin])
 }
 
-objections contains {"rule": "mounts", "message": "volumes of another container may not be used"} if {
+faults contains {"of": of, "rule": "mounts", "message": message, "line": line} if {
+	some of, subject in subjects
+	some mount in subject.mounts
+	mount.type == "nfs"
+	not allowed_export(mount.source)
+	message := sprintf("export %s may not be mounted", [mount.source])
+	line := adding("mounts", "nfs", [mount.source])
+}
+
+allowed_export(source) if {
+	some pattern in setting("mounts", "nfs")
+	glob.match(pattern, ["/"], source)
+}
+
+objections contains {"rule": "mounts", "message": "volumes of another container may not be used", "line": line} if {
 	not setting("mounts", "volumes_from") == true
 	some mount in input.mounts
 	mount.origin == "VolumesFrom"
+	line := adding("mounts", "volumes_from", true)
 }
 
-objections contains {"rule": "mounts", "message": message} if {
+objections contains {"rule": "mounts", "message": message, "line": line} if {
 	some mount in input.mounts
 	mount.type == "volume"
 	mount.origin != "VolumesFrom"
 	driver := object.get(mount, "driver", "")
 	not driver in setting("mounts", "volume_drivers")
 	message := sprintf("volume driver %s may not be used", [driver])
+	line := adding("mounts", "volume_drivers", [driver])
 }
 
 # A device node is not a path: in an allowed folder it may be any disk.
@@ -188,31 +254,32 @@ below(path, folder) if startswith(path, concat("", [trim_right(folder, "/"), "/"
 
 # security
 
-faults contains {"of": of, "rule": "privileged", "message": "privileged is not allowed"} if {
+faults contains {"of": of, "rule": "privileged", "message": "privileged is not allowed", "line": ""} if {
 	some of, subject in subjects
 	subject.security.privileged == true
 }
 
-faults contains {"of": of, "rule": "capabilities", "message": message} if {
+faults contains {"of": of, "rule": "capabilities", "message": message, "line": line} if {
 	some of, subject in subjects
 	some capability in subject.security.cap_add
 	not capability in setting("capabilities", "allow")
 	message := sprintf("capability %s is not allowed", [capability])
+	line := adding("capabilities", "allow", [capability])
 }
 
-faults contains {"of": of, "rule": "profiles", "message": message} if {
+faults contains {"of": of, "rule": "profiles", "message": message, "line": ""} if {
 	some of, subject in subjects
 	some name in ["seccomp", "apparmor"]
-	not subject.security[name] in {"default", "builtin", "docker-default"}
+	subject.security[name] != "default"
 	message := sprintf("%s profile may not be changed", [name])
 }
 
-faults contains {"of": of, "rule": "profiles", "message": "SELinux label may not be disabled"} if {
+faults contains {"of": of, "rule": "profiles", "message": "SELinux label may not be disabled", "line": ""} if {
 	some of, subject in subjects
 	subject.security.label_disabled == true
 }
 
-faults contains {"of": of, "rule": "profiles", "message": message} if {
+faults contains {"of": of, "rule": "profiles", "message": message, "line": ""} if {
 	some of, subject in subjects
 	some option in subject.security.options
 	key := split(option, "=")[0]
@@ -220,74 +287,88 @@ faults contains {"of": of, "rule": "profiles", "message": message} if {
 	message := sprintf("security option %s is not allowed", [key])
 }
 
-faults contains {"of": of, "rule": "profiles", "message": "paths of the system may not be unmasked"} if {
+# The daemon may be told to forbid them for all.
+faults contains {"of": of, "rule": "profiles", "message": message, "line": ""} if {
+	some of, subject in subjects
+	some option in subject.security.options
+	startswith(option, "no-new-privileges")
+	not option in {"no-new-privileges", "no-new-privileges=true"}
+	message := "new privileges may not be given back"
+}
+
+faults contains {"of": of, "rule": "profiles", "message": "paths of the system may not be unmasked", "line": ""} if {
 	some of, subject in subjects
 	some name in ["masked_paths", "readonly_paths"]
 	subject.security[name] != "default"
 }
 
-faults contains {"of": of, "rule": "namespaces", "message": message} if {
+faults contains {"of": of, "rule": "namespaces", "message": message, "line": ""} if {
 	some of, subject in subjects
 	some namespace in subject.security.host_namespaces
 	message := sprintf("%s namespace of the host may not be used", [namespace])
 }
 
-faults contains {"of": of, "rule": "namespaces", "message": "namespace of a container may not be joined"} if {
+faults contains {"of": of, "rule": "namespaces", "message": "namespace of a container may not be joined", "line": line} if {
 	some of, subject in subjects
 	not setting("networks", "join_containers") == true
 	count(subject.security.joined_containers) > 0
+	line := adding("networks", "join_containers", true)
 }
 
-faults contains {"of": of, "rule": "devices", "message": "devices are not allowed"} if {
+faults contains {"of": of, "rule": "devices", "message": "devices are not allowed", "line": ""} if {
 	some of, subject in subjects
 	subject.devices.any == true
 }
 
-faults contains {"of": of, "rule": "sysctls", "message": message} if {
+faults contains {"of": of, "rule": "sysctls", "message": message, "line": line} if {
 	some of, subject in subjects
 	some name, _ in subject.security.sysctls
 	not name in setting("sysctls", "allow")
 	message := sprintf("sysctl %s is not allowed", [name])
+	line := adding("sysctls", "allow", [name])
 }
 
-faults contains {"of": of, "rule": "runtime", "message": message} if {
+faults contains {"of": of, "rule": "runtime", "message": message, "line": line} if {
 	some of, subject in subjects
 	subject.security.runtime != ""
 	not subject.security.runtime in setting("runtimes", "allow")
 	message := sprintf("runtime %s is not allowed", [subject.security.runtime])
+	line := adding("runtimes", "allow", [subject.security.runtime])
 }
 
-faults contains {"of": of, "rule": "annotations", "message": message} if {
+faults contains {"of": of, "rule": "annotations", "message": message, "line": ""} if {
 	some of, subject in subjects
 	some name, _ in subject.security.annotations
 	message := sprintf("annotation %s for the runtime is not allowed", [name])
 }
 
-objections contains {"rule": "cgroup", "message": "parent of the control group may not be chosen"} if {
+objections contains {"rule": "cgroup", "message": "parent of the control group may not be chosen", "line": ""} if {
 	input.cgroup.parent != ""
 }
 
-objections contains {"rule": "checkpoint", "message": "folder of the checkpoint may not be chosen"} if {
+objections contains {"rule": "checkpoint", "message": "folder of the checkpoint may not be chosen", "line": ""} if {
 	input.checkpoint.directory != ""
 }
 
 # logs: a driver sends what a container writes from the host's network, and opens host sockets
 
-objections contains {"rule": "logging", "message": message} if {
+objections contains {"rule": "logging", "message": message, "line": line} if {
 	input.logging.driver != ""
 	not input.logging.driver in setting("logging", "drivers")
 	message := sprintf("log driver %s is not allowed", [input.logging.driver])
+	line := adding("logging", "drivers", [input.logging.driver])
 }
 
-objections contains {"rule": "logging", "message": message} if {
+objections contains {"rule": "logging", "message": message, "line": line} if {
 	some option in input.logging.options
 	not option in setting("logging", "options")
 	message := sprintf("log option %s is not allowed", [option])
+	line := adding("logging", "options", [option])
 }
 
 # services
 
-objections contains {"rule": "services", "message": "service may not install a plugin"} if {
+objections contains {"rule": "services", "message": "service may not install a plugin", "line": ""} if {
 	input.action in {"service.create", "service.update"}
 	not runs_containers
 }
@@ -299,7 +380,7 @@ runs_containers if {
 	object.get(task, "Runtime", "") in {"", "container"}
 }
 
-objections contains {"rule": "services", "message": "network of a service cannot be judged"} if {
+objections contains {"rule": "services", "message": "network of a service cannot be judged", "line": ""} if {
 	input.action in {"service.create", "service.update"}
 	some name in input.network.identifiers
 	not name in setting("networks", "services")
@@ -308,19 +389,20 @@ objections contains {"rule": "services", "message": "network of a service cannot
 
 # builds
 
-objections contains {"rule": "builds", "message": "files of a build cannot be judged"} if {
+objections contains {"rule": "builds", "message": "files of a build cannot be judged", "line": ""} if {
 	input.action == "image.build"
 	not roles.grants("build.files")
 }
 
-objections contains {"rule": "builds", "message": message} if {
+objections contains {"rule": "builds", "message": message, "line": line} if {
 	some output in input.build.outputs
 	not output in setting("builds", "outputs")
 	message := sprintf("output %s of a build is not allowed", [output])
+	line := adding("builds", "outputs", [output])
 }
 
 # BuildKit takes no limits.
-objections contains {"rule": "builds", "message": "BuildKit does not apply the limits"} if {
+objections contains {"rule": "builds", "message": "BuildKit does not apply the limits", "line": ""} if {
 	input.build.buildkit == true
 	limited("memory")
 	count({"cpus", "memory"} & object.keys(ceilings)) > 0
@@ -328,30 +410,63 @@ objections contains {"rule": "builds", "message": "BuildKit does not apply the l
 
 # images
 
-objections contains {"rule": "images", "message": message} if {
+objections contains {"rule": "images", "message": message, "line": line} if {
 	some image in asked_images
 	not allowed_image(image)
 	message := sprintf("image %s is not allowed", [image.reference])
+	line := line_for_image(image)
 }
 
-objections contains {"rule": "images", "message": "image must be named by its digest"} if {
+line_for_image(image) := "" if image.unresolved
+
+else := adding("images", "allow", [image.name])
+
+objections contains {"rule": "images", "message": "image must be named by its digest", "line": ""} if {
 	setting("images", "require_digest") == true
 	input.action in {"container.create", "service.create", "service.update", "image.pull"}
 	input.image.digest == ""
 }
 
-# Credentials, searches and questions about an image are sent from the host's network, too.
-objections contains {"rule": "images", "message": message} if {
-	input.registry != ""
-	not allowed_registry
-	message := sprintf("registry %s may not be asked", [input.registry])
+objections contains {"rule": "images", "message": "image must be named by its digest", "line": ""} if {
+	setting("images", "require_digest") == true
+	input.action == "container.create"
+	some image in input.images
+	image.digest == ""
 }
 
-allowed_registry if "**" in setting("images", "allow")
+# The registry itself also says where the daemon goes next, from the host's network: only
+# registries of the list are contacted.
+objections contains {"rule": "registries", "message": message, "line": line} if {
+	some registry in contacted
+	not allowed_registry(registry)
+	message := sprintf("registry %s may not be contacted", [registry])
+	line := adding("registries", "allow", [registry])
+}
 
-allowed_registry if {
-	some pattern in setting("images", "allow")
-	glob.match(split(pattern, "/")[0], [], input.registry)
+contacted contains input.registry if input.registry != ""
+
+contacted contains input.image.registry if {
+	input.action in {"image.pull", "image.push", "service.create", "service.update"}
+	input.image.reference != ""
+}
+
+contacted contains image.registry if {
+	input.action == "image.build"
+	some image in input.build.cache_from
+}
+
+allowed_registry(registry) if {
+	some pattern in setting("registries", "allow")
+	glob.match(pattern, [], registry)
+}
+
+# From 20.10.27 on the daemon does not show the body of a login, which says to whom it sends it.
+objections contains {"rule": "registries", "message": message, "line": line} if {
+	input.action == "system.auth"
+	input.body == null
+	not roles.grants("registry.login")
+	message := "the registry of a login is not shown by this daemon"
+	line := sprintf("%q: {%q: [\"login\", …]}", ["users", object.get(input, "User", "")])
 }
 
 asked_images contains input.image if {
@@ -360,6 +475,16 @@ asked_images contains input.image if {
 		"image.tag", "service.create", "service.update",
 	}
 	input.image.reference != ""
+}
+
+asked_images contains image if {
+	input.action == "container.create"
+	some image in input.images
+}
+
+asked_images contains input.container.image if {
+	input.action in starting
+	input.container.known == true
 }
 
 asked_images contains image if {
@@ -383,7 +508,7 @@ ceilings[name] := ceiling if {
 	ceiling > 0
 }
 
-objections contains {"rule": "limits", "message": message} if {
+objections contains {"rule": "limits", "message": message, "line": ""} if {
 	some name, ceiling in ceilings
 	limited(name)
 	not within(object.get(input.resources, name, 0), ceiling)
@@ -391,7 +516,7 @@ objections contains {"rule": "limits", "message": message} if {
 }
 
 # Without a limit of its own, swap is as much again as memory.
-objections contains {"rule": "limits", "message": message} if {
+objections contains {"rule": "limits", "message": message, "line": ""} if {
 	limited("memory")
 	swap := input.resources.memory_swap
 	swap != 0
@@ -427,7 +552,7 @@ parts := {
 	"pids": {"pids"},
 }
 
-objections contains {"rule": "limits", "message": "a limit must be set as a whole"} if {
+objections contains {"rule": "limits", "message": "a limit must be set as a whole", "line": ""} if {
 	input.action == "container.update"
 	input.container.known == false
 	ceilings.cpus
@@ -439,31 +564,73 @@ within(value, ceiling) if {
 	value <= ceiling
 }
 
-objections contains {"rule": "limits", "message": "the host must be able to end the container"} if {
+objections contains {"rule": "limits", "message": "the host must be able to end the container", "line": ""} if {
 	input.resources.oom_kill_disable == true
 }
 
-objections contains {"rule": "limits", "message": "the host must be able to end the container"} if {
+objections contains {"rule": "limits", "message": "the host must be able to end the container", "line": ""} if {
 	input.resources.oom_score_adj < 0
 }
 
-# Who runs in real time, or before all others, takes the processors of the host.
-objections contains {"rule": "limits", "message": message} if {
+# A limit of a process replaces the one that the daemon has for all. Who runs in real time, or before
+# all others, takes the processors of the host.
+objections contains {"rule": "limits", "message": message, "line": line} if {
 	some ulimit in input.resources.ulimits
-	lower(ulimit.name) in {"nice", "rtprio"}
+	not allowed_ulimit(ulimit)
 	message := sprintf("ulimit %s is not allowed", [ulimit.name])
+	line := line_for_ulimit(ulimit.name)
 }
 
-objections contains {"rule": "limits", "message": "real-time scheduling is not allowed"} if {
+line_for_ulimit(name) := "" if lower(name) in {"nice", "rtprio"}
+
+else := adding("ulimits", "allow", [name])
+
+allowed_ulimit(ulimit) if {
+	not lower(ulimit.name) in {"nice", "rtprio"}
+	ulimit.name in setting("ulimits", "allow")
+}
+
+objections contains {"rule": "limits", "message": "real-time scheduling is not allowed", "line": ""} if {
 	input.resources.cpu_realtime_runtime != 0
 }
 
 # ports and networks
 
-objections contains {"rule": "ports", "message": message} if {
-	some port in input.ports.published
+faults contains {"of": of, "rule": "ports", "message": message, "line": line} if {
+	some of, subject in created
+	some port in subject.ports.published
 	not allowed_port(port)
 	message := sprintf("host port %s may not be published", [port.host])
+	line := line_for_port(port)
+}
+
+line_for_port(port) := adding("ports", "first", port.first) if {
+	port.first > 0
+	port.first < setting("ports", "first")
+}
+
+else := adding("ports", "last", port.last) if port.last > setting("ports", "last")
+
+else := ""
+
+# Who listens where the decision point is expected becomes the decision point.
+faults contains {"of": of, "rule": "ports", "message": message, "line": ""} if {
+	some of, subject in created
+	some port in subject.ports.published
+	some own in object.get(input, "protected_ports", [])
+	port.first <= own
+	port.last >= own
+	message := sprintf("host port %d is the decision point's", [own])
+}
+
+# daemon.json may say on which address ports are published.
+faults contains {"of": of, "rule": "ports", "message": message, "line": line} if {
+	some of, subject in created
+	some port in subject.ports.published
+	not object.get(port, "host_ip", "") in {"", "127.0.0.1", "::1"}
+	not port.host_ip in setting("ports", "addresses")
+	message := sprintf("ports may not be published on address %s", [port.host_ip])
+	line := adding("ports", "addresses", [port.host_ip])
 }
 
 allowed_port(port) if port.host in {"", "0"}
@@ -474,31 +641,39 @@ allowed_port(port) if {
 	port.first <= port.last
 }
 
-objections contains {"rule": "networks", "message": message} if {
+objections contains {"rule": "networks", "message": message, "line": line} if {
 	input.action == "network.create"
 	not input.network.driver in setting("networks", "drivers")
 	message := sprintf("network driver %s is not allowed", [input.network.driver])
+	line := adding("networks", "drivers", [input.network.driver])
+}
+
+objections contains {"rule": "networks", "message": message, "line": ""} if {
+	some range in object.get(input.network, "taken", [])
+	message := sprintf("subnet overlaps %s, which the host uses", [range])
 }
 
 # Options reach the host's own interfaces: a bridge of another name may be any bridge of the host.
-objections contains {"rule": "networks", "message": message} if {
+objections contains {"rule": "networks", "message": message, "line": line} if {
 	input.action == "network.create"
 	some option in input.network.options
 	not option in setting("networks", "options")
 	message := sprintf("network option %s is not allowed", [option])
+	line := adding("networks", "options", [option])
 }
 
-objections contains {"rule": "networks", "message": message} if {
+objections contains {"rule": "networks", "message": message, "line": ""} if {
 	input.action == "network.create"
 	not input.network.ipam_driver in {"", "default"}
 	message := sprintf("address driver %s is not allowed", [input.network.ipam_driver])
 }
 
 # The host sends what is for these addresses into the network.
-objections contains {"rule": "networks", "message": message} if {
+objections contains {"rule": "networks", "message": message, "line": line} if {
 	some subnet in input.network.subnets
 	not allowed_subnet(subnet)
 	message := sprintf("subnet %s is not allowed", [subnet])
+	line := adding("networks", "subnets", [subnet])
 }
 
 allowed_subnet(subnet) if {

@@ -9,6 +9,9 @@ plain := {
 	"AuthMethod": "",
 	"action": "container.create",
 	"unknown_fields": [],
+	"untyped": [],
+	"open_listeners": [],
+	"inspects": true,
 	"mounts": [],
 	"security": {
 		"privileged": false, "cap_add": [], "options": [], "seccomp": "default", "apparmor": "default",
@@ -19,6 +22,7 @@ plain := {
 	"resources": {"memory": 0, "memory_swap": 0, "cpus": 0, "pids": 0, "changed": [], "oom_kill_disable": false, "oom_score_adj": 0, "cpu_realtime_runtime": 0, "ulimits": []},
 	"ports": {"published": []},
 	"image": image("docker.io/library/busybox"),
+	"body": {},
 	"images": [],
 	"network": {
 		"driver": "", "names": [], "identifiers": [], "options": [], "subnets": [], "ipam_driver": "",
@@ -64,6 +68,13 @@ test_plain_container_is_allowed if authz.allow with input as plain
 test_mount_below_an_allowed_folder if {
 	not objected_to_mount(bind("/srv/data/x", "/srv/data/x"))
 	not objected_to_mount(bind("/srv/data", "/srv/data"))
+}
+
+test_mount_where_nobody_looks_at_the_start if {
+	every inspects in [false, null] {
+		request := object.union(with_mounts([bind("/srv/data", "/srv/data")]), {"inspects": inspects})
+		objected(request) == {"mounts"} with data.docker.mounts as allowed_mounts
+	}
 }
 
 test_mount_elsewhere if {
@@ -133,7 +144,8 @@ test_profiles if {
 test_security_options if {
 	objected(with_security({"options": ["label=type:unconfined_t"]})) == {"profiles"}
 	objected(with_security({"options": ["writable-cgroups=true"]})) == {"profiles"}
-	objected(with_security({"options": ["no-new-privileges=false"]})) == set()
+	objected(with_security({"options": ["no-new-privileges=false"]})) == {"profiles"}
+	objected(with_security({"options": ["no-new-privileges=true"]})) == set()
 }
 
 test_service_that_installs_a_plugin if {
@@ -319,7 +331,7 @@ test_folder_of_a_checkpoint if {
 }
 
 test_missing_view_is_an_objection if {
-	every view, _ in object.remove(plain, ["action", "AuthMethod", "User", "identified"]) {
+	every view, _ in object.remove(plain, ["AuthMethod", "User", "action", "body", "identified", "inspects", "open_listeners"]) {
 		"input" in objected(object.remove(plain, [view]))
 	}
 }
@@ -400,21 +412,81 @@ test_network_option_of_the_host if {
 }
 
 test_registry_that_is_asked if {
-	allowed := {"allow": ["docker.io/library/*", "*.corp.example/**"], "require_digest": false}
+	allowed := {"allow": ["docker.io", "*.corp.example"]}
 	every registry in ["docker.io", "r.corp.example", ""] {
 		request := object.union(plain, {"action": "system.auth", "registry": registry})
-		objected(request) == set() with data.docker.images as allowed
+		objected(request) == set() with data.docker.registries as allowed
 	}
 	every registry in ["169.254.169.254", "corp.example", "docker.io.evil.io"] {
 		request := object.union(plain, {"action": "system.auth", "registry": registry})
-		objected(request) == {"images"} with data.docker.images as allowed
+		objected(request) == {"registries"} with data.docker.registries as allowed
 	}
+}
+
+test_login_that_is_not_shown if {
+	unseen := object.union(plain, {"action": "system.auth", "body": null})
+	objected(unseen) == set() with data.docker.local_roles as ["login"]
+	objected(unseen) == {"registries"} with data.docker.local_roles as ["developer"]
+}
+
+test_address_and_port_that_are_not_the_users if {
+	every port in [
+		{"host": "8080", "first": 8080, "last": 8080, "host_ip": "0.0.0.0"},
+		{"host": "8100-8200", "first": 8100, "last": 8200, "host_ip": ""},
+	] {
+		request := object.union(plain, {"ports": {"published": [port]}, "protected_ports": [8181]})
+		objected(request) == {"ports"}
+	}
+}
+
+test_network_that_overlaps_the_host if {
+	request := object.union(plain, {"network": {"taken": ["192.168.1.0/24"]}})
+	objected(request) == {"networks"}
+}
+
+test_what_is_of_no_type if {
+	request := object.union(plain, {"untyped": [{"field": "HostConfig.Binds[]", "type": "a path"}]})
+	objected(request) == {"types"}
+	authz.messages == ["HostConfig.Binds[] must be a path"] with input as request
+}
+
+test_denial_says_what_would_allow_it if {
+	request := with_security({"cap_add": ["NET_ADMIN"]})
+	authz.lines == [`"capabilities": {"allow": ["NET_ADMIN"]}`] with input as request
+	viewer := {"identified": true, "User": "bob", "AuthMethod": "TLS", "action": "container.start"}
+	authz.lines == [`"users": {"bob": ["developer"]}`] with input as viewer
+		with data.docker.users as {"bob": ["viewer"]}
+}
+
+test_start_is_judged_as_a_creation if {
+	start := object.union(plain, {"action": "container.start"})
+	port := {"host": "80", "first": 80, "last": 80, "host_ip": ""}
+	container := {
+		"asked": true, "known": true, "missing": false, "mounts": [], "devices": {"any": false},
+		"security": plain.security, "ports": {"published": []}, "untyped": [],
+		"image": plain.image,
+	}
+	objected(object.union(start, {"container": container})) == set()
+	every changed in [
+		{"mounts": [bind("/srv/data/x", "/etc")]}, {"ports": {"published": [port]}},
+		{"untyped": [{"field": "HostConfig.Binds[]", "type": "a path"}]}, {"known": false},
+	] {
+		objected(object.union(start, {"container": object.union(container, changed)})) == {"container"} with data.docker.mounts as allowed_mounts
+	}
+}
+
+test_nobody_is_local_while_the_daemon_listens_for_all if {
+	request := object.union(plain, {"open_listeners": ["tcp://0.0.0.0:2375"]})
+	not authz.allow with input as request
+	not authz.allow with input as object.remove(plain, ["open_listeners"])
 }
 
 test_real_time if {
 	every name in ["rtprio", "RTPRIO", "nice"] {
 		objected(object.union(plain, {"resources": {"ulimits": [{"name": name}]}})) == {"limits"}
 	}
-	objected(object.union(plain, {"resources": {"ulimits": [{"name": "nofile"}]}})) == set()
+	nofile := object.union(plain, {"resources": {"ulimits": [{"name": "nofile"}]}})
+	objected(nofile) == {"limits"}
+	objected(nofile) == set() with data.docker.ulimits.allow as ["nofile"]
 	objected(object.union(plain, {"resources": {"cpu_realtime_runtime": 950000}})) == {"limits"}
 }

@@ -26,12 +26,15 @@ developer_actions := viewer_actions | {
 # daemon fetches from the network of the host.
 builder_actions := {"build.cancel", "build.files", "build.session", "image.build"}
 
+# To log in at a registry that the daemon does not show. The daemon contacts whatever host is named.
+login_actions := {"registry.login", "system.auth"}
+
 # BuildKit's whole interface, of which the daemon shows no call: the network of the host (unless
 # daemon.json says `"builder": {"Entitlements": {"network-host": false}}`), no limits, the caches of
 # other users. Clients with buildx need it.
 buildkit_actions := builder_actions | {"build.grpc"}
 
-operator_actions := developer_actions | builder_actions | {
+operator_actions := ((developer_actions | builder_actions) | login_actions) | {
 	"build.prune", "config.create", "config.delete", "config.inspect",
 	"config.list", "config.update", "container.archive.get", "container.archive.put",
 	"container.commit", "container.export", "container.prune", "image.delete",
@@ -45,6 +48,7 @@ actions := {
 	"developer": developer_actions,
 	"builder": builder_actions,
 	"buildkit": buildkit_actions,
+	"login": login_actions,
 	"operator": operator_actions,
 }
 
@@ -58,10 +62,12 @@ held contains role if {
 	some role in data.docker.local_roles
 }
 
-# Only the Unix socket has no authentication.
+# Only the Unix socket has no authentication. A request does not say on which socket it came: while
+# the daemon listens elsewhere too, and does not verify who calls there, nobody is local.
 local if {
 	input.identified == false
 	input.AuthMethod == ""
+	count(input.open_listeners) == 0
 }
 
 admin if "admin" in held
@@ -79,6 +85,22 @@ grants(permission) if {
 	some role in held
 	permission in actions[role]
 }
+
+# The line of the data that would give the permission, with the least role that has it.
+default line := ""
+
+line := sprintf("%q: {%q: [%q]}", ["users", input.User, least]) if input.identified == true
+
+line := sprintf("%q: [%q]", ["local_roles", least]) if local
+
+least := holders[0] if count(holders) > 0
+
+else := "admin"
+
+holders := [role |
+	some role in ["viewer", "developer", "builder", "login", "buildkit", "operator"]
+	input.action in actions[role]
+]
 
 default name := "a client without a name"
 

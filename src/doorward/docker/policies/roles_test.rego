@@ -10,7 +10,7 @@ config := {
 
 allowed(user, action) if {
 	method := {true: "TLS", false: ""}[user != ""]
-	request := {"identified": user != "", "User": user, "AuthMethod": method, "action": action}
+	request := {"identified": user != "", "User": user, "AuthMethod": method, "action": action, "open_listeners": []}
 	roles.permitted with input as request
 		with data.docker.users as config.users
 		with data.docker.local_roles as config.local_roles

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from doorward.docker.request.images import parse_image
 from doorward.docker.request.limits import ulimits_view
-from doorward.docker.request.schema import STRING, Array, Type, canonical, parse_json, struct
+from doorward.docker.request.model.table import STRUCTS
+from doorward.docker.request.schema import STRING, Array, Map, Struct, Type, canonical, parse_json
 
 __all__ = ["NO_BUILD", "OF_THE_CLIENT", "build_ulimits", "build_view"]
 
@@ -23,8 +24,8 @@ NO_BUILD: Final[dict[str, Any]] = {
 }
 OF_THE_CLIENT: Final = frozenset({"client-session", "upload-request"})
 """Contexts that BuildKit has from the client: the daemon fetches nothing."""
-_ULIMITS: Final = Array(struct("Ulimit", strings="Name", integers="Hard Soft"))
-_OUTPUTS: Final = Array(struct("ImageBuildOutput", strings="Type", maps="Attrs"))
+_ULIMITS: Final = Array(STRUCTS["Ulimit"])
+_OUTPUTS: Final = Array(Struct("ImageBuildOutput", {"Type": STRING, "Attrs": Map(STRING)}))
 
 
 def build_view(query: Mapping[str, list[str]]) -> dict[str, Any]:

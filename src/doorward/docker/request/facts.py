@@ -23,7 +23,10 @@ from doorward.docker.request.call import AuthzRequest
 from doorward.docker.request.errors import WaitError
 from doorward.docker.request.images import parse_image
 from doorward.docker.request.limits import after_update, create_resources
+from doorward.docker.request.model.objects import OBJECTS
+from doorward.docker.request.model.table import read_type
 from doorward.docker.request.mounts import Mount, Resolve, host_mount, unknown_volume, volume_mounts
+from doorward.docker.request.networks import create_ports
 from doorward.docker.request.security import cgroup_view, create_security, device_view
 from doorward.docker.unix_http import UnixConnection
 from doorward.rego import from_json
@@ -39,9 +42,12 @@ ENTERING: Final = frozenset(
         "container.exec",
         "container.export",
         "container.rename",
+        "container.restart",
         "container.start",
+        "container.unpause",
         "container.update",
         "exec.start",
+        "network.connect",
     }
 )
 """Actions on a container that is there already, whose power matters.
@@ -88,6 +94,8 @@ class ContainerFacts:
         if action in ENTERING:
             if action == "exec.start":
                 container = self._container_of_exec(view["target"], questions)
+            elif action == "network.connect":
+                container = self._container(view["network"]["container"], questions)
             else:
                 container = self._container(view["target"], questions)
             view["container"] = container
@@ -177,8 +185,11 @@ class ContainerFacts:
             if answer is None:
                 joined.append(unknown_volume(name))
             elif answer is not _MISSING:
-                options = answer.get("Options") or {}
-                joined += volume_mounts(answer.get("Driver") or "", options, "", self._resolve)
+                options, driver = answer.get("Options") or {}, answer.get("Driver") or ""
+                joined += volume_mounts(driver, options, "", self._resolve)
+                if OBJECTS["volume"]({"Name": driver, "Options": options}) is not None:
+                    # Made before there was a type for it, or by an administrator.
+                    joined.append(unknown_volume(name))
         return joined + [unknown_volume(name) for name in names[_MAX_QUESTIONS:]]
 
 
@@ -273,6 +284,7 @@ class _Questions:
 
 
 _MISSING: Final = object()
+_CHECK: Final = read_type("HostConfig")[1]
 _UNKNOWN_SECURITY: Final[dict[str, list[str]]] = {
     "host_namespaces": ["unknown"],
     "joined_containers": [],
@@ -290,6 +302,10 @@ def _view(document: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
         "devices": device_view(host),
         "cgroup": cgroup_view(host),
         "resources": create_resources(host),
+        "ports": create_ports(host, config),
+        "untyped": [
+            {"field": f"HostConfig{field}", "type": text} for field, text in _CHECK(host) or ()
+        ],
         "mounts": [_mount(each, resolve) for each in document.get("Mounts") or ()],
     }
 

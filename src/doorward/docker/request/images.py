@@ -10,13 +10,22 @@ import re
 from functools import lru_cache
 from typing import Final, TypedDict
 
-__all__ = ["NO_IMAGE", "Image", "parse_image", "registry_of_address", "registry_of_name"]
+__all__ = [
+    "NO_IMAGE",
+    "Image",
+    "is_content",
+    "parse_image",
+    "registry_of_address",
+    "registry_of_name",
+]
 
 _HUB: Final = "docker.io"
 _HUB_HOSTS: Final = ("index.docker.io", "registry-1.docker.io")
 _DIGEST: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}")
 _TAG: Final = re.compile(r"[\w][\w.-]{0,127}", re.ASCII)
 _IDENTIFIER: Final = re.compile(r"(?:sha256:)?[0-9a-f]{1,64}")
+_WHOLE: Final = re.compile(r"(?:sha256:)?[0-9a-f]{64}")
+"""A whole identifier, which the daemon takes for no name; a part of one may be a name."""
 _COMPONENT: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _PATH: Final = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*")
 _DOMAIN: Final = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?")
@@ -54,7 +63,7 @@ def _parse(reference: str, tag: str) -> Image:
     whole = reference
     if tag:
         whole = f"{reference}@{tag}" if _DIGEST.fullmatch(tag) else f"{reference}:{tag}"
-    rest, _, digest = whole.partition("@")
+    rest, at, digest = whole.partition("@")
     name, colon, tag_part = rest.rpartition(":")
     if not colon or "/" in tag_part:
         name, tag_part = rest, ""
@@ -70,7 +79,7 @@ def _parse(reference: str, tag: str) -> Image:
         and _DOMAIN.fullmatch(domain)
         and _PATH.fullmatch(path)
         and (not colon or not tag_part or _TAG.fullmatch(tag_part))
-        and (not digest or _DIGEST.fullmatch(digest))
+        and (not at or _DIGEST.fullmatch(digest))
     )
     if not valid or _IDENTIFIER.fullmatch(whole):
         return Image(
@@ -79,7 +88,7 @@ def _parse(reference: str, tag: str) -> Image:
             repository="",
             name="",
             tag="",
-            digest=whole if _IDENTIFIER.fullmatch(whole) else "",
+            digest=whole if _WHOLE.fullmatch(whole) else "",
             unresolved=True,
         )
     return Image(
@@ -91,6 +100,11 @@ def _parse(reference: str, tag: str) -> Image:
         digest=digest.lower(),
         unresolved=False,
     )
+
+
+def is_content(reference: str) -> bool:
+    """Whether a reference is an identifier, or the start of one."""
+    return _IDENTIFIER.fullmatch(reference) is not None
 
 
 _parse_short: Final = lru_cache(1024)(_parse)

@@ -33,6 +33,7 @@ from doorward.docker.request.images import (
     registry_of_address,
     registry_of_name,
 )
+from doorward.docker.request.model.table import RouteModel, check_query
 from doorward.docker.request.mounts import Mount, Resolve
 from doorward.docker.request.routes import IMPORT, Route, find_route
 from doorward.docker.request.schema import read_body
@@ -60,6 +61,8 @@ class InputOptions:
     """Whether values of environment variables are kept from the policy."""
     protected: tuple[str, ...] = ()
     """What this daemon and this plugin really use on the host: their data, sockets, policies."""
+    protected_ports: tuple[int, ...] = ()
+    """Where the decision point is expected: who publishes one of them could take its place."""
 
 
 _MAX_STEPS: Final = 4096
@@ -130,7 +133,10 @@ def to_input(
     body = None
     if request.body is not None:
         body = read_body(request.body, route.schema, unknown)
+    untyped = _untyped(route.model, target, name, body)
     views = secrets.mask_views(_views(route.action, body, target, name, resolve))
+    if body is None and route.kind == "withheld":
+        views["registry"] = ""  # only the body says which
     masked = secrets.mask_body(route.action, body, env=options.mask_env)
     query, path = _masked_target(request, target)
     identified = request.auth_method == "TLS" and bool(request.user)
@@ -154,15 +160,29 @@ def to_input(
         "body_visible": visible,
         "query_trusted": trusted,
         "protected": list(options.protected),
+        "protected_ports": list(options.protected_ports),
+        "open_listeners": [],
+        "inspects": False,
         "unknown_fields": unknown,
+        "untyped": untyped,
         **views,
     }
 
 
 def _unknown_parameters(route: Route, target: Target) -> list[str]:
     """Parameters that the daemon may read in a way that is not known here."""
-    known = target.query if route.query is None else route.query
+    known = route.model.query
     return [f"query.{name[:80]}" for name in target.query if name not in known]
+
+
+def _untyped(model: RouteModel, target: Target, name: str, body: Any) -> list[dict[str, str]]:
+    """What is not of the type that the model has for it: each field, and what it must be."""
+    faults = check_query(model.query, target.query) if target.query else []
+    if name and model.name is not None:
+        faults += [("path", text) for _, text in model.name(name) or ()]
+    if body and model.body is not None:
+        faults += [(field.lstrip("."), text) for field, text in model.body(body) or ()]
+    return [{"field": field, "type": text} for field, text in faults]
 
 
 def _is_import(query: Mapping[str, list[str]]) -> bool:
@@ -219,6 +239,9 @@ def _check_body(request: AuthzRequest, route: Route) -> tuple[bool, bool]:
     trusted = (
         empty or "content-type" not in headers or request.method not in ("POST", "PUT", "PATCH")
     )
+    if route.kind == "withheld":
+        # JSON is required, so that no form can be there; what it says is not known.
+        return False, trusted
     if route.kind == "json":
         raise InvisibleBodyError("body is not visible to the policy")
     if route.kind == "stream" and not trusted and _is_form(headers.get("content-type", "")):
@@ -286,6 +309,10 @@ def _create(body: Any, target: Target, _name: str, resolve: Resolve) -> _Views:
     if "host" in views["network"]["names"] and "network" not in shared:
         views["security"] = {**views["security"], "host_namespaces": [*shared, "network"]}
     views["image"] = image
+    # An image that is mounted is read like one that is run.
+    views["images"] = [
+        parse_image(mount["source"]) for mount in views["mounts"] if mount["type"] == "image"
+    ]
     views["target"] = target.query.get("name", [""])[0]
     return views
 

@@ -49,7 +49,7 @@ _MOUNTING: Final = frozenset({"Binds", "Mounts", "VolumesFrom", "Tmpfs"})
 
 
 class Mount(TypedDict):
-    """One mount. `type` is bind, volume, tmpfs, image, cluster, device, filesystem or other."""
+    """One mount: bind, volume, tmpfs, image, nfs, cluster, device, filesystem or other."""
 
     origin: str
     """The field it comes from: `Binds`, `Mounts`, `DriverOpts`, `VolumesFrom`, `Tmpfs`, …"""
@@ -257,6 +257,9 @@ def volume_mounts(
     ]
     if kind == "overlay" and layers:
         return layers
+    if kind in ("nfs", "nfs4") and len(flags[0]) < 64 and flags[0].startswith("addr="):
+        export = flags[0].removeprefix("addr=") + device
+        return [_mount("DriverOpts", "nfs", export, target, driver="local", unresolved=True)]
     if device.startswith("/") and not device.startswith("//"):
         # A device node in an allowed folder may be any disk: its path says nothing.
         node = host_mount("DriverOpts", device, target, resolve, type_="device", driver="local")

@@ -31,6 +31,7 @@ NO_NETWORK: Final[dict[str, Any]] = {
     "extra_hosts": [],
     "options": [],
     "subnets": [],
+    "taken": [],
     "ipam_driver": "",
     "disabled": False,
     "unresolved": False,

@@ -30,6 +30,7 @@ __all__ = [
     "WORDS",
     "Array",
     "Map",
+    "Scalar",
     "Struct",
     "Type",
     "canonical",
@@ -37,7 +38,6 @@ __all__ = [
     "parse_json",
     "read_body",
     "read_compact",
-    "struct",
 ]
 
 MAX_DEPTH: Final = 64
@@ -105,25 +105,6 @@ def _class_of(type_: Type) -> type | None:
 _FOLD: Final = str.maketrans({"\u017f": "s", "\u212a": "k"})
 _ZERO: Final[Mapping[str, Value]] = {STRING: "", BOOLEAN: False, INTEGER: 0}
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-
-
-def struct(
-    name: str,
-    *,
-    strings: str = "",
-    booleans: str = "",
-    integers: str = "",
-    lists: str = "",
-    maps: str = "",
-    **others: Type,
-) -> Struct:
-    """A struct from the names of its fields; `lists` are arrays of strings, `maps` of strings."""
-    fields: dict[str, Type] = dict.fromkeys(strings.split(), STRING)
-    fields |= dict.fromkeys(booleans.split(), BOOLEAN)
-    fields |= dict.fromkeys(integers.split(), INTEGER)
-    fields |= dict.fromkeys(lists.split(), Array(STRING))
-    fields |= dict.fromkeys(maps.split(), Map(STRING))
-    return Struct(name, fields | others)
 
 
 def fold(key: str) -> str:

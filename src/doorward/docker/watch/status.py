@@ -41,6 +41,8 @@ class PluginStatus:
     """Seconds since they could not be read."""
     stopped: tuple[str, ...] = ()
     """Threads that are not at work, each with what is wrong."""
+    open_listeners: tuple[str, ...] = ()
+    """Where the daemon listens and verifies nobody."""
     lost: int = 0
     """Lines that the audit log could not take."""
     faults: int = 0
@@ -64,6 +66,6 @@ def read_status(socket: str) -> PluginStatus | None:
         return None
     known = {each.name: each for each in fields(PluginStatus)}
     given = {name: value for name, value in document.items() if name in known}
-    for name in ("policies", "stopped"):
+    for name in ("open_listeners", "policies", "stopped"):
         given[name] = tuple(given.get(name) or ())
     return PluginStatus(**given)

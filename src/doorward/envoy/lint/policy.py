@@ -159,7 +159,7 @@ class _Package:
     def _name_imports(self, module: Module) -> None:
         for each in module.imports:
             path = _path(each.path)
-            if path[:1] == ("input",):
+            if path:
                 self._names[each.alias or path[-1]] = path
 
     def _name_rules(self, module: Module) -> None:

@@ -74,8 +74,7 @@ class Downloader:
         answer = yield from steps
         if answer.status == 304:
             return Download(None, answer.headers.get("etag", self.etag))
-        self.long_polls = False
-        if answer.status != 200:
+        if answer.status != 200:  # the next request waits as this one did, as in OPA
             text = status_text(answer.status)
             raise DownloadError(f"server replied with {text}", status=answer.status)
         bundle = self._read(lambda: self._unpack(answer.body, timers), timers)

@@ -206,7 +206,19 @@ class ControlPlane:
             config = config_of(overlaid(block, self._boot.block), labels=self._boot.labels)
             for warning in config.warnings:
                 _log.warning(warning)
-            self.apply(config)
+            self.apply(self._with_bundles(config))
+
+    def _with_bundles(self, config: Config) -> Config:
+        """A discovered configuration with the bundles in force, where it does not name any.
+
+        As in OPA: only `bundles: {}` takes them out of force.
+        """
+        if not config.document.keys().isdisjoint(("bundle", "bundles")):
+            return config
+        current = self._config
+        names = {each.service for each in current.bundles.values()}
+        services = {name: each for name, each in current.services.items() if name in names}
+        return replace(config, bundles=current.bundles, services={**services, **config.services})
 
     def note_status(self) -> None:
         """Say whether the status is reported."""

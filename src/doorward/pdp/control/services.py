@@ -312,7 +312,14 @@ def _bearer(block: Block, warnings: list[str]) -> Bearer:
 
 def _client_tls(block: Block, warnings: list[str]) -> ClientTls:
     warnings += block.unknown(
-        ["ca_cert", "cert", "private_key", "private_key_passphrase", "system_ca_required"]
+        [
+            "ca_cert",
+            "cert",
+            "cert_reread_interval_seconds",  # changed files are read again at once
+            "private_key",
+            "private_key_passphrase",
+            "system_ca_required",
+        ]
     )
     certificate, key = block.get("cert", str, ""), block.get("private_key", str, "")
     if not certificate or not key:

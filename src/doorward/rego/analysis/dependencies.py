@@ -22,6 +22,7 @@ __all__ = [
     "check_recursion",
     "constant_nodes",
     "definitions_in_order",
+    "has_effects",
     "in_order",
     "longest_chain",
     "nodes_read",
@@ -32,8 +33,11 @@ __all__ = [
 
 _NAMED: Final = frozenset({Call, Ref, Var})
 """The parts of a rule that read something."""
+_REMOTE: Final = frozenset({"http.send", "net.lookup_ip_addr"})
+"""Built-ins that ask a server."""
 _HEARD: Final = frozenset({"internal.test_case", "print", "trace"})
 """Built-ins with one answer with an effect: each evaluation calls them again."""
+_SEEN_OUTSIDE: Final = _HEARD | _REMOTE
 
 
 @dataclass(slots=True)
@@ -217,6 +221,19 @@ def nodes_read(body: Body, callees: Callees, graph: Dependencies) -> list[RuleNo
             nodes[id(node)] = node
             waiting += graph.reads.get(id(node), ())
     return list(nodes.values())
+
+
+def has_effects(nodes: Iterable[RuleNode], callees: Callees) -> bool:
+    """Whether evaluating one of the nodes can be seen from outside: it prints, or asks a server."""
+    for node in nodes:
+        for definition in node.definitions:
+            for part in parts_of(definition.rule):
+                if isinstance(part, Call):
+                    callee = callees.find(part)
+                    builtin = callee.builtin if callee is not None else None
+                    if builtin is not None and builtin.name in _SEEN_OUTSIDE:
+                        return True
+    return False
 
 
 def longest_chain(root: RuleNode, graph: Dependencies) -> int:

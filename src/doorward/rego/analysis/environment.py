@@ -13,7 +13,6 @@ from typing import Any
 
 from doorward.rego.analysis.types import (
     UNKNOWN,
-    Kind,
     canonical,
     merge,
     object_of,
@@ -35,10 +34,10 @@ __all__ = ["Globals", "Scope", "TypeNode", "constant", "is_constant", "select_pa
 class TypeNode:
     """What is known of one path below `data`: its type, and the paths below it."""
 
-    type: Kind | None = None
+    type: Type | None = None
     children: dict[Key, TypeNode] = field(default_factory=dict)
 
-    def extent(self) -> Kind:
+    def extent(self) -> Type:
         """The type of the whole document here. Base data may add to what rules define."""
         if self.type is not None:
             return self.type
@@ -55,11 +54,11 @@ class TypeNode:
         """The keys that rules are written with, without the one that stands for all others."""
         return tuple(key for key in self.children if not isinstance(from_key(key), tuple))
 
-    def put(self, path: Sequence[Key], type_: Kind) -> None:
+    def put(self, path: Sequence[Key], type_: Type) -> None:
         """Set the type at `path`, whatever was there."""
         self._child(path).type = type_
 
-    def insert(self, path: Sequence[Key], type_: Kind) -> None:
+    def insert(self, path: Sequence[Key], type_: Type) -> None:
         """Add a rule's type at `path` to what others gave it, and to objects on the way."""
         node = self
         for n, key in enumerate(path):
@@ -73,9 +72,9 @@ class TypeNode:
                 if isinstance(node.type, ObjectType) and not isinstance(leaf, Function):
                     node.type = _insert_into(node.type, below, leaf)
 
-    def leaves(self) -> list[tuple[tuple[Key, ...], Kind]]:
+    def leaves(self) -> list[tuple[tuple[Key, ...], Type]]:
         """The nearest typed nodes below this one, by their paths from here."""
-        typed: list[tuple[tuple[Key, ...], Kind]] = []
+        typed: list[tuple[tuple[Key, ...], Type]] = []
         for key, child in self.children.items():
             if child.type is not None:
                 typed.append(((key,), child.type))
@@ -153,7 +152,7 @@ class Scope:
             scope = scope.parent
         return None
 
-    def reference(self, ref: Ref | Var) -> Kind:
+    def reference(self, ref: Ref | Var) -> Type:
         """The type of a reference; UNKNOWN if it has none."""
         head, args = (ref.head, ref.args) if isinstance(ref, Ref) else (ref, ())
         if not isinstance(head, Var):
@@ -168,7 +167,7 @@ class Scope:
         return UNKNOWN if known is None else select_path(known, args)
 
 
-def _look_up(node: TypeNode | None, path: Sequence[Term]) -> Kind | None:
+def _look_up(node: TypeNode | None, path: Sequence[Term]) -> Type | None:
     """The type of what `path` reaches from `node`; None if it leaves what is known."""
     for n, operand in enumerate(path):
         if node is None:
@@ -181,14 +180,14 @@ def _look_up(node: TypeNode | None, path: Sequence[Term]) -> Kind | None:
     return None if node is None else node.extent()
 
 
-def select_path(type_: Kind, path: Sequence[Term]) -> Type:
+def select_path(type_: Type, path: Sequence[Term]) -> Type:
     """The type of what `path` reaches in a value; UNKNOWN if it can reach nothing."""
     for operand in path:
         if isinstance(operand, Scalar):
             type_ = select(type_, operand.value)
         else:
             type_ = values_of(type_)
-    return UNKNOWN if isinstance(type_, Function) else type_
+    return type_
 
 
 def is_constant(term: Term) -> bool:

@@ -25,7 +25,6 @@ from doorward.rego.analysis.type_errors import (
 )
 from doorward.rego.analysis.types import (
     UNKNOWN,
-    Kind,
     bounded,
     has_unknown,
     object_of,
@@ -128,7 +127,7 @@ class Inference:
         type_ = self._callee(operator, scope)
         return type_ if isinstance(type_, Function) else None
 
-    def _callee(self, operator: Ref, scope: Scope) -> Kind:
+    def _callee(self, operator: Ref, scope: Scope) -> Type:
         if isinstance(operator.head, Var) and operator.head.name in ROOTS:
             return scope.reference(operator)
         return self.globals.builtin(callee_name(operator)) or UNKNOWN
@@ -173,8 +172,7 @@ class Inference:
             case Var(name) if name not in ROOTS:
                 return scope.variable(name) or UNKNOWN
             case Ref() | Var():
-                type_ = scope.reference(term)
-                return UNKNOWN if isinstance(type_, Function) else type_
+                return scope.reference(term)
             case Array(items):
                 static = tuple(self.type(item, scope) for item in items)
                 return bounded(ArrayType(static, None if static else any_))

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from doorward.rego.analysis.environment import Scope, TypeNode, constant, is_constant
 from doorward.rego.analysis.type_errors import Finding, bad_operand, not_a_collection
-from doorward.rego.analysis.types import UNKNOWN, Kind, keys_of, select, unifies, values_of
+from doorward.rego.analysis.types import UNKNOWN, keys_of, select, unifies, values_of
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.builtins.registry.signature import (
     AnyOf,
@@ -158,7 +158,7 @@ class _Check:
             return bad_operand(self.ref, position, known, keys, one_of)
         return None
 
-    def _below(self, type_: Kind, position: int) -> Finding | None:
+    def _below(self, type_: Type, position: int) -> Finding | None:
         """What is wrong from `position` on, in a value of `type_`."""
         for n, operand in enumerate(self.ref.args[position - 1 :], start=position):
             keys = keys_of(type_)
@@ -176,7 +176,7 @@ class _Check:
             type_ = values_of(type_)
         return None
 
-    def _operand(self, operand: Term, position: int, keys: Type, type_: Kind) -> Finding | None:
+    def _operand(self, operand: Term, position: int, keys: Type, type_: Type) -> Finding | None:
         if isinstance(operand, Var):
             return self._variable(operand, position, keys, _fields(type_))
         if not self.types.fit(operand, keys, self.scope):
@@ -185,7 +185,7 @@ class _Check:
         return None
 
 
-def _fields(type_: Kind) -> tuple[Key, ...]:
+def _fields(type_: Type) -> tuple[Key, ...]:
     """The keys that a type names."""
     match type_:
         case ObjectType(fields):

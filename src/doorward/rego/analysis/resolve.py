@@ -272,8 +272,9 @@ class Resolver:
 
     def _some_in(self, term: SomeIn, scope: Scope) -> SomeIn:
         domain = self.term(term.domain, scope)
-        # What the collection itself is made of is not bound by walking it.
-        given = {v.name for v in term_vars(term.domain)}
+        # What the collection is made of is not bound by walking it. Nor is a document: to OPA
+        # `some input in xs` asks if the input is in it, whatever an import is called.
+        given = {v.name for v in term_vars(term.domain)} | ROOTS
         parts = [part for part in (term.key, term.value) if part is not None]
         named = {v.name: v for part in parts for v in pattern_vars(part) if not v.is_wildcard}
         for name, var in named.items():
@@ -328,7 +329,7 @@ class Resolver:
         target = item.target
         head = target.head if isinstance(target, Ref) else target
         resolved: Term = target
-        if isinstance(head, Var) and head.name not in ROOTS:
+        if isinstance(head, Var):
             resolved = self._global(head.name, target.span) or target
             if isinstance(target, Ref) and resolved is not target:
                 resolved = _append(resolved, target.args, target.span)
@@ -384,13 +385,11 @@ class Resolver:
         declared = scope.declared.get(name) if not use else scope.find(name)
         if declared is not None:
             return Var(declared.unique, var.span)
-        if name in ROOTS:
-            return var
         if not scope.is_local(name):
             target = self._global(name, var.span)
             if target is not None:
                 return target
-        if use:
+        if use and name not in ROOTS:
             scope.refer(name)
         return var
 
@@ -410,7 +409,7 @@ class Resolver:
         self.asks_metadata |= call.name in METADATA_CALLS
         operator = call.operator
         head = operator.head
-        if isinstance(head, Var) and head.name not in ROOTS:
+        if isinstance(head, Var):
             if scope.is_local(head.name):
                 declared = scope.find(head.name)
                 if declared is None:

@@ -22,7 +22,7 @@ from doorward.rego.analysis.schemas import (
     schema_type,
 )
 from doorward.rego.analysis.tree import RuleNode, head_path
-from doorward.rego.analysis.types import UNKNOWN, Kind
+from doorward.rego.analysis.types import UNKNOWN
 from doorward.rego.builtins.registry.signature import (
     Function,
     ObjectType,
@@ -107,7 +107,7 @@ _OPEN: Final = Boxed(("open",))  # type: ignore[arg-type]  # a tuple: equal to n
 
 def _given(
     head: Head, path: Sequence[Key], tail: Sequence[Term], inference: Inference, scope: Scope
-) -> tuple[Kind | None, tuple[Key, ...]]:
+) -> tuple[Type | None, tuple[Key, ...]]:
     """The type a rule gives, and where it goes."""
     for node in (node for arg in head.args or () for node in walk(arg)):
         # What the body says nothing of can be anything.
@@ -117,11 +117,11 @@ def _given(
     if head.args:
         args = tuple(inference.type(arg, scope) for arg in head.args)
         return Function(args, value), _keys(path, tail)
-    if head.key is not None:
-        of = inference.type(head.key, scope)
-        return (None if of == UNKNOWN else SetType(of)), _keys(path, tail)
     keys = [inference.type(term, scope) for term in tail]
     given: Type = value
+    if head.key is not None:
+        value = inference.type(head.key, scope)
+        given = SetType(value)
     for key in reversed(keys):
         given = ObjectType((), (key, given))
     return (None if UNKNOWN in (value, *keys) else given), _keys(path, ())

@@ -23,6 +23,7 @@ from doorward.rego.builtins.registry.signature import (
     string,
 )
 from doorward.rego.errors import CALL_ERRORS, TYPE_ERROR, Diagnostic
+from doorward.rego.pointers import read_name
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Annotations, Module, Rule
 from doorward.rego.values import Key
@@ -128,8 +129,7 @@ class _Reader:
         fragment = reference.partition("#")[2]
         schema = self.root
         for part in fragment.split("/")[1:]:
-            name = part.replace("~1", "/").replace("~0", "~")
-            schema = schema.get(name) if isinstance(schema, dict) else None
+            schema = schema.get(read_name(part)) if isinstance(schema, dict) else None
         return schema
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from doorward.records import record
 from doorward.rego.analysis.scope import operand_source, source_name
-from doorward.rego.analysis.types import UNKNOWN, Kind, has_unknown
+from doorward.rego.analysis.types import UNKNOWN, has_function, has_unknown
 from doorward.rego.builtins.registry.signature import (
     AnyOf,
     ArrayType,
@@ -60,17 +60,19 @@ def match_error(left: Type, right: Type, span: Span) -> Finding:
 
 
 def arguments_error(
-    name: str, what: str, have: Sequence[Type], want: Sequence[Kind], span: Span
+    name: str, what: str, have: Sequence[Type], want: Sequence[Type], span: Span
 ) -> Finding:
     """A call of `name` that is not as declared; `what` says in which respect."""
     lines = (f"have: {_tuple_text(have)}", f"want: {_tuple_text(want)}")
     wanted = {"args": [type_json(t) for t in want]} if want else {}
     details = Details(lines, {"have": [type_json(t) for t in have], "want": wanted})
     error = Diagnostic(TYPE_ERROR, f"{name}: {what}", span, details=details)
-    return Finding(error, any(map(has_unknown, have)))
+    # A function among the operands is an error of its own, and hides none.
+    follows = any(map(has_unknown, have)) and not any(map(has_function, have))
+    return Finding(error, follows)
 
 
-def not_a_collection(ref: Ref, position: int, have: Kind) -> Finding:
+def not_a_collection(ref: Ref, position: int, have: Type) -> Finding:
     """Nothing can follow the first `position + 1` parts of `ref`."""
     text = ref_text(ref)
     message = f"undefined ref: {text}"
@@ -141,7 +143,7 @@ def term_text(term: Term) -> str:
     return term.span.text
 
 
-def type_text(type_: Kind | None) -> str:
+def type_text(type_: Type | None) -> str:
     """A type as OPA prints it: `array<number>[any]`."""
     match type_:
         case ArrayType(items, rest):
@@ -165,11 +167,11 @@ def _key_text(key: object) -> str:
     return value if isinstance(value, str) else to_json(value)
 
 
-def _tuple_text(types: Sequence[Kind]) -> str:
+def _tuple_text(types: Sequence[Type]) -> str:
     return f"({', '.join(map(type_text, types))})"
 
 
-def type_json(type_: Kind | None) -> object:
+def type_json(type_: Type | None) -> object:
     """A type as OPA writes it in JSON; None where it is unknown."""
     match type_:
         case ArrayType(items, rest):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from doorward.rego.builtins.registry.signature import (
     AnyOf,
@@ -31,9 +31,9 @@ from doorward.rego.values import Key, Value, from_key, iterate, to_key
 __all__ = [
     "MAX_OPTIONS",
     "UNKNOWN",
-    "Kind",
     "bounded",
     "canonical",
+    "has_function",
     "has_unknown",
     "keys_of",
     "merge",
@@ -59,13 +59,10 @@ MAX_REPEATS: Final = 500
 """Parts among them that stand there once more: only doubling repeats so many, and each step would
 work on all parts."""
 
-Kind: TypeAlias = Type | Function
-"""What a reference can have: the type of a value, or that of a function."""
-
 _RANK: Final = {"null": 0, "boolean": 1, "number": 2, "string": 3}
 
 
-def order(type_: Kind) -> tuple[Any, ...]:
+def order(type_: Type) -> tuple[Any, ...]:
     """A sort key: OPA's order of types."""
     match type_:
         case ScalarType(kind):
@@ -152,7 +149,7 @@ def union_functions(a: Function, b: Function) -> Function:
     return Function(args, union(a.result or UNKNOWN, b.result or UNKNOWN), a.variadic)
 
 
-def merge(a: Kind | None, b: Kind) -> Kind:
+def merge(a: Type | None, b: Type) -> Type:
     """The type of a place that has been given `a` and then `b` by several rules."""
     if a is None:
         return b
@@ -167,7 +164,6 @@ def merge(a: Kind | None, b: Kind) -> Kind:
     if isinstance(a, ObjectType) and not a.fields and a.rest is not None:
         if isinstance(b, ObjectType) and not b.fields and b.rest is not None:
             value = merge(a.rest[1], b.rest[1])
-            assert not isinstance(value, Function)
             return ObjectType((), (union(a.rest[0], b.rest[0]), value))
         if isinstance(b, AnyOf):
             return _merge_into_options(a.rest, b)
@@ -185,7 +181,7 @@ def _merge_into_options(rest: tuple[Type, Type], options: AnyOf) -> Type:
     return union(ObjectType((), rest), options)
 
 
-def keys_of(type_: Kind | None) -> Type:
+def keys_of(type_: Type | None) -> Type:
     """What can be in brackets behind a value of this type; UNKNOWN if nothing can."""
     match type_:
         case ArrayType():
@@ -201,7 +197,7 @@ def keys_of(type_: Kind | None) -> Type:
 
 
 @lru_cache(maxsize=128)
-def values_of(type_: Kind | None) -> Type:
+def values_of(type_: Type | None) -> Type:
     """What can be found below a value of this type; UNKNOWN if nothing can."""
     # Kept, since each policy below a schema may ask it of the same large type.
     match type_:
@@ -217,7 +213,7 @@ def values_of(type_: Kind | None) -> Type:
     return UNKNOWN
 
 
-def select(type_: Kind | None, key: Value) -> Type:
+def select(type_: Type | None, key: Value) -> Type:
     """What is at the constant `key`; UNKNOWN if nothing can."""
     match type_:
         case ArrayType(items, rest):
@@ -290,19 +286,28 @@ def bounded(type_: Type) -> Type:
 
 def has_unknown(type_: Type) -> bool:
     """Whether some part of the type could not be inferred."""
+    return type_ == UNKNOWN or any(map(has_unknown, _parts(type_)))
+
+
+def has_function(type_: Type) -> bool:
+    """Whether some part of the type is a function."""
+    return isinstance(type_, Function) or any(map(has_function, _parts(type_)))
+
+
+def _parts(type_: Type) -> Iterator[Type]:
+    """The types of what a value of this type is made of, where it is one kind of value."""
     match type_:
         case ArrayType(items, rest):
-            return any(map(has_unknown, items)) or (rest is not None and has_unknown(rest))
+            yield from items
+            yield from () if rest is None else (rest,)
         case ObjectType(fields, rest):
-            return any(has_unknown(t) for _, t in fields) or (
-                rest is not None and any(map(has_unknown, rest))
-            )
+            yield from (of for _, of in fields)
+            yield from rest or ()
         case SetType(of):
-            return has_unknown(of)
-    return type_ == UNKNOWN
+            yield of
 
 
-def unifies(a: Kind | None, b: Kind | None) -> bool:
+def unifies(a: Type | None, b: Type | None) -> bool:
     """Whether some value is of both types."""
     if a is None or b is None or a == UNKNOWN or b == UNKNOWN:
         return False

@@ -95,7 +95,7 @@ def object_keys(object_: Object) -> frozenset[Key]:
     return frozenset(object_)
 
 
-@builtin("object.filter", _OBJECT, _KEYS, returns=any_, checks_deadline=True)
+@builtin("object.filter", _OBJECT, _KEYS, returns=_OBJECT, checks_deadline=True)
 def object_filter(object_: Object, keys: Keys) -> Object:
     """The object with only these keys."""
     wanted = _keys(keys)
@@ -104,7 +104,7 @@ def object_filter(object_: Object, keys: Keys) -> Object:
     return {key: value for key, value in object_.items() if key in wanted}
 
 
-@builtin("object.remove", _OBJECT, _KEYS, returns=any_, checks_deadline=True)
+@builtin("object.remove", _OBJECT, _KEYS, returns=_OBJECT, checks_deadline=True)
 def object_remove(object_: Object, keys: Keys) -> Object:
     """The object without these keys."""
     unwanted = _keys(keys)
@@ -115,7 +115,7 @@ def _keys(keys: Keys) -> dict[Key, None]:
     return dict.fromkeys(map(to_key, keys) if isinstance(keys, list) else keys)
 
 
-@builtin("object.union", _OBJECT, _OBJECT, returns=any_, checks_deadline=True)
+@builtin("object.union", _OBJECT, _OBJECT, returns=_OBJECT, checks_deadline=True)
 def object_union(a: Object, b: Object) -> Object:
     """Both objects in one; where both have a key, objects are united and else `b` wins."""
     count_step()
@@ -131,7 +131,7 @@ def _united(mine: Value, theirs: Value) -> Value:
     return theirs
 
 
-@builtin("object.union_n", array(_OBJECT), returns=any_, context=True)
+@builtin("object.union_n", array(_OBJECT), returns=_OBJECT, context=True)
 def object_union_n(context: Context, objects: list[Value]) -> Object:
     """All the objects in one; under one key objects are united, and else the last one wins."""
     for item in objects:
@@ -162,7 +162,7 @@ def _unite(united: Object, item: Object, own: set[int], *, last_text: bool) -> N
 _SUBSETS = any_of(_OBJECT, set_(any_), array(any_))
 
 
-@builtin("object.subset", _SUBSETS, _SUBSETS, returns=any_, checked=False, checks_deadline=True)
+@builtin("object.subset", _SUBSETS, _SUBSETS, returns=boolean, checked=False, checks_deadline=True)
 def object_subset(super_: Value, sub: Value) -> bool:
     """Whether `sub` is in `super`: pairs of an object (deeply), members, or a run of items.
 
@@ -224,13 +224,13 @@ _PATHS = any_of(
 _PATCHES = array(object_(any_, any_, op=string, path=any_))
 
 
-@builtin("json.filter", _OBJECT, _PATHS, returns=any_, context=True)
+@builtin("json.filter", _OBJECT, _PATHS, returns=_OBJECT, context=True)
 def json_filter(context: Context, object_: Object, paths: list[Value] | frozenset[Key]) -> Value:
     """The object with only what lies at the paths."""
     return select(object_, context.checked_iter(_in_order(paths), 1))
 
 
-@builtin("json.remove", _OBJECT, _PATHS, returns=any_, context=True)
+@builtin("json.remove", _OBJECT, _PATHS, returns=_OBJECT, context=True)
 def json_remove(context: Context, object_: Object, paths: list[Value] | frozenset[Key]) -> Value:
     """The object without what lies at the paths."""
     return without(object_, context.checked_iter(_in_order(paths), 1))

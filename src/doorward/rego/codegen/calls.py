@@ -153,7 +153,10 @@ def _builtin(
             state.code.test_defined(temp)
     else:
         temp = load(state.temps.holding(_last_name(builtin)))
-        _guarded(state, temp.id, _with_checks(state, builtin, values, direct), site)
+        checked = _with_checks(state, builtin, values, direct)
+        if checked is direct:
+            state.counters.add_builtin()
+        _guarded(state, temp.id, checked, site)
         state.code.test_defined(temp)
     result = builtin.signature.result
     return _counted(state, Operand(temp, _result_kind(result), of=_item_kind(result)), term)

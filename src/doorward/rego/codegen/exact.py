@@ -33,6 +33,7 @@ from doorward.rego.codegen.rule_index import RuleIndex, Selection, Subject
 from doorward.rego.codegen.rules import one_rule_function, piece_function
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.runtime.operations import (
+    MISSING,
     freeze,
     lookup_path,
     one,
@@ -78,6 +79,16 @@ class ExactRules:
         return self._whole(ctx, *args)
 
     def _whole(self, ctx: Evaluation, *args: Any) -> Any:
+        if not self.node.is_function or self.code.plan.traced:
+            return self._evaluated(ctx, args)
+        plan = self.code.plan
+        slot, prints = plan.call_slot(self.node), plan.may_print(self.node)
+        call = ctx.printing_call(slot, *args, keeps_undefined=not prints)
+        if call is None:
+            return self._evaluated(ctx, args)
+        return call.keep(self._evaluated(ctx, args)) if call.answer is MISSING else call.answer
+
+    def _evaluated(self, ctx: Evaluation, args: Sequence[Any]) -> Any:
         selection = self._select(ctx, args)
         if self.is_single:
             answer = self._answer(ctx, args, selection)

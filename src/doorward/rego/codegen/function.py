@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from typing import Final
 
 from doorward.rego.analysis.multiplicity import Multiplicity
+from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.codegen.bodies import body, expression_value
+from doorward.rego.codegen.cached_functions import cache_answers
 from doorward.rego.codegen.calls import call_value
 from doorward.rego.codegen.constants import Constants
-from doorward.rego.codegen.emit.ast_nodes import method
+from doorward.rego.codegen.emit.ast_nodes import attribute, load, method
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.references import ref
 from doorward.rego.codegen.state import Counters, FunctionKind, FunctionState, Writers
 
-__all__ = ["WRITERS", "finish", "new_function"]
+__all__ = ["WRITERS", "finish", "finish_function", "new_function"]
 
 WRITERS: Final = Writers(ref, call_value, body, expression_value)
 """The functions that the modules below call without knowing them."""
@@ -32,6 +34,33 @@ def finish(state: FunctionState, name: str, args: Sequence[str]) -> ast.Function
     """The written statements as a function, complete."""
     first = [method("count_step")] if _counts_calls(state.kind, state.counters) else []
     return state.code.function(name, args, first)
+
+
+def finish_function(
+    state: FunctionState, node: RuleNode, args: Sequence[str], *, is_chosen: bool
+) -> ast.FunctionDef:
+    """The same for the function at `node`, whose answers are cached if evaluating it may cost more
+    than looking them up. `is_chosen`: its definitions are functions of their own."""
+    plan, counters = state.plan, state.counters
+    prints = plan.may_print(node)
+    costs = counters.calls, counters.loops, counters.comprehensions, counters.builtins
+    is_cheap = not is_chosen and not any(costs)
+    if plan.traced or plan.exact or (is_cheap and not prints):
+        return finish(state, node.name, args)
+    function = state.code.function(node.name, args, [])
+    operands = [load(arg) for arg in args[1:]]
+    slot = ast.Constant(value=plan.call_slot(node))
+    call_name = state.temps.holding("call")
+    if prints:
+        known: ast.expr = method("printing_call", slot, *operands)
+    else:
+        counted = _counts_calls(state.kind, counters)
+        test = method("count_call") if counted else attribute(load("ctx"), "caches_calls")
+        known = ast.IfExp(
+            test=test, body=method("cached_call", slot, *operands), orelse=ast.Constant(value=None)
+        )
+    cache_answers(function, call_name, known)
+    return function
 
 
 def _counts_calls(kind: FunctionKind, counters: Counters) -> bool:

@@ -14,7 +14,7 @@ from doorward.rego.analysis.tree import Definition, RuleNode
 from doorward.rego.codegen.choice import Choice
 from doorward.rego.codegen.marks import MarkTable
 from doorward.rego.source import Span
-from doorward.rego.syntax.nodes import Expr, Ref, Rule, Scalar, Term, Var
+from doorward.rego.syntax.nodes import Call, Expr, Ref, Rule, Scalar, Term, Var
 from doorward.rego.values import Key, to_key
 
 __all__ = ["Plan"]
@@ -44,6 +44,10 @@ class Plan:
     failures: Failures = field(init=False)
     """What may fail: it is neither left out nor evaluated out of order."""
     slots: dict[int, int] = field(default_factory=dict)
+    call_slots: dict[int, int] = field(default_factory=dict)
+    """Functions by identity: the number under which an evaluation keeps their answers."""
+    printing: set[int] | None = None
+    """Nodes by identity that may print; None until somebody asks."""
     tables: dict[str, tuple[RuleNode, Choice, list[Span]]] = field(default_factory=dict)
     listed: dict[int, bool] = field(default_factory=dict)
     """Nodes of sets by identity: whether `listed_sets` lists their members."""
@@ -83,6 +87,35 @@ class Plan:
     def slot(self, node: RuleNode) -> int:
         """Where evaluations keep the answer of the rules at `node`."""
         return self.slots.setdefault(id(node), len(self.slots))
+
+    def call_slot(self, node: RuleNode) -> int:
+        """Where evaluations keep the answers of the function at `node`."""
+        return self.call_slots.setdefault(id(node), len(self.call_slots))
+
+    def may_print(self, node: RuleNode) -> bool:
+        """Whether somebody listens to `print`, and evaluating the rules at `node` may call it."""
+        if not self.prints:
+            return False
+        if self.printing is None:
+            self.printing = self._printing_nodes()
+        return id(node) in self.printing
+
+    def _printing_nodes(self) -> set[int]:
+        """The nodes, by identity, that print themselves or read others that do."""
+        printing = [node for node in self.root.walk() if any(map(_prints, node.definitions))]
+        if not printing:
+            return set()
+        readers: dict[int, list[int]] = {}
+        for reader, read in self.graph.reads.items():
+            for node in read:
+                readers.setdefault(id(node), []).append(reader)
+        known = {id(node) for node in printing}
+        waiting = list(known)
+        while waiting:
+            new = [each for each in readers.get(waiting.pop(), ()) if each not in known]
+            known.update(new)
+            waiting += new
+        return known
 
     def is_constant(self, node: RuleNode) -> bool:
         return id(node) in self.constant
@@ -144,3 +177,11 @@ class Plan:
         name = self.table_name(node)
         assert name not in self.tables
         self.tables[name] = (node, choice, spans)
+
+
+def _prints(definition: Definition) -> bool:
+    rule = definition.rule
+    # Most modules never name it, and need not be walked.
+    return "print" in rule.span.source.text and any(
+        isinstance(part, Call) and part.name == "print" for part in parts_of(rule)
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import Final
 
 from doorward.rego.analysis.bindings import Arity, names_function
 from doorward.rego.analysis.evaluation_order import is_step
@@ -13,13 +14,16 @@ from doorward.rego.analysis.variables import body_vars
 from doorward.rego.codegen.bodies import expression
 from doorward.rego.codegen.calls import has_output
 from doorward.rego.codegen.constants import Constants
-from doorward.rego.codegen.emit.ast_nodes import load, method_of, runtime
+from doorward.rego.codegen.emit.ast_nodes import load, method, method_of, runtime
 from doorward.rego.codegen.function import finish, new_function
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.state import FunctionKind, FunctionState
 from doorward.rego.syntax.nodes import And, Body, Call, Every, Expr, Not, Or, SomeDecl, SomeIn
 
 __all__ = ["query_bindings", "query_value", "query_variables"]
+
+ROW: Final = 8
+"""Items that a row of results counts as, besides its values: it becomes an object."""
 
 
 def query_variables(body: Body, arity: Arity) -> list[str]:
@@ -54,6 +58,9 @@ def query_bindings(
                 state.env[v].code if v in state.env else runtime("UNDEFINED") for v in variables
             ]
             row = ast.Tuple(elts=[*bound, *values], ctx=ast.Load())
+            if plan.limited:
+                size = ast.Constant(value=ROW + len(row.elts))
+                code.run(method("count_items", size, constants.add(body[0].span)))
             code.run(method_of(load(out), "append", row))
         code.give_back(load(out))
     return finish(state, name, ("ctx",))

@@ -35,7 +35,7 @@ from doorward.rego.codegen.emit.ast_nodes import (
     runtime,
     store,
 )
-from doorward.rego.codegen.function import finish, new_function
+from doorward.rego.codegen.function import finish, finish_function, new_function
 from doorward.rego.codegen.index import choose
 from doorward.rego.codegen.listed_sets import is_listed
 from doorward.rego.codegen.lookups import read
@@ -113,7 +113,10 @@ def rule_function(
             _all_definitions(state, rules, own)
         else:
             _chosen_definitions(state, rules, choice)
-        args = ("ctx", *rules.args, f"*{rules.listed}") if rules.listed else ("ctx", *rules.args)
+        if node.is_function:
+            args = ("ctx", *rules.args)
+            return finish_function(state, node, args, is_chosen=choice is not None)
+        args = ("ctx", f"*{rules.listed}") if rules.listed else ("ctx",)
         return finish(state, node.name, args)
 
 

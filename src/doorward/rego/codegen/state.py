@@ -219,13 +219,17 @@ class Reads:
 class Counters:
     """How many loops and calls were written, and which loops nobody counts the rounds of."""
 
-    __slots__ = ("calls", "loops", "passed", "uncounted")
+    __slots__ = ("builtins", "calls", "comprehensions", "loops", "passed", "uncounted")
 
     def __init__(self) -> None:
         self.loops = 0
         """Loops written, but for those of comprehensions."""
         self.calls = 0
         """Calls of functions."""
+        self.comprehensions = 0
+        """Closures with loops."""
+        self.builtins = 0
+        """Calls of built-ins that are not written inline."""
         self.uncounted = 0
         """How many of the loops around, from the innermost on, nobody counts the rounds of."""
         self.passed = 0
@@ -237,6 +241,9 @@ class Counters:
 
     def add_call(self) -> None:
         self.calls += 1
+
+    def add_builtin(self) -> None:
+        self.builtins += 1
 
     def pass_one(self) -> int:
         """One more loop is fit to go uncounted."""
@@ -259,6 +266,7 @@ class Counters:
         try:
             yield
         finally:
+            self.comprehensions += self.loops > saved
             self.loops = saved
 
 

@@ -8,11 +8,11 @@ data.envoy.authz.allow is false, its default
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from doorward.records import record
 from doorward.rego.builtins.registry import Registry
-from doorward.rego.engine import Engine
+from doorward.rego.engine import Engine, within
 from doorward.rego.errors import EvalError
 from doorward.rego.explanation.document import to_document
 from doorward.rego.explanation.record import Record
@@ -22,6 +22,8 @@ from doorward.rego.explanation.text import to_text
 from doorward.rego.values import UNDEFINED
 
 __all__ = ["Explanation", "explain"]
+
+_LATE: Final = "the values take too long to be shown"
 
 
 @record(frozen=True)
@@ -34,6 +36,8 @@ class Explanation:
     mask: Mask
     answer: Any = UNDEFINED
     error: EvalError | None = None
+    deadline: float | None = None
+    """Seconds that it may take to show it: values that share their parts are longer as text."""
 
     @property
     def record(self) -> Record:
@@ -42,7 +46,11 @@ class Explanation:
 
     def text(self, *, full: bool = False) -> str:
         """For people: the conditions that failed; `full` shows those that held as well."""
-        return to_text(self.record, self.answer, self.error, full=full)
+        try:
+            with within(self.deadline):
+                return to_text(self.record, self.answer, self.error, full=full)
+        except EvalError:
+            return f"{self.query}: {_LATE}\n"
 
     def notes(self) -> list[str]:
         """What the policy noted by `trace`, with its place."""
@@ -50,7 +58,11 @@ class Explanation:
 
     def to_document(self) -> dict[str, Any]:
         """For machines: JSON-ready, everything that was tried."""
-        return to_document(self.record, self.answer, self.error)
+        try:
+            with within(self.deadline):
+                return to_document(self.record, self.answer, self.error)
+        except EvalError:
+            return {"query": self.query, "error": _LATE, "rules": [], "complete": False}
 
 
 def explain(
@@ -90,5 +102,11 @@ def explain(
     except EvalError as raised:
         error = raised
     return Explanation(
-        query, recorder, engine.registry, mask or Mask(input, engine.data), answer, error
+        query,
+        recorder,
+        engine.registry,
+        mask or Mask(input, engine.data),
+        answer,
+        error,
+        deadline,
     )

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
+from doorward.rego.clock import count_step
 from doorward.rego.credentials import MASKED, hide_looks, names_all_below, names_credential
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Call, Expr, Object, Scalar, Term
@@ -52,6 +53,7 @@ class Mask:
         """`value` for showing; `label` is the name that it is under."""
         if isinstance(value, str):
             return MASKED if _is_secret_place(label) else self.text(value)
+        count_step()
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return MASKED if _is_secret_place(label) else value
         if isinstance(value, dict):

@@ -15,7 +15,15 @@ from doorward.rego.errors import BuiltinError
 from doorward.rego.golang.octets import from_bytes, to_bytes
 from doorward.rego.values import CONTROL_ESCAPES
 
-__all__ = ["Location", "parse", "parse_query", "query_escape", "query_unescape", "split"]
+__all__ = [
+    "Location",
+    "parse",
+    "parse_query",
+    "path_unescape",
+    "query_escape",
+    "query_unescape",
+    "split",
+]
 
 MAX_PAIRS: Final = 10_000
 """Most name and value pairs read from one query."""
@@ -45,6 +53,11 @@ def query_escape(text: str) -> str:
 def query_unescape(text: str) -> str:
     """The text that a name or value of a query stands for."""
     return from_bytes(_unescape(to_bytes(text).replace(b"+", b" ")))
+
+
+def path_unescape(text: str) -> str:
+    """The text that a part of a path stands for."""
+    return from_bytes(_unescape(to_bytes(text)))
 
 
 def parse_query(query: str) -> dict[str, list[str]]:
@@ -87,7 +100,7 @@ def parse(url: str) -> dict[str, str]:
         raise BuiltinError(f"parse {_shown(address)}: {error}") from None
     if fragment:
         try:
-            parts["fragment"] = _text(fragment)
+            parts["fragment"] = path_unescape(fragment)
         except BuiltinError as error:
             raise BuiltinError(f"parse {_shown(url)}: {error}") from None
     return {name: part for name, part in parts.items() if part}
@@ -112,10 +125,6 @@ def split(url: str) -> Location:
     if not _ENCODED_PATH.match(path):
         path = quote_from_bytes(to_bytes(parts.get("path", "")), safe="$&+,/:;=@-_.~")
     return Location(f"{host}:{port}" if port else host, path, parts.get("raw_query", ""))
-
-
-def _text(text: str) -> str:
-    return from_bytes(_unescape(to_bytes(text)))
 
 
 def _shown(url: str) -> str:
@@ -147,7 +156,7 @@ def _parse(address: str) -> dict[str, str]:
         authority, slash, path = rest[2:].partition("/")
         rest = slash + path
         parts["hostname"], parts["port"] = _split_host(_check_authority(authority))
-    return {**parts, "path": _text(rest), "raw_path": rest}
+    return {**parts, "path": path_unescape(rest), "raw_path": rest}
 
 
 def _split_scheme(address: str) -> tuple[str, str]:
@@ -169,7 +178,7 @@ def _check_authority(authority: str) -> str:
     if at:
         if not _USERINFO.match(user):
             raise BuiltinError("net/url: invalid userinfo")
-        _text(user)
+        path_unescape(user)
     return host
 
 

@@ -24,8 +24,9 @@ from doorward.rego.partial.state import (
     Unknowns,
 )
 from doorward.rego.runtime.evaluation import Evaluation
+from doorward.rego.source import Span
 
-__all__ = ["SearchContext", "Site", "Solutions"]
+__all__ = ["Conflict", "SearchContext", "Site", "Solutions"]
 
 Solutions: TypeAlias = Iterator[None]
 """One None for each way in which something holds."""
@@ -40,6 +41,15 @@ class Site:
     bindings: Bindings
     number: int
     """Of the evaluation of the body in which it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two rules, or one with itself, that may give the document at `path` two values at once."""
+
+    path: str
+    first: Span
+    second: Span
 
 
 class SearchContext(Protocol):
@@ -58,6 +68,10 @@ class SearchContext(Protocol):
     support: Support
     replaced: Replaced
     saved: list[list[Saved]]
+    conflicts: list[Conflict]
+    """Rules that may give one document two values; filled where only truth counts."""
+    compared: set[object]
+    """Documents whose rules were compared for that."""
     consulted: set[str]
     """What was read on the way: "rules" and "base", which is data that is not a rule."""
 
@@ -70,6 +84,8 @@ class SearchContext(Protocol):
     def body(self, body: Body, bindings: Bindings, number: int) -> Solutions: ...
 
     def rule(self, rule: Rule, own: Bindings) -> Solutions: ...
+
+    def expr(self, site: Site) -> Solutions: ...
 
     def evaluate(self, site: Site) -> Solutions: ...
 

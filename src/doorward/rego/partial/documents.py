@@ -7,6 +7,7 @@ from typing import Any
 
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.errors import CONFLICT_ERROR, EvalError
+from doorward.rego.partial.conflicts import conflicts_of_branches, find_conflict
 from doorward.rego.partial.context import SearchContext, Site, Solutions
 from doorward.rego.partial.core import (
     DATA,
@@ -266,6 +267,10 @@ class _Virtual:
         if node.has_else and search.is_unknown(Ref(self.path), walk.b1):
             # An `else` holds where the rules before it do not, and that is not known: nothing of
             # it is inlined.
+            seen = self.plugged, known_documents(search)
+            if search.settings.truth and seen not in search.compared:
+                search.compared.add(seen)
+                search.conflicts += conflicts_of_branches(node.rules)
             whole = Ref(self.path)
             yield from search.save_equation(whole, walk.result, walk.b1, walk.b2, walk.site)
         elif node.rules and (node.rules[0].is_set or not node.is_ground):
@@ -289,6 +294,8 @@ class _Virtual:
             if value is not UNDEFINED:
                 yield from self._inside(Constant(value), walk.b1, self.pos + 1)
             return
+        if search.settings.truth:
+            self._note_conflict()
         needs_support = False
         if default is not None:
             wanted = plug(walk.result, walk.b2)
@@ -306,6 +313,16 @@ class _Virtual:
             assert rule.value is not None
             for _ in search.rule(rule, own):
                 yield from self._inside(rule.value, own, self.pos + 1)
+
+    def _note_conflict(self) -> None:
+        """Remember rules that may give this document two values."""
+        search = self.search
+        seen = self.plugged, known_documents(search)
+        if seen not in search.compared:
+            search.compared.add(seen)
+            conflict = find_conflict(search, self.node.rules, search.rule)
+            if conflict is not None:
+                search.conflicts.append(conflict)
 
     def _value(self) -> Any:
         """What known rules give: one value, or none."""
@@ -353,6 +370,8 @@ class _Virtual:
     def _partial(self) -> Solutions:
         search, walk = self.search, self.walk
         unknown = search.is_unknown(Ref(self.path[: self.pos + 1]), walk.b1)
+        if search.settings.truth and unknown:
+            self._note_key_conflict()
         if len(self.path) == self.pos + 1:
             if unknown:
                 yield from self._support(self._partial_support)
@@ -390,6 +409,19 @@ class _Virtual:
             key = plug(self.path[self.pos + 1], walk.b1)
             value = self._below(key) if type(key) is Constant else self._whole()
             yield from self._inside(Constant(value), walk.b1, self.pos + 1)
+
+    def _note_key_conflict(self) -> None:
+        """Remember rules that may give one key of this object two values."""
+        search = self.search
+
+        def solutions(rule: Rule, own: Bindings) -> Solutions:
+            for _ in self._head(rule, own):
+                yield from search.rule(rule, own)
+
+        rules = [rule for rule in self.node.rules if not rule.is_set]
+        conflict = find_conflict(search, rules, solutions, self.pos + 1) if rules else None
+        if conflict is not None:
+            search.conflicts.append(conflict)
 
     def _head(self, rule: Rule, own: Bindings) -> Solutions:
         """The ways in which the reference and the rule's head are equal, as far as both go."""

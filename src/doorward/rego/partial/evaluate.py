@@ -22,7 +22,9 @@ from doorward.rego.analysis.passes import Program as Checked
 from doorward.rego.analysis.resolve import names_of_packages, resolve_modules
 from doorward.rego.analysis.rule_types import check_body_types
 from doorward.rego.errors import LIMIT_ERROR, EvalError
+from doorward.rego.partial.context import Conflict
 from doorward.rego.partial.core import (
+    DATA,
     INPUT,
     Body,
     Comprehension,
@@ -34,10 +36,13 @@ from doorward.rego.partial.core import (
     Var,
     equation,
     expr_terms,
+    inner_terms,
     is_ground,
+    is_path,
     parts,
     variables,
 )
+from doorward.rego.partial.definitions import Definitions, define
 from doorward.rego.partial.lower import lower_modules, lower_query
 from doorward.rego.partial.paths import parse_path
 from doorward.rego.partial.program import Program, Settings
@@ -57,7 +62,7 @@ from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.source import NOWHERE, Span
 from doorward.rego.syntax import nodes
 from doorward.rego.syntax.opa_json import rank
-from doorward.rego.values import Boxed, from_key
+from doorward.rego.values import Boxed, Key, from_key, to_key
 
 __all__ = ["MAX_PARTS", "Lowered", "Partial", "settings"]
 
@@ -79,11 +84,25 @@ class Partial:
         failures: Sequence[tuple[Ref, Span]] = (),
         settled: Settled | None = None,
         consulted: Iterable[str] = (),
+        conflicts: Sequence[Conflict] = (),
+        definitions: Definitions | None = None,
+        *,
+        only_truth: bool = False,
+        literals: frozenset[Key] = frozenset(),
     ) -> None:
         self._queries = queries
         self._support = support
         self._failures = failures
         self._settled = settled
+        self.only_truth = only_truth
+        """Whether it was asked whether a document is true, and not which value it has."""
+        self.literals = literals
+        """The scalars of the policies, as keys: others in the queries are of the input or data."""
+        self.conflicts = tuple(conflicts)
+        """Rules that may contradict each other, with `only_truth`."""
+        self.definitions = definitions
+        """With `only_truth`, a document that has other values than true, false and undefined, or
+        several: the queries alone do not say where it is true."""
         self.consulted = frozenset(consulted)
         """Whether "rules" were asked, and "base" data that is not a rule."""
 
@@ -152,6 +171,27 @@ class Lowered:
         return Program(self._rules, self._packages, self._checked.callees)
 
     @cached_property
+    def _literals(self) -> frozenset[Key]:
+        terms: list[Term] = []
+        for rule in self._rules:
+            for branch in rule.branches():
+                terms += [*branch.path, *(branch.args or ()), *_terms_of(branch.body)]
+                terms += [each for each in (branch.key, branch.value) if each is not None]
+        scalars: set[Key] = set()
+        waiting: list[Any] = [t.value for t in inner_terms(terms) if type(t) is Constant]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, dict):
+                waiting += [*map(from_key, value), *value.values()]
+            elif isinstance(value, frozenset):
+                waiting += map(from_key, value)
+            elif isinstance(value, list):
+                waiting += value
+            else:
+                scalars.add(to_key(value))
+        return frozenset(scalars)
+
+    @cached_property
     def _for_filters(self) -> Program:
         return Program(self._rules, self._packages, self._checked.callees, all_rules=True)
 
@@ -172,6 +212,11 @@ class Lowered:
         live = {name for name in names if not name.startswith("__local")}
         live |= {path[0].name for path in settings.documents if isinstance(path[0], Var)}
         propagation = Propagation(program, live)
+        document = _document(body) if settings.truth else None
+        definitions = None if document is None else define(search, document)
+        if definitions is not None:
+            # What contradicts itself here is for the reader of the definitions to tell.
+            search.compared.add((document.parts, None))  # type: ignore[union-attr]  # it is there
         queries = []
         for _ in search.body(body, search.root, search.root.number):
             left = [saved.plug(search.names) for saved in search.saved[0]]
@@ -184,7 +229,17 @@ class Lowered:
         for rule in chain.from_iterable(search.support.packages.values()):
             size.take([*rule.path, *(rule.args or ()), rule.key, rule.value])
         support = [(package, sorted_rules(rules)) for package, rules in packages.items()]
-        return Partial(queries, support, search.failures, settled, search.consulted)
+        return Partial(
+            queries,
+            support,
+            search.failures,
+            settled,
+            search.consulted,
+            search.conflicts,
+            definitions,
+            only_truth=settings.truth,
+            literals=self._literals if settings.truth else frozenset(),
+        )
 
     def _settled_for(self, program: Program, documents: tuple[tuple[Term, ...], ...]) -> Settled:
         key = program, documents
@@ -231,6 +286,17 @@ class Lowered:
                 self._right.clear()
             self._right[shape] = known
         return known
+
+
+def _document(body: Body) -> Ref | None:
+    """The document whose truth a query asks for, if it is no more than a path below `data`."""
+    if len(body) != 1:
+        return None
+    (expr,) = body
+    if expr.operator is not None or expr.negated or expr.withs or expr.every is not None:
+        return None
+    (term,) = expr.args
+    return term if type(term) is Ref and is_path(term) and term.parts[0] == DATA else None
 
 
 class _Size:

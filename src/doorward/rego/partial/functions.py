@@ -8,6 +8,7 @@ from typing import Any
 
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.errors import CONFLICT_ERROR, INTERNAL_ERROR, EvalError
+from doorward.rego.partial.conflicts import conflicts_of_branches, find_conflict
 from doorward.rego.partial.context import SearchContext, Site, Solutions
 from doorward.rego.partial.core import (
     FALSE,
@@ -21,7 +22,7 @@ from doorward.rego.partial.core import (
     variables,
 )
 from doorward.rego.partial.program import Node
-from doorward.rego.partial.state import as_value, plug
+from doorward.rego.partial.state import Bindings, as_value, plug
 from doorward.rego.partial.support import add_function, known_documents
 from doorward.rego.runtime.evaluation import Site as CallSite
 from doorward.rego.values import UNDEFINED
@@ -136,7 +137,12 @@ class _Function:
     def solutions(self) -> Solutions:
         search, node = self.search, self.node
         if node.has_else and search.is_unknown_expr(_bare(self.site.expr), self.site.bindings):
+            if search.settings.truth:
+                search.conflicts += conflicts_of_branches(node.rules)
             return search.save_call(self.operator, self.args, self.count, self.site)
+        is_unknown = search.is_unknown_expr(_bare(self.site.expr), self.site.bindings)
+        if search.settings.truth and is_unknown:
+            self._note_conflict()
         default = node.default
         needed = default is not None and (self.has_result or default.value != FALSE)
         if needed or search.settings.shallow or search.disabled.has(self.operator.parts):
@@ -157,6 +163,19 @@ class _Function:
                     break
         if self.node.default is not None and state[0] is UNDEFINED:
             yield from self._rule(self.node.default, state, [False])
+
+    def _note_conflict(self) -> None:
+        """Remember rules that may give two values for these operands."""
+        search, site = self.search, self.site
+
+        def solutions(rule: Rule, own: Bindings) -> Solutions:
+            operands = self.args[: self.count]
+            for _ in search.unify_all(operands, list(rule.args or ()), site.bindings, own, site):
+                yield from search.rule(rule, own)
+
+        conflict = find_conflict(search, self.node.rules, solutions)
+        if conflict is not None:
+            search.conflicts.append(conflict)
 
     def _rule(self, rule: Rule, state: list[Any], answered: list[bool]) -> Solutions:
         search, site = self.search, self.site

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from doorward.rego.errors import CANCEL_ERROR, CONFLICT_ERROR, LIMIT_ERROR, EvalError
 from doorward.rego.partial import documents, functions, negation, replacing
-from doorward.rego.partial.context import Site, Solutions
+from doorward.rego.partial.context import Conflict, Site, Solutions
 from doorward.rego.partial.core import (
     DATA,
     EQUALITY,
@@ -96,6 +96,8 @@ class Search:
         self.failures: list[tuple[Ref, Span]] = []
         self.numbers = 0
         self.consulted: set[str] = set()
+        self.conflicts: list[Conflict] = []
+        self.compared: set[object] = set()
         self._ticks = _TICKS
         self._size = 0
         self._generated = 0

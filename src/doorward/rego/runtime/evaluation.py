@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
+from doorward.cancellation import is_stopped
 from doorward.records import record
 from doorward.rego.builtins.registry.context import Context, Environment
 from doorward.rego.errors import (
@@ -24,6 +25,7 @@ from doorward.rego.errors import (
     EvaluationAborted,
     LimitError,
 )
+from doorward.rego.runtime.call_cache import CachedCall, CallCache
 from doorward.rego.runtime.operations import (
     MISSING,
     as_set,
@@ -211,6 +213,12 @@ class Evaluation(Context):
     """Bytes of the process when the deadline was first checked."""
     memory_due = -math.inf
     """When they are looked at next."""
+    call_cache: CallCache | None = None
+    """The answers of functions, once they are cached."""
+    checks = 0
+    """Checks of the deadline so far."""
+    checks_before_cache = 4
+    """Checks after which functions look into the cache."""
 
     def __init__(
         self,
@@ -223,6 +231,8 @@ class Evaluation(Context):
         self.input = input
         self.data = data
         self.cache: dict[int, Any] = {}
+        self.caches_calls = False
+        """Whether functions look into `call_cache`; read at each call, and fastest here."""
         self.constants = constants
         self.root = root
         self.environment = environment
@@ -257,6 +267,33 @@ class Evaluation(Context):
         self.steps_left -= 1
         if self.steps_left < 0:
             self._check_deadline()
+
+    def count_call(self) -> bool:
+        """The same for functions whose answers may be cached; return whether they are."""
+        self.steps_left -= 1
+        if self.steps_left < 0:
+            self._check_deadline()
+        return self.caches_calls
+
+    def cached_call(self, slot: int, *operands: Any) -> CachedCall | None:
+        """The call of the function at `slot`, answered or not; None where nothing is kept."""
+        cache = self.call_cache
+        if cache is None:
+            cache = self.call_cache = CallCache()
+        call = cache.find(slot, operands, always=False, keeps_undefined=True)
+        if not cache.is_useful:
+            cache.is_useful = True
+            self.caches_calls = False
+            self.checks_before_cache = self.checks * 8
+        return call
+
+    def printing_call(
+        self, slot: int, *operands: Any, keeps_undefined: bool = False
+    ) -> CachedCall | None:
+        """The same for functions that print, and in exact code: their answers are always cached."""
+        if self.call_cache is None:
+            self.call_cache = CallCache()
+        return self.call_cache.find(slot, operands, always=True, keeps_undefined=keeps_undefined)
 
     def values(self, collection: Any) -> Iterable[Any]:
         """The values of a collection in Rego's order, to be walked; of anything else, none."""
@@ -337,13 +374,16 @@ class Evaluation(Context):
         Rounds may cost anything, so the interval adapts: it doubles while checks come quickly.
         """
         whole: Any = self.origin or self
+        self.checks += 1
+        if self.checks >= self.checks_before_cache:
+            self.caches_calls = True
         now = time.monotonic()
         if not whole.counts_items and self.environment.max_items is not None:
             whole._check_growth(self.check_interval, now)
         deadline = whole.deadline
         interval = CHECK_INTERVAL
         if deadline is not None:
-            if now > deadline:
+            if now > deadline or is_stopped():
                 raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
             if now - self.last_check > SLOW:
                 interval = max(self.check_interval // 8, 1)
@@ -372,7 +412,7 @@ class Evaluation(Context):
     def halt_if_late(self) -> None:
         """Called on the way by what works long on values: stop past the deadline."""
         deadline = (self.origin or self).deadline
-        if deadline is not None and time.monotonic() > deadline:
+        if deadline is not None and (time.monotonic() > deadline or is_stopped()):
             raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
 
     def count_from_here(self) -> None:
@@ -410,6 +450,7 @@ class Evaluation(Context):
         self.root, self.constants = root, constants
         self.count_from_here()
         self.cache, self.parts, self.marks = {}, _NO_PARTS, {}  # whose code is not marked
+        self.call_cache = None
         self.errors.clear()
         self.tracer, self.exact = None, True
         self.printed, self.not_printed = 0, self.printed

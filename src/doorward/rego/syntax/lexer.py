@@ -44,15 +44,15 @@ RAW_END: Final = "raw-template-string-end"
 
 BRACKETS: Final = {"{": "}", "[": "]", "(": ")"}
 
-_GAP: Final = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
+_GAP: Final = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
 _COMMENT: Final = re.compile(r"#[^\n]*")
 _TOKEN: Final = re.compile(
     r"""
-    (?>(?:[ \t\r\n]+|\#[^\n]*)*)
+    (?:[ \t\r\n]++|\#[^\n]*+)*+
     (?:
-      (?P<identifier>[A-Za-z_](?:[A-Za-z_]|\d)*)
+      (?P<identifier>[A-Za-z_][A-Za-z_\d]*+)
     | (?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![A-Za-z_.]|[0-9]))
-    | (?P<string>"(?:[^"\\\n]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"|`[^`]*`)
+    | (?P<string>"(?:[^"\\\n]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"|`[^`]*`)
     | (?P<mark>:=|==|>=|<=|!=|[\[\]{}(),:+\-*/%&|=><;.])
     )
     """,
@@ -62,7 +62,7 @@ _KINDS: Final = ("", IDENT, NUMBER, STRING, "")
 """The kinds of what `_TOKEN` matches, by the number of the group; a mark is its own kind."""
 _NUMBER: Final = re.compile(
     r"[0-9]+(?P<point>\.(?P<fraction>[0-9]*))?"
-    r"(?P<e>[eE][+-]?(?P<exponent>[0-9]*))?(?P<rest>[A-Za-z_](?:[A-Za-z_]|\d)*)?"
+    r"(?P<e>[eE][+-]?(?P<exponent>[0-9]*))?(?P<rest>[A-Za-z_][A-Za-z_\d]*+)?"
 )
 _ESCAPES: Final = '\\"/bfnrt'
 _FORBIDDEN: Final = {

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol, TypeAlias
 
+from doorward.cancellation import Cancellation
 from doorward.edge import FAULTS, Edge
 from doorward.transport.grpc.messages import (
     PREFIX,
@@ -71,11 +72,11 @@ class Runner(Protocol):
         method: Method,
         message: bytes,
         done: Callable[[bytes | GrpcError], None],
-        is_wanted: Callable[[], bool],
+        cancellation: Cancellation,
     ) -> bytes | GrpcError | None:
         """The answer, or None where `done` is called with it later, on the loop.
 
-        A call that is not wanted any more when its turn comes may be left out.
+        A call that is cancelled may be left out, or end early.
         """
 
 
@@ -107,6 +108,11 @@ class Call:
             return
         block = trailers if self._has_headers else trailers_only
         stream.sender.finish(stream, block(status, message))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the response is not complete, and the client still wants it."""
+        return self._stream.is_open
 
     @property
     def pending(self) -> int:
@@ -313,17 +319,19 @@ class _Unary:
         # The message is here in time. From now on the deadline of the evaluation counts.
         stream.deadline = 0.0
 
-        def is_wanted() -> bool:
-            # A reset may take the stream away while its method runs in another thread.
-            return stream.is_open
+        cancellation = Cancellation()
 
         def finish(answer: bytes | GrpcError) -> None:
-            if is_wanted():
+            # A reset may take the stream away while its method runs in another thread.
+            if stream.is_open:
+                stream.state = None
                 self._finish(stream, answer)
 
-        answer = self._runner.run(self._method, message, finish, is_wanted)
+        answer = self._runner.run(self._method, message, finish, cancellation)
         if answer is not None:
             self._finish(stream, answer)
+        else:
+            stream.state = cancellation
 
     def _finish(self, stream: Stream, answer: bytes | GrpcError) -> None:
         if isinstance(answer, GrpcError):
@@ -342,6 +350,8 @@ class _Unary:
         if isinstance(state, _Partial):
             state.messages.close()
             stream.state = None
+        elif isinstance(state, Cancellation):
+            state.cancel()
 
 
 class _Partial:
@@ -378,7 +388,8 @@ class _Streaming:
     def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
         call = stream.state
         assert isinstance(call, Call)
-        assert call.handler is not None
+        if call.handler is None:
+            return  # it has ended; the client does not read that, and sends on
         try:
             for message in call.messages.feed(data) if data else ():
                 call.handler.receive(message)

@@ -24,12 +24,21 @@ _METHODS: Final = (
 """The messages of both are the same but for their names."""
 
 
+MAX_CONVERSATIONS: Final = 20
+"""Open calls of all connections: each may wait for a client that does not read."""
+MAX_ANSWERS: Final = 64
+"""Requests whose responses are kept, of at most `MAX_REQUEST` bytes."""
+MAX_REQUEST: Final = 256
+
+
 class Reflection:
-    """Reflection for the services of one server."""
+    """Reflection for the services of one server; belongs to the loop."""
 
     def __init__(self, services: tuple[str, ...]) -> None:
         self._services = (*services, _SERVICE)
         self._servicer: Any = None
+        self._calls: list[Call] = []
+        self._answers: dict[bytes, list[bytes]] = {}
 
     @property
     def streaming(self) -> Mapping[str, StreamMethod]:
@@ -41,21 +50,47 @@ class Reflection:
             from grpc_reflection.v1alpha.reflection import ReflectionServicer
 
             self._servicer = ReflectionServicer(self._services)
-        return _Conversation(self._servicer, call)
+        return _Conversation(self, call)
+
+    def answer(self, message: bytes) -> list[bytes]:
+        """The responses to a request, which describe the same types each time."""
+        answers = self._answers.get(message)
+        if answers is None:
+            try:
+                request = reflection_pb2.ServerReflectionRequest.FromString(message)
+            except DecodeError:
+                what = "message is not a ServerReflectionRequest"
+                raise GrpcError(Status.INTERNAL, what) from None
+            responses = self._servicer.ServerReflectionInfo(iter([request]), None)
+            answers = [each.SerializeToString() for each in responses]
+            if len(message) <= MAX_REQUEST and len(self._answers) < MAX_ANSWERS:
+                self._answers[message] = answers
+        return answers
+
+    def admit(self, call: Call) -> None:
+        """Answer a call from now on; GrpcError where too many are open."""
+        self._calls = [each for each in self._calls if each.is_open]
+        if len(self._calls) >= MAX_CONVERSATIONS:
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many reflection calls")
+        self._calls.append(call)
 
 
 class _Conversation:
-    def __init__(self, servicer: Any, call: Call) -> None:
-        self._servicer = servicer
+    """One call. A client that has not read a response gets no other: they would wait here."""
+
+    def __init__(self, reflection: Reflection, call: Call) -> None:
+        self._reflection = reflection
         self._call = call
+        self._is_admitted = False
 
     def receive(self, message: bytes) -> None:
-        try:
-            request = reflection_pb2.ServerReflectionRequest.FromString(message)
-        except DecodeError:
-            raise GrpcError(Status.INTERNAL, "message is not a ServerReflectionRequest") from None
-        for response in self._servicer.ServerReflectionInfo(iter([request]), None):
-            self._call.send(response.SerializeToString())
+        if self._call.pending:
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, "the responses are not read")
+        if not self._is_admitted:
+            self._reflection.admit(self._call)
+            self._is_admitted = True
+        for response in self._reflection.answer(message):
+            self._call.send(response)
 
     def half_close(self) -> None:
         self._call.end()

@@ -11,10 +11,11 @@ from urllib.parse import unquote
 
 from httptools import HttpParserInvalidURLError, parse_url
 
+from doorward.cancellation import Cancellation
 from doorward.edge import FAULTS, Edge
 from doorward.transport.http1.messages import Request, Response, response_head
 
-__all__ = ["AsgiApp", "AsgiCall", "Carrier"]
+__all__ = ["CANCELLATION", "AsgiApp", "AsgiCall", "Carrier"]
 
 _EDGE: Final = Edge("asgi", "an application failed")
 
@@ -28,6 +29,8 @@ AsgiApp: TypeAlias = Callable[
     Awaitable[None],
 ]
 
+CANCELLATION: Final = "doorward.cancellation"
+"""The key of a scope under which the application finds the `Cancellation` of the request."""
 _FULL: Final = 64 * 1024
 """Bytes of a body that wait for the application."""
 _NO_BODY: Final = frozenset({204, 304})
@@ -71,6 +74,7 @@ class AsgiCall:
         self._was_told = False
         """Whether the application knows that the body is whole."""
         self._is_gone = False
+        self._cancellation = Cancellation()
         self._arrived = asyncio.Event()
         self._may_write = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -99,6 +103,7 @@ class AsgiCall:
     def disconnect(self) -> None:
         """The client is gone."""
         self._is_gone = True
+        self._cancellation.cancel()
         self._arrived.set()
         self._may_write.set()
 
@@ -111,6 +116,7 @@ class AsgiCall:
             return
         try:
             scope = _scope(self._request, self._connection.addresses)
+            scope[CANCELLATION] = self._cancellation
             if (tls := self._connection.tls) is not None:
                 scope |= {"scheme": "https", "extensions": {"tls": _tls_extension(tls)}}
         except (HttpParserInvalidURLError, ValueError):

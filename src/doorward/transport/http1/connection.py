@@ -135,6 +135,8 @@ class HttpConnection(asyncio.Protocol):
         self._connections.remove(self)
         self._transport = None
         self._no_more = self._ending = True
+        if self._current is not None and self._current.cancellation is not None:
+            self._current.cancellation.cancel()
         self._current = self._request = None
         self._queue.clear()
         for call in (self._call, self._stream):
@@ -328,7 +330,8 @@ class HttpConnection(asyncio.Protocol):
         if b"transfer-encoding" in fields:
             if version == "1.0":
                 raise _RefusedError(400, "transfer-encoding in HTTP/1.0")
-            if fields[b"transfer-encoding"].lower() != b"chunked":
+            codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
+            if codings != [b"chunked"]:
                 raise _RefusedError(501, "unsupported transfer encoding")
         self._in_head = False
         self._in_body = True

@@ -5,6 +5,8 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Final, NamedTuple, TypeAlias
 
+from doorward.cancellation import Cancellation
+
 __all__ = ["Headers", "Request", "Response", "response_head"]
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
@@ -16,6 +18,7 @@ class Request:
 
     __slots__ = (
         "body",
+        "cancellation",
         "client",
         "expects_continue",
         "fields",
@@ -36,6 +39,8 @@ class Request:
         self.keeps_alive = False
         self.expects_continue = False
         self.body = b""
+        self.cancellation: Cancellation | None = None
+        """Cancelled when the client leaves before its answer; set by those who answer later."""
         self.client: object = None
         """The address of the client's socket; of a Unix socket no pair."""
 

@@ -158,6 +158,7 @@ class Connection:
     def lost(self) -> None:
         """The socket is gone: every open stream is aborted."""
         self.closed = True
+        self._headers.forget()
         for stream in self._sender.remove_all():
             stream.route.abort(stream)
 

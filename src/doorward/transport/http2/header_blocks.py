@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from doorward.transport.http2.codes import ErrorCode, Http2Error, StreamError
 from doorward.transport.http2.headers import MalformedError, to_request
 from doorward.transport.http2.hpack import Decoder, HpackError
 from doorward.transport.http2.limits import Limits
 from doorward.transport.http2.streams import Application, Route
 
-__all__ = ["HeaderBlocks", "PartialBlock"]
+__all__ = ["CACHE_BUDGET", "CacheBudget", "HeaderBlocks", "PartialBlock"]
 
 
 class PartialBlock:
@@ -31,11 +33,28 @@ class PartialBlock:
         return bytes(self._content)
 
 
+class CacheBudget:
+    """Bytes that the remembered blocks of all connections may take together."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+
+CACHE_BUDGET: Final = CacheBudget(16 << 20)
+_ENTRY: Final = 1_024
+"""Bytes that a remembered block takes, about, besides its own: its route."""
+
+
 class HeaderBlocks:
     """The decoder of a connection, and the routes of blocks that the client repeats."""
 
-    def __init__(self, application: Application, limits: Limits) -> None:
+    def __init__(
+        self, application: Application, limits: Limits, budget: CacheBudget = CACHE_BUDGET
+    ) -> None:
         self._application = application
+        self._budget = budget
+        self._used = 0
         self._limits = limits
         self._hpack = Decoder(limits.header_table_size)
         self.routes: dict[bytes, tuple[Route, int | None]] = {}
@@ -56,8 +75,21 @@ class HeaderBlocks:
             raise StreamError(ErrorCode.PROTOCOL_ERROR, str(error)) from None
         resolved = (self._application.resolve(request), request.content_length)
         if before == self._hpack.revision and len(self.routes) < self._limits.cached_blocks:
-            self.routes[block] = resolved
+            self._remember(block, resolved)
         return resolved
+
+    def _remember(self, block: bytes, resolved: tuple[Route, int | None]) -> None:
+        size, budget = len(block) + _ENTRY, self._budget
+        if budget.used + size <= budget.limit:
+            budget.used += size
+            self._used += size
+            self.routes[block] = resolved
+
+    def forget(self) -> None:
+        """Forget what is remembered; to be called when the connection ends as well."""
+        self.routes.clear()
+        self._budget.used -= self._used
+        self._used = 0
 
     def decode(self, block: bytes) -> tuple[list[tuple[bytes, bytes]], int]:
         """The header list, and its size; Http2Error where the block is none."""
@@ -68,4 +100,4 @@ class HeaderBlocks:
             raise Http2Error(ErrorCode.COMPRESSION_ERROR, str(error)) from None
         finally:
             if before != self._hpack.revision:
-                self.routes.clear()
+                self.forget()

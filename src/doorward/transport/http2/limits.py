@@ -50,7 +50,8 @@ class Limits:
     end the connection (rapid reset, CVE-2023-44487)."""
 
     cached_blocks: int = 64
-    """Header blocks whose meaning is kept while the dynamic table stays the same."""
+    """Header blocks whose meaning is kept while the dynamic table stays the same. All connections
+    together keep 16 MiB of them."""
 
     send_timeout: float = 30.0
     """Seconds that a response may wait for the client's flow control window."""

@@ -42,6 +42,11 @@ _CURVES: Final = {
 }
 
 
+USELESS: Final = object()
+"""The material of an RSA key with an exponent that no signature can be checked with: as in OPA, it
+can be read, and verifies nothing."""
+
+
 @record(frozen=True)
 class VerificationKey:
     """A key with what its set says of it; `material` is bytes or one of cryptography's keys."""
@@ -76,6 +81,8 @@ def _public_key(block: pem.Block) -> Any:
         if block.label == "PUBLIC KEY":
             return load_der_public_key(block.octets)
     except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
+        if str(error).startswith("e must be "):
+            return USELESS
         what = "certificate" if block.label == "CERTIFICATE" else "key"
         raise BuiltinError(f"failed to parse a PEM {what}") from error
     raise BuiltinError("failed to extract a Key from the PEM certificate")
@@ -150,6 +157,8 @@ def _rsa(key: Mapping[Any, Any]) -> Any:
     from cryptography.hazmat.primitives.asymmetric import rsa  # loaded by those who use it
 
     public = rsa.RSAPublicNumbers(_integer(key, "e"), _integer(key, "n"))
+    if public.e == 1 and "d" not in key:
+        return USELESS
     if public.n.bit_length() > MAX_RSA_BITS:
         raise LimitError(f"RSA key is longer than {MAX_RSA_BITS} bits")
     try:

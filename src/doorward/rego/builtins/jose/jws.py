@@ -13,7 +13,7 @@ from typing import Any, Final
 from doorward.records import record
 from doorward.rego.errors import BuiltinError
 
-__all__ = ["ALGORITHMS", "Algorithm"]
+__all__ = ["ALGORITHMS", "ANY_SALT", "Algorithm"]
 
 
 @record(frozen=True)
@@ -42,7 +42,7 @@ def _hmac(name: str, digest: str) -> Algorithm:
     return Algorithm(name, verify, sign)
 
 
-def _rsa(name: str, digest: str, *, pss: bool) -> Algorithm:
+def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algorithm:
     def scheme(*, verifying: bool) -> tuple[Any, Any]:
         from cryptography.hazmat.primitives import hashes  # loaded by those who use it
         from cryptography.hazmat.primitives.asymmetric import padding
@@ -50,7 +50,7 @@ def _rsa(name: str, digest: str, *, pss: bool) -> Algorithm:
         hash_ = getattr(hashes, digest.upper())()
         if not pss:
             return padding.PKCS1v15(), hash_
-        salt = padding.PSS.AUTO if verifying else padding.PSS.DIGEST_LENGTH
+        salt = padding.PSS.AUTO if verifying and any_salt else padding.PSS.DIGEST_LENGTH
         return padding.PSS(padding.MGF1(hash_), salt), hash_
 
     def verify(key: Any, signed: bytes, signature: bytes) -> bool:
@@ -150,3 +150,12 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
         Algorithm("EdDSA", _verify_eddsa, _sign_eddsa),
     ]
 }
+
+ANY_SALT: Final[dict[str, Algorithm]] = {
+    algorithm.name: algorithm
+    for algorithm in [
+        _rsa(f"PS{size}", f"sha{size}", pss=True, any_salt=True) for size in (256, 384, 512)
+    ]
+}
+"""Those of PS, with a salt of any length: what `io.jwt.verify_ps256` takes in OPA, where
+`io.jwt.decode_verify` wants one as long as the hash, as RFC 7518 does."""

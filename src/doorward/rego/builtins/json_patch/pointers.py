@@ -1,7 +1,7 @@
-"""JSON pointers, and what a document is with only, or without, what lies at them.
+"""What a document is with only, or without, what lies at some pointers.
 
-A pointer is a string with `/` between its steps (`~1` for a slash, `~0` for a tilde), or an array
-of steps. Values are never edited in place.
+A pointer is a text (`doorward.rego.pointers`), or an array of steps. Values are never edited in
+place.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from doorward.rego.builtins.registry.operands import refuse_operand
+from doorward.rego.pointers import read_pointer
 from doorward.rego.values import Key, Value, from_key, kind_name, to_key
 
 __all__ = ["Path", "read_path", "select", "without"]
@@ -33,12 +34,7 @@ def read_path(given: Value) -> Path:
 
 
 def _steps(pointer: str) -> Path:
-    if not pointer:
-        return []
-    steps = pointer.lstrip("/").split("/")
-    if "~" not in pointer:
-        return [*steps]
-    return [step.replace("~1", "/").replace("~0", "~") for step in steps]
+    return [*read_pointer(pointer)]
 
 
 _kept_steps: Final = lru_cache(maxsize=512)(_steps)

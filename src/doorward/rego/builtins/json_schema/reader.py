@@ -15,6 +15,7 @@ from doorward.rego.builtins.json_schema import rules
 from doorward.rego.builtins.json_schema.rules import KINDS, Schema, canonical, exact_number
 from doorward.rego.errors import BuiltinError
 from doorward.rego.golang.regexp import matcher
+from doorward.rego.pointers import read_name
 
 __all__ = ["read_schema"]
 
@@ -126,7 +127,7 @@ class _Reader:
             )
         here = self.known[address]
         for step in unquote(fragment).split("/")[1:] if fragment.startswith("/") else []:
-            here = _step(here, step.replace("~1", "/").replace("~0", "~"))
+            here = _step(here, read_name(step))
         return here
 
 

@@ -16,6 +16,7 @@ from itertools import repeat
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from doorward.cancellation import is_stopped
 from doorward.records import record
 from doorward.rego.builtins.http_client.cache import ResponseCache
 from doorward.rego.builtins.registry.resolver import resolve
@@ -120,7 +121,7 @@ class Context:
     def check_deadline(self) -> None:
         """For built-ins that may take long: EvaluationAborted past the deadline."""
         deadline = (self.origin or self).deadline
-        if deadline is not None and time.monotonic() > deadline:
+        if deadline is not None and (time.monotonic() > deadline or is_stopped()):
             halt = EvaluationAborted("caller cancelled query execution")
             halt.code = CANCEL_ERROR
             raise halt

@@ -71,13 +71,13 @@ def _type(type_: Type) -> dict[str, Any]:
         case ArrayType(items, rest):
             fixed = {"static": [_type(each) for each in items]} if items else {}
             return {"type": "array"} | fixed | ({"dynamic": _type(rest)} if rest else {})
-        case ObjectType(fields, rest_pair):
-            document: dict[str, Any] = {"type": "object"}
-            if fields:
-                document["static"] = [{"key": key, "value": _type(each)} for key, each in fields]
-            if rest_pair:
-                document["dynamic"] = {"key": _type(rest_pair[0]), "value": _type(rest_pair[1])}
-            return document
+    assert isinstance(type_, ObjectType)  # no operand of a built-in is a function
+    document: dict[str, Any] = {"type": "object"}
+    if type_.fields:
+        document["static"] = [{"key": key, "value": _type(each)} for key, each in type_.fields]
+    if type_.rest:
+        document["dynamic"] = {"key": _type(type_.rest[0]), "value": _type(type_.rest[1])}
+    return document
 
 
 def declared(entry: dict[str, Any]) -> Builtin:

@@ -74,9 +74,6 @@ class AnyOf(HashedOnce):
     kind: str = "any"
 
 
-Type: TypeAlias = ScalarType | ArrayType | ObjectType | SetType | AnyOf
-
-
 @record(frozen=True)
 class Function:
     """Operand types and result type; `variadic` is the type of any number of further operands.
@@ -87,7 +84,10 @@ class Function:
     args: tuple[Type, ...]
     result: Type | None
     variadic: Type | None = None
+    kind: str = "function"
 
+
+Type: TypeAlias = ScalarType | ArrayType | ObjectType | SetType | AnyOf | Function
 
 null: Final = ScalarType("null")
 boolean: Final = ScalarType("boolean")

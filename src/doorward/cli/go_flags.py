@@ -1,0 +1,172 @@
+"""A command line in any form that Go's pflag reads, rewritten to the one form that click reads.
+
+OPA's commands are built on pflag, and scripts use every form of a flag that it accepts:
+
+    --format json   --format=json   -f json   -fjson   -f=json   -Sf json
+    --strict   --strict=true   -S   -S=0
+
+click reads `-f=json` as the value `=json` and knows no value for a boolean flag. So the words are
+read here by pflag's rules; each flag is passed on as `--name=value` or `--name`, and all operands
+follow a `--`. Nothing else reads a flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import click
+
+__all__ = ["rewrite_flags", "rewrite_subcommand"]
+
+# What Go's strconv.ParseBool accepts.
+_BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True) | dict.fromkeys(
+    ("0", "f", "F", "false", "FALSE", "False"), False
+)
+
+
+def rewrite_flags(
+    command: click.Command, ctx: click.Context, arguments: Sequence[str]
+) -> list[str]:
+    """The arguments of `command` in click's form.
+
+    The arguments of a group end at the name of its subcommand, whose own arguments follow. Raises
+    `click.UsageError` for an unknown flag, and for a value that is missing or not a boolean.
+    """
+    words = _Words(command, ctx, arguments)
+    flags, operands = words.read(interspersed=not isinstance(command, click.Group))
+    if isinstance(command, click.Group) and operands:
+        subcommand = command.get_command(ctx, operands[0])
+        if subcommand is not None:
+            rest = rewrite_subcommand(operands[0], subcommand, ctx, operands[1:])
+            return [*flags, operands[0], *rest]
+        return [*flags, *operands]
+    return [*flags, "--", *operands] if operands else flags
+
+
+def rewrite_subcommand(
+    name: str, subcommand: click.Command, ctx: click.Context, arguments: Sequence[str]
+) -> list[str]:
+    """The arguments of a subcommand of the group that `ctx` belongs to, in click's form."""
+    inner = click.Context(
+        subcommand, info_name=name, parent=ctx, resilient_parsing=ctx.resilient_parsing
+    )
+    return rewrite_flags(subcommand, inner, arguments)
+
+
+class _Words:
+    """The words of one command line, read from left to right."""
+
+    def __init__(self, command: click.Command, ctx: click.Context, words: Sequence[str]) -> None:
+        self.ctx = ctx
+        self.words = iter(words)
+        self.options: dict[str, click.Option] = {}
+        self.negations: dict[str, click.Option] = {}
+        for option in command.get_params(ctx):
+            if isinstance(option, click.Option):
+                self.options |= dict.fromkeys(option.opts, option)
+                self.negations |= dict.fromkeys(option.secondary_opts, option)
+        help_option = command.get_help_option(ctx)
+        if help_option is not None:
+            # click keeps the names that the help had where it was first asked for.
+            self.options |= dict.fromkeys(command.get_help_option_names(ctx), help_option)
+        self.values: list[str] = []
+        self.booleans: dict[str, tuple[click.Option, bool]] = {}
+
+    def read(self, *, interspersed: bool) -> tuple[list[str], list[str]]:
+        """The flags in click's form, and the operands in their order."""
+        operands: list[str] = []
+        for word in self.words:
+            if word == "--":
+                break
+            if not word.startswith("-") or word == "-":
+                operands.append(word)
+                if not interspersed:
+                    break
+            elif word.startswith("--"):
+                self._read_long(word)
+            else:
+                self._read_cluster(word)
+        operands += self.words
+        # Of a boolean flag that is given twice, the last value counts.
+        return [*self.values, *self._written_booleans()], operands
+
+    def _written_booleans(self) -> Iterator[str]:
+        for option, value in self.booleans.values():
+            if value:
+                yield _long_name(option)
+            elif option.secondary_opts:
+                yield option.secondary_opts[0]
+
+    def _read_long(self, word: str) -> None:
+        name, equals, value = word.partition("=")
+        option = self.options.get(name) or self.negations.get(name)
+        if option is None:
+            known = [*self.options, *self.negations]
+            self._fail(click.NoSuchOption(name, possibilities=_near(name, known), ctx=self.ctx))
+        elif option.is_flag:
+            self._set_boolean(option, name, value if equals else None)
+        else:
+            self._set_value(option, name, value if equals else None)
+
+    def _read_cluster(self, word: str) -> None:
+        """`-abc`: up to the first flag with a value, to which the rest belongs."""
+        letters = word[1:]
+        while letters:
+            name, letters = f"-{letters[0]}", letters[1:]
+            option = self.options.get(name) or self.negations.get(name)
+            if option is None:
+                message = f"unknown shorthand flag: '{name[1]}' in {word}"
+                self._fail(click.UsageError(message, self.ctx))
+                return
+            if letters.startswith("=") and len(letters) > 1:
+                value, letters = letters[1:], ""
+                if option.is_flag:
+                    self._set_boolean(option, name, value)
+                else:
+                    self._set_value(option, name, value)
+            elif option.is_flag:
+                self._set_boolean(option, name, None)
+            else:
+                self._set_value(option, name, letters or None)
+                return
+
+    def _set_boolean(self, option: click.Option, name: str, text: str | None) -> None:
+        value = True if text is None else _BOOLEANS.get(text)
+        if value is None:
+            self._fail(
+                click.UsageError(
+                    f'invalid argument "{text}" for "{", ".join(option.opts)}" flag: '
+                    f'strconv.ParseBool: parsing "{text}": invalid syntax',
+                    self.ctx,
+                )
+            )
+            return
+        key = _long_name(option)
+        self.booleans.pop(key, None)
+        self.booleans[key] = option, value != (name in option.secondary_opts)
+
+    def _set_value(self, option: click.Option, name: str, text: str | None) -> None:
+        value = next(self.words, None) if text is None else text
+        if value is None:
+            where = f": {name}" if name.startswith("--") else f": '{name[1]}' in {name}"
+            self._fail(click.UsageError(f"flag needs an argument{where}", self.ctx))
+            return
+        long_name = _long_name(option)
+        separator = "=" if long_name.startswith("--") else ""
+        self.values.append(f"{long_name}{separator}{value}")
+
+    def _fail(self, error: click.UsageError) -> None:
+        # A shell that completes a line shows nothing but the candidates.
+        if not self.ctx.resilient_parsing:
+            raise error
+
+
+def _long_name(option: click.Option) -> str:
+    return max(option.opts, key=len)
+
+
+def _near(name: str, known: Sequence[str]) -> list[str]:
+    from difflib import get_close_matches  # only who mistypes pays for it
+
+    return get_close_matches(name, known)

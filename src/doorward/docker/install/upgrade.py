@@ -1,0 +1,100 @@
+"""A folder with copies of the shipped policies becomes one that has data and additions only.
+
+The policies that were copied before decide what they did then, whatever the package says now. An
+upgrade shows how they differ from the package's, which settings their data lacks, and what the
+package newly refuses of the requests in an audit log. It changes nothing unless it is told to, and
+puts what it takes away beside the folder.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from doorward.docker.decider.embedded import PACK, EmbeddedPdp, shipped_policies, with_shipped
+from doorward.docker.install.daemon import DaemonError
+from doorward.docker.replay import ReplayError, replay
+
+__all__ = ["apply_upgrade", "copies", "lacking", "newly_refused", "show_differences"]
+
+
+def copies(folder: Path) -> list[Path]:
+    """The files of a folder that have the names of shipped policies, or of their tests."""
+    names = {path.name for path in PACK.glob("*.rego")}
+    return sorted(path for path in folder.glob("*.rego") if path.name in names)
+
+
+def show_differences(folder: Path) -> Iterator[str]:
+    """How the copies differ from the package's policies: `+` is what the package has."""
+    for path in shipped_policies():
+        copy = folder / path.name
+        if copy.exists():
+            before = copy.read_text(encoding="utf-8").splitlines()
+            after = path.read_text(encoding="utf-8").splitlines()
+            yield from difflib.unified_diff(before, after, str(copy), path.name, lineterm="")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DaemonError(f"{path}: {error}") from None
+    if not isinstance(document, dict) or not isinstance(document.get("docker"), dict):
+        raise DaemonError(f"{path} has no `docker`")
+    return document
+
+
+def lacking(folder: Path) -> dict[str, dict[str, Any]]:
+    """The settings that the shipped data has and the folder's lacks: by section and name."""
+    own, shipped = (_read(each / "data.json")["docker"] for each in (folder, PACK))
+    return {
+        section: missing
+        for section, values in shipped.items()
+        if isinstance(values, dict) and section != "users"
+        if (missing := {n: v for n, v in values.items() if n not in (own.get(section) or {})})
+    }
+
+
+def newly_refused(folder: Path, logs: Sequence[Path]) -> Iterator[str]:
+    """The requests of audit logs that were allowed and are refused by the package's policies."""
+    data = [str(path) for path in sorted(folder.glob("*.json"))]
+    decider = EmbeddedPdp(with_shipped(data), watch=False)
+    try:
+        for each in replay(logs, decider):
+            if each.past.decision == "allow" and not each.verdict.allow:
+                input_doc = each.input or {}
+                action, target = input_doc.get("action", "-"), input_doc.get("target", "")
+                yield f"{action} {target}: {each.verdict.reason} ({each.past.location})"
+    except ReplayError as error:
+        raise DaemonError(str(error)) from None
+    finally:
+        decider.close()
+
+
+def apply_upgrade(folder: Path) -> Iterator[str]:
+    """Take the copies out, and add the settings that the data lacks; say what was done."""
+    missing = lacking(folder)
+    kept = folder.with_name(f"{folder.name}.before-upgrade")
+    try:
+        kept.mkdir(mode=0o755, exist_ok=True)
+        path = folder / "data.json"
+        shutil.copy2(path, kept / path.name)
+        if missing:
+            document = _read(path)
+            for section, values in missing.items():
+                document["docker"].setdefault(section, {}).update(values)
+                yield f"{path}: {section}: {json.dumps(values)}"
+            temporary = path.with_name(f".{path.name}.doorward")
+            temporary.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+            shutil.copymode(path, temporary)
+            os.replace(temporary, path)
+        for copy in copies(folder):
+            os.replace(copy, kept / copy.name)
+            yield f"{copy} is in {kept}"
+    except OSError as error:
+        raise DaemonError(f"{folder}: {(error.strerror or 'failed').lower()}") from None

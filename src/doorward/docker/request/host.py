@@ -1,0 +1,177 @@
+"""What only the host knows, read while a request is decided: its ranges of addresses, and on which
+sockets the daemon listens.
+
+A network takes the addresses of its subnet over: what the host sends there goes into the network.
+And a request does not say on which socket it came: who calls on a TCP socket where nobody is
+verified looks like a local user. Neither is kept: both change while the plugin runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import re
+import socket
+import struct
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from doorward.docker.request.protected import DAEMON_CONFIG
+
+__all__ = ["PIDFILE", "HostFacts", "open_listeners", "used_ranges"]
+
+_Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+PIDFILE: Final = "/var/run/docker.pid"
+_MAX_FILE: Final = 4 << 20
+_FRESH: Final = 2.0
+"""Seconds for which the sockets of the daemon are known: they change with a restart or reload."""
+_LOCAL: Final = re.compile(r"\|-- ([0-9.]{7,15})\n +/32 host LOCAL")
+_NAMESERVER: Final = re.compile(r"^nameserver[ \t]+([0-9A-Fa-f.:]{2,45})", re.MULTILINE)
+_SAFE: Final = ("unix://", "fd://", "npipe://")
+
+
+class HostFacts:
+    """Reads the host's files. Safe in any number of threads."""
+
+    def __init__(
+        self, *, config: str = DAEMON_CONFIG, pidfile: str = PIDFILE, root: str = "/"
+    ) -> None:
+        self._config = config
+        self._pidfile = pidfile
+        self._root = Path(root)
+        self._listeners: tuple[float, list[str]] = (float("-inf"), [])
+
+    @property
+    def listeners(self) -> list[str]:
+        """Where the daemon listens and verifies nobody."""
+        checked, listeners = self._listeners
+        if time.monotonic() - checked >= _FRESH:
+            listeners = open_listeners(self._config, _arguments(self._pidfile))
+            self._listeners = time.monotonic(), listeners
+        return listeners
+
+    def join(self, view: dict[str, Any]) -> None:
+        """Put what the host says into the input of a request."""
+        view["open_listeners"] = self.listeners
+        subnets = view["network"]["subnets"]
+        if subnets:
+            taken = sorted(_overlapping(subnets, list(used_ranges(self._root))))
+            view["network"] = {**view["network"], "taken": taken}
+
+
+def _overlapping(subnets: Sequence[str], used: Sequence[_Network]) -> set[str]:
+    taken: set[str] = set()
+    for subnet in subnets:
+        try:
+            network = ipaddress.ip_network(subnet, strict=False)
+        except ValueError:
+            taken.add("every range")  # the daemon may read it; what it takes is not known
+            continue
+        taken |= {str(each) for each in used if _overlap(each, network)}
+    return taken
+
+
+def _overlap(one: _Network, other: _Network) -> bool:
+    if one.version == 4 and other.version == 4:
+        return one.overlaps(other)
+    return one.version == 6 and other.version == 6 and one.overlaps(other)
+
+
+def used_ranges(root: Path) -> Iterator[_Network]:
+    """The ranges that the host has routes to, its addresses, gateways and name servers."""
+    for line in _read(root / "proc/net/route").splitlines()[1:]:
+        fields = line.split()
+        if len(fields) > 7:
+            target, gateway, mask = (_ipv4(fields[number]) for number in (1, 2, 7))
+            if mask != "0.0.0.0":
+                yield from _networks(f"{target}/{mask}")
+            if gateway != "0.0.0.0":
+                yield from _networks(gateway)
+    for line in _read(root / "proc/net/ipv6_route").splitlines():
+        fields = line.split()
+        if len(fields) > 9 and fields[9] != "lo" and fields[1] != "00":
+            yield from _networks(f"{_ipv6(fields[0])}/{int(fields[1], 16)}")
+    for line in _read(root / "proc/net/if_inet6").splitlines():
+        yield from _networks(_ipv6(line[:32]))
+    for address in _LOCAL.findall(_read(root / "proc/net/fib_trie")):
+        yield from _networks(address)
+    for address in _NAMESERVER.findall(_read(root / "etc/resolv.conf")):
+        yield from _networks(address)
+
+
+def _networks(text: str) -> Iterator[_Network]:
+    with contextlib.suppress(ValueError):
+        yield ipaddress.ip_network(text, strict=False)
+
+
+def _ipv4(text: str) -> str:
+    """An address as the kernel shows it: hexadecimal, in the order of this machine."""
+    return socket.inet_ntoa(struct.pack("=I", int(text, 16)))
+
+
+def _ipv6(text: str) -> str:
+    return str(ipaddress.IPv6Address(int(text, 16)))
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(_MAX_FILE)
+    except OSError:
+        return ""
+
+
+def open_listeners(config: str, arguments: Sequence[str]) -> list[str]:
+    """The addresses at which a daemon that is started so listens and verifies nobody."""
+    document = _document(config)
+    verified = document.get("tlsverify") is True or _flag(arguments, "tlsverify")
+    if verified:
+        return []
+    given = document.get("hosts")
+    hosts = [each for each in given if type(each) is str] if type(given) is list else []
+    hosts += _values(arguments, "--host") + _values(arguments, "-H")
+    return sorted({host for host in hosts if host and not host.startswith(_SAFE)})
+
+
+def _arguments(pidfile: str) -> list[str]:
+    """Of the daemon's process; [] where it does not run."""
+    try:
+        pid = int(Path(pidfile).read_bytes()[:20])
+        line = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (OSError, ValueError):
+        return []
+    return line.decode(errors="replace").split("\0")[1:-1]
+
+
+def _document(config: str) -> Mapping[str, Any]:
+    try:
+        document = json.loads(Path(config).read_bytes()[:_MAX_FILE] or b"{}")
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return document if type(document) is dict else {}
+
+
+def _flag(arguments: Sequence[str], name: str) -> bool:
+    """Whether a boolean option is given and true: the last one of several counts."""
+    value = False
+    for each in arguments:
+        option, equals, text = each.partition("=")
+        if option in (f"--{name}", f"-{name}"):
+            value = not equals or text.lower() in ("1", "t", "true")
+    return value
+
+
+def _values(arguments: Sequence[str], name: str) -> list[str]:
+    """The values of an option that may be repeated, in all the ways to write it."""
+    values: list[str] = []
+    for number, each in enumerate(arguments):
+        if each == name:
+            values += arguments[number + 1 : number + 2]
+        elif each.startswith(f"{name}="):
+            values.append(each.removeprefix(f"{name}="))
+        elif name == "-H" and each.startswith(name):
+            values.append(each.removeprefix(name).removeprefix("="))
+    return values

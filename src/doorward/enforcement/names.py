@@ -1,0 +1,81 @@
+"""Names of queries and forms: the one form in which every reader makes the same variable of them.
+
+Readers take names apart: PHP makes `user_id` of `user.id`, `user id` and `user[id`; Rack makes `a`
+of `[a`; `a[b]` is a member of `a` to PHP, Rack and Node's qs, and a name like others to Python. So
+a name is a word, or a word and keys in brackets, and nothing else; and no two names of a request
+may be one variable, or a variable and a part of it. tests/enforcement/test_names.py asks readers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, NoReturn
+
+from doorward.enforcement.errors import AmbiguousRequestError, shown
+
+__all__ = ["MAX_FIELDS", "check_names", "check_pairs"]
+
+MAX_FIELDS: Final = 1_000
+"""Fields of a query or a form: PHP and Node leave out those that follow."""
+MAX_DEPTH: Final = 32
+"""Keys of one name."""
+
+_NAME: Final = re.compile(r"([^\[\]]*+)((?:\[[^\[\]]*+\])*+)")
+_NUMBERED_TWICE: Final = re.compile(r"\[\]\[[0-9]*\]")
+_TO_VARIABLE: Final = re.compile(r"[ .]")
+
+Path = tuple[str, ...]
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise AmbiguousRequestError(reason)
+
+
+def check_pairs(text: str, what: str) -> None:
+    """Refuse pairs of a raw query or form whose name ends elsewhere for Node's qs."""
+    if text.count("&") >= MAX_FIELDS:
+        _refuse(f"more than {MAX_FIELDS} {what}s")
+    if "]=" not in text and "%5d=" not in text.lower():
+        return
+    for pair in text.lower().replace("%5d", "]").split("&"):
+        name, _, value = pair.partition("=")
+        if "]=" in value and not name.endswith("]"):
+            _refuse(f"{what} whose name can end in two places")
+
+
+def check_names(names: Iterable[str], what: str) -> None:
+    """Refuse names, in one case, that do not stand for one variable each."""
+    values: set[Path] = set()
+    collections: dict[Path, str] = {}
+    for name in names:
+        path = _read_path(name, what)
+        if path in values:
+            _refuse(f"{what}s that are one variable to PHP")
+        if path in collections:
+            _refuse(f"{what} that is both a value and a collection: {shown(name)}")
+        values.add(path)
+        for end in range(1, len(path)):
+            above = path[:end]
+            if above in values:
+                _refuse(f"{what} that is both a value and a collection: {shown(name)}")
+            # PHP numbers what has no key, from 0 on.
+            kind = "number" if path[end].isdecimal() else "next" if not path[end] else ""
+            if kind and collections.get(above, kind) not in ("", kind):
+                _refuse(f"{what} with and without a number: {shown(name)}")
+            collections[above] = kind or collections.get(above, "")
+
+
+def _read_path(name: str, what: str) -> Path:
+    """The variable that a name stands for to those who take names apart, and its keys."""
+    if "[" not in name and "]" not in name:
+        return (_TO_VARIABLE.sub("_", name),)
+    match = _NAME.fullmatch(name)
+    if match is None or not match[1]:
+        _refuse(f"name of a {what} with brackets that can be read in two ways")
+    keys = match[2][1:-1].split("][")
+    if len(keys) > MAX_DEPTH:
+        _refuse(f"name of a {what} with more than {MAX_DEPTH} keys")
+    if _NUMBERED_TWICE.search(name) or any(key != key.strip() for key in keys):
+        _refuse(f"name of a {what} with brackets that can be read in two ways")
+    return (_TO_VARIABLE.sub("_", match[1]), *keys)

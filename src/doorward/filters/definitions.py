@@ -1,0 +1,207 @@
+"""The rules of a document to one condition: where the decision allows, and nowhere else.
+
+A rule that says `{"allowed": false}` or `"deny"` holds as well as one that says true, and two that
+hold with different values are a conflict, which a decision refuses. So each value has its rows, and
+those of a value that is allowed are its own without the rows of every other value:
+
+    allow := true if A          allow := false if B          the rows: A and not B
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from doorward.filters.bodies import BodyReader
+from doorward.filters.comparing import Comparer
+from doorward.filters.conditions import Condition, Conditions, Group
+from doorward.filters.hints import HEAD
+from doorward.filters.scopes import Scope
+from doorward.records import record
+from doorward.rego import Branch, Definitions, Key, Outcome, Undefined, Value, to_key
+from doorward.rego.tools import Body, Call, Expr, Object, Ref, Scalar, Term, Var, walk
+from doorward.verdicts import is_allowed
+
+__all__ = ["allowed_conditions", "check_flat"]
+
+MAX_PAIRS: Final = 10_000
+"""Pairs of values that are compared."""
+_OPPOSITES: Final = {"equal": "neq", "neq": "equal"}
+_REFUSED: Final = object()
+"""The value of a column that is not true: which one does not matter."""
+
+_Value: TypeAlias = Any
+
+
+@record(frozen=True)
+class _Case:
+    """One case in which a rule gives a value: the number of the rule, and of the `else` in it."""
+
+    rule: int
+    branch: int
+    outcome: Outcome
+    key: _Value
+    is_allowed: bool
+    conditions: tuple[Condition, ...]
+
+
+def allowed_conditions(
+    definitions: Definitions, reader: BodyReader, comparer: Comparer
+) -> Conditions:
+    """The rows for which the document is allowed; `comparer` collects the faults."""
+    cases = list(_cases(definitions, reader, comparer))
+    if sum(1 for each in cases if each.is_allowed) * len(cases) > MAX_PAIRS:
+        first = definitions.rules[0][0]
+        comparer.fail(first.span, f"{first.path} has too many rules with different values")
+        return ()
+    bodies = [_body_of(case, cases, definitions) for case in cases if case.is_allowed]
+    default = definitions.default
+    if not isinstance(default, Undefined) and is_allowed(default):
+        others = [case.conditions for case in cases if case.key != to_key(default)]
+        bodies.append(_without(others))
+    return tuple(bodies)
+
+
+def _body_of(
+    case: _Case, cases: Sequence[_Case], definitions: Definitions
+) -> tuple[Condition, ...]:
+    """Where a case leads to its value, and no other rule says anything else."""
+    before = [each for each in cases if each.rule == case.rule and each.branch < case.branch]
+    others = [
+        each
+        for each in cases
+        if each.key != case.key
+        and (each.rule != case.rule or each.branch == case.branch)
+        and not (each.outcome is case.outcome and case.outcome.is_determined)
+        and not definitions.exclude(case.outcome, each.outcome)
+    ]
+    # An `else` counts only where what is before it does not hold.
+    contradicting = [_in_turn(each, cases) for each in others]
+    excluded = [each.conditions for each in before] + contradicting
+    return (*case.conditions, *_without(excluded))
+
+
+def _in_turn(case: _Case, cases: Sequence[_Case]) -> tuple[Condition, ...]:
+    before = [
+        each.conditions for each in cases if each.rule == case.rule and each.branch < case.branch
+    ]
+    return (*case.conditions, *_without(before))
+
+
+def _without(bodies: Sequence[tuple[Condition, ...]]) -> tuple[Condition, ...]:
+    return (Group(tuple(bodies), negated=True),) if bodies else ()
+
+
+def _cases(definitions: Definitions, reader: BodyReader, comparer: Comparer) -> Iterator[_Case]:
+    for number, rule in enumerate(definitions.rules):
+        for position, branch in enumerate(rule):
+            for outcome in branch.outcomes:
+                for key, allowed, body in _values(outcome, branch, comparer):
+                    conditions = reader.body(body, Scope())
+                    if conditions is not None:
+                        yield _Case(number, position, outcome, key, allowed, conditions)
+
+
+def _values(
+    outcome: Outcome, branch: Branch, comparer: Comparer
+) -> Iterator[tuple[_Value, bool, Body]]:
+    """The values of an outcome as keys, whether they are allowed, and the bodies for them."""
+    constant = outcome.constant
+    if not isinstance(constant, Undefined):
+        yield to_key(constant), is_allowed(constant), outcome.body
+        return
+    template = _template(outcome.value)
+    bodies = None if template is None else _bodies_for(template[0], outcome.body)
+    if template is None or bodies is None:
+        shown = f"the value of the rule {branch.path} is neither a column nor known"
+        comparer.fail(branch.span, shown, hint=HEAD)
+        return
+    is_true, is_other = bodies
+    yield to_key(template[1]), is_allowed(template[1]), is_true
+    yield _REFUSED, False, is_other
+
+
+def _template(value: Term) -> tuple[Var, Value] | None:
+    """The variable that a value depends on, and the value where the variable is true."""
+    if isinstance(value, Var):
+        return value, True
+    if not isinstance(value, Object):
+        return None
+    unknown: Var | None = None
+    fields: dict[Key, Value] = {}
+    for key, item in value.items:
+        if not isinstance(key, Scalar) or not isinstance(key.value, str):
+            return None
+        if key.value == "allowed" and isinstance(item, Var):
+            unknown, fields["allowed"] = item, True
+        elif isinstance(item, Scalar):
+            fields[key.value] = item.value
+        else:
+            return None
+    return None if unknown is None else (unknown, fields)
+
+
+def _bodies_for(var: Var, body: Body) -> tuple[Body, Body] | None:
+    """`body` where the variable is true, and where it has another value."""
+    uses = [expr for expr in body if any(node == var for node in walk(expr))]
+    if len(uses) != 1:
+        return None
+    (expr,) = uses
+    call = expr.term
+    if expr.negated or expr.withs or not isinstance(call, Call):
+        return None
+    rest = tuple([each for each in body if each is not expr])
+    if call.name == "eq" and len(call.args) == 2:
+        (other,) = [arg for arg in call.args if arg != var] or [var]
+        if isinstance(other, Ref) and other.head == Var("data"):
+            document = replace(expr, term=other)
+            return (*rest, document), (*rest, replace(document, negated=True))
+        return (*body, _compared(expr, "eq", var)), (*body, _compared(expr, "neq", var))
+    if call.args[-1] != var:
+        return None
+    statement = replace(expr, term=replace(call, args=call.args[:-1]))
+    opposite = _OPPOSITES.get(call.name)
+    if opposite is None:
+        return (*rest, statement), (*rest, replace(statement, negated=True))
+    # The opposite, since `not x == 1` also holds where there is no x.
+    operator = Ref(Var(opposite), ())
+    other_statement = replace(expr, term=replace(call, operator=operator, args=call.args[:-1]))
+    return (*rest, statement), (*rest, other_statement)
+
+
+def _compared(like: Expr, name: str, var: Var) -> Expr:
+    return replace(like, term=Call(Ref(Var(name), ()), (var, Scalar(True)), infix=name == "eq"))
+
+
+def check_flat(definitions: Definitions, comparer: Comparer) -> None:
+    """Refuse what one list of queries cannot say: values that are not booleans, and conflicts."""
+    outcomes = [
+        (number, position, branch, outcome)
+        for number, rule in enumerate(definitions.rules)
+        for position, branch in enumerate(rule)
+        for outcome in branch.outcomes
+    ]
+    for _, _, branch, outcome in outcomes:
+        constant = outcome.constant
+        if not isinstance(constant, (Undefined, bool)):
+            comparer.fail(branch.span, f"the value of the rule {branch.path} is not a boolean")
+    if not isinstance(definitions.default, (Undefined, bool)):
+        first = definitions.rules[0][0]
+        comparer.fail(first.span, f"the default value of {first.path} is not a boolean")
+    if comparer.faults:
+        return
+    if len(outcomes) ** 2 > MAX_PAIRS:
+        first = definitions.rules[0][0]
+        comparer.fail(first.span, f"{first.path} has too many rules with different values")
+        return
+    for index, (number, position, branch, outcome) in enumerate(outcomes):
+        for other_number, other_position, other, second in outcomes[index + 1 :]:
+            is_known = not isinstance(outcome.constant, Undefined)
+            if is_known and outcome.constant is second.constant:
+                continue
+            if number == other_number and position != other_position:
+                continue
+            if not definitions.exclude(outcome, second):
+                comparer.conflict(branch.path, branch.span, other.span)
+                return

@@ -1,0 +1,76 @@
+"""A function whose answers are cached: it looks for one at its start, and keeps what it returns.
+
+    _call = ctx.cached_call(3, arg0) if ctx.count_call() else None
+    if _call is not None and _call.answer is not rt.MISSING:
+        return _call.answer
+    …
+    return x if _call is None else _call.keep(x)
+
+It stands in the function itself, behind the choice that a `with` makes of what is called, and adds
+no frame to Python's stack.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from doorward.rego.codegen.emit.ast_nodes import (
+    all_of,
+    attribute,
+    load,
+    locate,
+    method_of,
+    runtime,
+    store,
+)
+
+__all__ = ["cache_answers"]
+
+
+def cache_answers(function: ast.FunctionDef, name: str, known: ast.expr) -> None:
+    """Make `function` keep its answers; `name` is to hold `known`, the cached call or None."""
+    _keep_returns(function.body, name)
+    has_answer = all_of(
+        [_is_not(load(name), ast.Constant(value=None)), _is_not(_answer(name), runtime("MISSING"))]
+    )
+    start: list[ast.stmt] = [
+        ast.Assign(targets=[store(name)], value=known),
+        ast.If(test=has_answer, body=[ast.Return(value=_answer(name))], orelse=[]),
+    ]
+    for statement in start:
+        locate(statement, function.lineno, function.col_offset)
+    # What an inner function assigns is declared first.
+    first = 1 if function.body and isinstance(function.body[0], ast.Nonlocal) else 0
+    function.body[first:first] = start
+
+
+def _answer(name: str) -> ast.Attribute:
+    return attribute(load(name), "answer")
+
+
+def _is_not(left: ast.expr, right: ast.expr) -> ast.Compare:
+    return ast.Compare(left=left, ops=[ast.IsNot()], comparators=[right])
+
+
+def _keep_returns(statements: list[ast.stmt], name: str) -> None:
+    """Keep what the statements return; inner functions return to this one, and are left alone."""
+    waiting = list(statements)
+    while waiting:
+        statement = waiting.pop()
+        if isinstance(statement, ast.Return):
+            value = statement.value
+            assert value is not None
+            kept = ast.IfExp(
+                test=ast.Compare(
+                    left=load(name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]
+                ),
+                body=value,
+                orelse=method_of(load(name), "keep", value),
+            )
+            locate(kept, statement.lineno, statement.col_offset)
+            statement.value = kept
+        elif not isinstance(statement, ast.FunctionDef):
+            for part in ("body", "orelse", "finalbody"):
+                waiting += getattr(statement, part, ())
+            for handler in getattr(statement, "handlers", ()):
+                waiting += handler.body

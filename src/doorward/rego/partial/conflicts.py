@@ -1,0 +1,331 @@
+"""Conflicts that are not known: rules that may give one document two values at once.
+
+A decision that meets one is an error. A residual has no word for that, since each of its queries is
+about one value: its reader, a filter, is told which rules may contradict each other. Bodies
+that exclude each other (`x == 1` and `x == 2`, `x` and `not x`) do not conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from doorward.rego.analysis.variables import ROOTS
+from doorward.rego.partial.context import Conflict, SearchContext, Solutions
+from doorward.rego.partial.core import (
+    EQUALITY,
+    Body,
+    Comprehension,
+    Constant,
+    Expr,
+    Rule,
+    Term,
+    Var,
+    equation,
+    inner_terms,
+    is_path,
+    map_parts,
+    with_args,
+)
+from doorward.rego.partial.propagation import Propagation
+from doorward.rego.partial.state import Bindings, body_of
+from doorward.rego.values import Value, compare, operand_text, to_key
+
+__all__ = [
+    "conflicts_of_branches",
+    "exclude_each_other",
+    "find_conflict",
+    "is_determined",
+    "path_of_rule",
+]
+
+MAX_PAIRS: Final = 10_000
+"""Pairs that are compared; rules that make more count as a conflict."""
+
+_OPPOSITES: Final = {
+    "gt": "lte",
+    "gte": "lt",
+    "lt": "gte",
+    "lte": "gt",
+    "neq": EQUALITY,
+    EQUALITY: "neq",
+}
+_MIRRORED: Final = {"gt": "lt", "gte": "lte", "lt": "gt", "lte": "gte"}
+_VALUE: Final = Var("__value__")
+
+
+def path_of_rule(rule: Rule) -> str:
+    """The reference of a rule, as a policy has it."""
+    parts = [part.value if type(part) is Constant else "_" for part in rule.path[1:]]
+    return "data" + "".join(map(operand_text, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """One way in which a rule holds: the rest of its reference, its value, and what is left."""
+
+    rule: Rule
+    keys: tuple[Term, ...]
+    value: Term
+    body: Body
+
+
+def find_conflict(
+    search: SearchContext,
+    rules: Sequence[Rule],
+    solutions: Callable[[Rule, Bindings], Solutions],
+    start: int | None = None,
+) -> Conflict | None:
+    """The first two of `rules` that may hold at once with different values.
+
+    `solutions`: the ways in which a rule holds. `start`: where in the references of the rules the
+    keys begin that make different documents of them.
+    """
+    if _have_one_value(rules):
+        return None
+    around = search.unknown_names()
+    outcomes = list(_outcomes(search, rules, solutions, start))
+    for outcome in outcomes:
+        if not is_determined(search, outcome.value, outcome.body, around):
+            return Conflict(path_of_rule(outcome.rule), outcome.rule.span, outcome.rule.span)
+    for count, (one, other) in enumerate(_pairs(outcomes)):
+        if count >= MAX_PAIRS or _may_conflict(search, one, other, around):
+            return Conflict(path_of_rule(one.rule), one.rule.span, other.rule.span)
+    return None
+
+
+def conflicts_of_branches(rules: Sequence[Rule]) -> list[Conflict]:
+    """Conflicts of rules with `else`, whose bodies are not compared: two rules may conflict if not
+    all of their branches have one value."""
+    branches = [branch for rule in rules for branch in rule.branches()]
+    if len(rules) < 2 or _have_one_value(branches):
+        return []
+    return [Conflict(path_of_rule(rules[0]), rules[0].span, rules[1].span)]
+
+
+def _have_one_value(rules: Sequence[Rule]) -> bool:
+    value = rules[0].value
+    return type(value) is Constant and all(rule.value == value for rule in rules)
+
+
+def _outcomes(
+    search: SearchContext,
+    rules: Sequence[Rule],
+    solutions: Callable[[Rule, Bindings], Solutions],
+    start: int | None,
+) -> Iterator[_Outcome]:
+    for rule in rules:
+        own = search.child()
+        with search.apart() as saved:
+            for _ in solutions(rule, own):
+                assert rule.value is not None
+                value = search.names.plug(rule.value, own)
+                rest = () if start is None else rule.path[start:]
+                keys = tuple([search.names.plug(part, own) for part in rest])
+                yield _Outcome(rule, keys, value, body_of(saved, search.names))
+
+
+def is_determined(
+    search: SearchContext, value: Term, body: Body, around: Collection[str] = ()
+) -> bool:
+    """Whether a value is known, or that of one path: not that of any of several rows.
+
+    `around`: variables of what is around the body, which have one value in it.
+    """
+    single = frozenset(around) | ROOTS
+    if type(value) is Constant:
+        return True
+    body = (*body, equation(_VALUE, value))
+    simple = Propagation(search.program, {_VALUE.name, *around}, whole=True).apply(body)
+    for expr in simple:
+        if expr.is_equation and _VALUE in expr.args:
+            (term,) = [arg for arg in expr.args if arg != _VALUE] or [_VALUE]
+            return _is_closed(term, single) or any(
+                _gives(search, each, term, single) for each in simple
+            )
+    return False
+
+
+def _is_closed(term: Term, single: Container[str]) -> bool:
+    return all(type(each) is not Var or each.name in single for each in inner_terms((term,)))
+
+
+def _gives(search: SearchContext, expr: Expr, value: Term, single: Container[str]) -> bool:
+    """Whether a call with known operands and columns has this one result."""
+    if expr.negated or type(expr.operator) is not str or expr.is_equation:
+        return False
+    declared = search.program.builtin(expr.operator)
+    if declared is None or declared.relation or not expr.args or expr.args[-1] != value:
+        return False
+    return all(_is_closed(arg, single) for arg in expr.args[:-1])
+
+
+def _pairs(outcomes: Sequence[_Outcome]) -> Iterator[tuple[_Outcome, _Outcome]]:
+    """Pairs that may have different values, but for those that one equation keeps apart."""
+    groups = _apart(outcomes)
+    for group in groups:
+        for number, one in enumerate(group):
+            for other in group[number + 1 :]:
+                if type(one.value) is not Constant or one.value != other.value:
+                    yield one, other
+
+
+def _apart(outcomes: Sequence[_Outcome]) -> list[list[_Outcome]]:
+    """Groups of outcomes: those of two groups differ in what one reference is equal to."""
+    if len(outcomes) < 3:
+        return [list(outcomes)]
+    equal_to = [
+        {term: to_key(value) for term, value in _equations(outcome.body)} for outcome in outcomes
+    ]
+    common = set(equal_to[0]).intersection(*equal_to)
+    if not common:
+        return [list(outcomes)]
+    term = max(common, key=lambda each: len({tests[each] for tests in equal_to}))
+    groups: dict[object, list[_Outcome]] = {}
+    for outcome, tests in zip(outcomes, equal_to, strict=True):
+        groups.setdefault(tests[term], []).append(outcome)
+    return list(groups.values())
+
+
+def _equations(body: Body) -> Iterator[tuple[Term, Value]]:
+    """References that are equal to a constant."""
+    for expr in body:
+        test = _test(expr)
+        if test is not None and test[1] == EQUALITY and test[3]:
+            yield test[0], test[2]
+
+
+def _may_conflict(
+    search: SearchContext, one: _Outcome, other: _Outcome, around: Collection[str]
+) -> bool:
+    keys = _renamed(other.keys, around)
+    (value,) = _renamed((other.value,), around)
+    count = min(len(one.keys), len(keys))
+    same = [equation(a, b) for a, b in zip(one.keys[:count], keys[:count], strict=True)]
+    for expr in same:
+        left, right = expr.args
+        if type(left) is Constant and type(right) is Constant and left != right:
+            return False
+    if len(one.keys) == len(keys) and (
+        type(one.value) is not Constant or type(value) is not Constant
+    ):
+        same.append(Expr((one.value, value), "neq"))
+    return not exclude_each_other(search, (*one.body, *same), other.body, around)
+
+
+def exclude_each_other(
+    search: SearchContext, one: Body, other: Body, around: Collection[str] = ()
+) -> bool:
+    """Return True only for two bodies that never hold for the same documents.
+
+    `around`: variables of what is around both. `one` may have the renamed variables of `other`.
+    """
+    known = [renamed for expr in other if (renamed := _renamed_expr(expr, around)) is not None]
+    typed = search.well_typed((*one, *known))
+    if typed is None:
+        return True
+    return _contradicts(Propagation(search.program, around, whole=True).apply(typed))
+
+
+def _renamed(terms: Sequence[Term], around: Collection[str]) -> tuple[Term, ...]:
+    """`terms` with other names for their variables: two solutions of one rule share theirs."""
+
+    def rename(term: Term) -> Term:
+        if type(term) is not Var:
+            return map_parts(term, rename)
+        is_shared = term.name in ROOTS or term.name in around
+        return term if is_shared else Var(f"{term.name}__other__")
+
+    return tuple(map(rename, terms))
+
+
+def _renamed_expr(expr: Expr, around: Collection[str]) -> Expr | None:
+    """None for an expression that is left out, which makes no body contradict another."""
+    if expr.every is not None or expr.withs:
+        return None
+    if any(type(term) is Comprehension for term in inner_terms(expr.args)):
+        return None
+    return with_args(expr, _renamed(expr.args, around))
+
+
+# Contradictions
+
+
+def _contradicts(body: Body) -> bool:
+    exprs = [expr for expr in body if not expr.withs and expr.every is None]
+    positive = {_key(expr) for expr in exprs if not expr.negated}
+    if any(expr.negated and _key(expr) in positive for expr in exprs):
+        return True
+    tests: dict[Term, list[_Test]] = {}
+    for expr in exprs:
+        if expr.operator == "neq" and not expr.negated and expr.args[0] == expr.args[1]:
+            return True
+        test = _test(expr)
+        if test is not None:
+            tests.setdefault(test[0], []).append(test)
+    return any(map(_have_no_value, tests.values()))
+
+
+def _key(expr: Expr) -> tuple[object, ...]:
+    args = expr.args
+    if expr.is_equation and type(args[0]) is Constant:
+        args = args[::-1]
+    return expr.operator, args
+
+
+_Test: TypeAlias = tuple[Term, str, Value, bool]
+"""A comparison of a reference with a constant; and whether the reference has a value: behind `not`
+the comparison holds for the value, if there is one."""
+
+
+def _test(expr: Expr) -> _Test | None:
+    if expr.withs or expr.every is not None:
+        return None
+    if expr.operator is None:
+        (term,) = expr.args
+        operator = EQUALITY if expr.negated else "neq"
+        return (term, operator, False, not expr.negated) if _is_single(term) else None
+    name = expr.operator
+    if not isinstance(name, str) or name not in _OPPOSITES or len(expr.args) != 2:
+        return None
+    left, right = expr.args
+    if type(left) is Constant:
+        left, right, name = right, left, _MIRRORED.get(name, name)
+    if type(right) is not Constant or not _is_single(left):
+        return None
+    return left, _OPPOSITES[name] if expr.negated else name, right.value, not expr.negated
+
+
+def _is_single(term: Term) -> bool:
+    """Whether a term has one value wherever it stands in a body."""
+    return type(term) is Var or is_path(term)
+
+
+def _have_no_value(tests: Sequence[_Test]) -> bool:
+    """Whether no value fulfils all tests, and there is one."""
+    if not any(has_value for _, _, _, has_value in tests):
+        return False
+    for _, operator, value, _ in tests:
+        if operator == EQUALITY and not all(_holds(value, each) for each in tests):
+            return True
+    lower = [(value, operator) for _, operator, value, _ in tests if operator in ("gt", "gte")]
+    upper = [(value, operator) for _, operator, value, _ in tests if operator in ("lt", "lte")]
+    for low, over in lower:
+        for high, under in upper:
+            order = compare(low, high)
+            if order > 0 or (order == 0 and (over == "gt" or under == "lt")):
+                return True
+    return False
+
+
+def _holds(value: Value, test: _Test) -> bool:
+    order = compare(value, test[2])
+    return {
+        EQUALITY: order == 0,
+        "neq": order != 0,
+        "lt": order < 0,
+        "lte": order <= 0,
+        "gt": order > 0,
+        "gte": order >= 0,
+    }[test[1]]

@@ -1,0 +1,37 @@
+"""JSON pointers to the names that they are made of: the one place that undoes their escapes.
+
+`~1` stands for a slash and `~0` for a tilde. The paths of changes (PATCH, delta bundles) have
+escapes of URLs as well, which are undone first.
+"""
+
+from __future__ import annotations
+
+from doorward.rego.errors import BuiltinError
+
+__all__ = ["read_name", "read_patch_path", "read_pointer"]
+
+
+def read_name(part: str) -> str:
+    """The name that one part of a pointer stands for."""
+    return part.replace("~1", "/").replace("~0", "~") if "~" in part else part
+
+
+def read_pointer(pointer: str) -> list[str]:
+    """The names of a pointer; as in OPA, slashes before it do not count."""
+    return [read_name(part) for part in pointer.lstrip("/").split("/")] if pointer else []
+
+
+def read_patch_path(path: str) -> tuple[str, ...]:
+    """The names of the path of a change."""
+    stripped = path.strip("/")
+    return tuple([read_name(_unescape(part)) for part in stripped.split("/")]) if stripped else ()
+
+
+def _unescape(part: str) -> str:
+    # Few programs have a pointer with an escape, and all load this module.
+    from doorward.rego.golang.urls import path_unescape
+
+    try:
+        return path_unescape(part)
+    except BuiltinError:
+        return part  # as OPA takes it

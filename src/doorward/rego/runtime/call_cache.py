@@ -1,0 +1,164 @@
+"""Answers of functions in one evaluation: equal operands are not evaluated twice, as in OPA.
+
+Without it `f_i(x) := f_{i-1}(x) + f_{i-1}(x)` takes 2^n calls. But looking an answer up costs more
+than most functions do, and most are called with other operands each time. So the cache adapts:
+
+- it is off until an evaluation has made some steps (`Evaluation._check_deadline` switches it on);
+- a function whose calls find no answers is evaluated without it for a while, then twice as long;
+- where no function's calls find any, it is off again, eight times as long as it took to see that.
+
+Operands are the same if they are equal as values (`1` and `1.0` are). Scalars are looked up by
+their key; collections by a sketch, which shows a few of their parts, and then compared.
+
+The answers of a function that prints are always cached, since one sees how often it is evaluated;
+what is undefined is evaluated again, as in OPA. For other functions it is cached too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from itertools import islice
+from typing import Any, Final
+
+from doorward.rego.runtime.operations import MISSING
+from doorward.rego.values import UNDEFINED, equal, to_key
+
+__all__ = ["CachedCall", "CallCache"]
+
+MAX_CALLS: Final = 100_000
+"""Calls of one evaluation whose answers are kept; the others are evaluated each time."""
+
+MAX_ALIKE: Final = 8
+"""Calls of one function with the same sketch that are kept."""
+
+TRIAL: Final = 16
+"""Calls without an answer in the cache after which a function is judged."""
+
+WORTH: Final = 8
+"""One answer found in so many calls makes it worth looking."""
+
+FIRST_PAUSE: Final = 1_024
+"""Calls of a function that are evaluated without the cache after it was of no use once."""
+
+SKETCHED: Final = 4
+"""Parts of a collection that its sketch shows."""
+
+
+class CachedCall:
+    """One call of a function, and its answer once there is one."""
+
+    __slots__ = ("answer", "keeps_undefined", "operands")
+
+    def __init__(self, operands: tuple[Any, ...], *, keeps_undefined: bool) -> None:
+        self.operands = operands
+        self.answer: Any = MISSING
+        self.keeps_undefined = keeps_undefined
+
+    def keep(self, answer: Any) -> Any:
+        """Return `answer`, and from now on for every call that is equal."""
+        if answer is not UNDEFINED or self.keeps_undefined:
+            self.answer = answer
+        return answer
+
+
+class _Function:
+    """The calls of one function."""
+
+    __slots__ = ("calls", "hits", "misses", "next_pause", "paused")
+
+    def __init__(self) -> None:
+        self.calls: dict[Hashable, list[CachedCall]] = {}
+        self.hits = 0
+        self.misses = 0
+        self.paused = 0
+        """Calls that are still evaluated without a look at the cache."""
+        self.next_pause = FIRST_PAUSE
+
+
+class CallCache:
+    """The calls of one evaluation by function; a `with` has a cache of its own."""
+
+    __slots__ = ("_functions", "_left", "is_useful")
+
+    def __init__(self) -> None:
+        self._functions: dict[int, _Function] = {}
+        self._left = MAX_CALLS
+        self.is_useful = True
+        """False once a function was judged while no call of any had found an answer."""
+
+    def find(
+        self, slot: int, operands: tuple[Any, ...], *, always: bool, keeps_undefined: bool
+    ) -> CachedCall | None:
+        """The call of the function at `slot`, whose answer is MISSING if it has to be evaluated.
+
+        None: evaluate it, and keep nothing. `always`: even if that is of no use.
+        """
+        function = self._functions.get(slot)
+        if function is None:
+            function = self._functions[slot] = _Function()
+        elif function.paused:
+            function.paused -= 1
+            return None
+        sketch = _sketch_all(operands)
+        alike = function.calls.get(sketch)
+        if alike is not None:
+            for known in alike:
+                if all(map(equal, known.operands, operands)):
+                    function.hits += known.answer is not MISSING
+                    return known
+        function.misses += 1
+        if not always and function.misses >= TRIAL and self._pause(function):
+            return None
+        if self._left <= 0 or (alike is not None and len(alike) >= MAX_ALIKE and not always):
+            return None
+        self._left -= 1
+        call = CachedCall(operands, keeps_undefined=keeps_undefined)
+        if alike is None:
+            function.calls[sketch] = [call]
+        else:
+            alike.append(call)
+        return call
+
+    def _pause(self, function: _Function) -> bool:
+        """Judge a function: pause it if its calls do not find enough answers."""
+        is_worth_it = function.hits * WORTH >= function.misses
+        if is_worth_it:
+            function.hits = function.misses = 0
+            function.next_pause = FIRST_PAUSE
+            return False
+        self.is_useful = any(each.hits for each in self._functions.values())
+        self._left += sum(map(len, function.calls.values()))
+        function.calls.clear()
+        function.paused = function.next_pause
+        function.next_pause *= 2
+        function.hits = function.misses = 0
+        return True
+
+
+def _sketch_all(operands: tuple[Any, ...]) -> Hashable:
+    if len(operands) == 1:
+        return _sketch(operands[0])
+    return tuple([_sketch(operand) for operand in operands])
+
+
+def _sketch(value: Any) -> Hashable:
+    """The same for equal values, mostly another for others; of bounded cost."""
+    kind = type(value)
+    if kind is str or kind is int:
+        return value  # type: ignore[no-any-return]
+    if kind is list:
+        return len(value), *[_sketch_part(part) for part in value[:SKETCHED]]
+    if kind is dict:
+        parts = [(key, _sketch_part(part)) for key, part in islice(value.items(), SKETCHED)]
+        # Equal objects may hold their keys in another order: then they are not found.
+        return len(value), frozenset(parts)
+    if kind is frozenset:
+        return len(value), value
+    return to_key(value)
+
+
+def _sketch_part(value: Any) -> Hashable:
+    kind = type(value)
+    if kind is list or kind is dict or kind is frozenset:
+        return kind, len(value)
+    return value if kind is str or kind is int else to_key(value)

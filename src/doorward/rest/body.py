@@ -1,0 +1,77 @@
+"""The body of a request, read once: authorization, decision, log and masks see the same value.
+
+Where the system policy sees the body, the value that it saw is the value that is decided on, and
+the fields of that value have exactly their names, as in OPA. Without such a policy a body is read
+as Go's decoder reads it into a struct: names of fields in any case, and nothing after the value.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from doorward.pdp.sizes import price
+from doorward.rego import UNDEFINED, Undefined, Value
+from doorward.rest.requests import BadRequest, any_body, fold_fields, go_kind, whole_body
+
+__all__ = ["Body"]
+
+
+class Body:
+    """A body as text, and the one value that everybody reads from it."""
+
+    __slots__ = ("_authorized", "_is_authorized", "content_type", "text")
+
+    def __init__(self, text: bytes, content_type: str = "") -> None:
+        self.text: Final = text
+        self.content_type: Final = content_type
+        self._authorized: Value | Undefined = UNDEFINED
+        self._is_authorized = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that the value may take in memory."""
+        return price(self.text)
+
+    def authorize(self) -> Value | Undefined:
+        """Return the value that the system policy sees; nobody sees another one afterwards.
+
+        UNDEFINED for an empty body; BadRequest where the body is not exactly one document.
+        """
+        if self.text:
+            self._authorized = whole_body(self.text, self.content_type)
+            self._is_authorized = True
+        return self._authorized
+
+    def document(self) -> Value | Undefined:
+        """Return the document that the body is; UNDEFINED for an empty body."""
+        if self._is_authorized:
+            return self._authorized
+        return any_body(self.text, self.content_type)
+
+    def fields(self, type_name: str) -> dict[str, Value] | None:
+        """Return the members of the object that the body is; None where there is no object.
+
+        `type_name`: the type that OPA decodes the body into, which its errors name.
+        """
+        document = self.document()
+        if self._is_authorized:
+            if not isinstance(document, dict):
+                return None
+            return {key: value for key, value in document.items() if isinstance(key, str)}
+        if isinstance(document, Undefined) or document is None:
+            return None
+        if not isinstance(document, dict):
+            raise BadRequest(
+                "body contains malformed input document: json: cannot unmarshal "
+                f"{go_kind(document)} into Go value of type {type_name}"
+            )
+        return fold_fields(document, self.text)
+
+    def input(self) -> Value | Undefined:
+        """Return the `input` of a v1 request; UNDEFINED where it is missing.
+
+        Without authorization, null counts as missing.
+        """
+        fields = self.fields("types.DataRequestV1")
+        input = UNDEFINED if fields is None else fields.get("input", UNDEFINED)
+        return UNDEFINED if input is None and not self._is_authorized else input

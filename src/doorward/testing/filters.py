@@ -1,0 +1,169 @@
+"""Compare the lists of an application with the decisions about each row of its tests.
+
+    def test_lists(assert_filter_matches, session):
+        rows = session.scalars(select(Doc)).all()
+        assert_filter_matches(point, rows, [{"user": "ann"}], path="docs/read", table="docs")
+
+Rows are those of SQLAlchemy (instances in a session), of Django (instances), or mappings, which are
+put into SQLite.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from doorward.filters import Conditions, Kind, Nulls, to_conditions, to_sql
+from doorward.pdp import DecisionPoint, from_modules
+from doorward.pdp.residuals import residual_of_rows
+from doorward.rego import InputError, from_python
+
+__all__ = ["assert_filter_matches"]
+
+Select = Callable[[Conditions], set[int]]
+"""The numbers of the rows that fulfil conditions."""
+_SHOWN: Final = 5
+
+
+def assert_filter_matches(
+    policy: DecisionPoint | str,
+    rows: Iterable[Any],
+    inputs: Iterable[Mapping[str, Any]],
+    *,
+    path: str,
+    table: str,
+    nulls: Nulls = "null",
+) -> list[int]:
+    """Compare the list of each input with the decisions about each row; the numbers of rows listed.
+
+    `policy`: a decision point, or the text of a module. A row is `input.TABLE` to the document at
+    `path`. AssertionError names the input and the rows; FilterError says what cannot be a filter.
+    """
+    if isinstance(policy, str):
+        with from_modules({"policy.rego": policy}) as point:
+            return assert_filter_matches(point, rows, inputs, path=path, table=table, nulls=nulls)
+    known_rows = list(rows)
+    assert known_rows, "there are no rows to compare"
+    documents, select = _source(known_rows, table, nulls)
+    counts = []
+    for number, each in enumerate(inputs):
+        known = from_python(dict(each), "input", copy=True)
+        assert isinstance(known, dict)
+        left = residual_of_rows(policy.snapshot, policy.pdp.turns, path, [f"input.{table}"], known)
+        listed = select(to_conditions(left))
+        allowed = {
+            index
+            for index, document in enumerate(documents)
+            if policy.decide_now(path, {**known, table: document}, is_parsed=True).allowed
+        }
+        _check(number, known_rows, listed - allowed, "listed and refused")
+        _check(number, known_rows, allowed - listed, "allowed and not listed")
+        counts.append(len(listed))
+    return counts
+
+
+def _check(number: int, rows: Sequence[Any], wrong: set[int], what: str) -> None:
+    shown = [repr(rows[index]) for index in sorted(wrong)[:_SHOWN]]
+    assert not wrong, f"input {number}: {len(wrong)} rows are {what}: {', '.join(shown)}"
+
+
+def _source(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
+    first = rows[0]
+    if isinstance(first, Mapping):
+        return _of_mappings(rows, table, nulls)
+    if hasattr(first, "_meta"):
+        return _of_django(rows, table, nulls)
+    return _of_sqlalchemy(rows, table, nulls)
+
+
+def _document(fields: Mapping[str, Any], nulls: Nulls) -> dict[Any, Any]:
+    """The columns that have a value of Rego: the filter refuses the others."""
+    document: dict[Any, Any] = {}
+    for name, value in fields.items():
+        if value is None and nulls == "undefined":
+            continue
+        try:
+            document[name] = from_python(value, name, copy=True)
+        except InputError:
+            continue
+    return document
+
+
+def _of_django(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
+    from doorward.filters.django import to_q
+
+    model = type(rows[0])
+    numbers = {row.pk: index for index, row in enumerate(rows)}
+    fields = [
+        {each.attname: each.value_from_object(row) for each in model._meta.concrete_fields}
+        for row in rows
+    ]
+
+    def select(conditions: Conditions) -> set[int]:
+        condition = to_q(conditions, model, {table: ""}, nulls=nulls)
+        keys = model._base_manager.filter(condition).values_list("pk", flat=True)
+        return {numbers[key] for key in keys if key in numbers}
+
+    return [_document(each, nulls) for each in fields], select
+
+
+def _of_sqlalchemy(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
+    from sqlalchemy import inspect, select
+    from sqlalchemy.orm import object_session
+
+    from doorward.filters.sqlalchemy import where
+
+    model, session = type(rows[0]), object_session(rows[0])
+    assert session is not None, "the rows are not in a session"
+    mapper: Any = inspect(model)
+    session.flush()
+    numbers = {mapper.primary_key_from_instance(row)[0]: n for n, row in enumerate(rows)}
+    assert len(numbers) == len(rows), "rows are told apart by the first column of their key"
+    fields = [{each.key: getattr(row, each.key) for each in mapper.column_attrs} for row in rows]
+
+    def selected(conditions: Conditions) -> set[int]:
+        clause = where(conditions, {table: model}, nulls=nulls)
+        keys = session.scalars(select(mapper.primary_key[0]).where(clause))
+        return {numbers[key] for key in keys if key in numbers}
+
+    return [_document(each, nulls) for each in fields], selected
+
+
+def _of_mappings(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {name: kind for name in names if (kind := _kind(rows, name)) is not None}
+
+    def select(conditions: Conditions) -> set[int]:
+        clause = to_sql(conditions, {table: columns}, "sqlite", nulls=nulls)
+        connection = sqlite3.connect(":memory:")
+        quoted = ['"' + name.replace('"', '""') + '"' for name in columns]
+        connection.execute(f'create table "{table}" ({", ".join(["row number", *quoted])})')
+        marks = ", ".join("?" * (len(columns) + 1))
+        stored = [(n, *[_stored(row.get(name)) for name in columns]) for n, row in enumerate(rows)]
+        connection.executemany(f'insert into "{table}" values ({marks})', stored)
+        text = f'select "row" from "{table}" where {clause.text}'
+        numbers = {number for (number,) in connection.execute(text, clause.parameters)}
+        connection.close()
+        return numbers
+
+    whole = [{name: row.get(name) for name in names} for row in rows]
+    return [_document(each, nulls) for each in whole], select
+
+
+def _stored(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _kind(rows: Sequence[Any], name: str) -> Kind | None:
+    kinds: set[Kind | None] = {_kind_of(row[name]) for row in rows if row.get(name) is not None}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _kind_of(value: object) -> Kind | None:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float, Decimal)):
+        return "number"
+    return "text" if isinstance(value, str) else None

@@ -1,0 +1,283 @@
+"""A policy's result becomes a verdict: allow or deny, with headers, body and status.
+
+    result -> `read_verdict` -> Verdict        a result of the wrong shape -> ResultError
+
+The shapes are those of OPA-Envoy: a boolean, or an object with `allowed`, `headers`, `body`,
+`http_status` and the like. They are checked in its order, with its words, and only where the
+outcome uses them. Wires are not known here. `is_allowed` is the same reading without the details,
+for decisions that are not about a request: what no adapter could apply is not allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from doorward.rego import (
+    Key,
+    Undefined,
+    Value,
+    from_key,
+    kind_name,
+    number_text,
+    sorted_keys,
+    sorted_values,
+    to_json,
+)
+from doorward.rego.golang import parse_int
+
+__all__ = [
+    "FORBIDDEN",
+    "STATUS_CODES",
+    "ResultError",
+    "Verdict",
+    "failed",
+    "is_allowed",
+    "items",
+    "key_name",
+    "mismatch",
+    "object_of",
+    "read_allowed",
+    "read_body",
+    "read_headers",
+    "read_http_status",
+    "read_names",
+    "read_parameters",
+    "read_verdict",
+]
+
+FORBIDDEN: Final = 403
+STATUS_CODES: Final = frozenset(
+    {100, *range(200, 209), 226, *range(300, 306), 307, 308, *range(400, 418), 421, 422, 423, 424}
+    | {426, 428, 429, 431, *range(500, 509), 510, 511}
+)
+"""What `http_status` may be: the codes that Envoy knows."""
+_GO_TYPES: Final = {
+    "null": "<nil>",
+    "boolean": "bool",
+    "number": "json.Number",
+    "string": "string",
+    "array": "[]interface {}",
+    "object": "map[string]interface {}",
+    "set": "[]interface {}",
+}
+_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+class ResultError(Exception):
+    """The policy's result cannot become an answer; `code` is the gRPC code that OPA-Envoy fails
+    with."""
+
+    def __init__(self, message: str, code: str = "UNKNOWN") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Verdict(NamedTuple):
+    """What is done with a request. Header names and values are as HTTP/1.1 allows them."""
+
+    allowed: bool
+    status: int = FORBIDDEN
+    """Of a denial."""
+    headers: Pairs = ()
+    """Of a denial: those of the answer. Of an allowed request: those to set in it."""
+    body: str = ""
+    removed: tuple[str, ...] = ()
+    """Headers to take out of an allowed request."""
+    response_headers: Pairs = ()
+    """To be added to the answer to an allowed request."""
+    decision_id: str = ""
+    reason: str = ""
+    """Why no policy decided, as a reason code; empty where one did."""
+    result: Value | Undefined = None
+    """What the policy said."""
+
+
+def is_allowed(result: Value | Undefined) -> bool:
+    """Return True for a result that lets a request through: the one reading of all decisions, be it
+    of a request, of an object or of the rows of a list."""
+    if result is True or result is False:
+        return result
+    try:
+        return read_verdict(result).allowed
+    except ResultError:
+        return False
+
+
+def read_verdict(result: Value | Undefined, decision_id: str = "") -> Verdict:
+    """The verdict that a result is; ResultError where it is not one, or asks for changes of the
+    query, which the adapters that use this do not make."""
+    if result is True or result is False:
+        return Verdict(result, decision_id=decision_id, result=result)
+    given = object_of(result)
+    allowed = read_allowed(given)
+    headers = _checked(read_headers(given, "headers", "response headers"))
+    if not allowed:
+        body, status = read_body(given), read_http_status(given)
+        # An interim status ends no request: the client would wait for another one.
+        if status < 200:
+            raise failed("response http status", f"Invalid HTTP status code {status}")
+        return Verdict(False, status, headers, body, decision_id=decision_id, result=result)
+    removed = read_names(given, "request_headers_to_remove", "request headers to remove")
+    what = "response headers to send to client"
+    added = _checked(read_headers(given, "response_headers_to_add", what))
+    what = "request query parameters to remove"
+    if read_names(given, "query_parameters_to_remove", what) or any(read_parameters(given)):
+        raise failed("request query parameters", "they cannot be changed here")
+    return Verdict(
+        True,
+        200,
+        headers,
+        removed=tuple([name.lower() for name in removed]),
+        response_headers=added,
+        decision_id=decision_id,
+        result=result,
+    )
+
+
+def _checked(pairs: Iterable[tuple[str, str]]) -> Pairs:
+    checked = tuple(pairs)
+    for name, value in checked:
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise failed("headers", "a header that HTTP does not allow")
+    return checked
+
+
+def object_of(result: Value | Undefined) -> dict[Key, Value]:
+    """A result that is not a boolean; ResultError where it is not an object."""
+    if isinstance(result, Undefined):
+        raise ResultError("undefined decision")
+    if not isinstance(result, dict):
+        raise failed(
+            "response status", f"illegal value for policy evaluation result: {_go_type(result)}"
+        )
+    return result
+
+
+def failed(what: str, why: str) -> ResultError:
+    """In OPA-Envoy's words."""
+    return ResultError(f"failed to get {what}: {why}")
+
+
+def mismatch(what: str, name: str, expected: str, value: Value) -> ResultError:
+    """In OPA-Envoy's words, where a field is of another type."""
+    text = f"type assertion error, expected {name} to be of type '{expected}' but got"
+    return failed(what, f"{text} '{_go_type(value)}'")
+
+
+def _go_type(value: Value) -> str:
+    return _GO_TYPES[kind_name(value)]
+
+
+def read_allowed(result: dict[Key, Value]) -> bool:
+    """The field `allowed`."""
+    if "allowed" not in result:
+        raise failed(
+            "response status", 'unable to determine evaluation result due to missing "allowed" key'
+        )
+    allowed = result["allowed"]
+    if not isinstance(allowed, bool):
+        raise mismatch("response status", "allowed", "boolean", allowed)
+    return allowed
+
+
+def read_body(result: dict[Key, Value]) -> str:
+    """The field `body`, empty where there is none."""
+    body = result.get("body", "")
+    if not isinstance(body, str):
+        raise mismatch("response body", "body", "string", body)
+    return body
+
+
+def read_http_status(result: dict[Key, Value]) -> int:
+    """The field `http_status`; 403 where there is none."""
+    if "http_status" not in result:
+        return FORBIDDEN
+    status = result["http_status"]
+    # `True` is an `int` in Python, and a boolean in Rego.
+    if isinstance(status, bool) or not isinstance(status, (int, float)):
+        raise mismatch("response http status", "http_status", "number", status)
+    try:
+        code = parse_int(number_text(status))
+    except ValueError as error:
+        text = f"error converting JSON number to int: {error}"
+        raise failed("response http status", text) from None
+    if code not in STATUS_CODES:
+        raise failed("response http status", f"Invalid HTTP status code {code}")
+    return code
+
+
+def key_name(key: Key) -> str:
+    """The name of a field."""
+    return key if isinstance(key, str) else to_json(from_key(key))
+
+
+def items(value: list[Value] | frozenset[Key]) -> Iterable[Value]:
+    """Those of an array or a set, in order."""
+    return sorted_values(value) if isinstance(value, frozenset) else value
+
+
+def read_headers(result: dict[Key, Value], name: str, what: str) -> Iterator[tuple[str, str]]:
+    """The headers in the field `name`: an object, or a list of objects."""
+    if name not in result:
+        return
+    given = result[name]
+    for headers in items(given) if isinstance(given, (list, frozenset)) else [given]:
+        if not isinstance(headers, dict):
+            raise mismatch(what, "headers", "object", headers)
+        for key in sorted_keys(headers):
+            for value in _read_header(key_name(key), headers[key], what):
+                yield key_name(key), value
+
+
+def _read_header(name: str, given: Value, what: str) -> list[str]:
+    if isinstance(given, str):
+        return [given]
+    if not isinstance(given, (list, frozenset)):
+        raise failed(what, f"type assertion error for header '{name}'")
+    values = []
+    for value in items(given):
+        if not isinstance(value, str):
+            raise failed(what, f"invalid value type {_go_type(value)} for header '{name}'")
+        values.append(value)
+    return values
+
+
+def read_names(result: dict[Key, Value], name: str, what: str) -> list[str]:
+    """The texts in the field `name`."""
+    if name not in result:
+        return []
+    given = result[name]
+    if not isinstance(given, (list, frozenset)):
+        raise mismatch(what, name, "[]string", given)
+    names = []
+    for value in items(given):
+        if not isinstance(value, str):
+            raise mismatch(what, f"{name} value", "string", value)
+        names.append(value)
+    return names
+
+
+def read_parameters(result: dict[Key, Value]) -> Iterator[tuple[str, str]]:
+    """The query parameters in `query_parameters_to_set`."""
+    what, name = "request query parameters to set", "query_parameters_to_set"
+    if name not in result:
+        return
+    parameters = result[name]
+    if not isinstance(parameters, dict):
+        text = f"type assertion error, expected {name} to be a map but got '{_go_type(parameters)}'"
+        raise failed(what, text)
+    for key in sorted_keys(parameters):
+        value = parameters[key]
+        for item in items(value) if isinstance(value, (list, frozenset)) else [value]:
+            if not isinstance(item, str):
+                raise failed(
+                    what,
+                    "type assertion error, expected value to be string or array but got "
+                    f"'{_go_type(item)}'",
+                )
+            yield key_name(key), item

@@ -1,0 +1,112 @@
+"""Copies of the shipped policies give way to the package's, and nothing is lost or widened."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from doorward.cli.docker import command
+from doorward.docker.audit import AuditLog
+from doorward.docker.decider.embedded import PACK, EmbeddedPdp, with_shipped
+from doorward.docker.install.daemon import DaemonError
+from doorward.docker.install.doctor import Finding, _copied
+from doorward.docker.install.installer import _shipped, copy_pack
+from doorward.docker.install.upgrade import copies, lacking
+from doorward.docker.plugin import Plugin
+
+OLDER = """package policy.docker.authz
+
+default allow := false
+
+allow if input.action != "plugin.disable"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the policies of an earlier version, and data that lacks a section."""
+    folder = tmp_path / "docker"
+    folder.mkdir()
+    (folder / "authz.rego").write_text(OLDER)
+    (folder / "mine.rego").write_text("package mine\n\nx := 1\n")
+    data = json.loads((PACK / "data.json").read_text())
+    del data["docker"]["registries"]
+    del data["docker"]["ports"]["addresses"]
+    data["docker"]["users"] = {"alice": ["developer"]}
+    (folder / "data.json").write_text(json.dumps(data))
+    return folder
+
+
+def test_new_installation_has_data_only(tmp_path: Path) -> None:
+    copy_pack(tmp_path / "docker", lambda _line: None)
+    assert [path.name for path in (tmp_path / "docker").iterdir()] == ["data.json"]
+    pdp = EmbeddedPdp(with_shipped([str(tmp_path / "docker")]), watch=False)
+    result: Any = pdp.decide({"identified": False, "AuthMethod": "TLS", "action": "x"}).result
+    assert result["allow"] is False
+    pdp.close()
+
+
+def test_copies_are_reported_and_refused_by_the_installer(folder: Path) -> None:
+    assert [path.name for path in copies(folder)] == ["authz.rego"]
+    [finding] = _copied([str(folder), str(PACK)])
+    assert isinstance(finding, Finding)
+    assert finding.level == "fail"
+    assert finding.advice == f"doorward docker upgrade {folder}"
+    with pytest.raises(DaemonError, match="has copies of the shipped policies"):
+        _shipped(folder)
+
+
+def test_upgrade_shows_and_then_does_what_changes(folder: Path, tmp_path: Path) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    shown = CliRunner().invoke(command, ["upgrade", str(folder)])
+    assert shown.exit_code == 0, shown.output
+    assert "-allow if input.action != " in shown.output
+    assert "the data lacks registries: allow" in shown.output
+    assert "the data lacks ports: addresses" in shown.output
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    done = CliRunner().invoke(command, ["upgrade", "--write", str(folder)])
+    assert done.exit_code == 0, done.output
+    assert sorted(path.name for path in folder.iterdir()) == ["data.json", "mine.rego"]
+    kept = tmp_path / "docker.before-upgrade"
+    assert {path.name: path.read_bytes() for path in kept.iterdir()} == {
+        name: content for name, content in before.items() if name != "mine.rego"
+    }
+    data = json.loads((folder / "data.json").read_text())["docker"]
+    assert "docker.io" in data["registries"]["allow"]
+    assert data["users"] == {"alice": ["developer"]}
+    assert lacking(folder) == {}
+    EmbeddedPdp(_shipped(folder), watch=False).close()
+
+
+def test_upgrade_shows_what_is_newly_refused(folder: Path, tmp_path: Path) -> None:
+    audit = AuditLog(str(tmp_path / "log"), with_input=True)
+    older = tmp_path / "older"
+    older.mkdir()
+    shutil.copy(folder / "authz.rego", older)
+    pdp = EmbeddedPdp([str(older)], watch=False)
+    plugin = Plugin(pdp, audit=audit)
+    for arguments in ("-ef", "axe"):
+        call = {
+            "User": "alice",
+            "UserAuthNMethod": "TLS",
+            "RequestMethod": "GET",
+            "RequestUri": f"/v1.41/containers/c/top?ps_args={arguments}",
+        }
+        plugin.answer("/AuthZPlugin.AuthZReq", json.dumps(call).encode())
+    audit.close()
+    pdp.close()
+    # The log of an earlier version has no types.
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    for line in lines:
+        del line["input"]["untyped"]
+    (tmp_path / "log").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = ["upgrade", str(folder), "--audit-log", str(tmp_path / "log")]
+    shown = CliRunner().invoke(command, words)
+    refused = [line for line in shown.output.splitlines() if line.startswith("newly refused")]
+    assert len(refused) == 1, shown.output
+    assert "container.top c: query.ps_args must be" in refused[0]

@@ -1,0 +1,106 @@
+"""Ranges that the host uses and sockets on which its daemon listens, as the input has them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from doorward.docker.request.call import AuthzRequest
+from doorward.docker.request.host import HostFacts, open_listeners, used_ranges
+from doorward.docker.request.input import to_input
+
+ROUTES = """\
+Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
+eth0\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0
+eth0\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "proc/net").mkdir(parents=True)
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "proc/net/route").write_text(ROUTES)
+    (tmp_path / "proc/net/fib_trie").write_text(
+        "  |-- 10.9.8.7\n              /32 host LOCAL\n  |-- 10.9.8.255\n   /32 link BROADCAST\n"
+    )
+    (tmp_path / "proc/net/ipv6_route").write_text(
+        f"{'fd00' + '0' * 28} 40 {'0' * 32} 00 {'0' * 32} 00000100 1 0 00000001 eth0\n"
+        f"{'0' * 32} 00 {'0' * 32} 00 {'0' * 32} 00000100 1 0 00000001 eth0\n"
+    )
+    (tmp_path / "proc/net/if_inet6").write_text(f"{'fc00' + '0' * 27}5 02 40 00 80 eth0\n")
+    (tmp_path / "etc/resolv.conf").write_text("search x\nnameserver 10.53.0.1\n")
+    return tmp_path
+
+
+def test_routes_addresses_gateways_and_name_servers_are_used(root: Path) -> None:
+    assert {str(each) for each in used_ranges(root)} == {
+        "192.168.1.0/24", "192.168.1.1/32", "10.9.8.7/32", "fd00::/64", "fc00::5/128",
+        "10.53.0.1/32",
+    }  # fmt: skip
+
+
+def taken(root: Path, *subnets: str) -> list[str]:
+    body = {"Name": "n", "IPAM": {"Config": [{"Subnet": each} for each in subnets]}}
+    headers = {"Content-Type": "application/json"}
+    request = AuthzRequest(
+        "POST", "/v1.41/networks/create", headers=headers, body=json.dumps(body).encode()
+    )
+    view = to_input(request)
+    HostFacts(config=str(root / "none"), pidfile=str(root / "none"), root=str(root)).join(view)
+    ranges: list[str] = view["network"]["taken"]
+    return ranges
+
+
+@pytest.mark.parametrize(
+    ("subnet", "expected"),
+    [
+        ("192.168.1.128/25", ["192.168.1.0/24"]),
+        ("192.168.0.0/16", ["192.168.1.0/24", "192.168.1.1/32"]),
+        ("10.53.0.0/24", ["10.53.0.1/32"]),
+        ("fd00::/80", ["fd00::/64"]),
+        ("172.28.0.0/16", []),
+        ("x", ["every range"]),
+    ],
+)
+def test_subnet_that_overlaps_what_the_host_uses(
+    root: Path, subnet: str, expected: list[str]
+) -> None:
+    assert taken(root, "172.31.0.0/24", subnet) == expected
+
+
+LISTENERS: list[tuple[list[str], dict[str, object], list[str]]] = [
+    # arguments, daemon.json, open addresses
+    ([], {}, []),
+    (["-H", "unix:///run/d.sock", "-H=fd://"], {}, []),
+    (["-H", "tcp://0.0.0.0:2375"], {}, ["tcp://0.0.0.0:2375"]),
+    (["-Htcp://:2375"], {}, ["tcp://:2375"]),
+    (["--host=0.0.0.0:2375"], {}, ["0.0.0.0:2375"]),
+    (["--host", "tcp://x", "--tls"], {}, ["tcp://x"]),
+    (["-H", "tcp://x", "--tlsverify"], {}, []),
+    (["-H", "tcp://x", "--tlsverify=true"], {}, []),
+    (["-H", "tcp://x", "--tlsverify=false"], {}, ["tcp://x"]),
+    (["-H", "tcp://x", "--tlsverify", "--tlsverify=0"], {}, ["tcp://x"]),
+    ([], {"hosts": ["unix:///x", "tcp://y"]}, ["tcp://y"]),
+    ([], {"hosts": ["tcp://y"], "tlsverify": True}, []),
+    ([], {"hosts": ["tcp://y"], "tlsverify": "yes"}, ["tcp://y"]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "document", "expected"), LISTENERS)
+def test_sockets_on_which_nobody_is_verified(
+    tmp_path: Path, arguments: list[str], document: dict[str, object], expected: list[str]
+) -> None:
+    config = tmp_path / "daemon.json"
+    config.write_text(json.dumps(document))
+    assert open_listeners(str(config), arguments) == expected
+
+
+def test_input_says_where_anybody_may_call(tmp_path: Path) -> None:
+    config = tmp_path / "daemon.json"
+    config.write_text('{"hosts": ["tcp://0.0.0.0:2375"]}')
+    view = to_input(AuthzRequest("GET", "/v1.41/info"))
+    HostFacts(config=str(config), pidfile=str(tmp_path / "none")).join(view)
+    assert view["open_listeners"] == ["tcp://0.0.0.0:2375"]

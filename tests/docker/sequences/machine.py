@@ -1,0 +1,341 @@
+"""Two users send up to eight calls each sequence; what the policies allow is sent to the daemon.
+
+Each call is decided at the moment at which it would be sent, with what the daemon and the host say
+then. After each, the canaries are looked at: what was reached is a finding, with all calls before.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from examples.docker.private_daemon import Answer, PrivateDaemon
+from tests.docker.sequences.grammars import Grammars
+from tests.docker.sequences.world import MARK, World
+
+from doorward.docker.decider.embedded import PACK, EmbeddedPdp
+from doorward.docker.plugin import Plugin
+from doorward.docker.request.facts import ContainerFacts
+from doorward.docker.request.input import resolve_path
+
+__all__ = ["Finding", "Machine"]
+
+_MOST: Final = 8
+_TRIES: Final = 20
+"""How often a value is written until one is allowed: only those are sent."""
+_USERS: Final = ("alice", "olga")
+"""A developer and an operator."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was reached, after how long, by which calls."""
+
+    canary: str
+    kind: str
+    seconds: float
+    calls: int
+    sequence: tuple[str, ...]
+
+
+@dataclass
+class Machine:
+    """`step` is one sequence."""
+
+    daemon: PrivateDaemon
+    folder: Path
+    seed: int = 1
+    findings: list[Finding] = field(default_factory=list)
+    written: Counter[str] = field(default_factory=Counter)
+    allowed: Counter[str] = field(default_factory=Counter)
+    accepted: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.world = World(self.daemon)
+        self.world.start()
+        self.grammars = Grammars(self.random, self.world.words())
+        self.plugin = self._plugin()
+        self.started = time.monotonic()
+        self.calls: Counter[str] = self.written
+        self.rules: list[tuple[int, str, Callable[[], None]]] = [
+            (4, "create", self._create),
+            (4, "start", self._start),
+            (3, "volume", self._volume),
+            (3, "swap", self._swap),
+            (2, "restart", self._restart),
+            (2, "top", self._top),
+            (2, "network", self._network),
+            (2, "registry", self._registry),
+            (2, "service", self._service if self.world.swarm else self._create),
+            (1, "exec", self._exec),
+            (1, "rename", self._rename),
+            (1, "update", self._update),
+            (1, "connect", self._connect),
+            (1, "remove", self._remove),
+        ]
+
+    def _plugin(self) -> Plugin:
+        """The shipped policies, which ask the daemon and the host."""
+        policies = self.folder / "policies"
+        shutil.copytree(PACK, policies)
+        data = json.loads((policies / "data.json").read_text())
+        settings = data["docker"]
+        settings["users"] = {"alice": ["developer"], "olga": ["operator"]}
+        settings["mounts"]["allow"] = [str(self.world.allowed)]
+        (policies / "data.json").write_text(json.dumps(data))
+        self.pdp = EmbeddedPdp([str(policies)], watch=False)
+        facts = ContainerFacts(self.daemon.socket, resolve_path)
+        try:
+            from doorward.docker.request.host import HostFacts
+        except ImportError:  # an earlier commit, to see what is found there
+            return Plugin(self.pdp, facts=facts)
+        host = HostFacts(config=str(self.daemon.config), pidfile=str(self.daemon.pidfile))
+        return Plugin(self.pdp, facts=facts, host=host)
+
+    def close(self) -> None:
+        self.world.close()
+        self.pdp.close()
+
+    def step(self) -> None:
+        """One sequence, from a clean world."""
+        self.sequence: list[str] = []
+        self.containers: list[str] = []
+        self.volumes: list[str] = []
+        self.networks: list[str] = []
+        self.user = self.random.choice(_USERS)
+        for _ in range(self.random.randrange(2, _MOST + 1)):
+            if self.grammars.often(0.3):
+                self.user = self.random.choice(_USERS)
+            [(_, name, rule)] = self.random.choices(self.rules, weights=list(self._weights()))
+            self.kind = name
+            before = len(self.findings)
+            rule()
+            if len(self.findings) > before:
+                break
+        self.world.clean()
+
+    def _weights(self) -> Iterator[int]:
+        """What acts on containers is more likely where there are some."""
+        for weight, name, _ in self.rules:
+            yield weight * (3 if self.containers and name in ("start", "swap") else 1)
+
+    def _allows(self, call: dict[str, Any]) -> bool:
+        reply = self.plugin.answer("/AuthZPlugin.AuthZReq", json.dumps(call).encode())
+        return json.loads(reply.body).get("Allow") is True
+
+    # calls
+
+    def _send(
+        self, method: str, target: str, document: Any = None, headers: tuple[Any, ...] = ()
+    ) -> Answer | None:
+        """The daemon's answer to a call that the policies allow; None for one that they deny."""
+        self.written[self.kind] += 1
+        body = b"" if document is None else json.dumps(document).encode()
+        given = [*headers, ("Content-Length", str(len(body)))]
+        if body:
+            given.append(("Content-Type", "application/json"))
+        call: dict[str, Any] = {
+            "User": self.user,
+            "UserAuthNMethod": "TLS",
+            "RequestMethod": method,
+            "RequestUri": target,
+            "RequestHeaders": dict(given),
+        }
+        if body:
+            call["RequestBody"] = base64.b64encode(body).decode()
+        if not self._allows(call):
+            return None
+        self.allowed[self.kind] += 1
+        self.sequence.append(f"{self.user}: {method} {target} {body.decode()}".rstrip())
+        contacts = self.world.server.contacts
+        answer = self.daemon.raw(method, target, body, given)
+        self.accepted[self.kind] += answer.status < 400
+        if self.world.server.contacts > contacts:
+            self._report("web server of the host")
+        if MARK.encode() in answer.body:
+            self._report("process of the host")
+        return answer
+
+    def _report(self, canary: str) -> None:
+        seconds = time.monotonic() - self.started
+        total = self.written.total()
+        self.findings.append(Finding(canary, self.kind, seconds, total, tuple(self.sequence)))
+
+    def _look(self, name: str) -> None:
+        pid = self.world.pid(name)
+        if pid and self.world.sees_file(pid):
+            self._report("file of the host")
+
+    # rules
+
+    def _create(self) -> None:
+        grammars = self.grammars
+        host: dict[str, Any] = {"NetworkMode": "none"}
+        kind = self.random.randrange(5)
+        if kind == 0:
+            host["Binds"] = [f"{grammars.path()}:/v{grammars.pick('', ':ro', ':rw')}"]
+        elif kind == 1:
+            mount = {"Type": "bind", "Source": grammars.path(), "Target": "/v"}
+            host["Mounts"] = [mount]
+        elif kind == 2 and self.volumes:
+            host["Binds"] = [f"{self.random.choice(self.volumes)}:/v"]
+        elif kind == 3:
+            options = {"Name": "local", "Options": grammars.options(templates=False)}
+            host["Mounts"] = [
+                {"Type": "volume", "Target": "/v", "VolumeOptions": {"DriverConfig": options}}
+            ]
+        else:
+            host["Tmpfs"] = {"/v": grammars.option(templates=False)}
+        name = f"c-{self.written.total()}"
+        body = {"Image": "img:1", "Cmd": ["sleep", "86400"], "HostConfig": host}
+        answer = self._send("POST", f"/v1.41/containers/create?name={name}", body)
+        if answer is not None and answer.status == 201:
+            self.containers.append(name)
+            if grammars.often(0.3):
+                self._start()
+
+    def _start(self) -> None:
+        if self.containers:
+            name = self.random.choice(self.containers)
+            if self._send("POST", f"/v1.41/containers/{name}/start") is not None:
+                self._look(name)
+
+    def _restart(self) -> None:
+        if self.containers:
+            name = self.random.choice(self.containers)
+            if self._send("POST", f"/v1.41/containers/{name}/restart?t=0") is not None:
+                self._look(name)
+
+    def _volume(self) -> None:
+        for _ in range(_TRIES):
+            if self._write_volume():
+                return
+
+    def _write_volume(self) -> bool:
+        """Whether a volume was created, and a container that has it."""
+        name = f"v-{self.written.total()}"
+        options = self.grammars.options(templates=False) if self.grammars.often(0.8) else {}
+        body = {"Name": name, "Driver": "local", "DriverOpts": options}
+        answer = self._send("POST", "/v1.41/volumes/create", body)
+        if answer is not None and answer.status == 201:
+            self.volumes.append(name)
+            host = {"NetworkMode": "none", "Binds": [f"{name}:/v"]}
+            created = f"c-{self.written.total()}"
+            create = {"Image": "img:1", "Cmd": ["sleep", "86400"], "HostConfig": host}
+            done = self._send("POST", f"/v1.41/containers/create?name={created}", create)
+            if done is not None and done.status == 201:
+                self.containers.append(created)
+        return answer is not None
+
+    def _swap(self) -> None:
+        name = self.grammars.pick("one", "two")
+        self.sequence.append(f"(the folder {name} becomes a link)")
+        self.world.swap(name)
+
+    def _top(self) -> None:
+        arguments = quote(self.grammars.ps())
+        self._send("GET", f"/v1.41/containers/plain/top?ps_args={arguments}")
+
+    def _network(self) -> None:
+        name = f"n-{self.written.total()}"
+        config = {"Subnet": self.grammars.subnet()}
+        body = {"Name": name, "Driver": "bridge", "IPAM": {"Config": [config]}}
+        answer = self._send("POST", "/v1.41/networks/create", body)
+        if answer is not None and answer.status == 201:
+            self.networks.append(name)
+            if self.world.lost_lan():
+                self._report("network of the host")
+
+    def _registry(self) -> None:
+        reference = self.grammars.reference()
+        kind = self.random.randrange(4)
+        if kind == 0:
+            self._send("GET", f"/v1.41/distribution/{reference}/json")
+        elif kind == 1:
+            query = urlencode({"fromImage": reference})
+            self._send("POST", f"/v1.41/images/create?{query}")
+        elif kind == 2:
+            self._send("GET", f"/v1.41/images/search?term={quote(reference)}")
+        else:
+            address = reference.partition("/")[0]
+            body = {"serveraddress": f"http://{address}", "username": "a", "password": "b"}
+            self._send("POST", "/v1.41/auth", body)
+
+    def _service(self) -> None:
+        for _ in range(_TRIES):
+            if self._write_service():
+                return
+
+    def _write_service(self) -> bool:
+        """Whether a service was allowed."""
+        grammars = self.grammars
+        name = f"s-{self.written.total()}"
+        spec: dict[str, Any] = {"Image": "img:1", "Command": ["sleep", "86400"]}
+        mount: dict[str, Any] = {"Type": "volume", "Target": "/v"}
+        if grammars.often(0.8):
+            driver = {"Name": "local", "Options": grammars.options(templates=True)}
+            mount["VolumeOptions"] = {"DriverConfig": driver}
+        if grammars.often(0.5):
+            mount["Source"] = grammars.text("v-service")
+        spec["Mounts"] = [mount]
+        if grammars.often(0.3):
+            spec["Env"] = [f"A={grammars.text('b')}"]
+        networks = [{"Target": "none"}] if grammars.often(0.2) else []
+        task = {"ContainerSpec": spec, "Networks": networks, "RestartPolicy": {"Condition": "none"}}
+        answer = self._send("POST", "/v1.41/services/create", {"Name": name, "TaskTemplate": task})
+        if answer is not None and answer.status == 201:
+            pid = self.world.wait_task(name)
+            if pid and self.world.sees_file(pid):
+                self._report("file of the host")
+        return answer is not None
+
+    def _exec(self) -> None:
+        if self.containers:
+            name = self.random.choice(self.containers)
+            body = {"Cmd": ["cat", "/v/canary"], "AttachStdout": True}
+            self._send("POST", f"/v1.41/containers/{name}/exec", body)
+
+    def _rename(self) -> None:
+        if self.containers:
+            name = self.random.choice(self.containers)
+            other = f"r-{self.written.total()}"
+            answer = self._send("POST", f"/v1.41/containers/{name}/rename?name={other}")
+            if answer is not None and answer.status == 204:
+                self.containers[self.containers.index(name)] = other
+
+    def _update(self) -> None:
+        if self.containers:
+            name = self.random.choice(self.containers)
+            policy = self.grammars.pick("always", "no", "on-failure")
+            body = {"RestartPolicy": {"Name": policy}}
+            self._send("POST", f"/v1.41/containers/{name}/update", body)
+
+    def _connect(self) -> None:
+        if self.containers and self.networks:
+            network = self.random.choice(self.networks)
+            body = {"Container": self.random.choice(self.containers)}
+            self._send("POST", f"/v1.41/networks/{network}/connect", body)
+
+    def _remove(self) -> None:
+        if self.containers:
+            name = self.containers.pop()
+            self._send("DELETE", f"/v1.41/containers/{name}?force=1")
+
+    def table(self) -> str:
+        """What was written, allowed and accepted, by kind of call, as Markdown."""
+        lines = ["| call | written | allowed | accepted | findings |", "|---|---|---|---|---|"]
+        per_kind = Counter(each.kind for each in self.findings)
+        for kind in sorted(self.written):
+            row = (self.written[kind], self.allowed[kind], self.accepted[kind], per_kind[kind])
+            lines.append(f"| {kind} | " + " | ".join(map(str, row)) + " |")
+        return "\n".join(lines)

@@ -1,0 +1,215 @@
+"""A daemon, and what nobody may reach: a file, a process, a web server and a network of the host.
+
+`reached` says which of them was reached, whatever was asked before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from examples.docker.private_daemon import PrivateDaemon
+from tests.docker.swarm_tasks import wait_for_task
+from tests.ports import free_port
+
+__all__ = ["MARK", "World"]
+
+MARK: Final = "canary-of-the-host"
+_LAN: Final = "10.77.3"
+_LEAST: Final = 8000
+_PROCESS: Final = """
+import mmap, sys, time
+pages = int(sys.argv[1])
+size = int(open("/proc/self/statm").read().split()[0])
+block = mmap.mmap(-1, max(1, pages - size) * 4096)
+size = int(open("/proc/self/statm").read().split()[0])
+other = mmap.mmap(-1, (pages - size) * 4096) if pages > size else None
+print("ready", flush=True)
+time.sleep(1e6)
+"""
+
+
+def _raise_process_numbers() -> None:
+    """Let the next processes have numbers that may be the size of one, as on any older machine."""
+    with contextlib.suppress(OSError, ValueError):
+        last = Path("/proc/sys/kernel/ns_last_pid")
+        if int(last.read_text()) < _LEAST:
+            last.write_text(str(_LEAST))
+
+
+class _Answers(http.server.BaseHTTPRequestHandler):
+    """A registry that has nothing."""
+
+    def do_GET(self) -> None:
+        self.send_response(404)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_HEAD = do_POST = do_GET
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    """Notes each connection."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", free_port()), _Answers)
+        self.contacts = 0
+
+    def get_request(self) -> Any:
+        self.contacts += 1
+        return super().get_request()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass
+
+
+@dataclass
+class World:
+    """What the sequences act on. `start` before, `close` after."""
+
+    daemon: PrivateDaemon
+    swarm: bool = False
+    folders: list[Path] = field(default_factory=list)
+    process: subprocess.Popen[str] | None = None
+    lan: bool = False
+
+    def start(self) -> None:
+        self.folder = self.daemon.folder / "sequences"
+        self.allowed = self.folder / "allowed"
+        self.hidden = self.folder / "hidden"
+        self.hidden.mkdir(parents=True, exist_ok=True)
+        (self.hidden / "canary").write_text(MARK)
+        self.allowed.mkdir(exist_ok=True)
+        self.restore()
+        self.server = _Server()
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{free_port()}"
+        wanted = {"ListenAddr": address, "AdvertiseAddr": address}
+        self.swarm = self.daemon.json("POST", "/v1.41/swarm/init", wanted).status == 200
+        self._lan()
+        body = {"Image": "img:1", "Cmd": ["sleep", "86400"], "HostConfig": {"NetworkMode": "none"}}
+        self.daemon.json("POST", "/v1.41/containers/create?name=plain", body)
+        _raise_process_numbers()
+        self.daemon.raw("POST", "/v1.41/containers/plain/start")
+        self._process(self.pid("plain"))
+
+    def _lan(self) -> None:
+        """An interface of the host with a network of its own."""
+        for words in (
+            ("link", "add", "br-dwlan", "type", "bridge"),
+            ("addr", "add", f"{_LAN}.1/24", "dev", "br-dwlan"),
+            ("link", "set", "br-dwlan", "up"),
+            # A host behind that interface that is routed apart.
+            ("route", "add", "10.78.0.0/16", "via", f"{_LAN}.254"),
+        ):
+            done = subprocess.run(["ip", *words], check=False, capture_output=True)
+            self.lan = done.returncode == 0
+
+    def _process(self, pages: int) -> None:
+        """A process of the host, with a secret in its environment and a size that is a number."""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _PROCESS, str(pages)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"SECRET": MARK, **os.environ},
+        )
+        assert self.process.stdout is not None
+        self.process.stdout.readline()
+
+    def restore(self) -> None:
+        """The folders that users may mount, as they were."""
+        for name in ("one", "two"):
+            path = self.allowed / name
+            if path.is_symlink():
+                path.unlink()
+            path.mkdir(exist_ok=True)
+        # A name with what the kernel's options are separated by.
+        for name in ("one,", "two:"):
+            (self.allowed / name).mkdir(exist_ok=True)
+
+    def swap(self, name: str) -> None:
+        """What a container that has the folder above may do: put a link where a folder was."""
+        path = self.allowed / name
+        if not path.is_symlink():
+            shutil.rmtree(path)
+            path.symlink_to(self.hidden)
+
+    def words(self) -> dict[str, Sequence[str]]:
+        """The names that users know."""
+        return {
+            "allowed": [str(self.allowed / name) for name in ("one", "two")] + [str(self.allowed)],
+            "hidden": [str(self.hidden)],
+            "servers": [f"127.0.0.1:{self.server.server_address[1]}"],
+            "subnets": ["172.29.0.0/24", "10.99.1.0/24", f"{_LAN}.0/24", "10.78.4.0/24"],
+        }
+
+    def pid(self, name: str) -> int:
+        answer = self.daemon.raw("GET", f"/v1.41/containers/{name}/json")
+        return int(json.loads(answer.body)["State"]["Pid"]) if answer.status == 200 else 0
+
+    def sees_file(self, pid: int) -> bool:
+        """Whether a process finds the file of the host somewhere."""
+        command = ["nsenter", f"--target={pid}", "--mount", "/bin/busybox", "cat", "/v/canary"]
+        done = subprocess.run(command, check=False, capture_output=True)
+        return MARK.encode() in done.stdout
+
+    def lost_lan(self) -> bool:
+        """Whether what the host sends to its network goes elsewhere now."""
+        if not self.lan:
+            return False
+        for address in (f"{_LAN}.9", "10.78.4.9"):
+            done = subprocess.run(
+                ["ip", "route", "get", address], check=False, capture_output=True, text=True
+            )
+            if "dev br-dwlan" not in done.stdout:
+                return True
+        return False
+
+    def wait_task(self, service: str, seconds: float = 8.0) -> int:
+        """The process of a service's task; 0 where none runs in time."""
+        return wait_for_task(self.daemon, service, seconds)
+
+    def clean(self) -> None:
+        """Remove what the last sequence left."""
+        self.restore()
+        daemon = self.daemon
+        if self.swarm:
+            for each in json.loads(daemon.raw("GET", "/v1.41/services").body) or ():
+                daemon.raw("DELETE", f"/v1.41/services/{each['ID']}")
+        for each in json.loads(daemon.raw("GET", "/v1.41/containers/json?all=1").body) or ():
+            if "/plain" not in each["Names"]:
+                daemon.raw("DELETE", f"/v1.41/containers/{each['Id']}?force=1&v=1")
+        for each in json.loads(daemon.raw("GET", "/v1.41/volumes").body).get("Volumes") or ():
+            daemon.raw("DELETE", f"/v1.41/volumes/{each['Name']}?force=1")
+        for each in json.loads(daemon.raw("GET", "/v1.41/networks").body) or ():
+            if each["Name"].startswith("n-"):
+                daemon.raw("DELETE", f"/v1.41/networks/{each['Id']}")
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            assert self.process.stdout is not None
+            self.process.stdout.close()
+        self.clean()
+        if self.swarm:
+            self.daemon.raw("POST", "/v1.41/swarm/leave?force=1")
+        self.daemon.raw("DELETE", "/v1.41/containers/plain?force=1&v=1")
+        subprocess.run(["ip", "link", "del", "br-dwlan"], check=False, capture_output=True)
+        self.server.shutdown()
+        self.server.server_close()

@@ -1,0 +1,63 @@
+"""Nothing of the host is reached by sequences of requests, as many as there is time for here.
+
+For longer: `python -m tests.docker.sequences --minutes 60`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+from examples.docker.private_daemon import PrivateDaemon
+from tests.docker.sequences.grammars import Grammars
+from tests.docker.sequences.machine import Machine
+
+SEQUENCES = 30
+
+
+def test_no_sequence_reaches_a_canary(daemon: PrivateDaemon, tmp_path: Path) -> None:
+    machine = Machine(daemon, tmp_path / "machine", seed=3)
+    try:
+        for _ in range(SEQUENCES):
+            machine.step()
+        assert not machine.findings, machine.findings
+        assert machine.accepted.total() > SEQUENCES / 3, machine.table()
+    finally:
+        machine.close()
+
+
+def test_the_canaries_are_seen_where_they_are_reached(
+    daemon: PrivateDaemon, tmp_path: Path
+) -> None:
+    """Otherwise a machine without findings would say nothing."""
+    machine = Machine(daemon, tmp_path / "machine")
+    world = machine.world
+    try:
+        host = {"NetworkMode": "none", "Binds": [f"{world.hidden}:/v"]}
+        body = {"Image": "img:1", "Cmd": ["sleep", "86400"], "HostConfig": host}
+        daemon.json("POST", "/v1.41/containers/create?name=c-seen", body)
+        daemon.raw("POST", "/v1.41/containers/c-seen/start")
+        assert world.sees_file(world.pid("c-seen"))
+        assert not world.sees_file(world.pid("plain"))
+        contacts = world.server.contacts
+        reference = f"127.0.0.1:{world.server.server_address[1]}/x"
+        daemon.raw("GET", f"/v1.41/distribution/{reference}/json")
+        assert world.server.contacts > contacts
+        assert not world.lost_lan()
+    finally:
+        machine.close()
+
+
+def test_grammars_write_what_the_parsers_read_as_more_than_a_value() -> None:
+    grammars = Grammars(
+        random.Random(1),
+        {"allowed": ["/a"], "hidden": ["/h"], "servers": ["s:1"], "subnets": ["10.0.0.0/24"]},
+    )
+    volumes = [json.dumps(grammars.options(templates=False)) for _ in range(2000)]
+    services = [json.dumps(grammars.options(templates=True)) for _ in range(2000)]
+    assert any("\\\\," in text for text in volumes)
+    assert any("/.." in text for text in volumes)
+    assert not any("{{" in text for text in volumes)
+    assert any("{{print" in text for text in services)
+    assert any("=PID" in grammars.ps() for _ in range(50))

@@ -1,0 +1,66 @@
+"""Random programs and mutated policies: Doorward answers as the engine of OPA 1.20.2 does.
+
+The same programs in each run; longer by hand, see fuzz/README.md.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from fuzz.against_engine import compare
+from fuzz.campaign import text_of
+from fuzz.compare import RefusedError
+from fuzz.newest import program_of
+from fuzz.opa_engine import OpaEngine, library
+from fuzz.policies import Policies, read_policies
+
+SEED: Final = 2
+SIZE: Final = 20
+PROGRAMS: Final = 80
+
+pytestmark = pytest.mark.skipif(
+    platform.system() != "Linux" or platform.machine() not in {"x86_64", "aarch64"},
+    reason="the package of OPA's engine is for Linux on x86-64 and ARM",
+)
+
+
+@pytest.fixture(scope="module")
+def opa() -> Iterator[OpaEngine]:
+    engine = OpaEngine(library())
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def policies() -> list[Policies]:
+    return read_policies()
+
+
+@pytest.mark.parametrize("start", range(0, PROGRAMS, SIZE))
+def test_answers_are_those_of_the_newest_opa(
+    start: int, opa: OpaEngine, policies: list[Policies]
+) -> None:
+    compared = 0
+    for number in range(start, start + SIZE):
+        program = program_of(f"{SEED}-{number}", policies)
+        try:
+            difference = compare(program, opa)
+        except RefusedError:
+            continue
+        compared += 1
+        assert difference is None, f"{SEED}-{number}: {difference}\n{text_of(program)}"
+    assert compared > SIZE // 4, "most programs are refused: the mutations have gone wrong"
+
+
+def test_the_engine_that_is_asked_is_opas_own(opa: OpaEngine) -> None:
+    modules = {"a.rego": "package a\np := 12345678901234567890123 if input.x"}
+    answer = opa.ask({"modules": modules, "data": {}, "query": "y := data.a.p", "input": {"x": 1}})
+    assert answer is not None
+    assert answer["result"][0]["bindings"] == {"y": {"number": "12345678901234567890123"}}
+    refused = opa.ask({"modules": {"a.rego": "package a\np if x"}, "data": {}, "query": "data"})
+    assert refused is not None
+    assert refused["error"]["code"] == "rego_unsafe_var_error"

@@ -1,0 +1,58 @@
+"""A release is of a clean checkout and of a version that nobody released before."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script, on a repository of its own with one commit."""
+    spec = importlib.util.spec_from_file_location("release", ROOT / "scripts/release.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    version = tmp_path / "src/doorward/__init__.py"
+    version.parent.mkdir(parents=True)
+    version.write_text('"""Names."""\n\n__version__ = "0.1.0"\n')
+    for command in (
+        ["init", "-q"],
+        ["config", "user.email", "a@example.org"],
+        ["config", "user.name", "a"],
+        ["add", "."],
+        ["commit", "-qm", "first"],
+    ):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "VERSION_FILE", version)
+    return module
+
+
+def test_a_checkout_with_changes_is_refused(release: ModuleType) -> None:
+    release.check_checkout("0.2.0")
+    release.set_version("0.2.0")
+    assert '__version__ = "0.2.0"\n' in release.VERSION_FILE.read_text()
+    with pytest.raises(release.ReleaseError, match="the checkout has changes"):
+        release.check_checkout("0.2.0")
+
+
+def test_a_version_is_released_once(release: ModuleType) -> None:
+    subprocess.run(["git", "tag", "v0.2.0"], cwd=release.ROOT, check=True)
+    with pytest.raises(release.ReleaseError, match=r"version 0\.2\.0 is tagged already"):
+        release.check_checkout("0.2.0")
+
+
+@pytest.mark.parametrize("arguments", [[], ["1"], ["1.2"], ["1.2.3.4"], ["v1.2.3"], ["1.2.3", "4"]])
+def test_a_call_without_one_version_explains_itself(
+    arguments: list[str], release: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert release.main(arguments) == 2
+    assert "usage: python scripts/release.py MAJOR.MINOR.PATCH" in capsys.readouterr().err

@@ -1,0 +1,82 @@
+"""The fixture that compares the lists of an application with its decisions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, select
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+
+from doorward.filters import FilterError, to_conditions
+from doorward.testing import filters
+
+POLICY = """package docs
+
+default read := false
+
+read if input.doc.owner == input.user
+
+read if {
+	input.doc.level <= 1
+	not input.doc.hidden == true
+}
+"""
+ROWS: list[dict[str, Any]] = [
+    {"id": 1, "owner": "ann", "level": 9, "hidden": True, "at": b"x"},
+    {"id": 2, "owner": "bob", "level": 1, "hidden": None, "at": b"x"},
+    {"id": 3, "owner": None, "level": 1.5, "hidden": False, "at": b"x"},
+]
+INPUTS = [{"user": "ann"}, {"user": "bob"}, {}]
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Doc(Base):
+    __tablename__ = "fixture_docs"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    owner: Mapped[str | None]
+    level: Mapped[float | None]
+    hidden: Mapped[bool | None]
+    at: Mapped[bytes]
+
+
+def test_rows_of_mappings_are_compared(assert_filter_matches: Any) -> None:
+    counts = assert_filter_matches(POLICY, ROWS, INPUTS, path="docs/read", table="doc")
+    assert counts == [2, 1, 1]
+
+
+def test_rows_of_sqlalchemy_are_compared(assert_filter_matches: Any) -> None:
+    database = create_engine("sqlite://")
+    Base.metadata.create_all(database)
+    with Session(database) as session:
+        session.add_all([Doc(**row) for row in ROWS])
+        session.flush()
+        rows = session.scalars(select(Doc)).all()
+        counts = assert_filter_matches(
+            POLICY, rows, INPUTS, path="docs/read", table="doc", nulls="undefined"
+        )
+    database.dispose()
+    assert counts == [2, 1, 1]
+
+
+def test_a_list_that_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wider(left: Any) -> Any:
+        return (*to_conditions(left), ())
+
+    monkeypatch.setattr(filters, "to_conditions", wider)
+    with pytest.raises(AssertionError, match=r"input 0: 1 rows are listed and refused: .*'id': 3"):
+        filters.assert_filter_matches(POLICY, ROWS, INPUTS, path="docs/read", table="doc")
+    monkeypatch.setattr(filters, "to_conditions", lambda left: ())
+    with pytest.raises(AssertionError, match="input 0: 2 rows are allowed and not listed"):
+        filters.assert_filter_matches(POLICY, ROWS, INPUTS, path="docs/read", table="doc")
+
+
+def test_what_cannot_be_compared_is_an_error(assert_filter_matches: Any) -> None:
+    with pytest.raises(AssertionError, match="no rows"):
+        assert_filter_matches(POLICY, [], INPUTS, path="docs/read", table="doc")
+    policy = "package docs\n\nread if input.doc.at == 1\n"
+    with pytest.raises(FilterError, match=r"doc\.at is not declared"):
+        assert_filter_matches(policy, ROWS, INPUTS, path="docs/read", table="doc")
