@@ -17,7 +17,6 @@ DIFFERENCES = {
     "service-no-url": "a service without a URL can never answer",
     "service-url-bad": "the same of a URL that is none",
     "bundle-and-bundles": "OPA ignores the older `bundle` then",
-    "file-env": "a variable that is not set; OPA keeps `${NOPE}` as it is",
     "prom-config": "buckets that do not increase, which no histogram can have",
 }
 """What is refused here and OPA's server starts with, and why."""

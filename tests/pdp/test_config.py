@@ -167,10 +167,30 @@ def test_a_variable_is_replaced_by_the_environment() -> None:
     assert config.labels == {"region": ""}
 
 
-def test_a_variable_that_is_not_set_is_an_error() -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse("labels:\n  region: ${REGION}\n")
-    assert str(caught.value) == "c.yaml:2: labels.region: environment variable `REGION` is not set"
+def test_a_variable_that_is_not_set_stays_with_a_warning() -> None:
+    config = parse("labels:\n  region: ${REGION}\n")
+    assert config.labels == {"region": "${REGION}"}
+    text = "environment variable `REGION` is not set: `${REGION}` stays as it is"
+    assert config.warnings == (f"c.yaml:2: labels.region: {text}",)
+
+
+def test_a_variable_that_is_not_set_is_no_secret() -> None:
+    for text in (
+        "keys:\n  k: {algorithm: HS256, key: '${KEY}'}\n",
+        "services: {a: {url: 'http://a',\n  credentials: {bearer: {token: '${KEY}'}}}}\n",
+    ):
+        with pytest.raises(
+            ConfigError, match=r"c\.yaml:2: .*environment variable `KEY` is not set$"
+        ):
+            parse(text)
+    with pytest.raises(ConfigError, match=r"keys\.k\.key: environment variable `KEY` is not set$"):
+        parse_config("", overrides=["keys.k.key=${KEY}"], environment={})
+
+
+def test_a_variable_of_an_override_that_is_not_set_stays_too() -> None:
+    config = parse_config("", overrides=["labels.a=${A}", "labels.b=x"], environment={})
+    assert config.labels["a"] == "${A}"
+    assert [each for each in config.warnings if "`A` is not set" in each]
 
 
 def test_a_variable_is_read_as_yaml_only_where_it_is_not_quoted() -> None:

@@ -84,6 +84,9 @@ FOLLOWED = [
             "s3_signing: {sso_credentials: {profile: p, path: /x, cache_path: /y}}",
             "s3_signing: {service: execute-api, environment_credentials: {},"
             " signature_version: '4'}",
+            "s3_signing: {environment_credentials: {}, signature_version: 4a}",
+            "oauth2: {token_url: 'https://a/token', aws_kms: {name: 'arn:x',"
+            " algorithm: ECDSA_SHA_256}, aws_signing: {service: kms, environment_credentials: {}}}",
             "gcp_metadata: {audience: 'https://x'}",
             "gcp_metadata: {scopes: [a], endpoint: 'http://127.0.0.1:1', access_token_path: /a,"
             " identity_token_path: /b}",
@@ -97,7 +100,7 @@ FOLLOWED = [
 REFUSED = [
     ("storage: {disk: {directory: /d, auto_create: true}}\n", 1),
     ("labels: {a: b}\nlabels: {c: d}\n", 2),
-    ("labels:\n  a: '${UNSET}'\n", 2),
+    ("keys:\n  a: {key: '${UNSET}'}\n", 2),
     ("server:\n  encoding:\n    gzip: {compression_level: 10}\n", 3),
     ("server:\n  metrics: {prom: {http_request_duration_seconds: {buckets: [1, 1]}}}\n", 2),
     (TRACES + "sample_percentage: 101}\n", 1),
@@ -112,9 +115,9 @@ REFUSED = [
         for credentials in (
             "plugin: my_auth",
             "basic: {}",
-            "oauth2: {token_url: 'https://a', aws_kms: {name: n, algorithm: a}}",
+            "oauth2: {token_url: 'https://a', aws_kms: {name: n, algorithm: ECDSA_SHA_256}}",
             "oauth2: {token_url: 'https://a', azure_keyvault: {key: k, vault: v}}",
-            "s3_signing: {environment_credentials: {}, signature_version: 4a}",
+            "s3_signing: {environment_credentials: {}, signature_version: 5}",
             "gcp_metadata: {scopes: [a], audience: x}",
         )
     ],

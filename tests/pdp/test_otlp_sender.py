@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from pathlib import Path
 
@@ -108,6 +109,25 @@ def test_grpc_speaks_tls_with_a_certificate_of_its_own(tmp_path: Path) -> None:
             timeout=PATIENCE,
         )
         sender = sender_for(known, SPANS)
+        sender.send(message())
+        sender.close()
+        assert [span.name for span in collector.spans] == ["s"]
+
+
+def test_http_speaks_tls_with_a_collector_that_nobody_knows_where_that_is_wanted(
+    tmp_path: Path,
+) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*Authority(tmp_path).issue("collector"))
+    with http_collector(tls) as collector:
+        target = f"https://{collector.address}/v1/traces"
+        verified = TraceOptions("http", target, is_encrypted=True, timeout=1.0)
+        with pytest.raises(OtlpError, match="certificate verify failed"):
+            sender_for(verified, SPANS).send(message())
+        unverified = TraceOptions(
+            "http", target, is_encrypted=True, allow_insecure_tls=True, timeout=PATIENCE
+        )
+        sender = sender_for(unverified, SPANS)
         sender.send(message())
         sender.close()
         assert [span.name for span in collector.spans] == ["s"]

@@ -57,6 +57,15 @@ def test_what_cannot_be_meant_is_refused(block: dict[str, Any], message: str) ->
         of_config(**{"type": "grpc", **block})
 
 
+def test_over_http_a_certificate_need_not_be_verified() -> None:
+    options = of_config(type="http", encryption="tls", allow_insecure_tls=True)
+    assert options is not None
+    assert options.allow_insecure_tls
+    plain = of_config(type="grpc", allow_insecure_tls=True)
+    assert plain is not None
+    assert not plain.allow_insecure_tls
+
+
 def test_keys_that_nobody_reads_are_said() -> None:
     document = {"distributed_tracing": {"type": "grpc", "adress": "x", "resource": {"name": "y"}}}
     warnings = parse_config(json.dumps(document)).warnings

@@ -65,7 +65,7 @@ MAX_DEADLINE: Final = 3600.0
 _ALIASES: Final = {"envoy.ext_authz.grpc": "envoy_ext_authz_grpc"}
 _SECRET: Final = frozenset({"credentials", "key", "private_key"})
 REFUSED: Final = {
-    "storage": "data is in memory",
+    "storage": "data is in memory (`storage.disk` is OPA's)",
 }
 """OPA's keys that are not followed, each with what holds instead."""
 _PLUGINS: Final = ("envoy_ext_authz_grpc", "forward_auth")
@@ -291,7 +291,7 @@ def _config(top: Block) -> Config:
     for key, instead in REFUSED.items():
         if top.values.get(key):
             raise ConfigError(f"{top.location(key)} is not supported: {instead}")
-    warnings: list[str] = []
+    warnings = list(top.warnings)
     known = {
         "secrets",
         "authzen",

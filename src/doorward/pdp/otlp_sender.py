@@ -148,6 +148,9 @@ def _context(options: TraceOptions) -> ssl.SSLContext:
         if options.certificate:
             # Without a passphrase OpenSSL would ask at the terminal.
             context.load_cert_chain(options.certificate, options.private_key or None, "")
+        if options.allow_insecure_tls:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
     except OSError as error:
         reason = (error.strerror or "cannot be used").lower()
         raise ConfigError(f"traces: the certificates: {reason}") from None

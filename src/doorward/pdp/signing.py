@@ -12,7 +12,7 @@ from typing import Any, Final
 from doorward.pdp.signatures import ALGORITHMS, SignatureError, hashed_content
 from doorward.rego.golang import ordered_text
 
-__all__ = ["compact_token", "sign"]
+__all__ = ["compact_token", "fixed_signature", "sign", "signing_input"]
 
 _HASHES: Final = {"256": "sha256", "384": "sha384", "512": "sha512"}
 _LISTED: Final = "SHA-256"
@@ -40,9 +40,25 @@ def compact_token(
     claims: Mapping[str, Any], key: str, algorithm: str, header: Mapping[str, str] | None = None
 ) -> str:
     """A JWT of `claims`, with more members of its header; SignatureError as for `sign`."""
-    head = ordered_text({"alg": algorithm, "typ": "JWT", **(header or {})})
-    text = b".".join([_encoded(part.encode()) for part in (head, ordered_text(dict(claims)))])
+    text = signing_input(claims, algorithm, header)
     return b".".join([text, _encoded(_signature(text, key, algorithm))]).decode()
+
+
+def signing_input(
+    claims: Mapping[str, Any], algorithm: str, header: Mapping[str, str] | None = None
+) -> bytes:
+    """The part of a JWT that its signature covers."""
+    head = ordered_text({"alg": algorithm, "typ": "JWT", **(header or {})})
+    return b".".join([_encoded(part.encode()) for part in (head, ordered_text(dict(claims)))])
+
+
+def fixed_signature(signature: bytes, length: int) -> bytes:
+    """A signature of ECDSA as JWTs have it, from DER: two numbers of `length` bytes. ValueError or
+    OverflowError for other signatures."""
+    from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+    r, s = decode_dss_signature(signature)
+    return r.to_bytes(length, "big") + s.to_bytes(length, "big")
 
 
 def _encoded(octets: bytes) -> bytes:
@@ -55,7 +71,6 @@ def _signature(text: bytes, key: str, algorithm: str) -> bytes:
         return hmac.digest(key.encode(), text, _HASHES[size])
     # What only signing with a private key needs.
     from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
-    from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
     from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512, HashAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -67,8 +82,7 @@ def _signature(text: bytes, key: str, algorithm: str) -> bytes:
     chosen = hashes[size]
     if family == "ES" and isinstance(private, ec.EllipticCurvePrivateKey):
         length = (private.curve.key_size + 7) // 8
-        r, s = decode_dss_signature(private.sign(text, ec.ECDSA(chosen)))
-        return r.to_bytes(length, "big") + s.to_bytes(length, "big")
+        return fixed_signature(private.sign(text, ec.ECDSA(chosen)), length)
     if family in ("RS", "PS") and isinstance(private, rsa.RSAPrivateKey):
         probabilistic = padding.PSS(padding.MGF1(chosen), padding.PSS.DIGEST_LENGTH)
         scheme = padding.PKCS1v15() if family == "RS" else probabilistic

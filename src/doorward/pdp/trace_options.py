@@ -53,6 +53,8 @@ class TraceOptions:
     ca_certificate: str = ""
     certificate: str = ""
     private_key: str = ""
+    allow_insecure_tls: bool = False
+    """Send to a collector whose certificate nobody verifies; over HTTP only."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     zips: bool = False
     timeout: float = 30.0
@@ -159,7 +161,7 @@ def read_tracing(top: Block, warnings: list[str]) -> TraceOptions | None:
         raise ConfigError(
             f"{given.location('max_export_batch_size')} must not be larger than `max_queue_size`"
         )
-    encryption = _encryption(block)
+    encryption = _encryption(block, kind)
     address = block.get("address", str, "") or _ADDRESSES[kind]
     scheme = "https" if encryption["is_encrypted"] else "http"
     name = block.get("service_name", str, "") or "opa"
@@ -177,7 +179,7 @@ def read_tracing(top: Block, warnings: list[str]) -> TraceOptions | None:
     )
 
 
-def _encryption(block: Block) -> dict[str, Any]:
+def _encryption(block: Block, kind: str) -> dict[str, Any]:
     scheme = block.get("encryption", str, "") or "off"
     if scheme not in ("off", "tls", "mtls"):
         raise ConfigError(
@@ -196,13 +198,15 @@ def _encryption(block: Block) -> dict[str, Any]:
             f"{block.location('tls_cert_file')}: distributed_tracing.tls_cert_file required but "
             "not supplied"
         )
-    if block.get("allow_insecure_tls", bool, False) and scheme != "off":
+    is_insecure = block.get("allow_insecure_tls", bool, False) and scheme != "off"
+    if is_insecure and kind == "grpc":
         raise ConfigError(
-            f"{block.location('allow_insecure_tls')}: the certificate of the collector is always "
-            "verified; name its authority in `tls_ca_cert_file`"
+            f"{block.location('allow_insecure_tls')}: over gRPC the certificate of the collector "
+            "is always verified; name its authority in `tls_ca_cert_file`, or use the type `http`"
         )
     return {
         "is_encrypted": scheme != "off",
+        "allow_insecure_tls": is_insecure,
         "ca_certificate": block.get("tls_ca_cert_file", str, ""),
         "certificate": certificate if scheme == "mtls" else "",
         "private_key": key if scheme == "mtls" else "",

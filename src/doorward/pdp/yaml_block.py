@@ -1,9 +1,10 @@
 """YAML with its lines kept: mappings that can say where each of their keys stands.
 
-`${VAR}` inside a value is replaced by the environment variable. A variable that is set to nothing
-gives nothing; one that is not set is an error, since an empty secret or address in its place would
-be a hole that nobody sees. The text of a variable stays text inside its value: it can never add
-keys to the file. A value that is not quoted is read again as YAML after that (`port: ${PORT}`).
+`${VAR}` inside a value is replaced by the environment variable. One that is not set stays as it is,
+as in OPA, with a warning that names it; in `keys` and `credentials` it is an error, since a text
+that everybody knows would be the secret. The text of a variable stays text inside its value: it can
+never add keys to the file. A value that is not quoted is read again as YAML after that
+(`port: ${PORT}`).
 
 What the keys mean is not known here.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 import yaml
@@ -37,6 +38,8 @@ _KEY: Final = re.compile(r"([^\[\]]+)((?:\[[0-9]{1,3}\])*)")
 _INDEX: Final = re.compile(r"\[([0-9]{1,3})\]")
 _NEXT: Final = re.compile(r"[\w.\[\]\\-]+=")
 _MAX_FILE: Final = 4 << 20
+_SECRET: Final = frozenset({"credentials", "keys"})
+"""Where a variable must be set."""
 
 T = TypeVar("T")
 
@@ -53,6 +56,8 @@ class Block:
     lines: Mapping[str, int] = field(default_factory=dict)
     file: str = ""
     path: str = ""
+    warnings: tuple[str, ...] = ()
+    """Of the top: the environment variables in it that are not set."""
 
     def location(self, key: str) -> str:
         """`file:line: path.key`, as far as it is known."""
@@ -125,7 +130,9 @@ def override(top: Block, setting: str, *, environment: Mapping[str, str]) -> Blo
         keys = _keys(path)
         if not equals or not keys:
             raise ConfigError(f"--set `{path}`: expected KEY.KEY=VALUE")
-        top = _put(top, keys, _value_of(text.replace("\\,", ","), path, environment), path)
+        reader = _Reader("--set", environment)
+        changed = _put(top, keys, _value_of(text.replace("\\,", ","), path, reader), path)
+        top = replace(changed, warnings=(*top.warnings, *reader.warnings))
     return top
 
 
@@ -145,7 +152,7 @@ def override_by_file(top: Block, setting: str) -> Block:
     if len(text) > _MAX_FILE:
         raise ConfigError(f"--set-file: {file}: larger than {_MAX_FILE} characters")
     changed: Block = _put(top, keys, text, path)
-    return changed
+    return replace(changed, warnings=top.warnings)
 
 
 def _assignments(setting: str) -> list[str]:
@@ -174,8 +181,7 @@ def _keys(path: str) -> list[str | int]:
     return keys
 
 
-def _value_of(text: str, path: str, environment: Mapping[str, str]) -> Any:
-    reader = _Reader("--set", environment)
+def _value_of(text: str, path: str, reader: _Reader) -> Any:
     if text.startswith("{") and text.endswith("}") and ":" not in text:
         items = text[1:-1].split(",") if text != "{}" else []
         return [reader.top_value(item, path) for item in items]
@@ -192,7 +198,8 @@ def overlaid(below: Block, above: Block) -> Block:
         values[key] = value
         if key in above.lines:
             lines[key] = above.lines[key]
-    return Block(values, lines, above.file or below.file, above.path)
+    warnings = tuple(dict.fromkeys(below.warnings + above.warnings))
+    return Block(values, lines, above.file or below.file, above.path, warnings)
 
 
 class _Reader:
@@ -201,6 +208,7 @@ class _Reader:
     def __init__(self, file: str, environment: Mapping[str, str]) -> None:
         self.file = file
         self.environment = environment
+        self.warnings: list[str] = []
 
     def top(self, text: str) -> Block:
         value = self.top_value(text, "")
@@ -208,7 +216,7 @@ class _Reader:
             return Block(file=self.file)
         if not isinstance(value, Block):
             raise ConfigError(f"{self.file}:1: must be an object but is {kind_of(value)}")
-        return value
+        return replace(value, warnings=tuple(self.warnings))
 
     def top_value(self, text: str, path: str) -> Any:
         text = _VARIABLE.sub(rf"{_OPEN}\1{_CLOSE}", text)
@@ -249,11 +257,13 @@ class _Reader:
 
     def variable(self, match: re.Match[str], node: yaml.Node, path: str) -> str:
         name = match[1].strip()
-        if name not in self.environment:
-            raise ConfigError(
-                f"{self.location(node, path)}: environment variable `{name}` is not set"
-            )
-        return self.environment[name]
+        if name in self.environment:
+            return self.environment[name]
+        warning = f"{self.location(node, path)}: environment variable `{name}` is not set"
+        if not _SECRET.isdisjoint(path.split(".")):
+            raise ConfigError(warning)
+        self.warnings.append(f"{warning}: `${{{name}}}` stays as it is")
+        return f"${{{match[1]}}}"
 
     def location(self, node: yaml.Node, path: str) -> str:
         return f"{self.file}:{node.start_mark.line + 1}: {path}"

@@ -75,6 +75,16 @@ def test_what_cannot_work_is_refused(blocks: dict[str, Any], message: str) -> No
     assert message in str(raised.value)
 
 
+def with_kms(**options: Any) -> dict[str, Any]:
+    """Credentials that are signed in AWS KMS, with other `options`."""
+    kms = {
+        "token_url": "https://x",
+        "aws_kms": {"name": "n", "algorithm": "ECDSA_SHA_256"},
+        "aws_signing": {"service": "kms", "environment_credentials": {}},
+    }
+    return {"oauth2": {**kms, **options}}
+
+
 @pytest.mark.parametrize(
     ("credentials", "message"),
     [
@@ -84,7 +94,17 @@ def test_what_cannot_work_is_refused(blocks: dict[str, Any], message: str) -> No
         ({"oauth2": {"token_url": "http://x"}}, "token_url required to use https scheme"),
         ({"oauth2": {"token_url": "https://x", "grant_type": "x"}}, "grant_type must be either"),
         ({"oauth2": {"token_url": "https://x", "client_secret": "s"}}, "client_id and"),
-        ({"oauth2": {"aws_kms": {}}}, "keys in the cloud are not supported"),
+        ({"oauth2": {"azure_keyvault": {}}}, "keys in Azure Key Vault are not supported"),
+        (with_kms(aws_signing=None), "aws_kms and aws_signing required"),
+        (with_kms(aws_kms={"name": "n", "algorithm": "RS"}), "unsupported sign algorithm RS"),
+        (with_kms(aws_kms={"algorithm": "ECDSA_SHA_256"}), "must be the name of a key"),
+        (with_kms(aws_signing={"environment_credentials": {}}), "service must be `kms`"),
+        (with_kms(grant_type="jwt_bearer"), "aws_kms is for client_credentials only"),
+        (with_kms(client_secret="s"), "give one of client_secret"),
+        (
+            {"s3_signing": {"environment_credentials": {}, "signature_version": "9"}},
+            "signature_version must be 4 or 4a but is `9`",
+        ),
         ({"s3_signing": {"assume_role_credentials": {}}}, "AWS signing plugin must be specified"),
         (
             {"s3_signing": {"assume_role_credentials": {"aws_signing": {"sso_credentials": {}}}}},

@@ -1,7 +1,7 @@
-"""Credentials of AWS, from each source that OPA knows, and what they sign (Signature Version 4).
+"""Credentials of AWS, from each source that OPA knows, and what uses them.
 
 environment, role, web identity, profile, metadata, single sign-on: the first that has keys
-    -> keys, kept for some minutes -> the headers of a request, or the password of a registry
+    -> keys, kept for some minutes -> a signed request, or the password of a registry
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, urlencode
 
 import httpx
 
+from doorward.pdp.control.aws_signing import AwsKeys, sign_request
 from doorward.pdp.control.fetching import CredentialsError, Fetch, document_of, read_text
 from doorward.pdp.control.services import AwsSigning, AwsSource
-from doorward.rego import CALL_ERRORS, REGISTRY, Value
 
-__all__ = ["AwsAuth", "EcrAuth"]
+__all__ = ["AwsAuth", "AwsKeyChain", "EcrAuth"]
 
 _METADATA: Final = "http://169.254.169.254"
 _KEPT: Final = 300.0
@@ -35,16 +35,7 @@ _SPARE: Final = 300.0
 _STS: Final = re.compile(r"<(AccessKeyId|SecretAccessKey|SessionToken)>([^<]{1,4096})</")
 _FORM: Final = {"content-type": "application/x-www-form-urlencoded"}
 
-
-@dataclass(frozen=True, slots=True)
-class _Keys:
-    access_key: str
-    secret_key: str
-    region: str
-    session_token: str = ""
-
-
-_Found = tuple[_Keys, float]
+_Found = tuple[AwsKeys, float]
 """Keys, and for how many seconds they may be kept."""
 
 
@@ -55,10 +46,11 @@ class AwsAuth(httpx.Auth):
 
     def __init__(self, options: AwsSigning, fetch: Fetch) -> None:
         self._options = options
-        self._keys = _KeptKeys(options, fetch)
+        self._keys = AwsKeyChain(options, fetch)
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        request.headers.update(_signed(request, self._keys.get(), self._options.service))
+        keys, options = self._keys.get(), self._options
+        request.headers.update(sign_request(request, keys, options.service, options.version))
         yield request
 
 
@@ -67,7 +59,8 @@ class EcrAuth(httpx.Auth):
 
     def __init__(self, options: AwsSigning, fetch: Fetch) -> None:
         self._fetch = fetch
-        self._keys = _KeptKeys(options, fetch)
+        self._options = options
+        self._keys = AwsKeyChain(options, fetch)
         self._password = ""
         self._until = 0.0
         self._lock = Lock()
@@ -87,7 +80,7 @@ class EcrAuth(httpx.Auth):
         }
         url = f"https://api.ecr.{keys.region}.amazonaws.com/"
         request = httpx.Request("POST", url, headers=headers, content=b"{}")
-        request.headers.update(_signed(request, keys, "ecr"))
+        request.headers.update(sign_request(request, keys, "ecr", self._options.version))
         response = self._fetch(request)
         if response.status_code != 200:
             raise CredentialsError(f"ECR answered with {response.status_code}")
@@ -102,18 +95,18 @@ class EcrAuth(httpx.Auth):
         raise CredentialsError("ECR gave no password")
 
 
-class _KeptKeys:
+class AwsKeyChain:
     """The keys of the first source that has some. Safe in any number of threads."""
 
     def __init__(self, options: AwsSigning, fetch: Fetch) -> None:
         self._options = options
         self._fetch = fetch
-        self._keys: _Keys | None = None
+        self._keys: AwsKeys | None = None
         self._until = 0.0
         self._lock = Lock()
         self._sessions = [_Session(each, fetch) for each in options.sources if each.kind == "sso"]
 
-    def get(self) -> _Keys:
+    def get(self) -> AwsKeys:
         with self._lock:
             if self._keys is None or time.monotonic() >= self._until:
                 self._keys, kept = self._found()
@@ -136,34 +129,6 @@ class _KeptKeys:
         )
 
 
-def _signed(request: httpx.Request, keys: _Keys, service: str) -> dict[str, str]:
-    given = {
-        name: value
-        for name, value in request.headers.items()
-        if name in ("content-encoding", "content-type", "if-none-match", "prefer", "x-amz-target")
-    }
-    config: dict[Any, Value] = {
-        "aws_access_key": keys.access_key,
-        "aws_secret_access_key": keys.secret_key,
-        "aws_region": keys.region,
-        "aws_service": service,
-    }
-    if keys.session_token:
-        config["aws_session_token"] = keys.session_token
-    unsigned: dict[Any, Value] = {
-        "method": request.method,
-        "url": str(request.url),
-        "headers": dict(given.items()),
-        # Any bytes, as the language holds them.
-        "raw_body": request.content.decode("utf-8", "surrogateescape"),
-    }
-    try:
-        signed: Any = REGISTRY["providers.aws.sign_req"].call(unsigned, config, time.time_ns())
-    except CALL_ERRORS as error:
-        raise CredentialsError(f"cannot sign for AWS: {error}") from None
-    return {str(name): str(value) for name, value in signed["headers"].items()}
-
-
 def _environment(_: AwsSource, __: Fetch) -> _Found:
     names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
     for name in names:
@@ -171,7 +136,7 @@ def _environment(_: AwsSource, __: Fetch) -> _Found:
             raise CredentialsError(f"no {name} set in environment")
     access, secret, region = (os.environ[name] for name in names)
     tokens = (os.environ.get("AWS_SECURITY_TOKEN"), os.environ.get("AWS_SESSION_TOKEN"))
-    return _Keys(access, secret, region, tokens[0] or tokens[1] or ""), 0.0
+    return AwsKeys(access, secret, region, tokens[0] or tokens[1] or ""), 0.0
 
 
 def _sections(path: str) -> configparser.ConfigParser:
@@ -195,7 +160,7 @@ def _profile(source: AwsSource, _: Fetch) -> _Found:
     region = source.region or os.environ.get("AWS_REGION", "")
     if not access or not secret or not region:
         raise CredentialsError(f"{path}: the profile `{name}` lacks a key, or there is no region")
-    return _Keys(access, secret, region, profile.get("aws_session_token", "")), 0.0
+    return AwsKeys(access, secret, region, profile.get("aws_session_token", "")), 0.0
 
 
 def _metadata(source: AwsSource, fetch: Fetch) -> _Found:
@@ -221,7 +186,7 @@ def _of_machine(response: httpx.Response, region: str) -> _Found:
     if response.status_code != 200:
         raise CredentialsError(f"metadata HTTP request returned {response.status_code}")
     document = document_of(response, "the response of the metadata service")
-    keys = _Keys(
+    keys = AwsKeys(
         str(document.get("AccessKeyId", "")),
         str(document.get("SecretAccessKey", "")),
         region,
@@ -265,7 +230,7 @@ def _assumed_role(source: AwsSource, fetch: Fetch) -> _Found:
         "Version": "2011-06-15",
     }
     request = _sts_request(source, region, form)
-    request.headers.update(_signed(request, own, "sts"))
+    request.headers.update(sign_request(request, own, "sts", source.version))
     return _of_sts(fetch(request), region)
 
 
@@ -281,7 +246,7 @@ def _of_sts(response: httpx.Response, region: str) -> _Found:
     given = dict(_STS.findall(response.text))
     if len(given) < 3:
         raise CredentialsError("the response of STS holds no credentials")
-    keys = _Keys(given["AccessKeyId"], given["SecretAccessKey"], region, given["SessionToken"])
+    keys = AwsKeys(given["AccessKeyId"], given["SecretAccessKey"], region, given["SessionToken"])
     return keys, _KEPT
 
 
@@ -344,7 +309,7 @@ class _Session:
                 until = rest.get("expiration")
                 left = until / 1000 - time.time() if type(until) is int else 0.0
                 kept = min(max(left - _SPARE, 0.0), 3600.0)
-                return _Keys(access, secret, session.region, token), kept
+                return AwsKeys(access, secret, session.region, token), kept
         raise CredentialsError("the portal of SSO gave no keys")
 
     def _renewed(self, session: _SignedOn) -> _SignedOn:

@@ -20,6 +20,7 @@ from urllib.parse import urlencode
 import httpx
 
 from doorward.pdp.control.aws_credentials import AwsAuth, EcrAuth
+from doorward.pdp.control.aws_kms import KmsSigner
 from doorward.pdp.control.fetching import CredentialsError, Fetch, document_of, read_text
 from doorward.pdp.control.services import (
     AwsSigning,
@@ -134,7 +135,8 @@ def _auth_for(service: Service, fetch: Fetch) -> httpx.Auth | None:
         case Bearer() as bearer:
             return _TokenAuth(lambda: (_bearer(bearer), 0.0), bearer.scheme)
         case OAuth2() as options:
-            return _TokenAuth(lambda: _oauth2(options, fetch))
+            signer = None if options.kms_key is None else KmsSigner(options.kms_key, fetch)
+            return _TokenAuth(lambda: _oauth2(options, fetch, signer))
         case GcpMetadata() as gcp:
             return _TokenAuth(lambda: _gcp(gcp, fetch))
         case AzureIdentity() as azure:
@@ -151,12 +153,12 @@ def _bearer(options: Bearer) -> str:
 # OAuth2
 
 
-def _oauth2(options: OAuth2, fetch: Fetch) -> tuple[str, float]:
+def _oauth2(options: OAuth2, fetch: Fetch, signer: KmsSigner | None) -> tuple[str, float]:
     headers = {"content-type": "application/x-www-form-urlencoded", **options.headers}
     if options.grant_type == "client_credentials" and options.client_secret:
         pair = f"{options.client_id}:{options.client_secret}".encode()
         headers["authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-    content = urlencode(_form(options)).encode()
+    content = urlencode(_form(options, signer)).encode()
     request = httpx.Request("POST", options.token_url, headers=headers, content=content)
     response = fetch(request)
     if response.status_code != 200:
@@ -176,18 +178,18 @@ def _kept(seconds: object) -> float:
         return 0.0
 
 
-def _form(options: OAuth2) -> dict[str, str]:
+def _form(options: OAuth2, signer: KmsSigner | None) -> dict[str, str]:
     form = dict(options.parameters)
     if options.scopes:
         form["scope"] = " ".join(options.scopes)
     if options.grant_type == "jwt_bearer":
         grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-        return {**form, "grant_type": grant, "assertion": _signed_assertion(options)}
+        return {**form, "grant_type": grant, "assertion": _signed_assertion(options, None)}
     form["grant_type"] = "client_credentials"
     if options.client_secret:
         return form
-    if options.signing_key is not None:
-        assertion = _signed_assertion(options)
+    if options.signing_key is not None or signer is not None:
+        assertion = _signed_assertion(options, signer)
     elif options.assertion_path:
         assertion = read_text(options.assertion_path).strip()
     else:
@@ -196,7 +198,7 @@ def _form(options: OAuth2) -> dict[str, str]:
     return {**form, "client_id": options.client_id} if options.client_id else form
 
 
-def _signed_assertion(options: OAuth2) -> str:
+def _signed_assertion(options: OAuth2, signer: KmsSigner | None) -> str:
     now = int(time.time())
     claims = {"iat": now, "exp": now + 600, **options.claims}
     if options.scopes:
@@ -210,6 +212,8 @@ def _signed_assertion(options: OAuth2) -> str:
         except ValueError:
             raise CredentialsError("thumbprint is not hexadecimal") from None
         header["x5t"] = base64.urlsafe_b64encode(octets).decode()
+    if signer is not None:
+        return signer.token(claims, header)
     key = options.signing_key
     assert key is not None
     try:

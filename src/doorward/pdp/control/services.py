@@ -13,6 +13,8 @@ from doorward.pdp.signatures import ALGORITHMS, Key
 from doorward.pdp.yaml_block import Block, ConfigError
 
 __all__ = [
+    "KMS_ALGORITHMS",
+    "AwsKmsKey",
     "AwsSigning",
     "AwsSource",
     "AzureIdentity",
@@ -50,6 +52,23 @@ class ClientTls:
     passphrase: str = field(default="", repr=False)
 
 
+KMS_ALGORITHMS: Final = {
+    "ECDSA_SHA_256": "ES256",
+    "ECDSA_SHA_384": "ES384",
+    "ECDSA_SHA_512": "ES512",
+}
+"""The algorithms of AWS KMS that sign assertions, each with its name in JWTs."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwsKmsKey:
+    """A key in AWS KMS, by its name there, and the keys of AWS with which it is used."""
+
+    name: str
+    algorithm: str
+    signing: AwsSigning
+
+
 @dataclass(frozen=True, slots=True)
 class OAuth2:
     """A token from `token_url`, for client credentials or for a signed assertion (RFC 7523)."""
@@ -62,6 +81,7 @@ class OAuth2:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
     signing_key: Key | None = None
+    kms_key: AwsKmsKey | None = None
     claims: Mapping[str, object] = field(default_factory=dict)
     include_jti: bool = False
     thumbprint: str = ""
@@ -86,15 +106,19 @@ class AwsSource:
     domain: str = ""
     signing: AwsSource | None = None
     """Whose keys ask for those of a role."""
+    version: Literal["4", "4a"] = "4"
+    """How the requests for keys of a role are signed."""
 
 
 @dataclass(frozen=True, slots=True)
 class AwsSigning:
-    """Requests signed for AWS (Signature Version 4), with the keys of the first source that has
-    some; with the service `ecr` the password of its registry."""
+    """Requests signed for AWS, with the keys of the first source that has some; with the service
+    `ecr` the password of its registry."""
 
     sources: tuple[AwsSource, ...]
     service: str = "s3"
+    version: Literal["4", "4a"] = "4"
+    """Of the signature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +356,8 @@ _OAUTH2: Final = (
     "additional_claims",
     "additional_headers",
     "additional_parameters",
+    "aws_kms",
+    "aws_signing",
     "client_assertion",
     "client_assertion_path",
     "client_assertion_type",
@@ -347,9 +373,9 @@ _OAUTH2: Final = (
 
 
 def _oauth2(block: Block, keys: Mapping[str, Key], warnings: list[str]) -> OAuth2:
-    for name in ("aws_kms", "aws_signing", "azure_keyvault", "azure_signing"):
+    for name in ("azure_keyvault", "azure_signing"):
         if block.values.get(name) is not None:
-            raise ConfigError(f"{block.location(name)}: keys in the cloud are not supported")
+            raise ConfigError(f"{block.location(name)}: keys in Azure Key Vault are not supported")
     warnings += block.unknown(_OAUTH2)
     grant = block.get("grant_type", str, "") or "client_credentials"
     if grant not in ("client_credentials", "jwt_bearer"):
@@ -361,12 +387,17 @@ def _oauth2(block: Block, keys: Mapping[str, Key], warnings: list[str]) -> OAuth
         raise ConfigError(f"{block.location('token_url')} required to use https scheme")
     secrets = ("client_secret", "signing_key", "client_assertion", "client_assertion_path")
     given = [name for name in secrets if block.get(name, str, "")]
+    kms_key = _kms_key(block, warnings)
+    if kms_key is not None:
+        given.append("aws_kms")
+        if grant != "client_credentials":
+            raise ConfigError(f"{block.location('aws_kms')} is for client_credentials only")
     if grant == "client_credentials":
         if len(given) != 1:
             raise ConfigError(
-                f"{block.location('client_secret')}: give one of {', '.join(secrets)}"
+                f"{block.location('client_secret')}: give one of {', '.join(secrets)}, aws_kms"
             )
-        if given != ["signing_key"] and not block.get("client_id", str, ""):
+        if given not in (["signing_key"], ["aws_kms"]) and not block.get("client_id", str, ""):
             raise ConfigError(f"{block.location('client_id')} and {given[0]} required")
     return OAuth2(
         token_url=url,
@@ -377,6 +408,7 @@ def _oauth2(block: Block, keys: Mapping[str, Key], warnings: list[str]) -> OAuth
         headers=_texts(block, "additional_headers"),
         parameters=_texts(block, "additional_parameters"),
         signing_key=_signing_key(block, keys, is_needed=grant == "jwt_bearer"),
+        kms_key=kms_key,
         claims=block.block("additional_claims").plain(),
         include_jti=block.get("include_jti_claim", bool, False),
         thumbprint=block.get("thumbprint", str, ""),
@@ -384,6 +416,24 @@ def _oauth2(block: Block, keys: Mapping[str, Key], warnings: list[str]) -> OAuth
         assertion_path=block.get("client_assertion_path", str, ""),
         assertion_type=block.get("client_assertion_type", str, "") or CLIENT_ASSERTION,
     )
+
+
+def _kms_key(block: Block, warnings: list[str]) -> AwsKmsKey | None:
+    if block.values.get("aws_kms") is None:
+        return None
+    if block.values.get("aws_signing") is None:
+        raise ConfigError(f"{block.location('aws_kms')}: aws_kms and aws_signing required")
+    key, signing = block.block("aws_kms"), _aws(block.block("aws_signing"), warnings)
+    warnings += key.unknown(["algorithm", "name"])
+    name, algorithm = key.get("name", str, ""), key.get("algorithm", str, "")
+    if not name:
+        raise ConfigError(f"{key.location('name')} must be the name of a key")
+    if algorithm not in KMS_ALGORITHMS:
+        raise ConfigError(f"{key.location('algorithm')}: unsupported sign algorithm {algorithm}")
+    if signing.service != "kms":
+        where = block.block("aws_signing").location("service")
+        raise ConfigError(f"{where} must be `kms` to sign assertions")
+    return AwsKmsKey(name, algorithm, signing)
 
 
 def _signing_key(block: Block, keys: Mapping[str, Key], *, is_needed: bool) -> Key | None:
@@ -418,7 +468,7 @@ _ASKING: Final = ("environment_credentials", "profile_credentials", "metadata_cr
 
 def _aws(block: Block, warnings: list[str]) -> AwsSigning:
     warnings += block.unknown([*_AWS_SOURCES, "service", "signature_version"])
-    _check_version(block)
+    version = _signature_version(block)
     names = [name for name in _AWS_SOURCES if block.values.get(name) is not None]
     if not names:
         where = f"{block.file}: {block.path}" if block.file else block.path
@@ -426,20 +476,26 @@ def _aws(block: Block, warnings: list[str]) -> AwsSigning:
             f"{where}: a AWS credential service must be specified when S3 signing is enabled"
         )
     sources = [_aws_source(name, block.block(name), warnings) for name in names]
-    return AwsSigning(tuple(sources), block.get("service", str, "").lower())
+    return AwsSigning(tuple(sources), block.get("service", str, "").lower(), version)
 
 
-def _check_version(block: Block) -> None:
-    version = block.values.get("signature_version")
-    if str(version or "4") != "4":
-        raise ConfigError(f"{block.location('signature_version')}: only version 4 is supported")
+def _signature_version(block: Block) -> Literal["4", "4a"]:
+    given = str(block.values.get("signature_version") or "4")
+    if given == "4a":
+        return "4a"
+    if given != "4":
+        where = block.location("signature_version")
+        raise ConfigError(f"{where} must be 4 or 4a but is `{given}`")
+    return "4"
 
 
 def _aws_source(name: str, block: Block, warnings: list[str]) -> AwsSource:
     warnings += block.unknown(list(_AWS_SOURCES[name]))
     signing: AwsSource | None = None
+    version: Literal["4", "4a"] = "4"
     if name == "assume_role_credentials":
         signing = _asking(block, warnings)
+        version = _signature_version(block.block("aws_signing"))
     region = block.get("aws_region", str, "")
     if name == "metadata_credentials" and not region:
         where = block.location("aws_region")
@@ -455,6 +511,7 @@ def _aws_source(name: str, block: Block, warnings: list[str]) -> AwsSource:
         session_name=block.get("session_name", str, "") or AwsSource(kind).session_name,
         domain=block.get("aws_domain", str, ""),
         signing=signing,
+        version=version,
     )
 
 
@@ -467,7 +524,6 @@ def _asking(block: Block, warnings: list[str]) -> AwsSource:
         )
     inner = block.block("aws_signing")
     warnings += inner.unknown([*_ASKING, "service", "signature_version"])
-    _check_version(inner)
     names = [name for name in _ASKING if inner.values.get(name) is not None]
     if not names:
         raise ConfigError(
@@ -482,7 +538,7 @@ def _gcp(block: Block, warnings: list[str]) -> GcpMetadata:
     )
     audience, scopes = block.get("audience", str, ""), block.strings("scopes")
     if bool(audience) == bool(scopes):
-        raise ConfigError(f"{block.location('audience')}: give either audience or scopes")
+        raise ConfigError(f"{block.location('audience')}: give either audience or scopes, not both")
     default = GcpMetadata()
     return GcpMetadata(
         audience,
