@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512, HashAlgorithm
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 from moto.server import ThreadedMotoServer
+from tests.waiting import PATIENCE
 
 from doorward.pdp.config import parse_config
 from doorward.pdp.control.answers import ServiceError
@@ -51,7 +52,9 @@ def ask(kms: str, target: str, **body: Any) -> Any:
         "x-amz-target": f"TrentService.{target}",
         "authorization": "AWS4-HMAC-SHA256 Credential=testing/20261123/us-east-1/kms/aws4_request",
     }
-    return httpx.post(f"http://{kms}/", headers=headers, content=json.dumps(body)).json()
+    return httpx.post(
+        f"http://{kms}/", headers=headers, content=json.dumps(body), timeout=PATIENCE
+    ).json()
 
 
 def client(respond: Any, algorithm: str, name: str) -> ServiceClient:
@@ -90,7 +93,9 @@ def test_a_key_in_kms_signs_assertions(kms: str, algorithm: str) -> None:
             assert (body["KeyId"], body["MessageType"]) == (name, "DIGEST")
             assert body["SigningAlgorithm"] == algorithm
             headers = {k: v for k, v in request.headers.items() if k != "host"}
-            sent = httpx.post(f"http://{kms}/", headers=headers, content=request.content)
+            sent = httpx.post(
+                f"http://{kms}/", headers=headers, content=request.content, timeout=PATIENCE
+            )
             return httpx.Response(sent.status_code, content=sent.content)
         if request.url.host == "tokens":
             form = parse_qs(request.content.decode())
