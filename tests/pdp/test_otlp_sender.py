@@ -121,7 +121,7 @@ def test_http_speaks_tls_with_a_collector_that_nobody_knows_where_that_is_wanted
     tls.load_cert_chain(*Authority(tmp_path).issue("collector"))
     with http_collector(tls) as collector:
         target = f"https://{collector.address}/v1/traces"
-        verified = TraceOptions("http", target, is_encrypted=True, timeout=1.0)
+        verified = TraceOptions("http", target, is_encrypted=True, timeout=0.5)
         with pytest.raises(OtlpError, match="certificate verify failed"):
             sender_for(verified, SPANS).send(message())
         unverified = TraceOptions(

@@ -1,4 +1,4 @@
-"""Requests are signed for AWS so that whoever has the same keys finds the signature right."""
+"""Requests are signed for AWS and AWS, with the same keys, finds the signature right."""
 
 from __future__ import annotations
 
