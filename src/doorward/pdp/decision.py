@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from doorward.pdp.snapshot import Snapshot, document_ref
@@ -66,6 +67,8 @@ class Decision(NamedTuple):
     marks: Marks | None = None
     """Which definitions answered, and where others failed, for `Engine.read_marks`; None where
     policies do not note it."""
+    custom: Mapping[str, Any] | None = None
+    """What the adapter adds to the event, under `custom`."""
 
     @property
     def allowed(self) -> bool:

@@ -420,7 +420,7 @@ class DecisionLog:
         if self._options.claims:
             claims = claims_of(event, answered.input, answered.snapshot.engine.environment)
             if claims:
-                event["custom"] = {"claims": claims}
+                event.setdefault("custom", {})["claims"] = claims
         if self._options.rules and answered.decision.marks is not None:
             engine = answered.snapshot.engine
             add_rules(event, engine, engine.read_marks(answered.decision.marks))
@@ -467,6 +467,8 @@ def event_of(answered: Answered, labels: Mapping[str, str]) -> dict[str, Any]:
         event["result"] = decision.result
     if decision.builtins is not None:
         event["nd_builtin_cache"] = decision.builtins
+    if decision.custom is not None:
+        event["custom"] = dict(decision.custom)
     return event
 
 

@@ -68,6 +68,10 @@ _TARGETS: Final = {
     }.items()
     for variant in variants
 }
+_OPTIONS: Final = (
+    "disableInlining", "nondeterministicBuiltins", "maskRule", "targetDialects",
+    "targetSQLTableMappings",
+)  # fmt: skip
 _ORDER: Final = ("ucast", "postgresql", "mysql", "sqlserver", "sqlite")
 _TIMERS: Final = (
     "compile_eval_constraints",
@@ -95,6 +99,8 @@ class _Request:
     mappings: Mapping[str, Any] | None
     dialects: tuple[str, ...]
     mask_rule: str
+    options: Mapping[str, Any]
+    """As the decision log shows them: those that OPA knows and that say something."""
 
 
 def post_filter(
@@ -133,6 +139,12 @@ def post_filter(
         logged,
         revision=snapshot.revision,
         eval_ns=perf_counter_ns() - started,
+        custom={
+            "mask_rule": told.mask_rule,
+            "options": request.options,
+            "type": "open-policy-agent/compile",
+            "unknowns": list(told.unknowns),
+        },
     )
     pdp.record(decision, request.input, request_context=context, size=price(body))
     if parameters.flag("metrics") or parameters.flag("instrument"):
@@ -172,6 +184,7 @@ def _decoded(document: Value, text: bytes) -> _Request:
         mappings,
         texts(options.get("targetdialects"), f"{_TYPE}.options.targetDialects") or (),
         mask,
+        {name: options[name.lower()] for name in _OPTIONS if options.get(name.lower())},
     )
 
 
