@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help console demo demo-check demo-docker docker-plugin test test-fast lint types imports tests conformance \
-	coverage bench fuzz docs site locks release clean system-packages
+	coverage soak mutants bench fuzz docs site locks release clean system-packages
 
 help:
 	@echo 'make demo         the people API behind Envoy, decided by Doorward; Ctrl-C ends it'
@@ -25,6 +25,8 @@ help:
 	@echo 'make console      the pages of the console (make demo and make test do it as well)'
 	@echo 'make test         lint, types, import contract and all tests: what CI runs'
 	@echo 'make test-fast    the quick tests only, in less than two minutes'
+	@echo 'make soak         what takes longer than a test may: an hour'
+	@echo 'make mutants      faults put into the code that keeps people out, and how many the tests notice'
 	@echo 'make lint types imports tests conformance coverage bench fuzz docs site locks release clean'
 
 $(STAMP): $(LOCKS) pyproject.toml scripts/system-packages
@@ -90,6 +92,17 @@ SLOW := acceptance benchmarks cli/test_extras.py cli/test_start.py conformance d
 
 test-fast: $(STAMP) $(CONSOLE)
 	$(PYTEST) -q -n 2 $(SLOW:%=--ignore=tests/%) tests
+
+# The long forms of what `make test` does in seconds, and the image, which needs package registries.
+soak: $(STAMP) $(CONSOLE)
+	@WANTED="debootstrap:debootstrap docker.io:dockerd busybox-static:busybox" scripts/system-packages
+	$(PYTEST) -n 2 -m 'soak or property' tests
+	DOORWARD_ROW_COMPARISONS=20000 DOORWARD_FILTERS=400 DOORWARD_PARTIAL=all DOORWARD_PARTIAL_EXAMPLES=2000 \
+		$(PYTEST) -n 2 tests/filters tests/rego/partial
+
+# By room, or some: make mutants ROOMS='tokens bundles'
+mutants: $(STAMP)
+	$(BIN)/python scripts/mutants.py $(ROOMS)
 
 conformance: $(STAMP)
 	$(PYTEST) tests/conformance

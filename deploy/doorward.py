@@ -1,4 +1,4 @@
-#!/usr/local/bin/python -I
+#!/usr/bin/env -S python -I
 """`doorward` in the image: nothing but what was put into it is imported."""
 
 from __future__ import annotations

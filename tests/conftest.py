@@ -7,7 +7,7 @@ import signal
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "doorward",
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
-        derandomize=config.option.markexpr != "property",
+        derandomize="property" not in config.option.markexpr,
     )
     settings.load_profile("doorward")
 
@@ -61,6 +61,19 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Archives hold the time at which they were made, and processes that share the tests must
     collect the same names: bytes are not a name."""
     return argname if isinstance(val, bytes) and not val.isascii() else None
+
+
+LONG: Final = ("soak", "property")
+"""The marks of tests that run only where `-m` names their mark: `make soak`."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    off = [mark for mark in LONG if mark not in config.option.markexpr]
+    excluded = [item for item in items if any(item.get_closest_marker(mark) for mark in off)]
+    if excluded:
+        config.hook.pytest_deselected(items=excluded)
+        items[:] = [item for item in items if item not in set(excluded)]
 
 
 SYSTEM = {"acceptance", "docker", "drills", "people", "redirect"}
