@@ -34,3 +34,24 @@ def test_it_is_zero_where_nobody_tells(
         path.write_bytes(content)
     monkeypatch.setattr(process_memory, "_STATUS", str(path))
     assert resident_memory() == 0
+
+
+FORKED = """
+import os
+from doorward.pdp.process_memory import resident_memory
+kept = bytearray(b"x") * (64 << 20)
+resident_memory()
+if os.fork() == 0:
+    del kept
+    more = bytearray(b"x") * (128 << 20)
+    print(resident_memory(), flush=True)
+    os._exit(0)
+os.wait()
+print(resident_memory())
+"""
+
+
+def test_a_child_has_its_own_memory() -> None:
+    printed = subprocess.check_output([sys.executable, "-c", FORKED], text=True)
+    child, parent = map(int, printed.split())
+    assert child - parent > (32 << 20)

@@ -16,10 +16,20 @@ def _page_size() -> int:
     return os.sysconf("SC_PAGE_SIZE")
 
 
+@cache
+def _open(path: str) -> int:
+    """The file of this process, kept open: to open it takes eight times as long as to read it."""
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+# In the child of a fork, the file still is the parent's.
+os.register_at_fork(after_in_child=_open.cache_clear)
+
+
 def resident_memory() -> int:
     """Bytes of this process that are in memory now; 0 where nobody tells. A few microseconds."""
     try:
-        with open(_STATUS, "rb", buffering=0) as file:
-            return int(file.read(128).split()[1]) * _page_size()
+        return int(os.pread(_open(_STATUS), 128, 0).split()[1]) * _page_size()
     except (OSError, ValueError, IndexError):
+        _open.cache_clear()
         return 0

@@ -13,35 +13,23 @@ allow if {
 }
 
 allow if {
-	roles.permitted
-	not roles.admin
+	roles.guarded
 	count(guards.objections) == 0
 }
 
 messages := [sprintf("%s may not %s", [roles.name, input.action])] if not roles.permitted
 
-messages := judged if {
-	roles.permitted
-	not roles.admin
-	count(judged) > 0
+# Where a guard objects, it says better why than a type does.
+messages := explained if {
+	guards.refused
+	explained := [objection.message |
+		some objection in guards.objections
+		objection.rule != "types"
+	]
+	count(explained) > 0
 }
 
-messages := untyped if {
-	roles.permitted
-	not roles.admin
-	count(judged) == 0
-}
-
-judged := [objection.message |
-	some objection in guards.objections
-	objection.rule != "types"
-]
-
-# Where a guard objects, it says better why.
-untyped := [objection.message |
-	some objection in guards.objections
-	objection.rule == "types"
-]
+else := [objection.message | some objection in guards.objections] if guards.refused
 
 # What an administrator would put into the data to allow it.
 lines := [line] if {
@@ -53,16 +41,12 @@ lines := sort({objection.line |
 	some objection in guards.objections
 	objection.line != ""
 }) if {
-	roles.permitted
-	not roles.admin
+	guards.refused
 }
 
 default rule := "roles"
 
-rule := [objection.rule | some objection in guards.objections][0] if {
-	roles.permitted
-	not roles.admin
-}
+rule := [objection.rule | some objection in guards.objections][0] if guards.refused
 
 rule := "admin" if {
 	roles.permitted

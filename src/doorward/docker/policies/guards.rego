@@ -11,7 +11,6 @@ defaults := {
 	"builds": {"outputs": [], "unlimited": false},
 	"capabilities": {"allow": []},
 	"images": {"allow": [], "require_digest": true},
-	"limits": {"memory": 0, "cpus": 0, "pids": 0},
 	"logging": {"drivers": [], "options": []},
 	"mounts": {"allow": [], "nfs": [], "volume_drivers": [], "volumes_from": false},
 	"networks": {
@@ -35,11 +34,11 @@ else := defaults[section][name]
 # and the plugin itself really use.
 protected := array.concat(
 	[
-		"/boot", "/dev", "/etc/docker", "/etc/doorward", "/proc", "/run/containerd", "/run/docker",
-		"/run/docker.sock", "/sys", "/var/lib/containerd", "/var/lib/docker",
-		"/var/run/docker.sock",
+		"/boot/", "/dev/", "/etc/docker/", "/etc/doorward/", "/proc/", "/run/containerd/",
+		"/run/docker/", "/run/docker.sock/", "/sys/", "/var/lib/containerd/", "/var/lib/docker/",
+		"/var/run/docker.sock/",
 	],
-	object.get(input, "protected", []),
+	[with_slash(path) | some path in object.get(input, "protected", [])],
 )
 
 # The line of the data that would allow a value.
@@ -51,15 +50,30 @@ objections contains {"rule": "types", "message": message, "line": ""} if {
 	message := sprintf("%s must be %s", [fault.field, fault.type])
 }
 
-# Every view has to be there: what is missing could not be judged.
+# What is missing could not be judged.
 objections contains {"rule": "input", "message": message, "line": ""} if {
-	some view in [
-		"build", "cgroup", "checkpoint", "container", "devices", "image", "images", "logging", "mounts",
-		"network", "ports", "query_trusted", "registry", "remote", "resources", "security",
-		"unknown_fields", "untyped",
-	]
+	not is_complete
+	message := "beyond, query_trusted, unknown_fields or untyped is missing in the input"
+}
+
+is_complete if {
+	is_array(input.beyond)
+	is_array(input.unknown_fields)
+	is_array(input.untyped)
+	is_boolean(input.query_trusted)
+}
+
+objections contains {"rule": "input", "message": message, "line": ""} if {
+	some view in beyond
+	view != "body"
 	object.get(input, view, null) == null
 	message := sprintf("%s is missing in the input", [view])
+}
+
+objections contains {"rule": "input", "message": message, "line": ""} if {
+	some view in beyond
+	not view in views
+	message := sprintf("%s is not known to the policy", [view])
 }
 
 objections contains {"rule": "fields", "message": "field unknown to the policy", "line": ""} if {
@@ -98,6 +112,22 @@ created["container"] := input.container if {
 	input.container.known == true
 }
 
+refused if {
+	roles.guarded
+	count(objections) > 0
+}
+
+# The views that hold more than the model says is harmless; nothing else of a request is judged. Where
+# harmless values are those that the daemon takes for its default, this is most of each request.
+default beyond := []
+
+beyond := input.beyond
+
+views := {
+	"body", "build", "cgroup", "checkpoint", "container", "devices", "image", "images", "logging",
+	"mounts", "network", "ports", "registry", "remote", "resources", "security",
+}
+
 objections contains {"rule": fault.rule, "message": fault.message, "line": fault.line} if {
 	some fault in faults
 	fault.of == "request"
@@ -110,13 +140,109 @@ objections contains {"rule": "container", "message": message, "line": fault.line
 	message := sprintf("container reaches the host: %s", [fault.message])
 }
 
-faults contains {"of": "container", "rule": "types", "message": message, "line": ""} if {
+faults contains fault if {
+	"container" in beyond
+	some fault in container_faults
+}
+
+faults contains fault if {
+	"devices" in beyond
+	some fault in devices_faults
+}
+
+faults contains fault if {
+	"mounts" in beyond
+	some fault in mounts_faults
+}
+
+faults contains fault if {
+	"ports" in beyond
+	some fault in ports_faults
+}
+
+faults contains fault if {
+	"security" in beyond
+	some fault in security_faults
+}
+
+objections contains objection if {
+	"body" in beyond
+	some objection in body_objections
+}
+
+objections contains objection if {
+	"build" in beyond
+	some objection in build_objections
+}
+
+objections contains objection if {
+	"cgroup" in beyond
+	some objection in cgroup_objections
+}
+
+objections contains objection if {
+	"checkpoint" in beyond
+	some objection in checkpoint_objections
+}
+
+objections contains objection if {
+	"container" in beyond
+	some objection in container_objections
+}
+
+objections contains objection if {
+	"image" in beyond
+	some objection in image_objections
+}
+
+objections contains objection if {
+	"images" in beyond
+	some objection in image_objections
+}
+
+objections contains objection if {
+	"logging" in beyond
+	some objection in logging_objections
+}
+
+objections contains objection if {
+	"mounts" in beyond
+	some objection in mounts_objections
+}
+
+objections contains objection if {
+	"network" in beyond
+	some objection in network_objections
+}
+
+objections contains objection if {
+	"registry" in beyond
+	some objection in registry_objections
+}
+
+objections contains objection if {
+	"remote" in beyond
+	some objection in remote_objections
+}
+
+objections contains objection if {
+	"resources" in beyond
+	some objection in resources_objections
+}
+
+# What has to be stated is missing where it is harmless.
+objections contains objection if {
+	count(ceilings) > 0
+	some objection in limit_objections
+}
+
+container_faults contains {"of": "container", "rule": "types", "message": message, "line": ""} if {
 	some fault in subjects.container.untyped
 	message := sprintf("%s must be %s", [fault.field, fault.type])
 }
 
 # A path may lead elsewhere by the time the container starts: only who asks the daemon then can tell.
-objections contains {"rule": "mounts", "message": message, "line": ""} if {
+mounts_objections contains {"rule": "mounts", "message": message, "line": ""} if {
 	not input.inspects == true
 	some mount in input.mounts
 	mount.type == "bind"
@@ -124,7 +250,7 @@ objections contains {"rule": "mounts", "message": message, "line": ""} if {
 	message := "host paths are mounted only where the plugin runs with --inspect"
 }
 
-objections contains {"rule": "container", "message": "container cannot be judged", "line": ""} if {
+container_objections contains {"rule": "container", "message": "container cannot be judged", "line": ""} if {
 	input.action in entering
 	input.container.asked == true
 	input.container.known == false
@@ -137,7 +263,7 @@ filled_in_by_the_daemon(fault) if fault.rule == "runtime"
 
 filled_in_by_the_daemon(fault) if fault.message == "cgroup namespace of the host may not be used"
 
-faults contains {"of": of, "rule": "input", "message": message, "line": ""} if {
+security_faults contains {"of": of, "rule": "input", "message": message, "line": ""} if {
 	some of, subject in subjects
 	some field in [
 		"annotations", "apparmor", "cap_add", "host_namespaces", "joined_containers",
@@ -149,7 +275,7 @@ faults contains {"of": of, "rule": "input", "message": message, "line": ""} if {
 }
 
 # The daemon fetches the source of an import or a build from the network of the host.
-objections contains {"rule": "remote", "message": message, "line": line} if {
+remote_objections contains {"rule": "remote", "message": message, "line": line} if {
 	input.remote != ""
 	not allowed_remote
 	message := sprintf("the daemon may not fetch %s", [input.remote])
@@ -163,9 +289,28 @@ allowed_remote if {
 
 # mounts
 
-faults contains {"of": of, "rule": "mounts", "message": message, "line": line} if {
-	some of, subject in subjects
-	some mount in subject.mounts
+# Most mounts are of nothing that any rule is for.
+unusual_mounts := array.concat(
+	[["request", mount] | some mount in input.mounts; not is_usual(mount)],
+	[["container", mount] | some mount in container_mounts; not is_usual(mount)],
+)
+
+default container_mounts := []
+
+container_mounts := subjects.container.mounts if "container" in beyond
+
+is_usual(mount) if {
+	not mount.propagation in {"shared", "rshared"}
+	mount.type in {"image", "tmpfs", "volume"}
+}
+
+is_usual(mount) if {
+	not mount.propagation in {"shared", "rshared"}
+	allowed_source(mount)
+}
+
+mounts_faults contains {"of": of, "rule": "mounts", "message": message, "line": line} if {
+	some [of, mount] in unusual_mounts
 	mount.type in {"bind", "device"}
 	not allowed_source(mount)
 	message := sprintf("host path %s may not be mounted", [mount.clean])
@@ -180,22 +325,19 @@ else := "" if touches_protected(mount.resolved)
 
 else := adding("mounts", "allow", [path | some path in {mount.clean, mount.resolved}])
 
-faults contains {"of": of, "rule": "mounts", "message": "mount may not propagate to the host", "line": ""} if {
-	some of, subject in subjects
-	some mount in subject.mounts
+mounts_faults contains {"of": of, "rule": "mounts", "message": "mount may not propagate to the host", "line": ""} if {
+	some [of, mount] in unusual_mounts
 	mount.propagation in {"shared", "rshared"}
 }
 
-faults contains {"of": of, "rule": "mounts", "message": message, "line": ""} if {
-	some of, subject in subjects
-	some mount in subject.mounts
+mounts_faults contains {"of": of, "rule": "mounts", "message": message, "line": ""} if {
+	some [of, mount] in unusual_mounts
 	not object.get(mount, "type", "") in {"bind", "device", "image", "nfs", "tmpfs", "volume"}
 	message := sprintf("mount of %s cannot be judged", [mount.origin])
 }
 
-faults contains {"of": of, "rule": "mounts", "message": message, "line": line} if {
-	some of, subject in subjects
-	some mount in subject.mounts
+mounts_faults contains {"of": of, "rule": "mounts", "message": message, "line": line} if {
+	some [of, mount] in unusual_mounts
 	mount.type == "nfs"
 	not allowed_export(mount.source)
 	message := sprintf("export %s may not be mounted", [mount.source])
@@ -207,14 +349,14 @@ allowed_export(source) if {
 	glob.match(pattern, ["/"], source)
 }
 
-objections contains {"rule": "mounts", "message": "volumes of another container may not be used", "line": line} if {
+mounts_objections contains {"rule": "mounts", "message": "volumes of another container may not be used", "line": line} if {
 	not setting("mounts", "volumes_from") == true
 	some mount in input.mounts
 	mount.origin == "VolumesFrom"
 	line := adding("mounts", "volumes_from", true)
 }
 
-objections contains {"rule": "mounts", "message": message, "line": line} if {
+mounts_objections contains {"rule": "mounts", "message": message, "line": line} if {
 	some mount in input.mounts
 	mount.type == "volume"
 	mount.origin != "VolumesFrom"
@@ -228,38 +370,27 @@ objections contains {"rule": "mounts", "message": message, "line": line} if {
 allowed_source(mount) if {
 	mount.type == "bind"
 	mount.unresolved == false
-	below_allowed(mount.clean)
-	below_allowed(mount.resolved)
+	strings.any_prefix_match(with_slash(mount.clean), allowed_folders)
+	strings.any_prefix_match(with_slash(mount.resolved), allowed_folders)
 	not touches_protected(mount.resolved)
 }
 
-below_allowed(path) if {
-	some allowed in setting("mounts", "allow")
-	below(path, allowed)
-}
+allowed_folders := [with_slash(folder) | some folder in data.docker.mounts.allow]
 
-touches_protected(path) if {
-	some folder in protected
-	below(path, folder)
-}
+touches_protected(path) if strings.any_prefix_match(with_slash(path), protected)
 
-touches_protected(path) if {
-	some folder in protected
-	below(folder, path)
-}
+touches_protected(path) if strings.any_prefix_match(protected, with_slash(path))
 
-below(path, folder) if path == folder
-
-below(path, folder) if startswith(path, concat("", [trim_right(folder, "/"), "/"]))
+with_slash(path) := concat("", [trim_right(path, "/"), "/"])
 
 # security
 
-faults contains {"of": of, "rule": "privileged", "message": "privileged is not allowed", "line": ""} if {
+security_faults contains {"of": of, "rule": "privileged", "message": "privileged is not allowed", "line": ""} if {
 	some of, subject in subjects
 	subject.security.privileged == true
 }
 
-faults contains {"of": of, "rule": "capabilities", "message": message, "line": line} if {
+security_faults contains {"of": of, "rule": "capabilities", "message": message, "line": line} if {
 	some of, subject in subjects
 	some capability in subject.security.cap_add
 	not capability in setting("capabilities", "allow")
@@ -267,19 +398,19 @@ faults contains {"of": of, "rule": "capabilities", "message": message, "line": l
 	line := adding("capabilities", "allow", [capability])
 }
 
-faults contains {"of": of, "rule": "profiles", "message": message, "line": ""} if {
+security_faults contains {"of": of, "rule": "profiles", "message": message, "line": ""} if {
 	some of, subject in subjects
 	some name in ["seccomp", "apparmor"]
 	subject.security[name] != "default"
 	message := sprintf("%s profile may not be changed", [name])
 }
 
-faults contains {"of": of, "rule": "profiles", "message": "SELinux label may not be disabled", "line": ""} if {
+security_faults contains {"of": of, "rule": "profiles", "message": "SELinux label may not be disabled", "line": ""} if {
 	some of, subject in subjects
 	subject.security.label_disabled == true
 }
 
-faults contains {"of": of, "rule": "profiles", "message": message, "line": ""} if {
+security_faults contains {"of": of, "rule": "profiles", "message": message, "line": ""} if {
 	some of, subject in subjects
 	some option in subject.security.options
 	key := split(option, "=")[0]
@@ -288,7 +419,7 @@ faults contains {"of": of, "rule": "profiles", "message": message, "line": ""} i
 }
 
 # The daemon may be told to forbid them for all.
-faults contains {"of": of, "rule": "profiles", "message": message, "line": ""} if {
+security_faults contains {"of": of, "rule": "profiles", "message": message, "line": ""} if {
 	some of, subject in subjects
 	some option in subject.security.options
 	startswith(option, "no-new-privileges")
@@ -296,31 +427,31 @@ faults contains {"of": of, "rule": "profiles", "message": message, "line": ""} i
 	message := "new privileges may not be given back"
 }
 
-faults contains {"of": of, "rule": "profiles", "message": "paths of the system may not be unmasked", "line": ""} if {
+security_faults contains {"of": of, "rule": "profiles", "message": "paths of the system may not be unmasked", "line": ""} if {
 	some of, subject in subjects
 	some name in ["masked_paths", "readonly_paths"]
 	subject.security[name] != "default"
 }
 
-faults contains {"of": of, "rule": "namespaces", "message": message, "line": ""} if {
+security_faults contains {"of": of, "rule": "namespaces", "message": message, "line": ""} if {
 	some of, subject in subjects
 	some namespace in subject.security.host_namespaces
 	message := sprintf("%s namespace of the host may not be used", [namespace])
 }
 
-faults contains {"of": of, "rule": "namespaces", "message": "namespace of a container may not be joined", "line": line} if {
+security_faults contains {"of": of, "rule": "namespaces", "message": "namespace of a container may not be joined", "line": line} if {
 	some of, subject in subjects
 	not setting("networks", "join_containers") == true
 	count(subject.security.joined_containers) > 0
 	line := adding("networks", "join_containers", true)
 }
 
-faults contains {"of": of, "rule": "devices", "message": "devices are not allowed", "line": ""} if {
+devices_faults contains {"of": of, "rule": "devices", "message": "devices are not allowed", "line": ""} if {
 	some of, subject in subjects
 	subject.devices.any == true
 }
 
-faults contains {"of": of, "rule": "sysctls", "message": message, "line": line} if {
+security_faults contains {"of": of, "rule": "sysctls", "message": message, "line": line} if {
 	some of, subject in subjects
 	some name, _ in subject.security.sysctls
 	not name in setting("sysctls", "allow")
@@ -328,7 +459,7 @@ faults contains {"of": of, "rule": "sysctls", "message": message, "line": line} 
 	line := adding("sysctls", "allow", [name])
 }
 
-faults contains {"of": of, "rule": "runtime", "message": message, "line": line} if {
+security_faults contains {"of": of, "rule": "runtime", "message": message, "line": line} if {
 	some of, subject in subjects
 	subject.security.runtime != ""
 	not subject.security.runtime in setting("runtimes", "allow")
@@ -336,30 +467,30 @@ faults contains {"of": of, "rule": "runtime", "message": message, "line": line} 
 	line := adding("runtimes", "allow", [subject.security.runtime])
 }
 
-faults contains {"of": of, "rule": "annotations", "message": message, "line": ""} if {
+security_faults contains {"of": of, "rule": "annotations", "message": message, "line": ""} if {
 	some of, subject in subjects
 	some name, _ in subject.security.annotations
 	message := sprintf("annotation %s for the runtime is not allowed", [name])
 }
 
-objections contains {"rule": "cgroup", "message": "parent of the control group may not be chosen", "line": ""} if {
+cgroup_objections contains {"rule": "cgroup", "message": "parent of the control group may not be chosen", "line": ""} if {
 	input.cgroup.parent != ""
 }
 
-objections contains {"rule": "checkpoint", "message": "folder of the checkpoint may not be chosen", "line": ""} if {
+checkpoint_objections contains {"rule": "checkpoint", "message": "folder of the checkpoint may not be chosen", "line": ""} if {
 	input.checkpoint.directory != ""
 }
 
 # logs: a driver sends what a container writes from the host's network, and opens host sockets
 
-objections contains {"rule": "logging", "message": message, "line": line} if {
+logging_objections contains {"rule": "logging", "message": message, "line": line} if {
 	input.logging.driver != ""
 	not input.logging.driver in setting("logging", "drivers")
 	message := sprintf("log driver %s is not allowed", [input.logging.driver])
 	line := adding("logging", "drivers", [input.logging.driver])
 }
 
-objections contains {"rule": "logging", "message": message, "line": line} if {
+logging_objections contains {"rule": "logging", "message": message, "line": line} if {
 	some option in input.logging.options
 	not option in setting("logging", "options")
 	message := sprintf("log option %s is not allowed", [option])
@@ -368,7 +499,7 @@ objections contains {"rule": "logging", "message": message, "line": line} if {
 
 # services
 
-objections contains {"rule": "services", "message": "service may not install a plugin", "line": ""} if {
+body_objections contains {"rule": "services", "message": "service may not install a plugin", "line": ""} if {
 	input.action in {"service.create", "service.update"}
 	not runs_containers
 }
@@ -380,7 +511,7 @@ runs_containers if {
 	object.get(task, "Runtime", "") in {"", "container"}
 }
 
-objections contains {"rule": "services", "message": "network of a service cannot be judged", "line": ""} if {
+body_objections contains {"rule": "services", "message": "network of a service cannot be judged", "line": ""} if {
 	input.action in {"service.create", "service.update"}
 	some name in input.network.identifiers
 	not name in setting("networks", "services")
@@ -389,12 +520,12 @@ objections contains {"rule": "services", "message": "network of a service cannot
 
 # builds
 
-objections contains {"rule": "builds", "message": "files of a build cannot be judged", "line": ""} if {
+build_objections contains {"rule": "builds", "message": "files of a build cannot be judged", "line": ""} if {
 	input.action == "image.build"
 	not roles.grants("build.files")
 }
 
-objections contains {"rule": "builds", "message": message, "line": line} if {
+build_objections contains {"rule": "builds", "message": message, "line": line} if {
 	some output in input.build.outputs
 	not output in setting("builds", "outputs")
 	message := sprintf("output %s of a build is not allowed", [output])
@@ -402,7 +533,7 @@ objections contains {"rule": "builds", "message": message, "line": line} if {
 }
 
 # BuildKit takes no limits.
-objections contains {"rule": "builds", "message": "BuildKit does not apply the limits", "line": ""} if {
+build_objections contains {"rule": "builds", "message": "BuildKit does not apply the limits", "line": ""} if {
 	input.build.buildkit == true
 	limited("memory")
 	count({"cpus", "memory"} & object.keys(ceilings)) > 0
@@ -410,7 +541,7 @@ objections contains {"rule": "builds", "message": "BuildKit does not apply the l
 
 # images
 
-objections contains {"rule": "images", "message": message, "line": line} if {
+image_objections contains {"rule": "images", "message": message, "line": line} if {
 	some image in asked_images
 	not allowed_image(image)
 	message := sprintf("image %s is not allowed", [image.reference])
@@ -421,13 +552,13 @@ line_for_image(image) := "" if image.unresolved
 
 else := adding("images", "allow", [image.name])
 
-objections contains {"rule": "images", "message": "image must be named by its digest", "line": ""} if {
+image_objections contains {"rule": "images", "message": "image must be named by its digest", "line": ""} if {
 	setting("images", "require_digest") == true
 	input.action in {"container.create", "service.create", "service.update", "image.pull"}
 	input.image.digest == ""
 }
 
-objections contains {"rule": "images", "message": "image must be named by its digest", "line": ""} if {
+image_objections contains {"rule": "images", "message": "image must be named by its digest", "line": ""} if {
 	setting("images", "require_digest") == true
 	input.action == "container.create"
 	some image in input.images
@@ -436,7 +567,7 @@ objections contains {"rule": "images", "message": "image must be named by its di
 
 # The registry itself also says where the daemon goes next, from the host's network: only
 # registries of the list are contacted.
-objections contains {"rule": "registries", "message": message, "line": line} if {
+registry_objections contains {"rule": "registries", "message": message, "line": line} if {
 	some registry in contacted
 	not allowed_registry(registry)
 	message := sprintf("registry %s may not be contacted", [registry])
@@ -461,7 +592,7 @@ allowed_registry(registry) if {
 }
 
 # From 20.10.27 on the daemon does not show the body of a login, which says to whom it sends it.
-objections contains {"rule": "registries", "message": message, "line": line} if {
+registry_objections contains {"rule": "registries", "message": message, "line": line} if {
 	input.action == "system.auth"
 	input.body == null
 	not roles.grants("registry.login")
@@ -503,12 +634,11 @@ allowed_image(image) if {
 # limits: of what is there after the request. To the daemon 0 and -1 are "no limit".
 
 ceilings[name] := ceiling if {
-	some name, _ in defaults.limits
-	ceiling := setting("limits", name)
+	some name, ceiling in data.docker.limits
 	ceiling > 0
 }
 
-objections contains {"rule": "limits", "message": message, "line": ""} if {
+limit_objections contains {"rule": "limits", "message": message, "line": ""} if {
 	some name, ceiling in ceilings
 	limited(name)
 	not within(object.get(input.resources, name, 0), ceiling)
@@ -516,7 +646,7 @@ objections contains {"rule": "limits", "message": message, "line": ""} if {
 }
 
 # Without a limit of its own, swap is as much again as memory.
-objections contains {"rule": "limits", "message": message, "line": ""} if {
+limit_objections contains {"rule": "limits", "message": message, "line": ""} if {
 	limited("memory")
 	swap := input.resources.memory_swap
 	swap != 0
@@ -552,7 +682,7 @@ parts := {
 	"pids": {"pids"},
 }
 
-objections contains {"rule": "limits", "message": "a limit must be set as a whole", "line": ""} if {
+limit_objections contains {"rule": "limits", "message": "a limit must be set as a whole", "line": ""} if {
 	input.action == "container.update"
 	input.container.known == false
 	ceilings.cpus
@@ -564,17 +694,17 @@ within(value, ceiling) if {
 	value <= ceiling
 }
 
-objections contains {"rule": "limits", "message": "the host must be able to end the container", "line": ""} if {
+resources_objections contains {"rule": "limits", "message": "the host must be able to end the container", "line": ""} if {
 	input.resources.oom_kill_disable == true
 }
 
-objections contains {"rule": "limits", "message": "the host must be able to end the container", "line": ""} if {
+resources_objections contains {"rule": "limits", "message": "the host must be able to end the container", "line": ""} if {
 	input.resources.oom_score_adj < 0
 }
 
 # A limit of a process replaces the one that the daemon has for all. Who runs in real time, or before
 # all others, takes the processors of the host.
-objections contains {"rule": "limits", "message": message, "line": line} if {
+resources_objections contains {"rule": "limits", "message": message, "line": line} if {
 	some ulimit in input.resources.ulimits
 	not allowed_ulimit(ulimit)
 	message := sprintf("ulimit %s is not allowed", [ulimit.name])
@@ -590,13 +720,13 @@ allowed_ulimit(ulimit) if {
 	ulimit.name in setting("ulimits", "allow")
 }
 
-objections contains {"rule": "limits", "message": "real-time scheduling is not allowed", "line": ""} if {
+resources_objections contains {"rule": "limits", "message": "real-time scheduling is not allowed", "line": ""} if {
 	input.resources.cpu_realtime_runtime != 0
 }
 
 # ports and networks
 
-faults contains {"of": of, "rule": "ports", "message": message, "line": line} if {
+ports_faults contains {"of": of, "rule": "ports", "message": message, "line": line} if {
 	some of, subject in created
 	some port in subject.ports.published
 	not allowed_port(port)
@@ -614,7 +744,7 @@ else := adding("ports", "last", port.last) if port.last > setting("ports", "last
 else := ""
 
 # Who listens where the decision point is expected becomes the decision point.
-faults contains {"of": of, "rule": "ports", "message": message, "line": ""} if {
+ports_faults contains {"of": of, "rule": "ports", "message": message, "line": ""} if {
 	some of, subject in created
 	some port in subject.ports.published
 	some own in object.get(input, "protected_ports", [])
@@ -624,7 +754,7 @@ faults contains {"of": of, "rule": "ports", "message": message, "line": ""} if {
 }
 
 # daemon.json may say on which address ports are published.
-faults contains {"of": of, "rule": "ports", "message": message, "line": line} if {
+ports_faults contains {"of": of, "rule": "ports", "message": message, "line": line} if {
 	some of, subject in created
 	some port in subject.ports.published
 	not object.get(port, "host_ip", "") in {"", "127.0.0.1", "::1"}
@@ -641,20 +771,20 @@ allowed_port(port) if {
 	port.first <= port.last
 }
 
-objections contains {"rule": "networks", "message": message, "line": line} if {
+network_objections contains {"rule": "networks", "message": message, "line": line} if {
 	input.action == "network.create"
 	not input.network.driver in setting("networks", "drivers")
 	message := sprintf("network driver %s is not allowed", [input.network.driver])
 	line := adding("networks", "drivers", [input.network.driver])
 }
 
-objections contains {"rule": "networks", "message": message, "line": ""} if {
+network_objections contains {"rule": "networks", "message": message, "line": ""} if {
 	some range in object.get(input.network, "taken", [])
 	message := sprintf("subnet overlaps %s, which the host uses", [range])
 }
 
 # Options reach the host's own interfaces: a bridge of another name may be any bridge of the host.
-objections contains {"rule": "networks", "message": message, "line": line} if {
+network_objections contains {"rule": "networks", "message": message, "line": line} if {
 	input.action == "network.create"
 	some option in input.network.options
 	not option in setting("networks", "options")
@@ -662,14 +792,14 @@ objections contains {"rule": "networks", "message": message, "line": line} if {
 	line := adding("networks", "options", [option])
 }
 
-objections contains {"rule": "networks", "message": message, "line": ""} if {
+network_objections contains {"rule": "networks", "message": message, "line": ""} if {
 	input.action == "network.create"
 	not input.network.ipam_driver in {"", "default"}
 	message := sprintf("address driver %s is not allowed", [input.network.ipam_driver])
 }
 
 # The host sends what is for these addresses into the network.
-objections contains {"rule": "networks", "message": message, "line": line} if {
+network_objections contains {"rule": "networks", "message": message, "line": line} if {
 	some subnet in input.network.subnets
 	not allowed_subnet(subnet)
 	message := sprintf("subnet %s is not allowed", [subnet])

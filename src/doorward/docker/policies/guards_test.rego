@@ -10,6 +10,7 @@ plain := {
 	"action": "container.create",
 	"unknown_fields": [],
 	"untyped": [],
+	"beyond": [view | some view in guards.views],
 	"open_listeners": [],
 	"inspects": true,
 	"mounts": [],

@@ -80,6 +80,12 @@ permitted if {
 
 permitted if grants(input.action)
 
+# Whom the guards are for.
+guarded if {
+	permitted
+	not admin
+}
+
 # Whether a role of the user gives a permission.
 grants(permission) if {
 	some role in held

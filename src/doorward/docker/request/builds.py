@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from doorward.docker.request.images import parse_image
 from doorward.docker.request.limits import ulimits_view
-from doorward.docker.request.model.table import STRUCTS
-from doorward.docker.request.schema import STRING, Array, Map, Struct, Type, canonical, parse_json
+from doorward.docker.request.model.readers import Notes, Reader
+from doorward.docker.request.model.table import read_type
+from doorward.docker.request.schema import parse_json
 
 __all__ = ["NO_BUILD", "OF_THE_CLIENT", "build_ulimits", "build_view"]
 
@@ -24,31 +25,30 @@ NO_BUILD: Final[dict[str, Any]] = {
 }
 OF_THE_CLIENT: Final = frozenset({"client-session", "upload-request"})
 """Contexts that BuildKit has from the client: the daemon fetches nothing."""
-_ULIMITS: Final = Array(STRUCTS["Ulimit"])
-_OUTPUTS: Final = Array(Struct("ImageBuildOutput", {"Type": STRING, "Attrs": Map(STRING)}))
+_ULIMITS: Final = read_type("[]Ulimit")[1]
+_OUTPUTS: Final = read_type("[]ImageBuildOutput")[1]
+_NAMES: Final = read_type("[]own")[1]
 
 
 def build_view(query: Mapping[str, list[str]]) -> dict[str, Any]:
     """Of the query of a build; MalformedRequestError for JSON that the daemon would not read."""
-    unknown: list[str] = []
-    outputs = _document(query, "outputs", _OUTPUTS, unknown)
-    caches: list[str] = _document(query, "cachefrom", Array(STRING), [])
+    notes = Notes()
+    outputs = _document(query, "outputs", _OUTPUTS, notes)
+    caches: list[str] = _document(query, "cachefrom", _NAMES, Notes())
     types = [(each or {}).get("Type") or "" for each in outputs]
     return {
         "buildkit": query.get("version", [""])[0] == "2",
         "session": bool(query.get("session", [""])[0]),
-        "outputs": types + ["unknown"] * bool(unknown),
+        "outputs": types + ["unknown"] * bool(notes.unknown),
         "cache_from": [parse_image(each) for each in caches],
     }
 
 
 def build_ulimits(query: Mapping[str, list[str]]) -> list[dict[str, Any]]:
     """Of the query of a build."""
-    return ulimits_view(_document(query, "ulimits", _ULIMITS, []))
+    return ulimits_view(_document(query, "ulimits", _ULIMITS, Notes()))
 
 
-def _document(
-    query: Mapping[str, list[str]], name: str, type_: Type, unknown: list[str]
-) -> list[Any]:
+def _document(query: Mapping[str, list[str]], name: str, read: Reader, notes: Notes) -> list[Any]:
     text = query.get(name, [""])[0]
-    return canonical(parse_json(text.encode()), type_, unknown, name) or [] if text else []
+    return read(parse_json(text.encode()), notes, name) or [] if text else []

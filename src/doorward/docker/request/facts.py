@@ -20,11 +20,12 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from doorward.docker.request.call import AuthzRequest
-from doorward.docker.request.errors import WaitError
+from doorward.docker.request.errors import RequestError, WaitError
 from doorward.docker.request.images import parse_image
 from doorward.docker.request.limits import after_update, create_resources
 from doorward.docker.request.model.objects import OBJECTS
-from doorward.docker.request.model.table import read_type
+from doorward.docker.request.model.readers import Notes
+from doorward.docker.request.model.table import VIEWS, read_type
 from doorward.docker.request.mounts import Mount, Resolve, host_mount, unknown_volume, volume_mounts
 from doorward.docker.request.networks import create_ports
 from doorward.docker.request.security import cgroup_view, create_security, device_view
@@ -99,6 +100,7 @@ class ContainerFacts:
             else:
                 container = self._container(view["target"], questions)
             view["container"] = container
+            view["beyond"] = _ALL
             if action == "container.update" and container["known"]:
                 view["resources"] = after_update(container["resources"], view["resources"])
         elif action in _CREATING or action == "volume.create":
@@ -113,6 +115,8 @@ class ContainerFacts:
                 shared.add("network")
             shared |= self._shared_by(view["security"]["joined_containers"], questions)
             view["security"] = {**view["security"], "host_namespaces": sorted(shared)}
+            if shared and "security" not in view["beyond"]:
+                view["beyond"] = [*view["beyond"], "security"]
 
     def container(self, name: str) -> dict[str, Any]:
         """The container `name` as a policy sees it."""
@@ -137,7 +141,7 @@ class ContainerFacts:
             return view
         try:
             view |= _view(answer, self._resolve)
-        except (LookupError, TypeError, AttributeError):
+        except (LookupError, TypeError, AttributeError, RequestError):
             return view
         mounts = self._with_volumes(view["mounts"], questions)
         return {**view, "known": True, "mounts": mounts}
@@ -284,7 +288,8 @@ class _Questions:
 
 
 _MISSING: Final = object()
-_CHECK: Final = read_type("HostConfig")[1]
+_ALL: Final = sorted(VIEWS)
+_READ: Final = read_type("HostConfig")[1]
 _UNKNOWN_SECURITY: Final[dict[str, list[str]]] = {
     "host_namespaces": ["unknown"],
     "joined_containers": [],
@@ -292,7 +297,8 @@ _UNKNOWN_SECURITY: Final[dict[str, list[str]]] = {
 
 
 def _view(document: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
-    host, config = document["HostConfig"], document["Config"]
+    config, notes = document["Config"], Notes()
+    host = _READ(document["HostConfig"], notes, "HostConfig")
     return {
         "id": document["Id"],
         "name": document["Name"].removeprefix("/"),
@@ -303,9 +309,7 @@ def _view(document: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
         "cgroup": cgroup_view(host),
         "resources": create_resources(host),
         "ports": create_ports(host, config),
-        "untyped": [
-            {"field": f"HostConfig{field}", "type": text} for field, text in _CHECK(host) or ()
-        ],
+        "untyped": [{"field": at, "type": text} for at, text in dict.fromkeys(notes.faults)],
         "mounts": [_mount(each, resolve) for each in document.get("Mounts") or ()],
     }
 

@@ -33,10 +33,10 @@ from doorward.docker.request.images import (
     registry_of_address,
     registry_of_name,
 )
-from doorward.docker.request.model.table import RouteModel, check_query
+from doorward.docker.request.model.readers import Notes
+from doorward.docker.request.model.table import read_body, read_query
 from doorward.docker.request.mounts import Mount, Resolve
 from doorward.docker.request.routes import IMPORT, Route, find_route
-from doorward.docker.request.schema import read_body
 
 __all__ = [
     "Input",
@@ -65,6 +65,7 @@ class InputOptions:
     """Where the decision point is expected: who publishes one of them could take its place."""
 
 
+_USUAL: Final = InputOptions()
 _MAX_STEPS: Final = 4096
 _LONGEST_VERSION: Final = 8
 """One character more than the longest that is one."""
@@ -122,18 +123,21 @@ def to_input(
     request: AuthzRequest, options: InputOptions | None = None, resolve: Resolve = resolve_path
 ) -> Input:
     """The document for a request; `RequestError` where no policy may be asked."""
-    options = options or InputOptions()
+    options = options or _USUAL
     target = parse_target(request.uri)
     route, name = find_route(request.method, target.route)
     if route.action == "image.pull" and _is_import(target.query):
         route = IMPORT
     _check_version(target.version, options.minimum_version)
     visible, trusted = _check_body(request, route)
-    unknown = _unknown_parameters(route, target)
+    model = route.model
+    notes = Notes(views=set(model.judged) if route.action in _BY_ACTION else set())
+    read_query(model.query, target.query, notes)
+    if name and model.name is not None:
+        model.name(name, notes, "path")
     body = None
     if request.body is not None:
-        body = read_body(request.body, route.schema, unknown)
-    untyped = _untyped(route.model, target, name, body)
+        body = read_body(request.body, model.body, notes)
     views = secrets.mask_views(_views(route.action, body, target, name, resolve))
     if body is None and route.kind == "withheld":
         views["registry"] = ""  # only the body says which
@@ -163,26 +167,11 @@ def to_input(
         "protected_ports": list(options.protected_ports),
         "open_listeners": [],
         "inspects": False,
-        "unknown_fields": unknown,
-        "untyped": untyped,
+        "unknown_fields": notes.unknown,
+        "untyped": [{"field": at, "type": text} for at, text in dict.fromkeys(notes.faults)],
+        "beyond": [*notes.views],
         **views,
     }
-
-
-def _unknown_parameters(route: Route, target: Target) -> list[str]:
-    """Parameters that the daemon may read in a way that is not known here."""
-    known = route.model.query
-    return [f"query.{name[:80]}" for name in target.query if name not in known]
-
-
-def _untyped(model: RouteModel, target: Target, name: str, body: Any) -> list[dict[str, str]]:
-    """What is not of the type that the model has for it: each field, and what it must be."""
-    faults = check_query(model.query, target.query) if target.query else []
-    if name and model.name is not None:
-        faults += [("path", text) for _, text in model.name(name) or ()]
-    if body and model.body is not None:
-        faults += [(field.lstrip("."), text) for field, text in model.body(body) or ()]
-    return [{"field": field, "type": text} for field, text in faults]
 
 
 def _is_import(query: Mapping[str, list[str]]) -> bool:
@@ -290,15 +279,15 @@ def _views(action: str, body: Any, target: Target, name: str, resolve: Resolve) 
 def _unresolved(views: _Views) -> list[str]:
     """Which views hold something that only the daemon knows."""
     names = [name for name in ("image", "network", "security") if views[name]["unresolved"]]
-    lists = {
-        "build": views["build"]["cache_from"],
-        "images": views["images"],
-        "mounts": views["mounts"],
-        "ports": views["ports"]["published"],
-    }
-    if any(lists.values()):
-        names += [name for name, rows in lists.items() if any(row["unresolved"] for row in rows)]
-    return sorted(names)
+    for name, part in _ROWS:
+        rows = views[name] if part is None else views[name][part]
+        if rows and any([row["unresolved"] for row in rows]):
+            names.append(name)
+    return sorted(names) if len(names) > 1 else names
+
+
+_ROWS: Final = (("build", "cache_from"), ("images", None), ("mounts", None), ("ports", "published"))
+"""Views with rows, and where in them."""
 
 
 def _create(body: Any, target: Target, _name: str, resolve: Resolve) -> _Views:

@@ -5,7 +5,7 @@ Zero means "no limit" for `memory`, `cpus` and `pids`, as it does to the daemon;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
@@ -52,11 +52,8 @@ NO_RESOURCES: Final[Resources] = {
     "log_driver": "",
     "changed": [],
 }
-_GIVEN: Final = frozenset({
-    *_FIELDS.values(), "CpusetCpus", "CpusetMems", "OomKillDisable", "Ulimits", "StorageOpt",
-    "RestartPolicy", "LogConfig",
-})  # fmt: skip
 NO_LOGGING: Final[dict[str, Any]] = {"driver": "", "options": []}
+_PROCESSORS: Final = frozenset(("NanoCpus", "CpuQuota"))
 _DEFAULT_PERIOD: Final = 100_000
 _BILLION: Final = 1_000_000_000
 
@@ -66,18 +63,14 @@ def create_resources(host: Mapping[str, Any]) -> Resources:
     if _GIVEN.isdisjoint(host):
         return NO_RESOURCES
     resources = dict(NO_RESOURCES)
-    for name, field in _FIELDS.items():
-        resources[name] = host.get(field) or 0
-    resources["cpus"] = _cpus(
-        resources["nano_cpus"], resources["cpu_quota"], resources["cpu_period"]
-    )
-    resources["cpuset_cpus"] = host.get("CpusetCpus") or ""
-    resources["cpuset_mems"] = host.get("CpusetMems") or ""
-    resources["oom_kill_disable"] = bool(host.get("OomKillDisable"))
-    resources["ulimits"] = ulimits_view(host.get("Ulimits") or ())
-    resources["storage"] = host.get("StorageOpt") or {}
-    resources["restart"] = (host.get("RestartPolicy") or {}).get("Name") or ""
-    resources["log_driver"] = (host.get("LogConfig") or {}).get("Type") or ""
+    for field, value in host.items():
+        if value and (view := _VIEWS.get(field)) is not None:
+            name, make = view
+            resources[name] = value if make is None else make(value)
+    if not _PROCESSORS.isdisjoint(host):
+        resources["cpus"] = _cpus(
+            resources["nano_cpus"], resources["cpu_quota"], resources["cpu_period"]
+        )
     return resources
 
 
@@ -171,3 +164,17 @@ def build_resources(query: Mapping[str, list[str]]) -> Resources:
         "shm_size": number("shmsize"),
         "cpuset_cpus": query.get("cpusetcpus", [""])[0],
     }
+
+
+_VIEWS: Final[dict[str, tuple[str, Callable[[Any], Any] | None]]] = {
+    **{field: (name, None) for name, field in _FIELDS.items()},
+    "CpusetCpus": ("cpuset_cpus", None),
+    "CpusetMems": ("cpuset_mems", None),
+    "OomKillDisable": ("oom_kill_disable", None),
+    "Ulimits": ("ulimits", ulimits_view),
+    "StorageOpt": ("storage", None),
+    "RestartPolicy": ("restart", lambda policy: policy.get("Name") or ""),
+    "LogConfig": ("log_driver", lambda config: config.get("Type") or ""),
+}
+"""Names of what fields of a HostConfig say, and what makes it of their values."""
+_GIVEN: Final = frozenset(_VIEWS)

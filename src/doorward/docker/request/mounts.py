@@ -44,7 +44,7 @@ _TMPFS_VALUES: Final = frozenset({"size", "mode", "uid", "gid", "nr_inodes", "nr
 mount(2) obeys flags before it looks at the type: `bind` with `type=tmpfs` mounts the device."""
 
 
-_MOUNTING: Final = frozenset({"Binds", "Mounts", "VolumesFrom", "Tmpfs"})
+_MOUNTING: Final = frozenset({"Binds", "Mounts", "VolumesFrom", "Tmpfs", "VolumeDriver"})
 """Fields of a HostConfig that mount something."""
 
 
@@ -140,6 +140,9 @@ def create_mounts(
         rows.append(
             _mount("Volumes", "volume", "", target, driver=host.get("VolumeDriver") or "local")
         )
+    if host.get("VolumeDriver"):
+        # It makes the volumes that the image declares as well.
+        rows.append(_mount("VolumeDriver", "volume", "", "", driver=host["VolumeDriver"]))
     return rows
 
 

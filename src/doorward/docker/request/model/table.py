@@ -1,114 +1,115 @@
-"""`table.toml` as the types that bodies are read by, and the checks of their values.
+"""`table.toml` as the types and the readers of bodies, names and parameters.
 
-A check gives None, or the fields of a value that are of no type with the words for each. It looks
-at what is not zero only: of the some sixty fields that clients send, most are.
+The table is read once, when the plugin starts; a request meets only the closures of its own types.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from doorward.docker.request.model.objects import OBJECTS
+from doorward.docker.request.model.readers import (
+    Notes,
+    Reader,
+    judge,
+    list_reader,
+    map_reader,
+    struct_reader,
+    value_reader,
+)
 from doorward.docker.request.model.values import VALUES, ValueType, words_type
-from doorward.docker.request.schema import LOOSE, Array, Map, Struct, Type, fold
+from doorward.docker.request.schema import (
+    LOOSE,
+    Array,
+    FractionError,
+    Map,
+    Struct,
+    Type,
+    fold,
+    parse_json,
+    read_compact,
+)
 
-__all__ = ["ROUTES", "STRUCTS", "Check", "Faults", "RouteModel", "check_query", "read_type"]
-
-Faults: TypeAlias = list[tuple[str, str]]
-Check: TypeAlias = Callable[[Any], Faults | None]
+__all__ = [
+    "ROUTES",
+    "STRUCTS",
+    "VIEWS",
+    "RouteModel",
+    "read_body",
+    "read_query",
+    "read_type",
+]
 
 _TABLE: Final = tomllib.loads(Path(__file__).with_name("table.toml").read_text(encoding="utf-8"))
+VIEWS: Final = frozenset(_TABLE["views"])
+"""The views of a request that a policy can judge."""
+_HARMLESS: Final[Mapping[str, frozenset[str]]] = {
+    name: frozenset(values) for name, values in _TABLE["harmless"].items()
+}
 _MAP: Final = re.compile(r"map\[([a-z-]+)\](.+)")
 _EMPTY_COUNTS: Final = frozenset(("MaskedPaths", "ReadonlyPaths"))
 """Fields whose empty list is not the daemon's default: it means that no path is protected."""
-_STRUCTS: Final[dict[str, tuple[Struct, Check]]] = {}
+_MARK: Final = " @"
+_STRUCTS: Final[dict[str, tuple[Struct, Reader]]] = {}
 
 
-def _item(prefix: str, faults: Faults) -> Faults:
-    return [(prefix + name, text) for name, text in faults]
+def read_type(text: str) -> tuple[Type, Reader]:
+    """The type and the reader that `text` names."""
+    base, _, view = text.partition(_MARK)
+    type_, reader = _read(base)
+    if not view:
+        return type_, reader
+    assert view in VIEWS, view
+    matched = _MAP.fullmatch(base)
+    return type_, judge(reader, view, _HARMLESS.get(matched[1] if matched else base))
 
 
-def _value_check(kind: ValueType) -> Check:
-    accepts, fault = kind.accepts, [("", kind.text)]
-    if kind.scalar == "boolean":
-        return lambda _value: None
-
-    def check(value: Any) -> Faults | None:
-        return None if accepts(value) else fault
-
-    return check
-
-
-def _list_check(inner: Check) -> Check:
-    def check(value: list[Any]) -> Faults | None:
-        for item in value:
-            if item and (faults := inner(item)):
-                return _item("[]", faults)
-        return None
-
-    return check
-
-
-def _map_check(key: ValueType, inner: Check) -> Check:
-    accepts = key.accepts
-
-    def check(value: dict[str, Any]) -> Faults | None:
-        for name, item in value.items():
-            if not accepts(name):
-                return [("{}", f"named by {key.text}")]
-            if item and (faults := inner(item)):
-                return _item("{}", faults)
-        return None
-
-    return check
-
-
-def _struct_check(checks: Mapping[str, Check], whole: str) -> Check:
-    together = OBJECTS[whole] if whole else None
-
-    def check(value: dict[str, Any]) -> Faults | None:
-        wrong: Faults | None = None
-        for name, item in value.items():
-            if item or (name in _EMPTY_COUNTS and item is not None):
-                inner = checks.get(name)
-                if inner is not None and (faults := inner(item)):
-                    wrong = wrong or []
-                    wrong += [(f".{name}{rest}", text) for rest, text in faults]
-        if together is not None and not wrong and (fault := together(value)):
-            wrong = [(f".{fault[0]}", fault[1])]
-        return wrong
-
-    return check
-
-
-def read_type(text: str) -> tuple[Type, Check]:
-    """The type and the check that `text` names."""
+def _read(text: str) -> tuple[Type, Reader]:
     if text.startswith("[]"):
-        inner, check = read_type(text[2:])
-        return Array(inner), _list_check(check)
+        inner, reader = _read(text[2:])
+        return Array(inner), list_reader(_value_type(text[2:]), reader)
     if matched := _MAP.fullmatch(text):
-        inner, check = read_type(matched[2])
-        return Map(inner), _map_check(VALUES[matched[1]], check)
+        inner, reader = _read(matched[2])
+        scalar = inner if isinstance(inner, str) else None
+        return Map(inner), map_reader(VALUES[matched[1]], scalar, reader)
     if text[0].isupper():
         return _struct(text)
-    kind = words_type(text) if text not in VALUES else VALUES[text]
-    return kind.scalar, _value_check(kind)
+    kind = _value_type(text)
+    assert kind is not None, text
+    return kind.scalar, value_reader(kind)
 
 
-def _struct(name: str) -> tuple[Struct, Check]:
+def _value_type(text: str) -> ValueType | None:
+    """The type of single values that `text` names; None for another."""
+    if text[0].isupper() or text[0] == "[" or _MAP.fullmatch(text):
+        return None
+    return VALUES[text] if text in VALUES else words_type(text)
+
+
+def _struct(name: str) -> tuple[Struct, Reader]:
     if name not in _STRUCTS:
         fields: dict[str, Type] = {}
-        checks: dict[str, Check] = {}
+        readers: dict[str, Reader] = {}
+        empty_counts: dict[str, str] = {}
         for field, text in _fields(name).items():
-            fields[field], checks[field] = read_type(text)
-        check = _struct_check(checks, _TABLE["objects"].get(name, ""))
+            fields[field], reader = read_type(text)
+            if text != "boolean":
+                readers[field] = reader
+            if field in _EMPTY_COUNTS:
+                empty_counts[field] = text.partition(_MARK)[2]
         refused = _refused(fields) if name == "ContainerCreate" else frozenset()
-        _STRUCTS[name] = Struct(name, fields, refused), check
+        struct = Struct(name, fields, refused)
+        together = OBJECTS.get(_TABLE["objects"].get(name, ""))
+        _STRUCTS[name] = struct, struct_reader(struct, readers, together, empty_counts)
     return _STRUCTS[name]
+
+
+_READ_LOOSE: Final = value_reader(ValueType("", LOOSE, "", lambda _value: True))
 
 
 def _fields(name: str) -> dict[str, str]:
@@ -130,23 +131,25 @@ class RouteModel(NamedTuple):
     action: str
     kind: str
     schema: Type
-    body: Check | None
-    name: Check | None
+    body: Reader | None
+    name: Reader | None
     """Of the name in the path."""
-    query: Mapping[str, Check]
+    query: Mapping[str, Reader]
+    judged: frozenset[str] = VIEWS
+    """The views that a policy judges whatever the body says."""
 
 
 def _route(key: str, entry: Mapping[str, Any]) -> RouteModel:
     method, _, path = key.partition(" ")
     schema: Type = LOOSE
-    body: Check | None = None
+    body: Reader | None = None
     if "body" in entry:
         schema, body = read_type(entry["body"])
     query = {name: read_type(text)[1] for name, text in entry.get("query", {}).items()}
     name = read_type(entry["name"])[1] if "name" in entry else None
-    return RouteModel(
-        method, path, entry["action"], entry.get("kind", "none"), schema, body, name, query
-    )
+    kind = entry.get("kind", "none")
+    judged = frozenset(entry.get("judged", VIEWS))
+    return RouteModel(method, path, entry["action"], kind, schema, body, name, query, judged)
 
 
 ROUTES: Final = tuple(_route(key, entry) for key, entry in _TABLE["routes"].items())
@@ -155,13 +158,24 @@ for _name in _TABLE["structs"]:
 STRUCTS: Final[Mapping[str, Struct]] = {name: struct for name, (struct, _) in _STRUCTS.items()}
 
 
-def check_query(checks: Mapping[str, Check], query: Mapping[str, list[str]]) -> Faults:
-    """The parameters that are of no type; those that are not known are reported elsewhere."""
-    faults: Faults = []
+def read_body(body: bytes, read: Reader | None, notes: Notes) -> Any:
+    """The JSON value that `body` is, read by `read`."""
+    read = read or _READ_LOOSE
+    value = read_compact(body)
+    if value is not None:
+        unknown, faults = len(notes.unknown), len(notes.faults)
+        with contextlib.suppress(FractionError):
+            return read(value, notes, "")
+        del notes.unknown[unknown:], notes.faults[faults:]
+    return read(parse_json(body), notes, "")
+
+
+def read_query(readers: Mapping[str, Reader], query: Mapping[str, list[str]], notes: Notes) -> None:
+    """Note the parameters that are not known, or whose values are of no type."""
     for name, values in query.items():
-        check = checks.get(name)
+        if name not in readers:
+            notes.unknown.append(f"query.{name[:80]}")
+            continue
         for value in values:
-            if check is not None and value and (wrong := check(value)):
-                faults += [(f"query.{name}", text) for _, text in wrong]
-                break
-    return faults
+            if value:
+                readers[name](value, notes, f"query.{name}")

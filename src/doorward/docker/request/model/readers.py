@@ -1,0 +1,379 @@
+"""Readers, one closure for each type: JSON becomes what Go's decoder makes of it, and is judged.
+
+A reader gets a value of JSON, `Notes` and the path of the value. It gives the value with Go's field
+names (MalformedRequestError for another class than the daemon's), and notes the fields that it does
+not know, the values that are of no type, and the views that a policy has to judge. What is zero is
+the daemon's default: of the some sixty fields that clients send, most are, and cost nothing here.
+What a value holds becomes part of the result and may be changed: nobody else may have it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from doorward.docker.request.errors import AmbiguousRequestError, MalformedRequestError
+from doorward.docker.request.model.values import ValueType
+from doorward.docker.request.schema import (
+    BOOLEAN,
+    INTEGER,
+    LOOSE,
+    STRING,
+    WORDS,
+    FractionError,
+    Scalar,
+    Struct,
+    fold,
+)
+
+__all__ = [
+    "Fault",
+    "Notes",
+    "Reader",
+    "judge",
+    "list_reader",
+    "map_reader",
+    "struct_reader",
+    "value_reader",
+]
+
+MAX_DEPTH: Final = 64
+"""Deeper than any body of the engine API, and shallow enough for every reader."""
+_MOST_FIELDS: Final = 128
+_MOST_SHAPES: Final = 64
+"""Of one struct, that are remembered."""
+_CLASS: Final[Mapping[str, type]] = {STRING: str, BOOLEAN: bool, INTEGER: int}
+_ZERO: Final[Mapping[str, Any]] = {STRING: "", BOOLEAN: False, INTEGER: 0}
+_SHOWN: Final[Mapping[type, str]] = {
+    str: "a string",
+    bool: "a boolean",
+    int: "an integer in range",
+    list: "an array",
+    dict: "an object",
+}
+_SCALARS: Final = frozenset((str, bool, int))
+_MIN: Final = -(2**63)
+_MAX: Final = 2**64
+
+
+@dataclass(slots=True)
+class Notes:
+    """What is remarked while one request is read."""
+
+    unknown: list[str] = field(default_factory=list)
+    """Paths of fields that a newer daemon may know."""
+    faults: list[tuple[str, str]] = field(default_factory=list)
+    """Paths of values that are of no type, and the words for what they must be."""
+    views: set[str] = field(default_factory=set)
+    """The views that hold more than what is harmless."""
+
+
+Reader: TypeAlias = Callable[[Any, Notes, str], Any]
+Fault: TypeAlias = tuple[str, str] | None
+
+
+def _mismatch(path: str, why: str) -> MalformedRequestError:
+    return MalformedRequestError(f"body field {path or '(whole)'} {why}")
+
+
+def _at(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+# Single values
+
+
+def value_reader(kind: ValueType) -> Reader:
+    """Of a value of one JSON class, which must be what the type accepts."""
+    if kind.scalar == LOOSE:
+        return _loose_reader(kind)
+    if kind.scalar == WORDS:
+        return _words_reader(kind)
+    accepts, text, class_ = kind.accepts, kind.text, _CLASS[kind.scalar]
+    if class_ is int:
+        return _integer_reader(kind)
+
+    def read(value: Any, notes: Notes, at: str) -> Any:
+        if type(value) is not class_ and value is not None:
+            raise _mismatch(at, f"must be {_SHOWN[class_]}")
+        if value and not accepts(value):
+            notes.faults.append((at, text))
+        return value
+
+    return read
+
+
+def _integer_reader(kind: ValueType) -> Reader:
+    accepts, text = kind.accepts, kind.text
+
+    def read(value: Any, notes: Notes, at: str) -> Any:
+        if value is None:
+            return None
+        if type(value) is not int or not _MIN <= value < _MAX:
+            raise _mismatch(at, f"must be {_SHOWN[int]}")
+        if value and not accepts(value):
+            notes.faults.append((at, text))
+        return value
+
+    return read
+
+
+def _loose_reader(kind: ValueType) -> Reader:
+    accepts, text = kind.accepts, kind.text
+
+    def read(value: Any, notes: Notes, at: str) -> Any:
+        check_loose(value, at)
+        if value and not accepts(value):
+            notes.faults.append((at, text))
+        return value
+
+    return read
+
+
+def _words_reader(kind: ValueType) -> Reader:
+    """Of an array of texts, which may be one text."""
+    read_list = list_reader(ValueType("", STRING, "", bool), _accept)
+    accepts, text = kind.accepts, kind.text
+
+    def read(value: Any, notes: Notes, at: str) -> Any:
+        words = [value] if type(value) is str else read_list(value, notes, at)
+        if words and not accepts(words):
+            notes.faults.append((at, text))
+        return words
+
+    return read
+
+
+def _accept(value: Any, _notes: Notes, _at: str) -> Any:
+    return value
+
+
+def check_loose(value: Any, path: str, depth: int = 1) -> None:
+    """Refuse what two readers could read differently, whatever it means."""
+    if depth > MAX_DEPTH:
+        raise MalformedRequestError("body is nested too deeply")
+    if type(value) is dict:
+        folded = {fold(key) for key in value if type(key) is str}
+        if len(folded) != len(value):
+            raise AmbiguousRequestError(f"body names a field below {path or '(whole)'} twice")
+        for item in value.values():
+            check_loose(item, path, depth + 1)
+    elif type(value) is list:
+        for item in value:
+            check_loose(item, path, depth + 1)
+    elif type(value) is float:
+        raise FractionError
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise MalformedRequestError("body has a number that is out of range")
+
+
+# Arrays and maps
+
+
+def list_reader(item: ValueType | None, inner: Reader) -> Reader:
+    """Of an array; `item` is the type of its items where they are single values."""
+    if item is not None and item.scalar == STRING:
+        return _text_list_reader(item)
+
+    def read(value: Any, notes: Notes, at: str) -> Any:
+        if value is None:
+            return None
+        if type(value) is not list:
+            raise _mismatch(at, "must be an array")
+        path = f"{at}[]"
+        return [inner(each, notes, path) for each in value]
+
+    return read
+
+
+def _text_list_reader(item: ValueType) -> Reader:
+    accepts, text = item.accepts, item.text
+
+    def read(value: Any, notes: Notes, at: str) -> Any:
+        if value is None:
+            return None
+        if type(value) is not list:
+            raise _mismatch(at, "must be an array")
+        for each in value:
+            if type(each) is not str:
+                if each is not None:
+                    raise _mismatch(at, "must hold strings only")
+                value = ["" if each is None else each for each in value]
+        for each in value:
+            if each and not accepts(each):
+                notes.faults.append((f"{at}[]", text))
+                break
+        return value
+
+    return read
+
+
+def map_reader(key: ValueType, scalar: Scalar | None, inner: Reader) -> Reader:
+    """Of an object whose keys are the user's; `scalar` is the class of single values in it."""
+    accepts, text = key.accepts, f"named by {key.text}"
+    zero = _ZERO.get(scalar) if scalar is not None else None
+
+    def read(value: Any, notes: Notes, at: str) -> Any:
+        if value is None:
+            return None
+        if type(value) is not dict:
+            raise _mismatch(at, "must be an object")
+        path = at + "{}"
+        members = {}
+        for name, item in value.items():
+            if not accepts(name):
+                notes.faults.append((path, text))
+            known = inner(item, notes, path)
+            members[name] = zero if known is None else known
+        return members
+
+    return read
+
+
+# Structs
+
+
+class _Shapes:
+    """Names and classes of objects that were right, with the names of their nulls: the same client
+    sends the same fields each time."""
+
+    __slots__ = ("known",)
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[Any, ...], tuple[str, ...]] = {}
+
+    def add(self, shape: tuple[Any, ...], nulls: tuple[str, ...]) -> None:
+        if len(self.known) >= _MOST_SHAPES:
+            self.known.clear()
+        self.known[shape] = nulls
+
+
+def struct_reader(
+    struct: Struct,
+    readers: Mapping[str, Reader],
+    together: Callable[[Mapping[str, Any]], Fault] | None,
+    empty_counts: Mapping[str, str],
+) -> Reader:
+    """Of an object with named fields; `together` judges them where each is of its type.
+
+    `empty_counts` has the views of fields that say something where they are an empty array.
+    """
+    shapes = _Shapes()
+    known = shapes.known
+
+    def read(value: Any, notes: Notes, at: str) -> Any:
+        if value is None:
+            return None
+        if type(value) is not dict:
+            raise _mismatch(at, "must be an object")
+        keyed = value
+        before = len(notes.faults)
+        shape = (*keyed, *map(type, keyed.values())) if len(keyed) <= _MOST_FIELDS else ()
+        nulls = known.get(shape)
+        if nulls is None:
+            if not keyed.keys() <= struct.fields.keys():
+                keyed, shape = _rename(keyed, struct, notes.unknown, at), ()
+            nulls, is_usual = _check_classes(keyed, struct, at)
+            if shape and is_usual:
+                shapes.add(shape, nulls)
+        for name in nulls:
+            del keyed[name]
+        for name, item in keyed.items():
+            if item and name in readers:
+                keyed[name] = readers[name](item, notes, f"{at}.{name}" if at else name)
+        for name, view in empty_counts.items():
+            if keyed.get(name) is not None:
+                notes.views.add(view)
+        if (
+            together is not None
+            and len(notes.faults) == before
+            and (fault := together(keyed)) is not None
+        ):
+            notes.faults.append((_at(at, fault[0]), fault[1]))
+        return keyed
+
+    return read
+
+
+def _check_classes(
+    keyed: dict[str, Any], struct: Struct, path: str
+) -> tuple[tuple[str, ...], bool]:
+    """The names of the nulls in fields that to Go stay as they are, and whether another object of
+    the same names and classes is right as well; MalformedRequestError for a wrong class."""
+    nulls: list[str] = []
+    is_usual = True
+    for name, item in keyed.items():
+        class_ = struct.classes.get(name)
+        if item is None:
+            if class_ in _SCALARS:
+                nulls.append(name)
+        elif class_ is None:
+            is_usual = is_usual and type(item) is list
+            if name in struct.fields and not item:
+                keyed[name] = _check_empty(item, struct.fields[name], _at(path, name))
+        elif type(item) is not class_:
+            raise _mismatch(_at(path, name), f"must be {_SHOWN[class_]}")
+    return tuple(nulls), is_usual
+
+
+def _check_empty(value: Any, type_: object, path: str) -> Any:
+    """An empty value of a field that has no one class."""
+    if type_ == LOOSE:
+        check_loose(value, path)
+        return value
+    if value == "":
+        return [""]
+    if type(value) is not list:
+        raise _mismatch(path, "must be an array")
+    return value
+
+
+def _rename(
+    keyed: Mapping[str, Any], struct: Struct, unknown: list[str], path: str
+) -> dict[str, Any]:
+    """An object under the names of its fields, with those that are not known as they are."""
+    members: dict[str, Any] = {}
+    folded: list[str] = []
+    unknown_here: list[str] = []
+    for key, item in keyed.items():
+        name = key if key in struct.fields else struct.by_fold.get(fold(key))
+        if name is None:
+            if fold(key) in struct.refused:
+                raise AmbiguousRequestError("body has a HostConfig field outside of HostConfig")
+            check_loose(item, _at(path, "(unknown)"))
+            unknown_here.append(key)
+        elif key != name:
+            folded.append(name)
+        members[name or key] = item
+    for name in folded:
+        # No key was there twice as it is, so only one that was renamed can meet another.
+        if name in keyed or folded.count(name) > 1:
+            raise AmbiguousRequestError(f"body names the field {_at(path, name)} twice")
+    if unknown_here:
+        if len({fold(key) for key in unknown_here}) != len(unknown_here):
+            raise AmbiguousRequestError(f"body names a field below {path or '(whole)'} twice")
+        unknown += [_at(path, key[:80]) for key in unknown_here]
+    return members
+
+
+# What a policy judges
+
+
+def judge(read: Reader, view: str, harmless: frozenset[str] | None) -> Reader:
+    """`read` that notes `view` for a value, or for an object with a key, that is not harmless."""
+    if harmless is None:
+
+        def reader(value: Any, notes: Notes, at: str) -> Any:
+            notes.views.add(view)
+            return read(value, notes, at)
+
+    else:
+
+        def reader(value: Any, notes: Notes, at: str) -> Any:
+            if not harmless.issuperset((value,) if type(value) is str else value):
+                notes.views.add(view)
+            return read(value, notes, at)
+
+    return reader
