@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
@@ -51,6 +51,31 @@ def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+def for_each(paths: list[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
+    """One test of a rule for all files, which names every file that breaks it."""
+
+    def decorate(rule: Callable[[Path], None]) -> Callable[[], None]:
+        def test() -> None:
+            broken = []
+            for path in paths:
+                try:
+                    rule(path)
+                except AssertionError as error:
+                    broken.append(f"{named(path)}: {error}")
+            assert not broken, "\n".join(broken)
+
+        test.__doc__ = rule.__doc__
+        return test
+
+    return decorate
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return parsed(path.read_text())
+
+
+@cache
 def tracked() -> list[Path]:
     listing = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -86,19 +111,19 @@ def bound_names(statements: list[ast.stmt]) -> Iterator[str]:
 
 def typed_exports(path: Path) -> Iterator[tuple[str, str]]:
     """The names under `if TYPE_CHECKING`, each with the module that it is imported from."""
-    for node in ast.walk(parsed(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             for each in ast.walk(node):
                 if isinstance(each, ast.ImportFrom) and each.module:
                     yield from ((alias.name, each.module) for alias in each.names)
 
 
-@pytest.mark.parametrize("path", PUBLIC, ids=named)
+@for_each(PUBLIC)
 def test_all_names_everything_public_in_order(path: Path) -> None:
     parts = path.relative_to(SOURCE).with_suffix("").parts
     package = importlib.import_module(".".join(parts).removesuffix(".__init__"))
     exported = list(getattr(package, "__all__", []))
-    public = {name for name in bound_names(parsed(path.read_text()).body) if name[0] != "_"}
+    public = {name for name in bound_names(tree_of(path).body) if name[0] != "_"}
     assert public == {name for name in exported if not name.startswith("_")}
 
     def rank(name: str) -> tuple[int, str]:
@@ -110,15 +135,15 @@ def test_all_names_everything_public_in_order(path: Path) -> None:
         assert getattr(package, name) is getattr(importlib.import_module(home), name)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=named)
+@for_each(MODULES)
 def test_a_module_says_what_it_is(path: Path) -> None:
-    tree = parsed(path.read_text())
+    tree = tree_of(path)
     assert ast.get_docstring(tree), "no module docstring"
     if path.name != "__init__.py":
         assert "from __future__ import annotations" in path.read_text()
 
 
-@pytest.mark.parametrize("path", MODULES, ids=named)
+@for_each(MODULES)
 def test_a_module_has_a_telling_name(path: Path) -> None:
     assert VAGUE.isdisjoint(path.relative_to(SOURCE).with_suffix("").parts)
 
@@ -227,7 +252,7 @@ LOOPS = {
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(parsed(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -255,10 +280,10 @@ def naming(path: Path, name: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("path", MODULES, ids=named)
+@for_each(MODULES)
 def test_only_listed_functions_catch_everything(path: Path) -> None:
     inside = str(path.relative_to(SOURCE / "doorward"))
-    guards = list(catching_everything(parsed(path.read_text())))
+    guards = list(catching_everything(tree_of(path)))
     assert {function for function, _ in guards} == GUARDED.get(inside, set())
     loops = naming(path, "repeat") | naming(path, "loop_thread")
     assert loops == LOOPS.get(inside, set())
@@ -272,11 +297,11 @@ def test_every_listed_function_is_in_a_file_that_exists() -> None:
         assert (SOURCE / "doorward" / name).is_file(), name
 
 
-@pytest.mark.parametrize("path", MODULES, ids=named)
+@for_each(MODULES)
 def test_every_thread_runs_a_guarded_loop(path: Path) -> None:
     """A thread that dies of an exception takes its work with it, and nobody knows."""
     guarded = {"repeat", *GUARDED.get(str(path.relative_to(SOURCE / "doorward")), ())}
-    for node in ast.walk(parsed(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "threading.Thread":
             target = next(ast.unparse(each.value) for each in node.keywords if each.arg == "target")
             assert target.removeprefix("self.") in guarded, f"line {node.lineno}"
@@ -326,7 +351,7 @@ def is_impatient(call: ast.Call) -> bool:
 @cache
 def trees_of_tests() -> list[tuple[Path, ast.Module]]:
     paths = [path for path in tracked() if path.suffix == ".py" and ROOT / "tests" in path.parents]
-    return [(path, parsed(path.read_text())) for path in paths]
+    return [(path, tree_of(path)) for path in paths]
 
 
 def calls(node: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.Call]]:
@@ -552,7 +577,7 @@ def allowed(path: Path, rule: dict[str, Any]) -> bool:
 
 def identifiers(path: Path) -> set[str]:
     names = {path.stem}
-    for node in ast.walk(parsed(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         for field in ("id", "attr", "arg", "name"):
             name = getattr(node, field, None)
             names |= {name} if isinstance(name, str) else set()
@@ -576,7 +601,7 @@ def test_a_count_has_the_form_of_its_noun() -> None:
     wrong = [
         f"{named(path)}:{node.lineno}: {ast.unparse(node)}"
         for path in MODULES
-        for node in ast.walk(parsed(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.JoinedStr)
         for number, after in pairwise(node.values)
         if isinstance(number, ast.FormattedValue) and isinstance(after, ast.Constant)

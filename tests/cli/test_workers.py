@@ -137,8 +137,11 @@ def test_policies_change_in_every_worker_or_in_none(group: Process, folder: Path
     wait_until(lambda: group.ask("/health?policies", port=group.diagnostic)[0] == 500)
     assert wait_until(lambda: another_revision(group, "")) == before
     decide(group, 5)
+    old = set(children(group))
     replace(folder / "policy.rego", POLICY.replace('"ann"', '"bob"'))
     wait_until(lambda: another_revision(group, before))
+    # The workers before them answer what has reached them, and end.
+    wait_until(lambda: old.isdisjoint(children(group)))
     for _ in range(10):
         body = {"input": {"user": "bob"}}
         assert group.ask("/v1/data/envoy/authz/allow", body)[1]["result"] is True

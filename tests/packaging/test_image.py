@@ -110,18 +110,20 @@ def test_a_server_in_the_image_decides_and_shows_the_console(
     folder.mkdir()
     (folder / "app.rego").write_text(POLICY)
     (folder / "data.json").write_text('{"owner": "ann"}')
-    port = free_port()
+    port, diagnostic = free_port(), free_port()
     container = docker(
         daemon, "run", "-d", "--network=host", "--read-only", "-v", f"{folder}:/policies:ro", image,
-        "run", "--server", "--console", f"--addr=127.0.0.1:{port}", "/policies",
+        "run", "--server", "--console", f"--addr=127.0.0.1:{port}",
+        f"--diagnostic-addr=127.0.0.1:{diagnostic}", "/policies",
     ).strip()  # fmt: skip
     try:
-        wait_until(lambda: answers(f"http://127.0.0.1:{port}/health"))
+        health = f"http://127.0.0.1:{port}/health"
+        wait_until(lambda: answers(health), lambda: docker(daemon, "logs", container))
         body = json.dumps({"input": {"user": "ann"}}).encode()
         request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/data/app/allow", body)
         with urllib.request.urlopen(request) as answer:
             assert json.load(answer)["result"] is True
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/console/") as page:
+        with urllib.request.urlopen(f"http://127.0.0.1:{diagnostic}/console") as page:
             assert b"<script" in page.read()
     finally:
         docker(daemon, "rm", "-f", container)

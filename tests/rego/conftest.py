@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 
 import pytest
 
 
 @pytest.fixture
-def quiet() -> Iterator[None]:
+def quiet() -> None:
     """What other tests left behind is not collected on the time of this one."""
     gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
