@@ -53,6 +53,7 @@ class Doc(models.Model):  # type: ignore[misc]
     t = models.CharField(max_length=20, null=True)
     ok = models.BooleanField(null=True)
     when = models.DateTimeField(null=True)
+    photo = models.BinaryField(null=True)
     owner = models.ForeignKey(Owner, models.CASCADE, null=True)
     readers = models.ManyToManyField(Owner, related_name="read")
 
@@ -173,7 +174,8 @@ def check_many_to_many() -> None:
 
 def check_refusals() -> None:
     for body, relation, wanted in (
-        ('input.docs.when == "x"', "", "docs.when is not declared"),
+        ('input.docs.when < "x"', "", "its text has no order"),
+        ('input.docs.photo == "x"', "", "docs.photo holds bytes, which have no value in Rego"),
         ('input.docs.zz == "x"', "", "docs.zz is not declared"),
         ('input.docs.name == "x"', "readers", "not a relation to one row"),
         ('input.docs.name == "x"', "nothing", "has no relation nothing"),

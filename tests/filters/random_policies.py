@@ -29,7 +29,15 @@ COLUMNS: Final[dict[str, Any]] = {
     "s": "text",
     "t": "text",
     "ok": "boolean",
+    "u": "uuid",
+    "d": "date",
+    "e": "moment",
+    "c": "choice",
+    "m": "json",
+    "g": "array",
 }
+PLAIN: Final = ["number", "text", "boolean"]
+"""Kinds whose values are the same in every database and program."""
 TEXTS: Final = ["", "a", "A", "b", "ab", "Ab", "a%", "a_", "%", "\\", "'", "a ", "ä", "Ä", "1"]
 _CELLS: Final[dict[str, list[Any]]] = {
     "a": [None, 0, 1, 2, -1, 3, 10, 1.5, 0.25],
@@ -37,6 +45,36 @@ _CELLS: Final[dict[str, list[Any]]] = {
     "s": [None, *TEXTS, "é", "𝄞"],
     "t": [None, *TEXTS, "deny", "true"],
     "ok": [None, True, False],
+    "u": [None, *[str(uuid.UUID(int=each)) for each in (0, 5, 6, 0xABCDEF, 2**128 - 1)]],
+    "d": [None, "0001-01-01", "1999-12-31", "2026-10-31", "2026-11-01", "2026-11-23", "9999-12-31"],
+    "e": [
+        None,
+        "1600-01-01T00:00:00Z",
+        "1970-01-01T00:00:00Z",
+        "2026-11-23T12:00:00Z",
+        "2026-11-23T12:00:00.000001Z",
+        "2026-11-23T12:00:00.500000Z",
+        "2300-01-01T00:00:00Z",
+    ],
+    "c": [None, "a", "A", "b b"],
+    "m": [
+        None,
+        {},
+        [],
+        "a",
+        {"k": "a"},
+        {"k": "A", "n": {"k": 1}},
+        {"k": 1, "l": ["a", "A", 1]},
+        {"k": 1.5, "l": []},
+        {"k": None, "l": [None]},
+        {"k": True, "n": {"k": "a"}},
+        {"k": False, "l": [True, {"k": "a"}]},
+        {"k": 9007199254740993, "n": 3},
+        {"k": [1], "l": {"x": "a", "y": 2}},
+        {"k": {}, "n": {"k": None}},
+        {"l": [{"k": 1}, {"k": "b"}]},
+    ],
+    "g": [None, [], ["a"], ["A", "a"], ["b", None], ["", "ab"]],
 }
 _NUMBERS: Final = [0, 1, 2, -1, 3, 10, 1.5, 0.25, 2**53 + 1]
 _OPERATORS: Final = ["==", "==", "!=", "<", "<=", ">", ">="]
@@ -222,7 +260,8 @@ class _Policy:
         return self._draw.choice([*plain, *objects])
 
     def _column(self, kind: str | None = None) -> str:
-        names = [name for name, each in COLUMNS.items() if kind in (None, each)]
+        kinds = [kind] if kind else PLAIN if self._typed or self._draw.chance(0.8) else None
+        names = [name for name, each in COLUMNS.items() if kinds is None or each in kinds]
         return f"input.doc.{self._draw.choice(names)}"
 
     def _body(self) -> str:
@@ -232,7 +271,9 @@ class _Policy:
     def _expr(self) -> str:
         draw = self._draw
         chance = draw.random()
-        if chance < 0.35:
+        if not self._typed and draw.chance(0.3):
+            text = self._of_own_type()
+        elif chance < 0.35:
             text = self._compared()
         elif chance < 0.5:
             text = self._member()
@@ -248,6 +289,82 @@ class _Policy:
         else:
             text = self._helper()
         return f"not {text}" if draw.chance(0.3) else text
+
+    def _of_own_type(self) -> str:
+        """What is said of columns that only applications have."""
+        kinds = [self._of_text, self._of_moment, self._of_document, self._of_array, self._folded]
+        return self._draw.choice(kinds)()
+
+    def _of_text(self) -> str:
+        """Columns that are texts to a policy alone."""
+        draw = self._draw
+        name = draw.choice(["u", "d", "d", "e", "c", "c"])
+        cells = [each for each in _CELLS[name] if each is not None]
+        known = draw.choice([*cells, *cells, "", "2026-1", "2026-11-", "~", "a", None, 5, True])
+        chance = draw.random()
+        if chance < 0.2:
+            return f"input.doc.{name} in {json.dumps(draw.sample(_CELLS[name], 2))}"
+        if chance < 0.3:
+            return f"startswith(input.doc.{name}, {json.dumps(str(known)[:4])})"
+        operators = _OPERATORS if name in "dc" else ["==", "!="]
+        return f"input.doc.{name} {draw.choice(operators)} {json.dumps(known)}"
+
+    def _of_moment(self) -> str:
+        draw = self._draw
+        known = draw.choice(
+            [0, -1, 1, 1795435200000000000, 1795435200000000001, 1795435200000001000, 10**30, 1.5]
+        )
+        text = "time.parse_rfc3339_ns(input.doc.e)"
+        return f"{text} {draw.choice(_OPERATORS)} {json.dumps(known)}"
+
+    def _of_document(self) -> str:
+        draw = self._draw
+        known = json.dumps(draw.choice(["a", "A", "", 1, 1.5, 2**53 + 1, 0, True, False, None]))
+        path = draw.choice(["k", "k", "n.k", "l", "x", "k.k"])
+        chance = draw.random()
+        if chance < 0.5:
+            return f"input.doc.m.{path} {draw.choice(_OPERATORS)} {known}"
+        if chance < 0.6:
+            return f"input.doc.m.{path}"
+        if chance < 0.75:
+            return f"{known} in input.doc.m.{draw.choice('ln')}"
+        if chance < 0.85:
+            return f"some_{self._row_rule('input.doc.m.l', f'row.k == {known}')}"
+        return f"some_{self._row_rule('input.doc.m.l', f'row != {known}')}"
+
+    def _of_array(self) -> str:
+        draw = self._draw
+        known = json.dumps(draw.choice(["a", "A", "b", "", None, 1]))
+        chance = draw.random()
+        if chance < 0.4:
+            return f"{known} in input.doc.g"
+        if chance < 0.5:
+            return "input.doc.t in input.doc.g"
+        if chance < 0.6:
+            return f"input.doc.g {draw.choice(_OPERATORS)} {known}"
+        operator = draw.choice(_OPERATORS)
+        return f"some_{self._row_rule('input.doc.g', f'row {operator} {known}')}"
+
+    def _row_rule(self, collection: str, test: str) -> str:
+        """A rule about one element, or about each."""
+        name = str(len(self._helpers))
+        body = f"some row in {collection}\n\t{test}"
+        if self._draw.chance(0.3):
+            body = f"every row in {collection} {{ {test} }}"
+        self._helpers[f"some_{name}"] = f"some_{name} if {{\n\t{body}\n}}"
+        return name
+
+    def _folded(self) -> str:
+        draw = self._draw
+        call = draw.choice(["lower({})", "upper({})", "trim_space({})", 'trim({}, "ab ")'])
+        text = call.format(f"input.doc.{draw.choice('st')}")
+        known = json.dumps(draw.choice(TEXTS))
+        chance = draw.random()
+        if chance < 0.5:
+            return f"{text} {draw.choice(['==', '!='])} {known}"
+        if chance < 0.7:
+            return f"{text} in {json.dumps(draw.sample(TEXTS, 2))}"
+        return f"{draw.choice(['startswith', 'endswith', 'contains'])}({text}, {known})"
 
     def _kind(self) -> str:
         return self._draw.choice(["number", "number", "text", "text", "boolean"])

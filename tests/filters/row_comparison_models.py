@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 __all__ = ["Doc"]
@@ -16,6 +17,12 @@ class Doc(models.Model):  # type: ignore[misc]  # Django has no types
     s = models.TextField(null=True)
     t = models.CharField(max_length=20, null=True)
     ok = models.BooleanField(null=True)
+    u = models.UUIDField(null=True)
+    d = models.DateField(null=True)
+    e = models.DateTimeField(null=True)
+    c = models.CharField(max_length=9, null=True)
+    m = models.JSONField(null=True)
+    g = ArrayField(models.TextField(null=True), null=True)
 
     class Meta:
         app_label = "filters"

@@ -109,9 +109,11 @@ def test_tables_and_aliases_are_taken(database: Database) -> None:
     assert one == two == {row[0] for row in TABLE if row[1] == 1.5}
 
 
-@pytest.mark.parametrize("column", ["zz", "more"])
-def test_a_column_without_a_kind_is_an_error(column: str) -> None:
-    with pytest.raises(FilterError, match=f"docs.{column} is not declared"):
+@pytest.mark.parametrize(
+    ("column", "reason"), [("zz", "is not declared"), ("more", "is a document of JSON")]
+)
+def test_a_column_without_a_kind_is_an_error(column: str, reason: str) -> None:
+    with pytest.raises(FilterError, match=f"docs.{column} {reason}"):
         where(conditions(f'input.docs.{column} == "x"'), {"docs": Doc})
 
 

@@ -14,6 +14,7 @@ from doorward.exporting import exporter as _exporter
 
 if TYPE_CHECKING:
     from doorward.filters.annotations import Told, read_annotations
+    from doorward.filters.columns import Column, Columns, Kind, to_document
     from doorward.filters.conditions import (
         Comparison,
         Conditions,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
         is_always,
         without_relation,
     )
-    from doorward.filters.logic import Columns, Kind, Nulls, Relation, Relations
+    from doorward.filters.logic import Nulls, Relation, Relations
     from doorward.filters.mappings import Names, names_for, short_names
     from doorward.filters.sql import Clause, Dialect, to_sql
     from doorward.filters.sql_text import to_sql_text
@@ -41,7 +42,8 @@ else:
                 "Comparison Conditions Field FilterError Group Some fault is_always "
                 "without_relation"
             ),
-            "logic": "Columns Kind Nulls Relation Relations",
+            "columns": "Column Columns Kind to_document",
+            "logic": "Nulls Relation Relations",
             "mappings": "Names names_for short_names",
             "sql": "Clause Dialect to_sql",
             "sql_text": "to_sql_text",
@@ -55,6 +57,7 @@ else:
 __all__ = [
     "PYTHON",
     "Clause",
+    "Column",
     "Columns",
     "Comparison",
     "Conditions",
@@ -77,6 +80,7 @@ __all__ = [
     "short_names",
     "target_of",
     "to_conditions",
+    "to_document",
     "to_sql",
     "to_sql_text",
     "to_ucast",

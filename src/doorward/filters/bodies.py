@@ -14,8 +14,9 @@ from operator import attrgetter
 from typing import Final
 
 from doorward.filters.comparing import MEMBER, Comparer, without_idle
-from doorward.filters.conditions import Comparison, Condition, Field, Group, Some
-from doorward.filters.hints import COLUMN, EVERY, RULE, WITH
+from doorward.filters.conditions import Comparison, Condition, Field, Group, Some, to_scalar
+from doorward.filters.folding import FUNCTIONS
+from doorward.filters.hints import COLUMN, EVERY, ROWS, RULE, WITH
 from doorward.filters.scopes import Meaning, Place, Scope, UnclearError
 from doorward.rego.tools import (
     Array,
@@ -115,7 +116,10 @@ class BodyReader:
 
     def _binds(self, expr: Expr, scope: Scope, needed: list[Condition]) -> bool:
         call = expr.term
-        if expr.negated or expr.withs or not isinstance(call, Call) or len(call.args) != 2:
+        if expr.negated or expr.withs or not isinstance(call, Call):
+            return False
+        call = _as_equation(call)
+        if len(call.args) != 2:
             return False
         if Var not in map(type, call.args) or call.name not in _EQUATIONS:
             return False
@@ -149,7 +153,7 @@ class BodyReader:
             return self._compared(expr, term, scope)
         match term:
             case Every():
-                return self._every(term, expr, scope)
+                return self._every(term, expr, scope, needed)
             case Call(Ref(Var("data"))):
                 meanings = [scope.read(arg) for arg in term.args]
                 for meaning in meanings:
@@ -169,10 +173,18 @@ class BodyReader:
 
     def _compared(self, expr: Expr, call: Call, scope: Scope) -> Condition | bool | None:
         own = Scope(scope, only_one=True) if expr.negated else scope
-        read = expr
+        call = _as_equation(call)
+        if call.name == MEMBER and own.begins_here(call.args[1]):
+            return self._element(expr, call, own)
+        if FUNCTIONS.get(call.name) == len(call.args):
+            location = own.read(call)
+            assert isinstance(location, Place)
+            there = _defined(location, partial(self._comparer.text, expr))
+            return Group((own.around(there),), negated=expr.negated)
+        read = expr if call is expr.term else replace(expr, term=call)
         if Var in map(type, call.args):
             known = tuple([_known_or(arg, own) for arg in call.args])
-            read = replace(expr, term=replace(call, args=known))
+            read = replace(read, term=replace(call, args=known))
         compared = self._comparer.comparison(read, own.field)
         if id(expr) in self._kept and isinstance(compared, Comparison) and _is_plain_call(call):
             self._kept[id(expr)] = compared
@@ -184,24 +196,49 @@ class BodyReader:
         (whole,) = own.around([compared], negated=is_equation)
         return whole
 
+    def _element(self, expr: Expr, call: Call, own: Scope) -> Condition | None:
+        """That a known value or a column is an element of a column."""
+        location, element = own.read(call.args[1]), own.read(call.args[0])
+        value = element.field if isinstance(element, Place) else element
+        if not isinstance(location, Place) or not location.name or location.function:
+            value = None
+        if not isinstance(value, (Field, Scalar)):
+            shown = f"in: a known collection is needed: {self._comparer.text(call.args[1])}"
+            self._comparer.fail(expr.span, shown, hint=ROWS)
+            return None
+        assert isinstance(location, Place)
+        row = own.each(location)
+        known = to_scalar(value.value) if isinstance(value, Scalar) else value
+        same = Comparison(Field(row, ""), "eq", known, text=partial(self._comparer.text, expr))
+        some = Some(
+            location.row, location.name, row, many=True, conditions=((same,),), text=same.text
+        )
+        if not expr.negated:
+            return some
+        # `not x in xs` is undefined where one of them is.
+        operands = [*_defined(location, same.text), *_defined(element, same.text)]
+        return Group((own.around([*operands, replace(some, negated=True)]),))
+
     def _truth(self, expr: Expr, term: Term, scope: Scope) -> Condition | bool | None:
         """An expression that is a column or row alone: it is there, and not false."""
         own = Scope(scope, only_one=True) if expr.negated else scope
         location = own.read(term)
         if not isinstance(location, Place):
             return None
-        if not location.name:
+        field = location.field
+        if field is None:
             return not expr.negated  # a row is there
-        compared = Comparison(
-            Field(location.row, location.name), "ne", False, text=partial(self._comparer.text, expr)
-        )
+        compared = Comparison(field, "ne", False, text=partial(self._comparer.text, expr))
         return Group((own.around([compared]),), negated=True) if expr.negated else compared
 
-    def _every(self, every: Every, expr: Expr, scope: Scope) -> Condition | None:
-        if expr.negated or not isinstance(every.domain, (Ref, Var)):
-            self._comparer.fail(expr.span, '"every" not permitted', hint=EVERY)
-            return None
-        location = scope.read(every.domain)
+    def _every(
+        self, every: Every, expr: Expr, scope: Scope, needed: list[Condition]
+    ) -> Condition | bool | None:
+        location = None
+        if not expr.negated and isinstance(every.domain, (Ref, Var, Array, Set, Object)):
+            location = scope.read(every.domain)
+        if isinstance(location, (Array, Set, Object)):
+            return self._every_known(every, location, scope)
         if not isinstance(location, Place) or not location.name:
             self._comparer.fail(expr.span, '"every" not permitted', hint=EVERY)
             return None
@@ -210,7 +247,34 @@ class BodyReader:
         around.bind(every.value.name, Place(row))
         inner = self.body(every.body, around)
         fails = () if inner is None else (Group((inner,), negated=True),)
+        text = partial(self._comparer.text, expr)
+        # There is nothing to say of each element of null.
+        needed.append(Comparison(Field(location.row, location.name), "collection", None, text=text))
         return Some(location.row, location.name, row, many=True, conditions=(fails,), negated=True)
+
+    def _every_known(
+        self, every: Every, domain: Array | Set | Object, scope: Scope
+    ) -> Condition | bool:
+        """One condition for each value of a known collection."""
+        pairs: Sequence[tuple[Term, Term]]
+        match domain:
+            case Array(items):
+                pairs = [(Scalar(n), item) for n, item in enumerate(items)]
+            case Set(items):
+                pairs = [(item, item) for item in items]
+            case Object(items):
+                pairs = items
+        needed: list[Condition] = []
+        for key, value in pairs:
+            around = Scope(scope)
+            around.bind(every.value.name, around.read(value))
+            if every.key is not None:
+                around.bind(every.key.name, around.read(key))
+            inner = self.body(every.body, around)
+            if inner is None:
+                return False
+            needed += inner
+        return Group((tuple(needed),))
 
     # Rules
 
@@ -249,10 +313,18 @@ class BodyReader:
 
 def _defined(meaning: Meaning, text: Callable[[], str]) -> list[Condition]:
     """That a column is there, which it must be to have a name or to be an operand."""
-    if not isinstance(meaning, Place) or not meaning.name:
+    field = meaning.field if isinstance(meaning, Place) else None
+    if field is None or not field.column:
         return []
-    field = Field(meaning.row, meaning.name)
     return [Comparison(field, "defined", None, text=text)]
+
+
+def _as_equation(call: Call) -> Call:
+    """A call whose last operand is its value as an equation with that."""
+    if FUNCTIONS.get(call.name, -1) != len(call.args) - 1:
+        return call
+    operand = replace(call, args=call.args[:-1])
+    return Call(Ref(Var("eq"), ()), (operand, call.args[-1]), infix=True)
 
 
 def _asks_rules(call: Call) -> bool:

@@ -49,10 +49,16 @@ class Field(HashedOnce):
     """A column of a table, under the names of the policy; `table` "" where the policy has none.
 
     Inside of `Some`, `table` may also be the name of its row: that of the relation, `#`, a number.
+    `column` "" is the row itself: an element of an array. `path` leads into a document of JSON;
+    `function` is a built-in that is called with the value, and `operand` what it is called with
+    besides.
     """
 
     table: str
     column: str
+    path: tuple[str, ...] = ()
+    function: str = ""
+    operand: str = ""
 
     @property
     def name(self) -> str:
@@ -64,9 +70,9 @@ class Field(HashedOnce):
 class Comparison:
     """`field operator value`, or its opposite where it is `negated`.
 
-    `operator`: eq, ne, lt, lte, gt, gte, in, startswith, endswith or contains; or defined, which
-    needs no value. `value`: a scalar, for `in` a list of them, or another field. `text` gives the
-    expression as the policy has it.
+    `operator`: eq, ne, lt, lte, gt, gte, in, startswith, endswith or contains; or defined or
+    collection (an array or relation), which need no value. `value`: a scalar, for `in` a list of
+    them, or another field. `text` gives the expression as the policy has it.
     """
 
     field: Field
@@ -146,7 +152,7 @@ def _renamed(condition: Condition, row: str, table: str) -> Condition:
     """A condition about `table` in place of `row`."""
 
     def rename(field: Field) -> Field:
-        return Field(table, field.column) if field.table == row else field
+        return dataclasses.replace(field, table=table) if field.table == row else field
 
     def inside(conditions: Conditions) -> Conditions:
         return tuple([tuple([_renamed(each, row, table) for each in body]) for body in conditions])

@@ -6,7 +6,7 @@ the query is compiled for one: PostgreSQL, MySQL, MariaDB and SQLite; others are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any as Anything
 from typing import Final
@@ -17,8 +17,9 @@ try:
     from django.core.exceptions import FieldDoesNotExist
 except ModuleNotFoundError as error:
     raise missing("doorward[django]", error) from None
+from django.conf import settings
 from django.db import NotSupportedError, models
-from django.db.models import Exists, F, Func, Model, OuterRef, Q, QuerySet, Value
+from django.db.models import Exists, ExpressionWrapper, F, Func, Model, OuterRef, Q, QuerySet, Value
 from django.db.models.fields.related import ForeignKey, ForeignObjectRel, ManyToManyField
 from django.db.models.lookups import (
     Exact,
@@ -29,7 +30,10 @@ from django.db.models.lookups import (
     LessThanOrEqual,
 )
 
+from doorward.filters.columns import Column, Kind, refused, relations_below, to_document
+from doorward.filters.columns import Stored as StoredValue
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
+from doorward.filters.hints import BYTES, GENERIC, OWN_TYPE, ZONES
 from doorward.filters.logic import (
     MARIADB_COLUMNS,
     MARIADB_HAVING,
@@ -38,8 +42,9 @@ from doorward.filters.logic import (
     Any,
     Compare,
     CompareFields,
+    Elements,
     In,
-    Kind,
+    JsonType,
     Match,
     Nulls,
     Predicate,
@@ -52,10 +57,18 @@ from doorward.filters.logic import (
     to_predicate,
 )
 from doorward.filters.logic import IsNull as Null
+from doorward.filters.views import (
+    check_arrays,
+    elements_of,
+    function_of,
+    json_of,
+    json_place,
+    json_type_of,
+)
 from doorward.records import record
 from doorward.rego import Number, number_text
 
-__all__ = ["to_q"]
+__all__ = ["columns_of", "document_of", "relations_of", "to_q"]
 
 _LOOKUPS: Final = {
     "eq": Exact,
@@ -88,6 +101,58 @@ def to_q(
     return _Writer(schema).predicate(to_predicate(conditions, schema, nulls))
 
 
+def document_of(
+    row: Model, relations: Iterable[str] | None = None, *, nulls: Nulls = "null"
+) -> dict[Anything, Anything]:
+    """What a policy sees of a row: under the names, and with the values, that a filter of its
+    model compares, so that one policy serves lists and decisions.
+
+    `relations`: names of relations, with dots for those of related rows; None: all of the row
+    itself. Fields that no filter can compare are left out. InputError for a value that is none of
+    Rego.
+    """
+    document: dict[Anything, Anything] = {}
+    for name, column in columns_of(type(row)).items():
+        if column.kind is None:
+            continue
+        value = to_document(column, getattr(row, name), name)
+        if value is not None or nulls == "null":
+            document[name] = value
+    fields = relations_of(type(row))
+    for name, below in relations_below(relations, fields).items():
+        field = fields[name]
+        if not (field.many_to_one or field.one_to_one):
+            related = field.related_model._default_manager
+            rows = related.filter(**_related_rows(row, field))
+            document[name] = [document_of(each, below, nulls=nulls) for each in rows]
+            continue
+        one = field.related_model._default_manager.filter(**_related_rows(row, field)).first()
+        if one is not None:
+            document[name] = document_of(one, below, nulls=nulls)
+        elif nulls == "null":
+            document[name] = None
+    return document
+
+
+def _related_rows(row: Model, field: Anything) -> dict[str, Anything]:
+    """The lookup of the rows that a relation leads to, as filters have it."""
+    joined = _joined(field)
+    assert joined is not None
+    lookup, own = joined
+    return {lookup: getattr(row, own)}
+
+
+def relations_of(model: type[Model]) -> dict[str, Anything]:
+    """The relations of a model, under the names that policies have for them."""
+    relations: dict[str, Anything] = {}
+    for field in model._meta.get_fields(include_hidden=False):
+        is_back = isinstance(field, ForeignObjectRel)
+        name = field.get_accessor_name() if is_back else field.name
+        if name and _relation(model, name) is field:
+            relations[name] = field
+    return relations
+
+
 @record(frozen=True)
 class _Place:
     """A model, where its fields are from the model of the query at `depth`."""
@@ -112,8 +177,8 @@ class _Models:
     def table(self, name: str) -> _Place | None:
         return self._tables.get(name)
 
-    def kind(self, table: _Place, column: str) -> Kind | None:
-        return _kinds(table.model).get(column)
+    def column(self, table: _Place, name: str) -> Column | None:
+        return columns_of(table.model).get(name)
 
     def related(self, table: _Place, relation: str) -> tuple[_Place, bool] | None:
         field = _relation(table.model, relation)
@@ -166,16 +231,18 @@ def _related(model: type[Model], path: str) -> type[Model]:
     return model
 
 
-def _kinds(model: type[Model]) -> dict[str, Kind]:
-    kinds: dict[str, Kind] = {}
+def columns_of(model: type[Model]) -> dict[str, Column]:
+    """The columns of a model, under the names that policies have for them."""
+    columns: dict[str, Column] = {}
     for field in [*model._meta.concrete_fields, model._meta.pk]:
         # The column of a relation to one row is that of the key on the other side.
-        kind = _kind(_target(field))
-        if kind is not None:
-            kinds[field.attname] = kind
-            if field is model._meta.pk:
-                kinds["pk"] = kind
-    return kinds
+        columns[field.attname] = _describe(_target(field))
+        if field is model._meta.pk:
+            columns["pk"] = columns[field.attname]
+    for field in model._meta.private_fields:
+        generic = f"{type(field).__name__} leads to rows of any model"
+        columns[field.name] = refused(f"({generic})", GENERIC)
+    return columns
 
 
 def _target(field: Anything) -> Anything:
@@ -186,14 +253,37 @@ def _target(field: Anything) -> Anything:
     return field
 
 
-def _kind(field: Anything) -> Kind | None:
+def _describe(field: Anything) -> Column:
+    """What a field is to a policy."""
+    name = type(field).__name__
+    if isinstance(field, models.JSONField):
+        is_plain = type(field) is models.JSONField and not (field.encoder or field.decoder)
+        return Column("json") if is_plain else refused("has a codec of its own", OWN_TYPE)
+    if name == "ArrayField" and type(field).__module__.startswith("django."):
+        item = _describe(field.base_field)
+        if item.kind not in ("boolean", "number", "text", "uuid", "date"):
+            return refused("is an array of what cannot be compared", OWN_TYPE)
+        return Column("array", item=item)
     if hasattr(field, "from_db_value"):
-        return None  # what it stores is not what the program sees
+        # What it stores is not what the program sees.
+        return refused(f"has the type {name}, which changes its values", OWN_TYPE)
     if isinstance(field, models.BooleanField):
-        return "boolean"
+        return Column("boolean")
     if isinstance(field, _NUMBERS):
-        return "number"
-    return "text" if isinstance(field, _TEXTS) else None
+        return Column("number")
+    if isinstance(field, _TEXTS):
+        return Column("text")
+    if isinstance(field, models.UUIDField):
+        return Column("uuid")
+    if isinstance(field, models.DateTimeField):  # which is a DateField, too
+        if settings.USE_TZ:
+            return Column("moment")
+        return refused("holds times without a zone, which are not moments", ZONES)
+    if isinstance(field, models.DateField):
+        return Column("date")
+    if isinstance(field, models.BinaryField):
+        return refused("holds bytes, which have no value in Rego", BYTES)
+    return refused(f"has the type {name}, which no policy compares", OWN_TYPE)
 
 
 class _Writer:
@@ -201,14 +291,17 @@ class _Writer:
         self._schema = schema
         self._rows: dict[str, _Place] = {}
         self._depth = 0
+        self._elements: dict[str, tuple[Anything, str, bool]] = {}
+        """Of each element what it is or is in, its name, and whether it is in a document."""
+        self._count = 0
 
     def predicate(self, predicate: Predicate) -> Q:
         match predicate:
             case Null(field, negated):
-                return Q(IsNull(self._column(field), not negated))
+                return Q(IsNull(self._view(field, "text"), not negated))
             case Compare(field, operator, value, kind):
                 self._check(field, value)
-                return self._compare(self._column(field), operator, value, kind)
+                return self._compare(self._view(field, kind), operator, value, kind)
             case CompareFields(left, operator, right, kind):
                 return self._fields(self._column(left), operator, self._column(right), kind)
             case In(field, values, kind, negated):
@@ -216,16 +309,21 @@ class _Writer:
                 condition = Q()
                 for value in values:
                     self._check(field, value)
-                    test = self._compare(self._column(field), operator, value, kind)
+                    test = self._compare(self._view(field, kind), operator, value, kind)
                     condition = condition & test if negated or not condition else condition | test
                 return condition
             case Match(field, operator, text, negated):
-                column, wanted = self._column(field), _text(text)
+                column, wanted = self._view(field, "text"), _text(text)
                 return Q(_Matches(column, wanted, operator, negated=negated))
             case Stored(field, kind, negated):
                 return Q(_Stored(self._column(field), kind, negated))
             case Related():
                 return self._related(predicate)
+            case JsonType(field, types, negated):
+                document, element = self._document(field)
+                return Q(_JsonType(document, element, field.path, types, negated=negated))
+            case Elements():
+                return self._exists(predicate)
             case All(parts):
                 condition = Q(Exact(Value(1), Value(1)))
                 for part in parts:
@@ -236,6 +334,41 @@ class _Writer:
                 for part in parts:
                     condition |= self.predicate(part)
                 return condition
+
+    def _view(self, field: Field, kind: Kind) -> Anything:
+        """What is compared: a column, a value in a document, or the value of a function."""
+        if field.path or (field.table in self._elements and self._elements[field.table][2]):
+            view: Anything = _Json(*self._document(field), field.path, kind)
+        else:
+            view = self._column(field)
+        return _Function(view, field.function, field.operand) if field.function else view
+
+    def _document(self, field: Field) -> tuple[Anything, str]:
+        """A document, and the name of the element that a path is in."""
+        if field.table in self._elements:
+            document, element, _ = self._elements[field.table]
+            return document, element
+        return self._column(Field(field.table, field.column)), ""
+
+    def _exists(self, elements: Elements) -> Q:
+        self._count += 1
+        name = f"element_{self._count}"
+        document, element = self._document(elements.field)
+        in_document = elements.kind == "json"
+        if in_document:
+            self._elements[elements.row] = document, name, True
+        else:
+            array: Anything = self._field_of(elements.field)
+            self._elements[elements.row] = _Element(name, array.base_field), name, False
+        holds = self.predicate(elements.holds)
+        path = elements.field.path
+        exists = _Elements(document, holds, element, path, name, in_document, elements.negated)
+        return Q(exists)
+
+    def _field_of(self, field: Field) -> Anything:
+        """The field of a model that a column is of."""
+        meta = self._table(field.table).model._meta
+        return _target(meta.get_field(meta.pk.name if field.column == "pk" else field.column))
 
     def _related(self, related: Related) -> Q:
         table = self._table(related.table)
@@ -256,18 +389,22 @@ class _Writer:
         return table
 
     def _column(self, field: Field) -> F:
+        if field.table in self._elements:
+            return self._elements[field.table][0]
         return self._table(field.table).column(field.column, self._depth)
 
-    def _check(self, field: Field, value: bool | int | Number | str) -> None:
+    def _check(self, field: Field, value: StoredValue) -> None:
         """Refuse a number that a column of doubles may or may not hold."""
-        meta = self._table(field.table).model._meta
-        name = meta.pk.name if field.column == "pk" else field.column
-        if isinstance(value, (bool, str)):
+        if not isinstance(value, (int, Number)) or isinstance(value, bool):
             return
-        if isinstance(_target(meta.get_field(name)), models.FloatField):
+        if field.path or field.table in self._elements:
+            return
+        if isinstance(self._field_of(field), models.FloatField):
             check_double(value)
 
-    def _compare(self, column: F, operator: str, value: bool | int | Number | str, kind: Kind) -> Q:
+    def _compare(self, column: Anything, operator: str, value: StoredValue, kind: Kind) -> Q:
+        if kind in _FIELDS:
+            return self._operation(column, operator, Value(value, output_field=_FIELDS[kind]()))
         if kind == "text":
             bound = _text(str(value))
             exact = self._fields(column, operator, bound, kind)
@@ -299,6 +436,13 @@ class _Writer:
         if operator == "ne":  # two tests that hold for no NULL, without a `NOT`
             return Q(LessThan(left, right)) | Q(GreaterThan(left, right))
         return Q(_LOOKUPS[operator](left, right))
+
+
+_FIELDS: Final = {
+    "uuid": models.UUIDField,
+    "date": models.DateField,
+    "moment": models.DateTimeField,
+}
 
 
 def _bound(value: Anything) -> bool | int | Decimal:
@@ -382,6 +526,136 @@ class _Stored(_PerDatabase):
         template = stored_test(vendor, self.kind, negated=self.negated)
         text, parameters = compiler.compile(column)
         return template.format(text), list(parameters) * template.count("{0}")
+
+
+class _Function(Func):  # type: ignore[misc]  # Django has no types
+    """The value of a function of a text."""
+
+    output_field = models.TextField()
+
+    def __init__(self, text: Anything, call: str = "", operand: str = "", **options: Anything):
+        super().__init__(_ExactText(text), **options)
+        self.call = call
+        self.operand = operand
+
+    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        text, parameters = compiler.compile(self.source_expressions[0])
+        template = function_of(connection.vendor, self.call, self.operand, "\0")
+        return template.replace("\0", text), parameters
+
+
+class _Json(Func):  # type: ignore[misc]  # Django has no types
+    """A value in a document, as a text, number or boolean."""
+
+    def __init__(
+        self,
+        document: Anything,
+        element: str = "",
+        path: tuple[str, ...] = (),
+        kind: Kind = "text",
+        **options: Anything,
+    ) -> None:
+        fields = {"boolean": models.BooleanField, "number": models.FloatField}
+        options.setdefault("output_field", fields.get(kind, models.TextField)())
+        super().__init__(document, **options)
+        self.element = element
+        self.path = path
+        self.kind = kind
+
+    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        text, parameters = _plain_sql(compiler, self.source_expressions[0])
+        document_path = json_place(connection.vendor, text, self.element, self.path)
+        return json_of(connection.vendor, *document_path, self.kind), parameters
+
+
+class _JsonType(Func):  # type: ignore[misc]  # Django has no types
+    """Whether there is a value of some types in a document."""
+
+    output_field = models.BooleanField()
+
+    def __init__(
+        self,
+        document: Anything,
+        element: str = "",
+        path: tuple[str, ...] = (),
+        types: tuple[str, ...] = (),
+        *,
+        negated: bool = False,
+        **options: Anything,
+    ) -> None:
+        super().__init__(document, **options)
+        self.element = element
+        self.path = path
+        self.types = types
+        self.negated = negated
+
+    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        text, parameters = _plain_sql(compiler, self.source_expressions[0])
+        vendor = connection.vendor
+        document_path = json_place(vendor, text, self.element, self.path)
+        return (
+            f"({json_type_of(vendor, *document_path, self.types, negated=self.negated)})",
+            parameters,
+        )
+
+
+class _Element(Func):  # type: ignore[misc]  # Django has no types
+    """An element of an array, by its name."""
+
+    def __init__(self, name: str = "", field: Anything = None, **options: Anything) -> None:
+        super().__init__(**{"output_field": field, **options})
+        self.name = name
+
+    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        return f"{self.name}.value", []
+
+
+class _Elements(Func):  # type: ignore[misc]  # Django has no types
+    """Whether an array has an element for which something holds."""
+
+    output_field = models.BooleanField()
+
+    def __init__(
+        self,
+        document: Anything,
+        holds: Anything,
+        element: str = "",
+        path: tuple[str, ...] = (),
+        name: str = "",
+        in_document: bool = False,
+        negated: bool = False,
+        **options: Anything,
+    ) -> None:
+        condition = ExpressionWrapper(holds, output_field=models.BooleanField())
+        super().__init__(document, condition, **options)
+        self.element = element
+        self.path = path
+        self.name = name
+        self.in_document = in_document
+        self.negated = negated
+
+    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        document, holds = self.source_expressions
+        text, parameters = _plain_sql(compiler, document)
+        vendor = connection.vendor
+        if self.in_document:
+            source = elements_of(
+                vendor, *json_place(vendor, text, self.element, self.path), self.name
+            )
+        else:
+            check_arrays(vendor)
+            source = f"unnest({text}) AS {self.name}(value)"
+        condition, more = compiler.compile(holds)
+        no = "NOT " if self.negated else ""
+        exists = f"({no}EXISTS (SELECT 1 FROM {source} WHERE {condition}))"
+        return exists, [*parameters, *more]
+
+
+def _plain_sql(compiler: Anything, document: Anything) -> tuple[str, list[Anything]]:
+    """A column as text, which may stand in a template more than once: it has no parameters."""
+    text, parameters = compiler.compile(document)
+    assert not parameters, text
+    return text, []
 
 
 class _Related(Exists):  # type: ignore[misc] # Django has no types

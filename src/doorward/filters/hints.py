@@ -5,22 +5,34 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "ARRAYS",
+    "BYTES",
     "COLUMN",
     "COLUMN_FIRST",
+    "DATES",
+    "DECLARED",
     "ELSE",
     "EVERY",
     "EXCLUSIVE",
+    "GENERIC",
     "HEAD",
     "INDEX",
+    "JSON",
     "KNOWN_TEXT",
+    "MEMBERS",
+    "MOMENTS",
+    "OWN_TYPE",
     "ROWS",
     "RULE",
     "SCALAR",
     "VARIABLE",
     "WITH",
+    "ZONES",
     "builtin_hint",
 ]
 
+ARRAYS: Final = "keep the elements in a related table, or in a document of JSON"
+BYTES: Final = "keep what the policy asks of the bytes, such as their type, in a column"
 COLUMN: Final = (
     "a column is `input.TABLE.COLUMN`, one of a related row `some row in input.TABLE.RELATION` and "
     "`row.COLUMN`; pass everything else in the input or in data, so that it is known"
@@ -28,6 +40,14 @@ COLUMN: Final = (
 COLUMN_FIRST: Final = (
     "the column stands first and the known value second: `input.TABLE.COLUMN in known`, "
     '`startswith(input.TABLE.COLUMN, "known")`'
+)
+DATES: Final = (
+    'compare a date with a text such as "2026-11-23", by `==`, `<`, `<=`, `>`, `>=`, `in` or '
+    "`startswith`"
+)
+DECLARED: Final = (
+    "declare it as boolean, number or text where it holds one, or use SQLAlchemy or Django, which "
+    "know how they keep their values"
 )
 ELSE: Final = "write rules whose conditions exclude each other in place of `else`"
 EVERY: Final = (
@@ -38,12 +58,27 @@ EXCLUSIVE: Final = (
     "write conditions that exclude each other: one and the same column with `==` and two texts, or "
     "a condition and `not` before the same condition"
 )
+GENERIC: Final = (
+    "compare its two columns, such as `input.TABLE.content_type_id` and `input.TABLE.object_id`"
+)
 HEAD: Final = (
     "a rule that filters is true, false, a column or an object whose `allowed` is one of them and "
     "whose other fields are known"
 )
 INDEX: Final = "rows have no order: write `some row in input.TABLE.RELATION` without the index"
+JSON: Final = (
+    "compare a value in the document, `input.TABLE.COLUMN.KEY`, with a text, number, boolean or "
+    "null, on PostgreSQL in a column of `jsonb`, or on SQLite"
+)
 KNOWN_TEXT: Final = "the second operand must be known when the filter is made"
+MEMBERS: Final = "compare the column with known values by `==`, `!=` and `in`"
+MOMENTS: Final = (
+    "compare `time.parse_rfc3339_ns(input.TABLE.COLUMN)` with `time.now_ns()` or other nanoseconds"
+)
+OWN_TYPE: Final = (
+    "compare a column whose values are read as they are stored: a text, number, boolean, UUID, "
+    "date, time with a zone, enumeration, array or document of JSON"
+)
 ROWS: Final = (
     "for related rows write `some row in input.TABLE.RELATION` and `row.COLUMN == …`; pass every "
     "other collection in the input or in data, so that it is known"
@@ -55,6 +90,7 @@ RULE: Final = (
 SCALAR: Final = "compare columns with texts, numbers, booleans or null, one by one"
 VARIABLE: Final = "a variable must stand for a row of `some row in input.TABLE.RELATION`"
 WITH: Final = "leave out `with`, or replace by it only what is known when the filter is made"
+ZONES: Final = "declare the column as `DateTime(timezone=True)`, or with Django's `USE_TZ`"
 
 _ARITHMETIC: Final = (
     "calculate with what is known on the other side: `input.TABLE.COLUMN < limit - 1` in place of "

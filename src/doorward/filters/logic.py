@@ -13,18 +13,36 @@ from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar, assert_never
 
+from doorward.filters.columns import (
+    FIRST_NS,
+    KINDS,
+    LAST_NS,
+    RANKS,
+    WRITTEN,
+    Bound,
+    Column,
+    Columns,
+    Kind,
+    decides,
+    moment_bound,
+    rank_of,
+    written_test,
+)
+from doorward.filters.columns import Stored as StoredValue
 from doorward.filters.conditions import (
     Comparison,
     Condition,
     Conditions,
     Field,
+    FilterError,
     Group,
     Scalar,
     Some,
     fault,
 )
-from doorward.filters.hints import ROWS
-from doorward.records import record
+from doorward.filters.folding import folding_of
+from doorward.filters.hints import JSON, MEMBERS, MOMENTS, ROWS
+from doorward.records import record, replace
 from doorward.rego import Number, number_text
 
 __all__ = [
@@ -57,10 +75,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-Kind: TypeAlias = Literal["boolean", "number", "text"]
-Columns: TypeAlias = Mapping[str, Mapping[str, Kind]]
-"""The kinds of values in the columns of tables, under the names of the policy."""
+_Row: TypeAlias = "T | _Inside"
 
 
 @record(frozen=True)
@@ -78,8 +93,10 @@ Relations: TypeAlias = Mapping[str, Mapping[str, Relation]]
 Nulls: TypeAlias = Literal["null", "undefined"]
 """What NULL is to the policy: the value null, or a key that is not there."""
 
-KINDS: Final[tuple[Kind, ...]] = ("boolean", "number", "text")
-_RANKS: Final[dict[Kind, int]] = {"boolean": 1, "number": 2, "text": 3}
+NANOSECONDS: Final = "time.parse_rfc3339_ns"
+_JSON_TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
+"""In the order of Rego."""
+_JSON_KINDS: Final[dict[str, str]] = {"boolean": "boolean", "number": "number", "text": "string"}
 _OPPOSITES: Final = {"eq": "ne", "ne": "eq", "lt": "gte", "gte": "lt", "gt": "lte", "lte": "gt"}
 _MIRRORED: Final = {"gt": "lt", "gte": "lte"}
 
@@ -96,7 +113,7 @@ class Compare:
 
     field: Field
     operator: str
-    value: bool | int | Number | str
+    value: StoredValue
     kind: Kind
 
 
@@ -112,12 +129,16 @@ class CompareFields:
 
 @record
 class In:
-    """Holds for no NULL, negated or not. `values` are of the kind of the column, and not empty."""
+    """Holds for no NULL, negated or not. `values` are of the kind of the column, and not empty.
+
+    `domain`: all that the column may hold, if these are few; what is not among them is in no list.
+    """
 
     field: Field
-    values: tuple[bool | int | Number | str, ...]
+    values: tuple[StoredValue, ...]
     kind: Kind
     negated: bool = False
+    domain: tuple[StoredValue, ...] = ()
 
 
 @record
@@ -151,6 +172,27 @@ class Related:
 
 
 @record
+class JsonType:
+    """There is a value at a path of a document of JSON, of one of these types; `negated`: not."""
+
+    field: Field
+    types: tuple[str, ...]
+    negated: bool = False
+
+
+@record
+class Elements:
+    """An array, a column or at a path of JSON, has an element, `row` in `holds`, for which that
+    holds; or, `negated`, has none."""
+
+    field: Field
+    kind: Kind
+    row: str
+    holds: Predicate
+    negated: bool = False
+
+
+@record
 class All:
     parts: tuple[Predicate, ...]
 
@@ -160,7 +202,19 @@ class Any:
     parts: tuple[Predicate, ...]
 
 
-Predicate: TypeAlias = IsNull | Compare | CompareFields | In | Match | Stored | Related | All | Any
+Predicate: TypeAlias = (
+    IsNull
+    | Compare
+    | CompareFields
+    | In
+    | Match
+    | Stored
+    | Related
+    | JsonType
+    | Elements
+    | All
+    | Any
+)
 
 ALWAYS: Final = All(())
 NEVER: Final = Any(())
@@ -172,17 +226,30 @@ class Schema(Protocol[T]):
     def table(self, name: str) -> T | None:
         """The table of a name of the policy."""
 
-    def kind(self, table: T, column: str) -> Kind | None:
-        """The kind of a column; None where there is none that can be compared."""
+    def column(self, table: T, name: str) -> Column | None:
+        """The description of a column; None where there is none of that name."""
 
     def related(self, table: T, relation: str) -> tuple[T, bool] | None:
         """Where a relation leads, and whether to many rows."""
+
+
+@record(frozen=True)
+class _Inside:
+    """A thing with fields that is not a row: an object in a document of JSON
+    (`path`), or an element of an array; `field` is the column, or the element."""
+
+    field: Field
+    column: Column
 
 
 _TYPES: Final[dict[Kind, str]] = {
     "boolean": "'integer'",
     "number": "'integer', 'real'",
     "text": "'text'",
+    "uuid": "'text'",
+    "date": "'text'",
+    "moment": "'text'",
+    "json": "'text'",
 }
 """What SQLite calls the values of a kind: it lets any value into any column."""
 
@@ -192,6 +259,35 @@ _FINITE: Final = {
     "sqlite": "coalesce({0}, 0) > -9e999 AND coalesce({0}, 0) < 9e999",
 }
 """What databases take for numbers and policies do not."""
+
+
+_READABLE: Final[dict[tuple[str, Kind], str]] = {
+    # Years that programs cannot read, and infinity.
+    ("postgresql", "date"): "coalesce({0} BETWEEN '0001-01-01' AND '9999-12-31', TRUE)",
+    ("postgresql", "moment"): (
+        "coalesce({0} BETWEEN '0001-01-01 00:00:00+00' AND '9999-12-31 23:59:59.999999+00', TRUE)"
+    ),
+    ("postgresql", "array"): "coalesce(array_ndims({0}), 1) = 1",
+    ("mysql", "date"): "coalesce(YEAR({0}) > 0 AND MONTH({0}) > 0 AND DAYOFMONTH({0}) > 0, TRUE)",
+    ("mysql", "moment"): (
+        "coalesce(YEAR({0}) > 0 AND MONTH({0}) > 0 AND DAYOFMONTH({0}) > 0, TRUE)"
+    ),
+    ("mysql", "uuid"): (
+        "coalesce(CONVERT(REPLACE({0}, '-', '') USING utf8mb4) COLLATE utf8mb4_bin"
+        " REGEXP '^[0-9a-f]{{32}}$', TRUE)"
+    ),
+    ("sqlite", "uuid"): (
+        "coalesce(length({0}) = 32 AND CAST({0} AS text) NOT GLOB '*[^0-9a-f]*', 1)"
+    ),
+    ("sqlite", "date"): "coalesce({0} = date({0}), 1)",
+    ("sqlite", "moment"): "coalesce(substr({0}, 1, 19) = datetime(substr({0}, 1, 19)), 1)",
+    # The first of two values under one name to SQLite, the second to programs.
+    ("sqlite", "json"): (
+        "NOT EXISTS (SELECT 1 FROM json_tree({0}) WHERE typeof(key) = 'text'"
+        " GROUP BY parent, key HAVING COUNT(*) > 1)"
+    ),
+}
+"""Values that programs read as databases compare them, where a column may have others."""
 
 
 def is_double(value: int | Number) -> bool:
@@ -264,12 +360,14 @@ def stored_test(dialect: str, kind: Kind, *, negated: bool) -> str:
     """`Stored` as a template for the name of a column; what always or never holds where the
     database sees to it. To MySQL and SQLite a boolean is a number, which may be 2."""
     tests = []
-    if dialect == "sqlite":
+    if dialect == "sqlite" and kind in _TYPES:
         tests.append(f"typeof({{0}}) IN ({_TYPES[kind]}, 'null')")
     if kind == "number" and dialect in _FINITE:
         tests.append(_FINITE[dialect])
     if kind == "boolean" and dialect in ("mysql", "sqlite"):
         tests.append("coalesce({0}, 0) IN (0, 1)")
+    if (dialect, kind) in _READABLE:
+        tests.append(_READABLE[dialect, kind])
     if not tests:
         return "1 = 0" if negated else "1 = 1"
     holds = " AND ".join(tests)
@@ -312,14 +410,16 @@ class _Maker(Generic[T]):
         """`holds`, but what is not as declared never lets through."""
         compared = self._compared.pop(row).items()
         tests: list[Predicate] = [
-            Stored(each, kind, self._refuses) for each, kind in compared if kind in self._stored
+            Stored(each, kind, self._refuses)
+            for each, kind in compared
+            if kind in self._stored and kind != "choice"  # of which each member is named
         ]
         return _any([*tests, holds]) if self._refuses else _all([*tests, holds])
 
-    def conditions(self, conditions: Conditions, rows: Mapping[str, T]) -> Predicate:
+    def conditions(self, conditions: Conditions, rows: Mapping[str, _Row[T]]) -> Predicate:
         return _any([_all([self._of(each, rows) for each in body]) for body in conditions])
 
-    def _of(self, condition: Condition, rows: Mapping[str, T]) -> Predicate:
+    def _of(self, condition: Condition, rows: Mapping[str, _Row[T]]) -> Predicate:
         match condition:
             case Comparison():
                 return self._comparison(condition, rows)
@@ -331,11 +431,20 @@ class _Maker(Generic[T]):
             case Some():
                 return self._some(condition, rows)
 
-    def _some(self, some: Some, rows: Mapping[str, T]) -> Predicate:
-        table = rows[some.table] if some.table in rows else self._schema.table(some.table)
-        target = None if table is None else self._schema.related(table, some.relation)
+    def _some(self, some: Some, rows: Mapping[str, _Row[T]]) -> Predicate:
+        table = self._table(some.table, rows)
         name = Field(some.table, some.relation).name
+        if isinstance(table, _Inside):
+            return self._inside(some, _member(table, some.relation), rows)
+        target = None if table is None else self._schema.related(table, some.relation)
         if target is None:
+            column = None if table is None else self._schema.column(table, some.relation)
+            if column is not None and column.kind in ("json", "array"):
+                field = Field(some.table, some.relation)
+                self._compared.get(field.table, self._compared[""])[field] = column.kind
+                return self._inside(some, _Inside(field, column), rows)
+            if column is not None and column.kind is None:
+                raise _refusal(name, column, _text(some))
             raise fault(f"{name} is not a declared relation: {_text(some)}", ROWS)
         row_table, many = target
         if many != some.many:
@@ -351,56 +460,147 @@ class _Maker(Generic[T]):
             return ALWAYS if some.negated else NEVER
         return Related(some.table, some.relation, some.row, holds, some.negated)
 
-    def _comparison(self, comparison: Comparison, rows: Mapping[str, T]) -> Predicate:
-        field, value = comparison.field, comparison.value
+    def _inside(self, some: Some, target: _Inside, rows: Mapping[str, _Row[T]]) -> Predicate:
+        """What is said of an object in a document, or of an element of an array."""
+        field, column = target.field, target.column
+        self._refuses ^= some.negated
+        if not some.many:
+            if column.kind != "json":
+                raise fault(f"{field.name} is an array: {_text(some)}", ROWS)
+            holds = self.conditions(some.conditions, {**rows, some.row: target})
+            self._refuses ^= some.negated
+            holds = _all([JsonType(field, ("object",)), holds])
+            return _opposite(holds) if some.negated else holds
+        item = column.item if column.kind == "array" else column
+        assert item is not None
+        assert column.kind is not None
+        self._compared[some.row] = {}
+        element = _Inside(Field(some.row, ""), item)
+        holds = self._kept(some.row, self.conditions(some.conditions, {**rows, some.row: element}))
+        self._refuses ^= some.negated
+        if holds == NEVER:
+            return ALWAYS if some.negated else NEVER
+        return Elements(field, column.kind, some.row, holds, some.negated)
+
+    def _table(self, name: str, rows: Mapping[str, _Row[T]]) -> _Row[T] | None:
+        return rows[name] if name in rows else self._schema.table(name)
+
+    def _comparison(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
+        value = comparison.value
         if comparison.operator == "defined":
             return self._defined(comparison, rows)
-        kind = self._kind(field, rows, comparison)
+        if comparison.operator == "collection":
+            return self._collection(comparison.field, rows)
+        is_whole = not isinstance(self._table(comparison.field.table, rows), _Inside)
+        if (
+            is_whole
+            and not comparison.field.column
+            and (comparison.operator, value) == ("ne", False)
+        ):
+            return NEVER if comparison.negated else ALWAYS  # a row is there
+        field, column = self._column(comparison.field, rows, comparison)
+        there = self._there(field, column)
+        is_opposed = comparison.negated and comparison.operator != "eq"
+        if column.kind == "json" and not is_opposed:
+            there = []  # each test of a document holds only where there is a value
         if isinstance(value, Field):
-            other = self._kind(value, rows, comparison)
-            holds = _fields(field, kind, comparison.operator, value, other)
-            present = [field, value]
+            other, other_column = self._column(value, rows, comparison)
+            holds = _fields(field, column, comparison.operator, other, other_column)
+            there += self._there(other, other_column)
         else:
-            holds = _value(field, kind, comparison.operator, value)
-            present = [field]
-        if self._nulls == "null":
+            field, holds = _known(field, column, comparison.operator, value)
+        if not there:
             return _opposite(holds) if comparison.negated else holds
-        there = [IsNull(each, negated=True) for each in present]
-        if not comparison.negated:
-            return _all([*there, holds])
-        if comparison.operator == "eq":
-            return _opposite(_all([*there, holds]))
+        if not is_opposed:
+            holds = _all([*there, holds])
+            return _opposite(holds) if comparison.negated else holds
         # `not x < 1` is undefined where x is; `not x == 1` holds there.
         return _all([*there, _opposite(holds)])
 
-    def _defined(self, comparison: Comparison, rows: Mapping[str, T]) -> Predicate:
+    def _there(self, field: Field, column: Column) -> list[Predicate]:
+        """That an operand has a value."""
+        if field.function == NANOSECONDS:
+            if column.kind != "moment":
+                return [NEVER]
+            first = Compare(Field(field.table, field.column), "gte", FIRST_NS, "moment")
+            return [first, replace(first, operator="lte", value=LAST_NS)]
+        if column.kind == "json":
+            types = ("string",) if field.function else _JSON_TYPES
+            return [JsonType(replace(field, function="", operand=""), types)]
+        if field.function:
+            if column.kind != "text":
+                return [_not_a_text(field, column)]
+            return [IsNull(Field(field.table, field.column), negated=True)]
+        return [] if self._nulls == "null" else [IsNull(field, negated=True)]
+
+    def _defined(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
         field = comparison.field
-        table = rows[field.table] if field.table in rows else self._schema.table(field.table)
-        target = None if table is None else self._schema.related(table, field.column)
+        table = self._table(field.table, rows)
+        target = None
+        if table is not None and not isinstance(table, _Inside) and not field.function:
+            target = self._schema.related(table, field.column)
         if target is None:
-            self._kind(field, rows, comparison)
-            return ALWAYS if self._nulls == "null" else IsNull(field, negated=True)
+            return _all(self._there(*self._column(field, rows, comparison)))
         if target[1] or self._nulls == "null":
             return ALWAYS
         return Related(field.table, field.column, f"{field.column}#0", ALWAYS)
 
-    def _kind(self, field: Field, rows: Mapping[str, T], comparison: Comparison) -> Kind:
+    def _collection(self, field: Field, rows: Mapping[str, _Row[T]]) -> Predicate:
+        """That something has elements, be it none; `_some` refuses what cannot have any."""
+        table = self._table(field.table, rows)
+        if isinstance(table, _Inside):
+            return JsonType(_member(table, field.column).field, ("array", "object"))
+        column = None if table is None else self._schema.column(table, field.column)
+        if column is not None and column.kind == "array":
+            return IsNull(field, negated=True)
+        if column is not None and column.kind == "json":
+            return JsonType(field, ("array", "object"))
+        return ALWAYS
+
+    def _column(
+        self, field: Field, rows: Mapping[str, _Row[T]], comparison: Comparison
+    ) -> tuple[Field, Column]:
+        """A column, or what is inside of one, as predicates name it, and its description."""
+        table = self._table(field.table, rows)
+        if isinstance(table, _Inside):
+            inside = _member(table, field.column) if field.column else table
+            operand = replace(inside.field, function=field.function, operand=field.operand)
+            if operand.table in self._compared and inside.column.kind != "json":
+                assert inside.column.kind is not None
+                self._compared[operand.table][Field(operand.table, "")] = inside.column.kind
+            return operand, inside.column
+        column = None if table is None else self._schema.column(table, field.column)
+        related = table is not None and self._schema.related(table, field.column) is not None
+        if column is None:
+            shown = f"the column {_shown(field, comparison)} is not declared: {comparison.text()}"
+            if not field.column:
+                shown = f"rows cannot be compared whole: {comparison.text()}"
+            raise fault(shown, ROWS if related or not field.column else None)
+        if column.kind is None:
+            raise _refusal(_shown(field, comparison), column, comparison.text())
+        if column.kind == "json" and field.function != NANOSECONDS:
+            why = "is a document of JSON"
+            raise fault(f"the column {_shown(field, comparison)} {why}: {comparison.text()}", JSON)
         compared = self._compared.get(field.table, self._compared[""])
-        kind = compared.get(field)
-        if kind is not None:
-            return kind
-        table = rows[field.table] if field.table in rows else self._schema.table(field.table)
-        kind = None if table is None else self._schema.kind(table, field.column)
-        if kind is None:
-            related = table is not None and self._schema.related(table, field.column) is not None
-            why = "is not declared, or is not a number, text or boolean"
-            shown = f"the column {_shown(field, comparison)} {why}: {comparison.text()}"
-            raise fault(shown, ROWS if related else None)
-        if kind not in _RANKS:
-            name = _shown(field, comparison)
-            raise fault(f"the kind of the column {name} cannot be compared: {comparison.text()}")
-        compared[field] = kind
-        return kind
+        compared[replace(field, function="", operand="")] = column.kind
+        return field, column
+
+
+def _member(inside: _Inside, name: str) -> _Inside:
+    if inside.column.kind != "json":
+        raise fault(f"{inside.field.name} is not an object: it has no {name}", ROWS)
+    return _Inside(replace(inside.field, path=(*inside.field.path, name)), inside.column)
+
+
+def _not_a_text(field: Field, column: Column) -> Predicate:
+    if column.kind in ("boolean", "number", "array"):
+        return NEVER
+    shown = f"{field.function} can be called with columns of texts alone: {field.name}"
+    raise fault(shown, MEMBERS)
+
+
+def _refusal(name: str, column: Column, text: str) -> FilterError:
+    return fault(f"the column {name} {column.reason}: {text}", column.hint)
 
 
 def _shown(field: Field, comparison: Comparison) -> str:
@@ -420,37 +620,162 @@ def _text(condition: Condition) -> str:
 # With known values
 
 
-def _value(field: Field, kind: Kind, operator: str, value: Scalar | list[Scalar]) -> Predicate:
+def _known(
+    field: Field, column: Column, operator: str, value: Scalar | list[Scalar]
+) -> tuple[Field, Predicate]:
+    """A comparison with a known value, of the field as predicates name it."""
+    if field.function == NANOSECONDS:
+        plain = Field(field.table, field.column)
+        return plain, _nanoseconds(plain, operator, value)
+    if field.function:
+        return field, _of_function(field, column, operator, value)
+    if column.kind == "json":
+        return field, _json(field, operator, value)
+    return field, _value(field, column, operator, value)
+
+
+def _value(field: Field, column: Column, operator: str, value: Scalar | list[Scalar]) -> Predicate:
+    kind = column.kind
+    assert kind is not None
+    if kind == "choice":
+        return _choice(field, column, operator, value)
     if operator == "in":
         assert isinstance(value, list)
-        return _in(field, kind, value)
+        return _in(field, column, value)
     assert not isinstance(value, list)
     if operator in ("startswith", "endswith", "contains"):
         assert isinstance(value, str)
-        if kind != "text":
+        if RANKS[kind] != RANKS["text"]:
             return NEVER
-        return Match(field, operator, value) if value else IsNull(field, negated=True)
+        if not value:
+            return IsNull(field, negated=True)
+        if kind in WRITTEN:
+            return _bounded(field, kind, written_test(kind, operator, value))
+        return Match(field, operator, value)
     if operator in ("gt", "gte", "ne"):
-        return _opposite(_value(field, kind, _OPPOSITES[operator], value))
+        return _opposite(_value(field, column, _OPPOSITES[operator], value))
     if value is None:
         return NEVER if operator == "lt" else IsNull(field)
     other = _kind_of(value)
-    if other == kind:
-        holds = Compare(field, operator, value, kind)
+    if RANKS[other] == RANKS[kind]:
+        if kind in WRITTEN:
+            assert isinstance(value, str)
+            holds = _bounded(field, kind, written_test(kind, operator, value))
+        else:
+            holds = Compare(field, operator, value, kind)
         # null comes before all other values.
         return holds if operator == "eq" else _any([holds, IsNull(field)])
     if operator == "eq":
         return NEVER
-    return ALWAYS if _RANKS[kind] < _RANKS[other] else IsNull(field)
+    return ALWAYS if RANKS[kind] < RANKS[other] else IsNull(field)
 
 
-def _in(field: Field, kind: Kind, items: Sequence[Scalar]) -> Predicate:
+def _bounded(field: Field, kind: Kind, bounds: Sequence[Bound]) -> Predicate:
+    parts: list[Predicate] = []
+    for bound in bounds:
+        if isinstance(bound, bool):
+            parts.append(IsNull(field, negated=True) if bound else NEVER)
+        else:
+            parts.append(Compare(field, bound[0], bound[1], kind))
+    return _all(parts)
+
+
+def _in(field: Field, column: Column, items: Sequence[Scalar]) -> Predicate:
+    kind = column.kind
+    assert kind is not None
     values = [each for each in items if each is not None]
-    fitting = tuple([each for each in values if _kind_of(each) == kind])
-    parts: list[Predicate] = [In(field, fitting, kind)] if fitting else []
+    parts: list[Predicate] = []
+    if kind in WRITTEN:
+        parts += [_value(field, column, "eq", each) for each in values]
+    else:
+        fitting = tuple([each for each in values if _kind_of(each) == kind])
+        parts += [In(field, fitting, kind)] if fitting else []
     if len(values) < len(items):
         parts.append(IsNull(field))
     return _any(parts)
+
+
+def _choice(field: Field, column: Column, operator: str, value: Scalar | list[Scalar]) -> Predicate:
+    """The members of an enumeration for which a comparison holds."""
+    domain = tuple([stored for stored, _ in column.members])
+    holds = tuple([stored for stored, seen in column.members if decides(seen, operator, value)])
+    parts: list[Predicate] = [In(field, holds, "choice", domain=domain)] if holds else []
+    if decides(None, operator, value):
+        parts.append(IsNull(field))
+    return _any(parts)
+
+
+def _nanoseconds(field: Field, operator: str, value: Scalar | list[Scalar]) -> Predicate:
+    """A comparison of the nanoseconds of a moment that has them."""
+    if operator == "in":
+        assert isinstance(value, list)
+        return _any([_nanoseconds(field, "eq", each) for each in value])
+    if operator in ("startswith", "endswith", "contains"):
+        return NEVER
+    assert not isinstance(value, list)
+    if operator in ("gt", "gte", "ne"):
+        return _opposite(_nanoseconds(field, _OPPOSITES[operator], value))
+    if rank_of(value) != RANKS["number"]:
+        before = RANKS["number"] < rank_of(value)
+        return IsNull(field, negated=True) if before and operator != "eq" else NEVER
+    assert not isinstance(value, (str, bool))
+    assert value is not None
+    return _bounded(field, "moment", [moment_bound(operator, value)])
+
+
+def _of_function(
+    field: Field, column: Column, operator: str, value: Scalar | list[Scalar]
+) -> Predicate:
+    """A comparison of a text that a built-in makes of another one."""
+    if operator == "in":
+        assert isinstance(value, list)
+        return _any([_of_function(field, column, "eq", each) for each in value])
+    assert not isinstance(value, list)
+    if operator == "ne":
+        return _opposite(_of_function(field, column, "eq", value))
+    is_search = operator in ("startswith", "endswith", "contains")
+    if operator != "eq" and not is_search:
+        raise fault(f"the value of {field.function} has no order in databases", MEMBERS)
+    if not isinstance(value, str):
+        return NEVER
+    folded = folding_of(field.function, field.operand, value)
+    if folded is None:
+        return NEVER
+    function, operand = folded
+    folded_field = replace(field, function=function, operand=operand)
+    if is_search:
+        return Match(folded_field, operator, value) if value else ALWAYS
+    return Compare(folded_field, "eq", value, "text")
+
+
+def _json(field: Field, operator: str, value: Scalar | list[Scalar]) -> Predicate:
+    """A comparison of a value in a document of JSON."""
+    if operator == "in":
+        assert isinstance(value, list)
+        return _any([_json(field, "eq", each) for each in value])
+    assert not isinstance(value, list)
+    if operator in ("startswith", "endswith", "contains"):
+        assert isinstance(value, str)
+        there = JsonType(field, ("string",))
+        return _all([there, Match(field, operator, value)]) if value else there
+    if operator in ("ne", "gt", "gte"):
+        holds = _json(field, _OPPOSITES[operator], value)
+        return _all([JsonType(field, _JSON_TYPES), _opposite(holds)])
+    rank = rank_of(value)
+    same: list[Predicate] = []
+    if value is None:
+        same = [] if operator == "lt" else [JsonType(field, ("null",))]
+    else:
+        kind = _kind_of(value)
+        there = JsonType(field, (_JSON_KINDS[kind],))
+        if kind == "boolean" and operator != "eq":
+            constants = tuple([each for each in (False, True) if decides(each, operator, value)])
+            same = [_all([there, Compare(field, "eq", each, kind)]) for each in constants]
+        else:
+            same = [_all([there, Compare(field, operator, value, kind)])]
+    if operator != "eq" and rank:
+        same.append(JsonType(field, _JSON_TYPES[:rank]))
+    return _any(same)
 
 
 def _kind_of(value: bool | int | Number | str) -> Kind:
@@ -471,20 +796,36 @@ def _kind_of(value: bool | int | Number | str) -> Kind:
 # With other columns
 
 
-def _fields(left: Field, kind: Kind, operator: str, right: Field, other: Kind) -> Predicate:
+def _fields(left: Field, column: Column, operator: str, right: Field, other: Column) -> Predicate:
     if operator in _MIRRORED:
-        return _fields(right, other, _MIRRORED[operator], left, kind)
+        return _fields(right, other, _MIRRORED[operator], left, column)
     if operator == "ne":
-        return _opposite(_fields(left, kind, "eq", right, other))
+        return _opposite(_fields(left, column, "eq", right, other))
+    if left.function == right.function == NANOSECONDS:
+        one, two = Field(left.table, left.column), Field(right.table, right.column)
+        return CompareFields(one, operator, two, "moment")
+    if left.function or right.function:
+        raise fault(f"{left.function or right.function} is compared with known values", MOMENTS)
+    kind, other_kind = column.kind, other.kind
+    assert kind is not None
+    assert other_kind is not None
+    if kind not in RANKS or other_kind not in RANKS:
+        shown = "a choice or a value in a document of JSON is compared with known values"
+        raise fault(f"{shown}: {left.name} and {right.name}", MEMBERS)
     null, there = IsNull(left), IsNull(right, negated=True)
     both_null = _all([null, IsNull(right)])
-    if kind == other:
+    if kind == other_kind and kind != "array":
+        if operator != "eq" and kind in ("uuid", "moment"):
+            raise fault(f"{left.name} and {right.name} are compared with == and !=", MOMENTS)
         holds = CompareFields(left, operator, right, kind)
         more = {"eq": both_null, "lt": _all([null, there]), "lte": null}[operator]
         return _any([holds, more])
+    if RANKS[kind] == RANKS[other_kind]:
+        shown = "columns of different types cannot be compared with each other"
+        raise fault(f"{shown}: {left.name} and {right.name}", MEMBERS)
     if operator == "eq":
         return both_null
-    if _RANKS[kind] < _RANKS[other]:
+    if RANKS[kind] < RANKS[other_kind]:
         return there if operator == "lt" else _any([there, null])
     return _all([null, there]) if operator == "lt" else null
 
@@ -501,7 +842,11 @@ def _opposite(predicate: Predicate) -> Predicate:
         case CompareFields(left, operator, right, kind):
             unlike = CompareFields(left, _OPPOSITES[operator], right, kind)
             return _any([unlike, IsNull(left), IsNull(right)])
-        case In(field, values, kind, negated):
+        case In(field, values, kind, negated, domain):
+            if domain:
+                rest = tuple([each for each in domain if each not in values])
+                parts: list[Predicate] = [replace(predicate, values=rest)] if rest else []
+                return _any([*parts, IsNull(field)])
             return _any([In(field, values, kind, not negated), IsNull(field)])
         case Match(field, operator, text, negated):
             return _any([Match(field, operator, text, not negated), IsNull(field)])
@@ -509,10 +854,14 @@ def _opposite(predicate: Predicate) -> Predicate:
             return Stored(field, kind, not negated)
         case Related(table, relation, row, holds, negated):
             return Related(table, relation, row, holds, not negated)
-        case All(parts):
-            return _any([_opposite(part) for part in parts])
-        case Any(parts):
-            return _all([_opposite(part) for part in parts])
+        case JsonType(field, types, negated):
+            return JsonType(field, types, not negated)
+        case Elements(field, kind, row, holds, negated):
+            return Elements(field, kind, row, holds, not negated)
+        case All():
+            return _any([_opposite(part) for part in predicate.parts])
+        case Any():
+            return _all([_opposite(part) for part in predicate.parts])
 
 
 def _all(parts: list[Predicate]) -> Predicate:
@@ -537,11 +886,11 @@ def _any(parts: list[Predicate]) -> Predicate:
 
 def _without_repetition(parts: list[Predicate]) -> tuple[Predicate, ...]:
     """Tests for NULL are what comes twice."""
-    nulls: set[tuple[str, str, bool]] = set()
+    nulls: set[tuple[Field, bool]] = set()
     unique: list[Predicate] = []
     for part in parts:
         if type(part) is IsNull:
-            key = part.field.table, part.field.column, part.negated
+            key = part.field, part.negated
             if key in nulls:
                 continue
             nulls.add(key)

@@ -13,9 +13,10 @@ from itertools import count
 from typing import Final, TypeAlias
 
 from doorward.filters.conditions import Comparison, Condition, Conditions, Field, Group, Some
+from doorward.filters.folding import FUNCTIONS
 from doorward.filters.hints import COLUMN, INDEX, VARIABLE
 from doorward.records import record
-from doorward.rego.tools import Array, Object, Ref, Scalar, Set, Term, Var
+from doorward.rego.tools import Array, Call, Object, Ref, Scalar, Set, Term, Var
 
 __all__ = ["Index", "Known", "Meaning", "Place", "Scope", "UnclearError"]
 
@@ -30,10 +31,21 @@ class UnclearError(ValueError):
 
 @record(frozen=True)
 class Place:
-    """A row, or with a `name` a column or relation of it."""
+    """A row, or with a `name` a column or relation of it; with a `function`, what this built-in
+    makes of the column, together with `operand`."""
 
     row: str
     name: str = ""
+    function: str = ""
+    operand: str = ""
+
+    @property
+    def field(self) -> Field | None:
+        """The column; None for a row of a table. A row of a relation may be an element, which has
+        no name."""
+        if not self.name and "#" not in self.row:
+            return None
+        return Field(self.row, self.name, (), self.function, self.operand)
 
 
 @record(frozen=True)
@@ -82,6 +94,8 @@ class Scope:
 
     def begins_here(self, term: Term) -> bool:
         """Whether the beginning of a reference, or a variable, has a meaning."""
+        if isinstance(term, Call):
+            return _is_function(term) and self.begins_here(term.args[0])
         head = term.head if isinstance(term, Ref) else term
         return isinstance(head, Var) and (
             (head.name == "input" and isinstance(term, Ref)) or self.meaning(head.name) is not None
@@ -103,11 +117,24 @@ class Scope:
                 return self._along(Place(table), rest)
             case Ref(Var(name), rest) if isinstance(location := self.meaning(name), Place):
                 return self._along(location, rest)
+            case Call() if _is_function(term):
+                return self._called(term)
         raise UnclearError("it is not a column", COLUMN)
+
+    def _called(self, call: Call) -> Place:
+        """What a built-in makes of a column."""
+        location = self.read(call.args[0])
+        operand = self.read(call.args[1]) if len(call.args) > 1 else Scalar("")
+        text = operand.value if isinstance(operand, Scalar) else None
+        if not isinstance(location, Place) or location.field is None or not isinstance(text, str):
+            raise UnclearError("it is not a column", COLUMN)
+        if location.function:
+            raise UnclearError("one built-in is called with a column", COLUMN)
+        return Place(location.row, location.name, call.name, text)
 
     def field(self, term: Term) -> Field | None:
         """The column that a term stands for, if it does."""
-        if type(term) is not Ref and type(term) is not Var:
+        if type(term) is not Ref and type(term) is not Var and type(term) is not Call:
             return None
         if type(term) is Ref and len(term.args) == 2 and term.head == _INPUT:
             table, column = term.args  # what most references are
@@ -119,13 +146,13 @@ class Scope:
             location = self.read(term)
         except UnclearError:
             return None
-        if isinstance(location, Place) and location.name:
-            return Field(location.row, location.name)
-        return None
+        return location.field if isinstance(location, Place) else None
 
     def _along(self, location: Place, parts: Sequence[Term]) -> Place:
         for part in parts:
             match part:
+                case _ if location.function:
+                    raise UnclearError("it is not a column", COLUMN)
                 case Scalar(str() as name) if not location.name:
                     location = Place(location.row, name)
                 case Scalar(str() as name):
@@ -184,6 +211,11 @@ class Scope:
             parts = [each for each, own in zip(conditions, needs, strict=True) if own & group]
             result.append(_nested([(r, rows[r]) for r in rows if r in group], parts, negated))
         return tuple(result)
+
+
+def _is_function(call: Call) -> bool:
+    """Whether a call is one of a built-in whose value can be compared in a database."""
+    return FUNCTIONS.get(call.name) == len(call.args)
 
 
 @lru_cache(maxsize=1024)

@@ -7,23 +7,28 @@ collation is beside the exact test, so that indexes are used: equal texts are eq
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any as Anything
 from typing import Final, Literal, TypeAlias
+from uuid import UUID
 
+from doorward.filters.columns import Column, Columns, Kind, column_of, refused
+from doorward.filters.columns import Stored as StoredValue
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
+from doorward.filters.hints import DECLARED
 from doorward.filters.logic import (
     MARIADB_COLUMNS,
     MARIADB_HAVING,
     MARIADB_MATCHES,
     All,
     Any,
-    Columns,
     Compare,
     CompareFields,
+    Elements,
     In,
     IsNull,
-    Kind,
+    JsonType,
     Match,
     Nulls,
     Predicate,
@@ -38,20 +43,27 @@ from doorward.filters.logic import (
 )
 from doorward.filters.mappings import Names
 from doorward.filters.sql_text import quoted_name
+from doorward.filters.views import (
+    elements_of,
+    function_of,
+    json_of,
+    json_place,
+    json_type_of,
+)
 from doorward.records import record
 from doorward.rego import Number, number_text
 
 __all__ = ["Clause", "Dialect", "to_sql"]
 
 Dialect: TypeAlias = Literal["mysql", "postgresql", "sqlite", "sqlserver"]
-Parameter: TypeAlias = bool | int | float | Decimal | str
+Parameter: TypeAlias = bool | int | float | Decimal | str | UUID | date | datetime
 
 _INT64: Final = 1 << 63
 _OPERATORS: Final = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _LAX: Final[dict[Dialect, tuple[Kind, ...]]] = {
-    "mysql": ("boolean",),
-    "postgresql": ("number",),
-    "sqlite": ("boolean", "number", "text"),
+    "mysql": ("boolean", "date"),
+    "postgresql": ("number", "date", "moment"),
+    "sqlite": ("boolean", "number", "text", "date", "json"),
 }
 """Kinds of columns that may hold other values."""
 _EXACT: Final = {
@@ -66,6 +78,13 @@ _DECIMALS: Final = {
     "postgresql": "CAST(CAST({} AS text) AS numeric)",
 }
 """A number of any type as programs read it."""
+_KINDS: Final[dict[Dialect, tuple[Kind, ...]]] = {
+    "mysql": ("boolean", "number", "text", "date"),
+    "postgresql": ("boolean", "number", "text", "uuid", "date", "moment", "json", "array"),
+    "sqlite": ("boolean", "number", "text", "date", "json"),
+    "sqlserver": ("boolean", "number", "text"),
+}
+"""Kinds of columns that every program keeps in the same way."""
 
 
 @record(frozen=True)
@@ -92,7 +111,7 @@ def to_sql(
     column that is not declared, and for what the dialect cannot decide exactly.
     """
     mark = placeholder or ("?" if dialect in ("sqlite", "sqlserver") else "%s")
-    schema = _Declared(columns, relations or {})
+    schema = _Declared(columns, relations or {}, dialect)
     writer = _Writer(dialect, names or Names({}), mark, schema)
     # The others see to it that columns hold what they are declared to hold.
     predicate = to_predicate(conditions, schema, nulls, stored=_LAX.get(dialect, ()))
@@ -103,15 +122,20 @@ def to_sql(
 class _Declared:
     """Tables are their names."""
 
-    def __init__(self, columns: Columns, relations: Relations) -> None:
+    def __init__(self, columns: Columns, relations: Relations, dialect: Dialect) -> None:
         self._columns = columns
+        self._dialect = dialect
         self._relations = relations
 
     def table(self, name: str) -> str | None:
         return name if name in self._columns else None
 
-    def kind(self, table: str, column: str) -> Kind | None:
-        return self._columns.get(table, {}).get(column)
+    def column(self, table: str, name: str) -> Column | None:
+        column = column_of(self._columns.get(table, {}).get(name))
+        if column is not None and column.kind not in (None, *_KINDS[self._dialect]):
+            shown = f"is declared as {column.kind}, which {self._dialect} keeps in several ways"
+            return refused(shown, DECLARED)
+        return column
 
     def related(self, table: str, relation: str) -> tuple[str, bool] | None:
         declared = self.relation(table, relation)
@@ -132,29 +156,71 @@ class _Writer:
         """The table of each related row, and its name in the text."""
         self._aliases = 0
         self._columns: dict[tuple[str, str], str] = {}
+        self._elements_of: dict[str, str] = {}
+        """The elements of arrays, under their rows."""
+        self._documents: dict[str, tuple[str, str]] = {}
+        """The elements of arrays in documents of JSON: the document, and their name."""
         self.parameters: list[Parameter] = []
 
     def predicate(self, predicate: Predicate) -> str:
         match predicate:
             case Compare(field, operator, value, kind):
-                return self._compare(self._field(field), operator, value, kind)
+                return self._compare(self._view(field, kind), operator, value, kind)
             case All(parts):
                 return self._joined("AND", parts) or "1 = 1"
             case Any(parts):
                 return self._joined("OR", parts) or "0 = 1"
             case IsNull(field, negated):
-                return f"{self._field(field)} IS {'NOT ' if negated else ''}NULL"
+                return f"{self._view(field, 'text')} IS {'NOT ' if negated else ''}NULL"
             case CompareFields(left, operator, right, kind):
                 return self._fields(self._field(left), operator, self._field(right), kind)
             case In(field, values, kind, negated):
-                return self._in(self._field(field), values, kind, negated=negated)
+                return self._in(self._view(field, kind), values, kind, negated=negated)
             case Match(field, operator, text, negated):
-                holds = self._match(self._field(field), operator, text)
+                holds = self._match(self._view(field, "text"), operator, text)
                 return f"NOT ({holds})" if negated else holds
             case Stored(field, kind, negated):
                 return stored_test(self._dialect, kind, negated=negated).format(self._field(field))
             case Related():
                 return self._related(predicate)
+            case JsonType(field, types, negated):
+                column, path = self._json(field)
+                return json_type_of(self._dialect, column, path, types, negated=negated)
+            case Elements():
+                return self._elements(predicate)
+
+    def _view(self, field: Field, kind: Kind) -> str:
+        """What is compared: a column, a value in a document, or the value of a function."""
+        if field.path or field.table in self._documents:
+            view = json_of(self._dialect, *self._json(field), kind)
+        else:
+            view = self._field(field)
+        if not field.function:
+            return view
+        exact = _EXACT[self._dialect].format(view)
+        return function_of(self._dialect, field.function, field.operand, exact)
+
+    def _json(self, field: Field) -> tuple[str, str]:
+        """A document, and the path in it as the dialect writes paths."""
+        if field.table in self._documents:
+            column, element = self._documents[field.table]
+        else:
+            column, element = self._field(Field(field.table, field.column)), ""
+        return json_place(self._dialect, column, element, field.path)
+
+    def _elements(self, elements: Elements) -> str:
+        self._aliases += 1
+        alias = f"element_{self._aliases}"
+        if elements.kind == "array":
+            source = f"unnest({self._field(elements.field)}) AS {alias}(value)"
+            self._elements_of[elements.row] = f"{alias}.value"
+        else:
+            column, path = self._json(elements.field)
+            source = elements_of(self._dialect, column, path, alias)
+            self._documents[elements.row] = column, alias
+        holds = self.predicate(elements.holds)
+        exists = f"EXISTS (SELECT 1 FROM {source} WHERE {holds})"
+        return f"NOT {exists}" if elements.negated else exists
 
     def _joined(self, operator: str, parts: Sequence[Predicate]) -> str:
         return f" {operator} ".join([f"({self.predicate(part)})" for part in parts])
@@ -180,6 +246,8 @@ class _Writer:
         return f"{'NOT ' if related.negated else ''}EXISTS ({select})"
 
     def _field(self, field: Field) -> str:
+        if field.table in self._elements_of:
+            return self._elements_of[field.table]
         if field.table in self._rows:
             table, alias = self._rows[field.table]
             return self._quoted((alias, self._names.of(Field(table, field.column))[-1]))
@@ -201,12 +269,14 @@ class _Writer:
             raise fault(str(error)) from None
         return name.replace("%", "%%") if self._percent else name
 
-    def _bound(self, value: bool | int | Number | str) -> str:
+    def _bound(self, value: StoredValue) -> str:
         self.parameters.append(self._parameter(value))
         return self._mark
 
-    def _parameter(self, value: bool | int | Number | str) -> Parameter:
-        if isinstance(value, bool):
+    def _parameter(self, value: StoredValue) -> Parameter:
+        if isinstance(value, date) and self._dialect == "sqlite":
+            return value.isoformat()
+        if isinstance(value, (bool, UUID, date)):
             return value
         if isinstance(value, str):
             return checked_text(value)
@@ -229,15 +299,15 @@ class _Writer:
     def _exact(self, text: str) -> str:
         return _EXACT[self._dialect].format(text)
 
-    def _compare(
-        self, name: str, operator: str, value: bool | int | Number | str, kind: str
-    ) -> str:
+    def _compare(self, name: str, operator: str, value: StoredValue, kind: str) -> str:
         sign = _OPERATORS[operator]
         if kind == "number" and not is_double(value):  # type: ignore[arg-type]  # a number
             self._check_number(value)  # type: ignore[arg-type]
             if self._dialect in _DECIMALS:
                 decimal = _DECIMALS[self._dialect].format(name)
                 return self._tied(operator, name, decimal, lambda: self._bound(value))
+        if kind == "date" and self._dialect == "sqlite":
+            return f"CAST({name} AS text) COLLATE BINARY {sign} {self._bound(value)}"
         if kind != "text":
             return f"{name} {sign} {self._bound(value)}"
         if operator == "eq":
@@ -269,7 +339,7 @@ class _Writer:
             return f"{left} <> {right()} OR {decimal} <> {exact()}"
         return f"{left} {sign[0]} {right()} OR ({left} = {right()} AND {decimal} {sign} {exact()})"
 
-    def _equal(self, name: str, value: bool | int | Number | str) -> str:
+    def _equal(self, name: str, value: StoredValue) -> str:
         same = f"{self._exact(name)} = {self._exact(self._bound(value))}"
         if self._dialect == "sqlserver":  # which ignores spaces at the end
             same += f" AND DATALENGTH({name} + N'.') = DATALENGTH({self._bound(value)} + N'.')"

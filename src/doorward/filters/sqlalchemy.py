@@ -6,7 +6,7 @@ statement is compiled for one: PostgreSQL, MySQL and MariaDB, SQLite; others are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any as Anything
 from typing import Final
@@ -18,31 +18,46 @@ try:
 except ModuleNotFoundError as error:
     raise missing("doorward[sqlalchemy]", error) from None
 from sqlalchemy import (
+    ARRAY,
     CHAR,
+    JSON,
     NCHAR,
     REAL,
     Boolean,
     ColumnElement,
+    Date,
+    DateTime,
     Double,
+    Enum,
     Float,
     Integer,
+    Interval,
+    LargeBinary,
     Numeric,
     String,
     Table,
+    Time,
+    Uuid,
     and_,
     false,
     inspect,
     literal,
+    literal_column,
     not_,
     or_,
     true,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import aliased
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from doorward.filters.conditions import Conditions, Field, checked_text, fault
+from doorward.filters.columns import KINDS, Column, Kind, refused, relations_below, to_document
+from doorward.filters.columns import Stored as StoredValue
+from doorward.filters.conditions import Conditions, Field, checked_text, fault, to_scalar
+from doorward.filters.hints import BYTES, MOMENTS, OWN_TYPE, ZONES
+from doorward.filters.hints import JSON as JSON_HINT
 from doorward.filters.logic import (
     MARIADB_COLUMNS,
     MARIADB_HAVING,
@@ -51,9 +66,10 @@ from doorward.filters.logic import (
     Any,
     Compare,
     CompareFields,
+    Elements,
     In,
     IsNull,
-    Kind,
+    JsonType,
     Match,
     Nulls,
     Predicate,
@@ -65,9 +81,17 @@ from doorward.filters.logic import (
     stored_test,
     to_predicate,
 )
-from doorward.rego import Number, number_text
+from doorward.filters.views import (
+    check_arrays,
+    elements_of,
+    function_of,
+    json_of,
+    json_place,
+    json_type_of,
+)
+from doorward.rego import InputError, Number, from_python, number_text
 
-__all__ = ["where"]
+__all__ = ["describe", "document_of", "where"]
 
 _OPERATORS: Final = {
     "eq": "__eq__",
@@ -91,6 +115,36 @@ def where(
     """
     schema = _Mapped({name: _Table(table) for name, table in tables.items()})
     return _Writer(schema).predicate(to_predicate(conditions, schema, nulls))
+
+
+def document_of(
+    row: Anything, relations: Iterable[str] | None = None, *, nulls: Nulls = "null"
+) -> dict[Anything, Anything]:
+    """What a policy sees of an instance of a mapped class: under the names, and with the values,
+    that a filter of its class compares, so that one policy serves lists and decisions.
+
+    `relations`: names of relationships, with dots for those of related rows; None: all of the row
+    itself. Columns that no filter can compare are left out. InputError for a value that is none of
+    Rego.
+    """
+    mapper: Anything = inspect(type(row))
+    document: dict[Anything, Anything] = {}
+    for attribute in mapper.column_attrs:
+        name, column = attribute.key, describe(attribute.columns[0].type)
+        if column.kind is None:
+            continue
+        value = to_document(column, getattr(row, name), name)
+        if value is not None or nulls == "null":
+            document[name] = value
+    for name, below in relations_below(relations, mapper.relationships.keys()).items():
+        related = getattr(row, name)
+        if mapper.relationships[name].uselist:
+            document[name] = [document_of(each, below, nulls=nulls) for each in related]
+        elif related is not None:
+            document[name] = document_of(related, below, nulls=nulls)
+        elif nulls == "null":
+            document[name] = None
+    return document
 
 
 class _Table:
@@ -136,30 +190,84 @@ class _Mapped:
     def table(self, name: str) -> _Table | None:
         return self._tables.get(name)
 
-    def kind(self, table: _Table, column: str) -> Kind | None:
-        return _kind(table.columns[column].type) if column in table.columns else None
+    def column(self, table: _Table, name: str) -> Column | None:
+        return describe(table.columns[name].type) if name in table.columns else None
 
     def related(self, table: _Table, relation: str) -> tuple[_Table, bool] | None:
         many = table.is_many(relation)
         return None if many is None else (table.row(relation), many)
 
 
-def _kind(type_: TypeEngine[Anything]) -> Kind | None:
-    kinds = {_kind_of(each) for each in (type_, *type_._variant_mapping.values())}
-    return kinds.pop() if len(kinds) == 1 else None
+def describe(type_: TypeEngine[Anything]) -> Column:
+    """What a column of a type is to a policy."""
+    columns = [_describe(each) for each in (type_, *type_._variant_mapping.values())]
+    if any(each != columns[0] for each in columns[1:]):
+        return refused("has types that a policy sees as different values")
+    return columns[0]
 
 
-def _kind_of(type_: TypeEngine[Anything]) -> Kind | None:
+def _describe(type_: TypeEngine[Anything]) -> Column:
+    if type(type_).__module__.partition(".")[0] == "sqlalchemy":
+        match type_:
+            case Enum():
+                return _choice(type_)
+            case Uuid():
+                return Column("uuid")
+            case Date():
+                return Column("date")
+            case DateTime():
+                if type_.timezone:
+                    return Column("moment")
+                return refused("holds times without a zone, which are not moments", ZONES)
+            case JSON():
+                return Column("json")
+            case ARRAY():
+                return _array(type_)
+            case LargeBinary():
+                return refused("holds bytes, which have no value in Rego", BYTES)
+            case Time() | Interval():
+                return refused("holds times of a day or spans of time: they have no value in Rego")
     if type(type_).result_processor not in _PLAIN:
-        return None  # what it stores is not what the program sees: an enumeration, a SET
+        # What it stores is not what the program sees: a SET, a decorated type.
+        return refused(f"has the type {type(type_).__name__}, which changes its values", OWN_TYPE)
+    kind: Kind | None = None
     if isinstance(type_, Boolean):
-        return "boolean"
-    if isinstance(type_, Integer):
-        return "number"
-    if isinstance(type_, (Float, Numeric)):  # in SQLAlchemy 2.1 a Float is not a Numeric
-        # A double as a Decimal is rounded on its way, and so is a decimal as a double.
-        return "number" if type_.asdecimal != isinstance(type_, Float) else None
-    return "text" if isinstance(type_, String) else None
+        kind = "boolean"
+    elif isinstance(type_, Integer):
+        kind = "number"
+    elif isinstance(type_, (Float, Numeric)):  # in SQLAlchemy 2.1 a Float is not a Numeric
+        if type_.asdecimal == isinstance(type_, Float):
+            # A double as a Decimal is rounded on its way, and so is a decimal as a double.
+            return refused("holds numbers that SQLAlchemy rounds when it reads them", OWN_TYPE)
+        kind = "number"
+    elif isinstance(type_, String):
+        kind = "text"
+    if kind is None:
+        return refused(f"has the type {type(type_).__name__}, which no policy compares", OWN_TYPE)
+    return Column(kind)
+
+
+def _choice(type_: Anything) -> Column:
+    """An enumeration: what is stored are names, by default, and what a policy sees are values."""
+    members = []
+    for label in type_.enums:
+        member = type_._object_lookup[label] if type_.enum_class else label
+        try:
+            members.append((label, to_scalar(from_python(member, label))))
+        except (InputError, AssertionError):
+            return refused(f"has a member {label} whose value is not a scalar")
+    return Column("choice", members=tuple(members))
+
+
+def _array(type_: Anything) -> Column:
+    item = describe(type_.item_type)
+    if item.kind is None:
+        return refused(item.reason, item.hint)
+    if item.kind not in ("boolean", "number", "text", "uuid", "date"):
+        return refused(f"is an array of the kind {item.kind}, which cannot be compared")
+    if (type_.dimensions or 1) > 1:
+        return refused("is an array of arrays, which cannot be compared")
+    return Column("array", item=item)
 
 
 _PLAIN: Final = frozenset(
@@ -191,41 +299,86 @@ class _Writer:
     def __init__(self, schema: _Mapped) -> None:
         self._schema = schema
         self._rows: dict[str, _Table] = {}
+        self._elements: dict[str, tuple[ColumnElement[Anything], str]] = {}
+        """Of each element of an array its type or document, and its name."""
+        self._count = 0
 
     def predicate(self, predicate: Predicate) -> ColumnElement[bool]:
         match predicate:
             case IsNull(field, negated):
-                column = self._column(field)
+                column = self._view(field, "text")
                 return column.is_not(None) if negated else column.is_(None)
             case Compare(field, operator, value, kind):
-                return self._compare(self._column(field), operator, value, kind)
+                return self._compare(self._view(field, kind), operator, value, kind)
             case CompareFields(left, operator, right, kind):
                 one, other = self._column(left), self._column(right)
                 if kind == "text":
                     one, other = _exact_text(one), _exact_text(other)
+                elif kind == "moment":
+                    one, other = _Zoned(one), _Zoned(other)
                 elif kind == "number":
                     one, other = _as_seen(one), _as_seen(other)
                     if _is_float(one.type) != _is_float(other.type):
                         return self._tied(one, operator, other, _Decimal(one), _Decimal(other))
                 return self._operation(one, operator, other)
             case In(field, values, kind, negated):
-                column = self._column(field)
+                column = self._view(field, kind)
                 operator = "ne" if negated else "eq"
                 tests = [self._compare(column, operator, value, kind) for value in values]
                 return and_(*tests) if negated else or_(*tests)
             case Match(field, operator, text, negated):
                 holds: ColumnElement[bool] = _MATCHES[operator](
-                    _exact_text(self._column(field)), _exact_text(_literal(text))
+                    _exact_text(self._view(field, "text")), _exact_text(_literal(text))
                 )
                 return _NoMatch(holds) if negated else holds
             case Stored(field, kind, negated):
                 return _STORED_AS[kind, negated](self._column(field))
             case Related():
                 return self._related(predicate)
+            case JsonType(field, types, negated):
+                kinds: ColumnElement[str] = literal_column(",".join(types))
+                make = _NotJsonType if negated else _JsonType
+                return make(kinds, *self._json(field))
+            case Elements():
+                return self._exists(predicate)
             case All(parts):
                 return and_(true(), *[self.predicate(part) for part in parts])
             case Any(parts):
                 return or_(false(), *[self.predicate(part) for part in parts])
+
+    def _view(self, field: Field, kind: Kind) -> ColumnElement[Anything]:
+        """What is compared: a column, a value in a document, or the value of a function."""
+        is_element = field.table in self._elements
+        if field.path or (is_element and isinstance(self._elements[field.table][0].type, JSON)):
+            view: ColumnElement[Anything] = _JSON_VIEWS[kind](*self._json(field))
+        else:
+            view = self._column(field)
+        if not field.function:
+            return view
+        call: list[ColumnElement[str]]
+        call = [literal_column(_quoted(each)) for each in (field.function, field.operand)]
+        return _Function(_exact_text(view), *call)
+
+    def _json(self, field: Field) -> list[ColumnElement[Anything]]:
+        """A document, the name of the element that the path is in, and the path."""
+        column, element = self._elements.get(field.table, (None, ""))
+        if column is None:
+            column = self._column(Field(field.table, field.column))
+        return [column, *[literal_column(_quoted(each)) for each in (element, *field.path)]]
+
+    def _exists(self, elements: Elements) -> ColumnElement[bool]:
+        self._count += 1
+        name = f"element_{self._count}"
+        source = self._json(elements.field)
+        if elements.kind == "array":
+            of_array: Anything = source[0].type
+            self._elements[elements.row] = _Element(literal_column(name), of_array.item_type), name
+        else:
+            self._elements[elements.row] = source[0], name
+        holds = self.predicate(elements.holds)
+        make = _ElementsOfArray if elements.kind == "array" else _ElementsOfJson
+        exists = make(literal_column(_quoted(name)), holds, *source)
+        return not_(exists) if elements.negated else exists
 
     def _related(self, related: Related) -> ColumnElement[bool]:
         table = self._table(related.table)
@@ -239,15 +392,31 @@ class _Writer:
         return table
 
     def _column(self, field: Field) -> ColumnElement[Anything]:
+        if field.table in self._elements:
+            return self._elements[field.table][0]
         return self._table(field.table).columns[field.column]
 
     def _compare(
         self,
         column: ColumnElement[Anything],
         operator: str,
-        value: bool | int | Number | str,
+        value: StoredValue,
         kind: Kind,
     ) -> ColumnElement[bool]:
+        if kind == "uuid":
+            of_uuid: Anything = column.type
+            bound_uuid = literal(value if of_uuid.as_uuid else str(value), column.type)
+            return self._operation(column, operator, bound_uuid)
+        if kind == "date":
+            return self._operation(column, operator, literal(value, Date()))
+        if kind == "moment":
+            bound_time = literal(value, DateTime(timezone=True))
+            return self._operation(_Zoned(column), operator, bound_time)
+        if kind == "choice":
+            exact_label = _exact_text(_Label(column)) == _exact_text(_literal(str(value)))
+            of_enum: Anything = column.type
+            member = of_enum._object_lookup[value] if of_enum.enum_class else value
+            return and_(column == literal(member, column.type), exact_label)
         if kind == "text":
             bound = _literal(str(value))
             exact = self._operation(_exact_text(column), operator, _exact_text(bound))
@@ -258,9 +427,11 @@ class _Writer:
                 check_double(value)  # type: ignore[arg-type]  # a number
             if _is_float(column.type) and not is_double(value):  # type: ignore[arg-type]  # a number
                 check_decimal("mysql", value)  # type: ignore[arg-type]  # for any database
-                number = _bound(value)
+                plain_number: Anything = value
+                number = _bound(plain_number)
                 return self._tied(column, operator, number, _Decimal(column), number)
-        return self._operation(column, operator, _bound(value))
+        plain: Anything = value
+        return self._operation(column, operator, _bound(plain))
 
     def _tied(
         self,
@@ -342,6 +513,100 @@ class _Decimal(FunctionElement[Decimal]):
     type = Numeric()
 
 
+class _Label(FunctionElement[str]):
+    """What is stored of a member of an enumeration."""
+
+    inherit_cache = True
+    name = "label"
+    type = String()
+
+
+class _Zoned(FunctionElement[Anything]):
+    """A moment; an error where the database keeps none."""
+
+    inherit_cache = True
+    name = "zoned"
+    type = DateTime(timezone=True)
+
+
+class _Function(FunctionElement[str]):
+    """The value of a function of a text: the text, the name and the operand."""
+
+    inherit_cache = True
+    name = "text_function"
+    type = String()
+
+
+class _JsonText(FunctionElement[str]):
+    """A value in a document: the document, an element in it, and the path."""
+
+    inherit_cache = True
+    name = "json_text"
+    type: TypeEngine[Anything] = String()
+    kind = "text"
+
+
+class _JsonNumber(_JsonText):
+    inherit_cache = True
+    name = "json_number"
+    type = Integer()
+    kind = "number"
+
+
+class _JsonBoolean(_JsonText):
+    inherit_cache = True
+    name = "json_boolean"
+    type = Boolean()
+    kind = "boolean"
+
+
+_JSON_VIEWS: Final[dict[str, type[_JsonText]]] = {
+    "text": _JsonText,
+    "number": _JsonNumber,
+    "boolean": _JsonBoolean,
+}
+
+
+class _JsonType(FunctionElement[bool]):
+    """That there is a value of some types: the types, and where it is as in `_JsonText`."""
+
+    inherit_cache = True
+    name = "json_type"
+    type = Boolean()
+    negated = False
+
+
+class _NotJsonType(_JsonType):
+    inherit_cache = True
+    name = "json_type_not"
+    negated = True
+
+
+class _Element(FunctionElement[Anything]):
+    """An element of an array, by its name."""
+
+    inherit_cache = True
+    name = "array_element"
+
+    def __init__(self, name: ColumnElement[Anything], type_: TypeEngine[Anything]) -> None:
+        super().__init__(name)
+        self.type = type_
+
+
+class _ElementsOfArray(FunctionElement[bool]):
+    """That an array has an element for which something holds: the name of the element, what
+    holds, and where the array is."""
+
+    inherit_cache = True
+    name = "array_elements"
+    type = Boolean()
+
+
+class _ElementsOfJson(_ElementsOfArray):
+    inherit_cache = True
+    name = "json_elements"
+
+
 class _Rounded(FunctionElement[Decimal]):
     inherit_cache = True
     name = "rounded"
@@ -375,7 +640,7 @@ def _stored_as(kind: Kind, *, negated: bool) -> type[_StoredAs]:
 
 _STORED_AS: Final = {
     (kind, negated): _stored_as(kind, negated=negated)
-    for kind in ("boolean", "number", "text")
+    for kind in KINDS
     for negated in (False, True)
 }
 
@@ -476,6 +741,89 @@ def _compile_decimal(element: _Decimal, compiler: Anything, **options: Anything)
     return _DECIMALS[_dialect(compiler)].format(inner)
 
 
+def _quoted(text: str) -> str:
+    return f"'{text}'"
+
+
+def _parts(element: Anything, compiler: Anything, **options: Anything) -> tuple[str, Anything]:
+    """A document as text, and the element and path in it."""
+    column, *names = list(element)
+    texts = [each.name[1:-1] for each in names]
+    if isinstance(column.type, JSON) and compiler.dialect.name == "postgresql":
+        stored = column.type._unwrapped_dialect_impl(compiler.dialect)
+        if not isinstance(stored, JSONB):
+            raise fault("a column of json keeps what jsonb refuses", JSON_HINT)
+    return compiler.process(column, **options), texts
+
+
+def _name_of(compiler: Anything) -> str:
+    name = str(compiler.dialect.name)
+    return {"mariadb": "mysql"}.get(name, name)
+
+
+@compiles(_Label)
+def _compile_label(element: _Label, compiler: Anything, **options: Anything) -> str:
+    (column,) = element.clauses
+    return compiler.process(column, **options)  # type: ignore[no-any-return]
+
+
+@compiles(_Zoned)
+def _compile_zoned(element: _Zoned, compiler: Anything, **options: Anything) -> str:
+    (column,) = element.clauses
+    if compiler.dialect.name != "postgresql":
+        raise fault(f"{compiler.dialect.name} keeps no zone of a time", MOMENTS)
+    return compiler.process(column, **options)  # type: ignore[no-any-return]
+
+
+@compiles(_Function)
+def _compile_function(element: _Function, compiler: Anything, **options: Anything) -> str:
+    text, (function, operand) = _parts(element.clauses, compiler, **options)
+    return function_of(_dialect(compiler), function, operand, text)
+
+
+@compiles(_JsonText)
+@compiles(_JsonNumber)
+@compiles(_JsonBoolean)
+def _compile_json(element: _JsonText, compiler: Anything, **options: Anything) -> str:
+    name = _name_of(compiler)
+    column, (inside, *path) = _parts(element.clauses, compiler, **options)
+    return json_of(name, *json_place(name, column, inside, path), element.kind)
+
+
+@compiles(_JsonType)
+@compiles(_NotJsonType)
+def _compile_json_type(element: _JsonType, compiler: Anything, **options: Anything) -> str:
+    name = _name_of(compiler)
+    types: Anything
+    types, *where_ = list(element.clauses)
+    column, (inside, *path) = _parts(where_, compiler, **options)
+    document, steps = json_place(name, column, inside, path)
+    return json_type_of(name, document, steps, types.name.split(","), negated=element.negated)
+
+
+@compiles(_Element)
+def _compile_element(element: _Element, compiler: Anything, **options: Anything) -> str:
+    name: Anything
+    (name,) = element.clauses
+    return f"{name.name}.value"
+
+
+@compiles(_ElementsOfArray)
+@compiles(_ElementsOfJson)
+def _compile_elements(element: _ElementsOfArray, compiler: Anything, **options: Anything) -> str:
+    alias: Anything
+    alias, holds, *where_ = list(element.clauses)
+    name = _name_of(compiler)
+    column, (inside, *path) = _parts(where_, compiler, **options)
+    row = alias.name[1:-1]
+    if isinstance(element, _ElementsOfJson):
+        source = elements_of(name, *json_place(name, column, inside, path), row)
+    else:
+        check_arrays(name)
+        source = f"unnest({column}) AS {row}(value)"
+    return f"EXISTS (SELECT 1 FROM {source} WHERE {compiler.process(holds, **options)})"
+
+
 @compiles(_Rounded)
 def _compile_rounded(element: _Rounded, compiler: Anything, **options: Anything) -> str:
     (column,) = element.clauses
@@ -507,6 +855,8 @@ def _compile_stored(element: _StoredAs, compiler: Anything, **options: Anything)
     name = {"mariadb": "mysql"}.get(compiler.dialect.name, compiler.dialect.name)
     if name == "postgresql" and isinstance(column.type, Integer):
         name = ""  # no value is refused
+    if element.kind == "array":
+        check_arrays(name)
     return stored_test(name, element.kind, negated=element.negated).format(inner)
 
 

@@ -12,7 +12,7 @@ decides on permissions (`django/allow`), and `ROWS`, the one that filters (`djan
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache, reduce, wraps
 from io import BytesIO
 from operator import or_
@@ -187,6 +187,8 @@ def _plain(field: Any, instance: Any) -> Any:
     value = field.value_from_object(instance)
     if isinstance(field, models.FileField):
         return value.name
+    if isinstance(value, datetime) and value.utcoffset() is not None:
+        return value.astimezone(UTC)  # as filters compare it
     # What stands for no one value of Rego is the text that Django's own serializers write.
     return field.value_to_string(instance) if isinstance(value, _TEXTS) else value
 

@@ -92,28 +92,24 @@ def _document(fields: Mapping[str, Any], nulls: Nulls) -> dict[Any, Any]:
 
 
 def _of_django(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
-    from doorward.filters.django import to_q
+    from doorward.filters.django import document_of, to_q
 
     model = type(rows[0])
     numbers = {row.pk: index for index, row in enumerate(rows)}
-    fields = [
-        {each.attname: each.value_from_object(row) for each in model._meta.concrete_fields}
-        for row in rows
-    ]
 
     def select(conditions: Conditions) -> set[int]:
         condition = to_q(conditions, model, {table: ""}, nulls=nulls)
         keys = model._base_manager.filter(condition).values_list("pk", flat=True)
         return {numbers[key] for key in keys if key in numbers}
 
-    return [_document(each, nulls) for each in fields], select
+    return [document_of(each, nulls=nulls) for each in rows], select
 
 
 def _of_sqlalchemy(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
     from sqlalchemy import inspect, select
     from sqlalchemy.orm import object_session
 
-    from doorward.filters.sqlalchemy import where
+    from doorward.filters.sqlalchemy import document_of, where
 
     model, session = type(rows[0]), object_session(rows[0])
     assert session is not None, "the rows are not in a session"
@@ -121,14 +117,13 @@ def _of_sqlalchemy(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[
     session.flush()
     numbers = {mapper.primary_key_from_instance(row)[0]: n for n, row in enumerate(rows)}
     assert len(numbers) == len(rows), "rows are told apart by the first column of their key"
-    fields = [{each.key: getattr(row, each.key) for each in mapper.column_attrs} for row in rows]
 
     def selected(conditions: Conditions) -> set[int]:
         clause = where(conditions, {table: model}, nulls=nulls)
         keys = session.scalars(select(mapper.primary_key[0]).where(clause))
         return {numbers[key] for key in keys if key in numbers}
 
-    return [_document(each, nulls) for each in fields], selected
+    return [document_of(each, nulls=nulls) for each in rows], selected
 
 
 def _of_mappings(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from doorward.rego.golang.layouts import time_text
     from doorward.rego.golang.numbers import from_float, json_float, parse_int
     from doorward.rego.golang.octets import to_text
-    from doorward.rego.golang.strings import quote
+    from doorward.rego.golang.strings import lower, quote, upper
     from doorward.rego.golang.yaml import unmarshal
 else:
     __getattr__ = _exporter(
@@ -37,7 +37,7 @@ else:
             "golang.layouts": "time_text",
             "golang.numbers": "from_float json_float parse_int",
             "golang.octets": "to_text",
-            "golang.strings": "quote",
+            "golang.strings": "lower quote upper",
             "golang.yaml": "unmarshal",
         },
         below="doorward.rego",
@@ -49,6 +49,7 @@ __all__ = [
     "from_float",
     "indent",
     "json_float",
+    "lower",
     "marshal",
     "object_text",
     "ordered_text",
@@ -60,4 +61,5 @@ __all__ = [
     "time_text",
     "to_text",
     "unmarshal",
+    "upper",
 ]

@@ -1,0 +1,298 @@
+"""What a column of a database is to a policy: one description for filters, documents and errors.
+
+    a column's value ─`to_document`─▶ the value that a decision sees
+    a comparison of that value ─`written_test`─▶ a comparison of the column's value
+
+A UUID, a date and a moment are texts to a policy, a member of an enumeration is its value. A
+filter compares none of these texts in the database: it says which values of the column have a text
+that fulfils the comparison. What has no one value in Rego has a reason, which errors show.
+"""
+
+from __future__ import annotations
+
+import datetime
+import operator as operators
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from math import ceil, floor
+from typing import Any, Final, Literal, TypeAlias
+from uuid import UUID
+
+from doorward.filters.conditions import Scalar, fault
+from doorward.filters.hints import DATES, MEMBERS, MOMENTS
+from doorward.records import record
+from doorward.rego import (
+    InputError,
+    Number,
+    Value,
+    from_python,
+    number_text,
+    sorted_values,
+    to_key,
+)
+
+__all__ = [
+    "FIRST_NS",
+    "KINDS",
+    "LAST_NS",
+    "RANKS",
+    "WRITTEN",
+    "Bound",
+    "Column",
+    "Columns",
+    "Kind",
+    "Stored",
+    "column_of",
+    "decides",
+    "moment_bound",
+    "rank_of",
+    "refused",
+    "relations_below",
+    "to_document",
+    "written_test",
+]
+
+Kind: TypeAlias = Literal[
+    "boolean", "number", "text", "uuid", "date", "moment", "choice", "json", "array"
+]
+Stored: TypeAlias = "bool | int | Number | str | UUID | datetime.date | datetime.datetime"
+"""A value as a column holds it: a date and a moment are those of `datetime`."""
+
+KINDS: Final[tuple[Kind, ...]] = (
+    "boolean", "number", "text", "uuid", "date", "moment", "choice", "json", "array",
+)  # fmt: skip
+RANKS: Final[dict[Kind, int]] = {
+    "boolean": 1, "number": 2, "text": 3, "uuid": 3, "date": 3, "moment": 3, "array": 4,
+}  # fmt: skip
+"""The order of Rego: null, booleans, numbers, texts, collections."""
+WRITTEN: Final = frozenset({"uuid", "date", "moment"})
+"""Kinds whose values are texts to a policy, and no texts to the database."""
+_SEARCHES: Final[dict[str, Callable[[str, str], bool]]] = {
+    "startswith": str.startswith,
+    "endswith": str.endswith,
+    "contains": operators.contains,
+}
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND: Final = datetime.timedelta(microseconds=1)
+_LAST_DAY: Final = datetime.date.max.toordinal()
+_LARGEST: Final = "\U0010ffff"
+
+
+@record(frozen=True)
+class Column:
+    """A column: its kind, or the reason why nothing can be said of it.
+
+    `members`: of a choice, what the column holds and the value that a policy sees. `item`: of an
+    array, what its elements are.
+    """
+
+    kind: Kind | None
+    reason: str = ""
+    hint: str | None = None
+    members: tuple[tuple[str, Scalar], ...] = ()
+    item: Column | None = None
+
+
+def refused(reason: str, hint: str | None = None) -> Column:
+    """A column that cannot be compared, and why."""
+    return Column(None, reason, hint)
+
+
+def column_of(declared: Kind | Column | None) -> Column | None:
+    """The description of a column that is declared by its kind alone."""
+    if declared is None or isinstance(declared, Column):
+        return declared
+    if declared not in KINDS or declared in ("choice", "array"):
+        return refused(f"has the kind {declared!r}, which is not one of {', '.join(KINDS)}")
+    return Column(declared)
+
+
+# Values that decisions see
+
+
+def to_document(column: Column | None, value: Any, name: str) -> Value:
+    """The value that a policy sees; InputError for a column that has none in Rego."""
+    if column is None or (column.kind is None and value is not None):
+        reason = "has no value in Rego" if column is None else column.reason
+        raise InputError(f"{name} {reason}")
+    if column.kind == "moment" and isinstance(value, datetime.datetime):
+        return _moment_text(_aware(value, name))
+    if column.kind == "uuid" and isinstance(value, str):
+        return str(UUID(value))
+    return from_python(value, name, copy=True)
+
+
+def relations_below(relations: Iterable[str] | None, known: Iterable[str]) -> dict[str, list[str]]:
+    """The relations of a row, and those of the rows that each leads to. None: all that are known,
+    and none of these rows. LookupError for a relation that is not known."""
+    names = list(known)
+    if relations is None:
+        return {name: [] for name in names}
+    below: dict[str, list[str]] = {}
+    for path in relations:
+        name, _, rest = path.partition(".")
+        if name not in names:
+            raise LookupError(f"there is no relation {name}")
+        below.setdefault(name, []).extend([rest] if rest else [])
+    return below
+
+
+def _aware(value: datetime.datetime, name: str) -> datetime.datetime:
+    if value.utcoffset() is None:
+        raise InputError(f"{name} is a time without a zone, which is not one moment")
+    return value.astimezone(datetime.UTC)
+
+
+def _moment_text(value: datetime.datetime) -> str:
+    return value.replace(tzinfo=None).isoformat() + "Z"
+
+
+def _parse_moment(text: str) -> datetime.datetime | None:
+    try:
+        value = datetime.datetime.fromisoformat(text.removesuffix("Z"))
+    except ValueError:
+        return None
+    if value.tzinfo is not None or value.isoformat() + "Z" != text:
+        return None
+    return value.replace(tzinfo=datetime.UTC)
+
+
+def _parse_date(text: str) -> datetime.date | None:
+    try:
+        value = datetime.date.fromisoformat(text)
+    except ValueError:
+        return None
+    return value if value.isoformat() == text else None
+
+
+def _parse_uuid(text: str) -> UUID | None:
+    try:
+        value = UUID(text)
+    except ValueError:
+        return None
+    return value if str(value) == text else None
+
+
+_PARSERS: Final[dict[str, Callable[[str], Stored | None]]] = {
+    "date": _parse_date,
+    "moment": _parse_moment,
+    "uuid": _parse_uuid,
+}
+
+
+# Comparisons of values that decisions see
+
+
+Bound: TypeAlias = "tuple[str, Stored] | bool"
+"""An operator and what the column is compared with; or that it holds for each value, or none."""
+
+
+def written_test(kind: Kind, operator: str, text: str) -> list[Bound]:
+    """What must hold of a column whose text must fulfil `operator text`: all of it.
+
+    `operator`: eq, lt, lte, startswith, endswith or contains.
+    """
+    if operator == "eq":
+        value = _PARSERS[kind](text)
+        return [False if value is None else ("eq", value)]
+    if kind != "date":
+        shown = "moment: its text has no order" if kind == "moment" else "UUID"
+        raise fault(f"a column with a {shown} is compared with == and in", _HINTS[kind])
+    match operator:
+        case "lt":
+            return [_before(_first_day(text))]
+        case "lte":
+            return [_before(_first_day(text + "\0"))]
+        case "startswith":
+            first, end = _first_day(text), _first_day(text + _LARGEST)
+            return [_not_before(first), _before(end)]
+    raise fault("a part of a date cannot be searched for", DATES)
+
+
+_HINTS: Final = {"date": DATES, "moment": MOMENTS, "uuid": MEMBERS}
+
+
+def _first_day(text: str) -> int:
+    """The number of the first day whose text does not come before this one."""
+    days = range(1, _LAST_DAY + 1)
+    return 1 + bisect_left(days, text, key=lambda day: datetime.date.fromordinal(day).isoformat())
+
+
+def _before(day: int) -> Bound:
+    if day == 1 or day > _LAST_DAY:
+        return day > _LAST_DAY
+    return "lt", datetime.date.fromordinal(day)
+
+
+def _not_before(day: int) -> Bound:
+    if day == 1 or day > _LAST_DAY:
+        return day == 1
+    return "gte", datetime.date.fromordinal(day)
+
+
+LEAST_NS: Final = -(1 << 63)
+MOST_NS: Final = (1 << 63) - 1
+
+
+def moment_bound(operator: str, nanoseconds: int | Number) -> Bound:
+    """A comparison of the nanoseconds of a moment as one of the moment, which has microseconds.
+
+    `operator`: eq, lt or lte.
+    """
+    micros = Fraction(number_text(nanoseconds)) / 1000
+    if operator == "eq":
+        moment = _moment(int(micros)) if micros.denominator == 1 else None
+        return False if moment is None else ("eq", moment)
+    # The last microsecond for which it holds.
+    last = floor(micros) if operator == "lte" else ceil(micros) - 1
+    moment = _moment(last)
+    if moment is None:
+        return last > 0
+    return "lte", moment
+
+
+def _moment(micros: int) -> datetime.datetime | None:
+    try:
+        return _EPOCH + micros * _MICROSECOND
+    except OverflowError:
+        return None
+
+
+FIRST_NS: Final = _EPOCH - (-LEAST_NS // 1000) * _MICROSECOND
+LAST_NS: Final = _EPOCH + (MOST_NS // 1000) * _MICROSECOND
+"""The moments of which `time.parse_rfc3339_ns` knows the nanoseconds."""
+
+
+def decides(value: Scalar, operator: str, other: Scalar | list[Scalar]) -> bool:
+    """Return True if a comparison of two known values holds."""
+    if operator == "in":
+        assert isinstance(other, list)
+        return any(decides(value, "eq", each) for each in other)
+    assert not isinstance(other, list)
+    if operator in _SEARCHES:
+        both = isinstance(value, str) and isinstance(other, str)
+        return both and _SEARCHES[operator](value, other)  # type: ignore[arg-type]  # both texts
+    same = to_key(value) == to_key(other)
+    if operator in ("eq", "ne"):
+        return same == (operator == "eq")
+    if same:
+        return operator in ("lte", "gte")
+    first = to_key(sorted_values([value, other])[0])
+    return (first == to_key(value)) == (operator in ("lt", "lte"))
+
+
+def rank_of(value: Scalar) -> int:
+    """The place of a value's type in the order of Rego; 0 for null."""
+    match value:
+        case None:
+            return 0
+        case bool():
+            return 1
+        case str():
+            return 3
+    return 2
+
+
+Columns: TypeAlias = Mapping[str, Mapping[str, "Kind | Column"]]
+"""The columns of tables, under the names of the policy."""

@@ -1,0 +1,79 @@
+"""Built-ins that make a text of a text, as replacements that every database does alike.
+
+    lower(column) == "ok"      replace(replace(column, 'O', 'o'), 'K', 'k') … = 'ok'
+
+What a database calls lower case depends on its collation. Only the letters of the known text
+matter: each letter that Rego makes one of them is replaced by it, and the text that this gives is
+equal to the known one exactly where Rego's is. Other letters stay, and are in no known text.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from doorward.filters.conditions import fault
+from doorward.filters.hints import MEMBERS
+from doorward.rego.golang import lower, upper
+
+__all__ = ["FUNCTIONS", "REPLACE", "TRIMS", "folding_of", "pairs_of"]
+
+FUNCTIONS: Final = {
+    "lower": 1,
+    "upper": 1,
+    "trim": 2,
+    "trim_left": 2,
+    "trim_right": 2,
+    "trim_space": 1,
+    "time.parse_rfc3339_ns": 1,
+}
+"""The built-ins, and how many operands they have."""
+REPLACE: Final = "replace"
+"""The function of predicates whose `operand` is pairs of letters."""
+TRIMS: Final = frozenset({"trim", "trim_left", "trim_right"})
+"""The functions of predicates whose `operand` is the letters that are taken away."""
+MAX_LETTERS: Final = 64
+"""Letters that are replaced."""
+LAST_CASED: Final = 0x1F000
+"""No letter from here on has two cases."""
+_SPACES: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"
+    "\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+_CASES: Final = {"lower": lower, "upper": upper}
+
+
+def folding_of(function: str, operand: str, text: str) -> tuple[str, str] | None:
+    """The function of predicates that makes of a column what is compared with `text`, and its
+    operand; None where no text becomes this one."""
+    if function == "trim_space":
+        return "trim", _SPACES
+    if function in TRIMS:
+        return function, operand
+    fold = _CASES[function]
+    if fold(text) != text:
+        return None
+    letters = _letters(function)
+    pairs = "".join(
+        [other + letter for letter in sorted(set(text)) for other in letters.get(letter, ())]
+    )
+    if len(pairs) > 2 * MAX_LETTERS:
+        raise fault(f"{function}: more than {MAX_LETTERS} letters have two cases", MEMBERS)
+    return REPLACE, pairs
+
+
+def pairs_of(operand: str) -> list[tuple[str, str]]:
+    """What is replaced, and by what."""
+    return list(zip(operand[::2], operand[1::2], strict=True))
+
+
+@cache
+def _letters(function: str) -> dict[str, list[str]]:
+    """The other letters that become a letter."""
+    fold = _CASES[function]
+    others: dict[str, list[str]] = {}
+    for code in range(LAST_CASED):
+        letter = chr(code)
+        if not "\ud800" <= letter <= "\udfff" and (folded := fold(letter)) != letter:
+            others.setdefault(folded, []).append(letter)
+    return others
