@@ -315,6 +315,9 @@ class _Policy:
             [0, -1, 1, 1795435200000000000, 1795435200000000001, 1795435200000001000, 10**30, 1.5]
         )
         text = "time.parse_rfc3339_ns(input.doc.e)"
+        if draw.chance(0.3):
+            clock = draw.choice(["time.now_ns()", "time.now_ns() - 3600000000000"])
+            return f"{text} {draw.choice(_OPERATORS)} {clock}"
         return f"{text} {draw.choice(_OPERATORS)} {json.dumps(known)}"
 
     def _of_document(self) -> str:

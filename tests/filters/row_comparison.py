@@ -55,10 +55,10 @@ from tests.filters.random_policies import (
     draw_rows,
 )
 
-from doorward.filters import Column, FilterError, to_conditions, to_sql
+from doorward.enforcement.rows import conditions_of_rows
+from doorward.filters import Column, FilterError, to_sql
 from doorward.filters.sqlalchemy import where
 from doorward.pdp import DecisionPoint, from_modules
-from doorward.pdp.residuals import residual_of_rows
 from doorward.rego import CompileError, InputError, RegoError, from_python, to_json
 from doorward.rest.filters import post_filter
 from doorward.rest.requests import parameters
@@ -191,8 +191,8 @@ class Comparison:
                 yield f"http {dialect}", partial(self._http, point, known, dialect)
 
     def _conditions(self, point: DecisionPoint, known: Any) -> Any:
-        left = residual_of_rows(point.snapshot, point.pdp.turns, PATH, ["input.doc"], known)
-        return to_conditions(left)
+        snapshot, turns = point.snapshot, point.pdp.turns
+        return conditions_of_rows(snapshot, turns, PATH, ["input.doc"], known)
 
     def _to_sql(self, point: DecisionPoint, known: Any, nulls: Any, dialect: Any) -> Rows:
         conditions = self._conditions(point, known)

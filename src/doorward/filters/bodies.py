@@ -43,18 +43,26 @@ MAX_CONDITIONS: Final = 20_000
 
 _WANTED: Final = "$wanted"
 _IS_NEGATED: Final = attrgetter("negated")
+_CLOCK: Final = "time.now_ns"
 _EQUATIONS: Final = ("eq", "equal", "assign")
 
 
 class BodyReader:
     """Reads bodies; `comparer.faults` collects what is wrong with them.
 
-    `kept`: comparisons that were made before, by the `id` of their expressions.
+    `kept`: comparisons that were made before, by the `id` of their expressions. `now_ns`: the time
+    that `time.now_ns()` stands for, where the residual asks for it.
     """
 
     def __init__(
-        self, comparer: Comparer, support: Sequence[Module], kept: dict[int, Comparison | None]
+        self,
+        comparer: Comparer,
+        support: Sequence[Module],
+        kept: dict[int, Comparison | None],
+        *,
+        now_ns: int | None = None,
     ) -> None:
+        self._now_ns = now_ns
         self._comparer = comparer
         self._kept = kept
         self._rules: dict[tuple[object, ...], list[Rule]] = {}
@@ -72,6 +80,8 @@ class BodyReader:
                 self._comparer.fail(body[0].span, f"more than {MAX_CONDITIONS} expressions")
             return None
         kept = self._kept
+        if self._now_ns is not None:
+            body = tuple([_at_time(expr, Scalar(self._now_ns)) for expr in body])
         needed: list[Condition] = []
         for expr in body:
             known = kept.get(id(expr))
@@ -317,6 +327,19 @@ def _defined(meaning: Meaning, text: Callable[[], str]) -> list[Condition]:
     if field is None or not field.column:
         return []
     return [Comparison(field, "defined", None, text=text)]
+
+
+def _at_time(expr: Expr, now: Scalar) -> Expr:
+    """An expression with the time in place of `time.now_ns()`."""
+    call = expr.term
+    if not isinstance(call, Call):
+        return expr
+    if call.name == _CLOCK and len(call.args) == 1:
+        return replace(expr, term=Call(Ref(Var("eq"), ()), (call.args[0], now), infix=True))
+    if not any(isinstance(arg, Call) and arg.name == _CLOCK for arg in call.args):
+        return expr
+    args = [now if isinstance(arg, Call) and arg.name == _CLOCK else arg for arg in call.args]
+    return replace(expr, term=replace(call, args=tuple(args)))
 
 
 def _as_equation(call: Call) -> Call:

@@ -43,10 +43,12 @@ def to_conditions(
     targets: Sequence[Target] = (PYTHON,),
     *,
     shorts: Iterable[str] = (),
+    now_ns: int | None = None,
 ) -> Conditions:
     """The rows for which the document of a residual is allowed; FilterError names each expression
     that cannot be a condition, and rules that may contradict each other.
 
+    `now_ns`: the time, for policies that compare columns with it, where that is not known yet.
     `shorts`: names below `input` that stand for columns by themselves. Related rows, `every` and
     rules behind `not` are for callers in Python only: OPA's targets have no words for them.
     """
@@ -61,7 +63,8 @@ def to_conditions(
         if definitions is not None and not comparer.faults:
             check_flat(definitions, comparer)
     else:
-        reader = BodyReader(comparer, residual.support, residual.kept)
+        clock = now_ns if now_ns is not None and "world" in residual.consulted else None
+        reader = BodyReader(comparer, residual.support, residual.kept, now_ns=clock)
         if definitions is None:
             bodies = [reader.body(query, Scope()) for query in residual.queries]
         else:

@@ -33,11 +33,11 @@ from django.utils.module_loading import import_string
 
 from doorward.enforcement.check import HttpCheck, HttpOptions
 from doorward.enforcement.errors import RequestError
-from doorward.filters import FilterError, fault, to_conditions, without_relation
+from doorward.enforcement.rows import conditions_of_rows
+from doorward.filters import FilterError, fault, without_relation
 from doorward.filters.django import to_q
 from doorward.integrations.wsgi import apply, denial, read_request
 from doorward.pdp import Decision, DecisionPoint
-from doorward.pdp.residuals import residual_of_rows
 from doorward.rego import from_python
 from doorward.verdicts import Verdict
 
@@ -232,14 +232,14 @@ def rows_for(
     if (known := user_document(user)) is not None:
         document["user"] = known
     pdp = get_point().pdp
-    left = residual_of_rows(
+    conditions = conditions_of_rows(
         pdp.snapshot,
         pdp.turns,
         _setting("ROWS", ROWS),
         [f"input.{name}" for name in tables],
         from_python(document, "input"),
     )
-    return to_q(to_conditions(left), model, tables)
+    return to_q(conditions, model, tables)
 
 
 def permitted_rows(user: Any, model: type[models.Model], permission: str) -> models.Q:
@@ -255,15 +255,15 @@ def permitted_rows(user: Any, model: type[models.Model], permission: str) -> mod
         document["user"] = known
     document["object"] = {"model": model._meta.label_lower}
     pdp = get_point().pdp
-    left = residual_of_rows(
+    conditions = conditions_of_rows(
         pdp.snapshot,
         pdp.turns,
         _setting("PERMISSIONS", PERMISSIONS),
         ["input.object.pk", "input.object.fields"],
         from_python(document, "input"),
     )
-    conditions = without_relation(to_conditions(left), "object", "fields")
-    return to_q(conditions, model, {"object": ""})
+    flat = without_relation(conditions, "object", "fields")
+    return to_q(flat, model, {"object": ""})
 
 
 class PolicyQuerySet(models.QuerySet):

@@ -27,10 +27,10 @@ from starlette.requests import HTTPConnection, Request
 from doorward.enforcement.check import HttpOptions
 from doorward.enforcement.errors import RequestError
 from doorward.enforcement.http_input import to_input
-from doorward.filters import Nulls, to_conditions
+from doorward.enforcement.rows import conditions_of_rows
+from doorward.filters import Nulls
 from doorward.integrations.asgi import BODY, below_root, request_of
 from doorward.pdp import Decision, DecisionPoint
-from doorward.pdp.residuals import residual_of_rows
 from doorward.rego import from_python
 from doorward.verdicts import ResultError, read_verdict
 
@@ -135,8 +135,8 @@ def filtered(
         known = from_python(await _built(connection, input), "input")
 
         def make() -> Any:
-            left = residual_of_rows(point.snapshot, point.pdp.turns, path, unknowns, known)
-            return where(to_conditions(left), tables, nulls=nulls)
+            conditions = conditions_of_rows(point.snapshot, point.pdp.turns, path, unknowns, known)
+            return where(conditions, tables, nulls=nulls)
 
         return await asyncio.to_thread(make)  # it takes milliseconds
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from doorward.filters import Conditions, Kind, Nulls, to_conditions, to_sql
+from doorward.enforcement.rows import conditions_of_rows
+from doorward.filters import Conditions, Kind, Nulls, to_sql
 from doorward.pdp import DecisionPoint, from_modules
-from doorward.pdp.residuals import residual_of_rows
 from doorward.rego import InputError, from_python
 
 __all__ = ["assert_filter_matches"]
@@ -51,8 +51,10 @@ def assert_filter_matches(
     for number, each in enumerate(inputs):
         known = from_python(dict(each), "input", copy=True)
         assert isinstance(known, dict)
-        left = residual_of_rows(policy.snapshot, policy.pdp.turns, path, [f"input.{table}"], known)
-        listed = select(to_conditions(left))
+        unknowns = [f"input.{table}"]
+        listed = select(
+            conditions_of_rows(policy.snapshot, policy.pdp.turns, path, unknowns, known)
+        )
         allowed = {
             index
             for index, document in enumerate(documents)

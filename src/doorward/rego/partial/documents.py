@@ -115,6 +115,7 @@ class Reach:
         elif isinstance(operator, str) and not self._search.settings.nondeterministic:
             declared = self._search.program.builtin(operator)
             if declared is not None and asks_the_world(declared):
+                self._search.consulted.add("world")
                 return True
         return any(self.term(arg, bindings) for arg in expr.args)
 

@@ -104,7 +104,8 @@ class Partial:
         """With `only_truth`, a document that has other values than true, false and undefined, or
         several: the queries alone do not say where it is true."""
         self.consulted = frozenset(consulted)
-        """Whether "rules" were asked, and "base" data that is not a rule."""
+        """Whether "rules" were asked, "base" data that is not a rule, and the "world" (its clock):
+        calls of such built-ins are left."""
 
     @cached_property
     def failures(self) -> tuple[tuple[nodes.Ref, Span], ...]:

@@ -1,0 +1,39 @@
+"""The rows of a list: the question of a decision with the rows unknown, as conditions.
+
+    path, input without the rows -> residual (kept) -> conditions at this moment
+
+The clock is a parameter of what is kept: `time.now_ns()` stays in a residual, and is known when the
+conditions are read from it. A policy that calculates with the clock, or that asks for more than the
+clock (a token that expires), is evaluated for each list, as of one moment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from doorward.filters import Conditions, FilterError, to_conditions
+from doorward.pdp.residuals import residual, residual_of_rows
+from doorward.pdp.snapshot import PathKey, Snapshot, document_ref
+from doorward.pdp.turns import Turns
+from doorward.rego import Value
+
+__all__ = ["conditions_of_rows"]
+
+
+def conditions_of_rows(
+    snapshot: Snapshot, turns: Turns, path: PathKey, unknowns: Sequence[str], input: Value
+) -> Conditions:
+    """The rows for which the document at `path` is allowed now.
+
+    FilterError or another RegoError for what cannot be a filter.
+    """
+    left = residual_of_rows(snapshot, turns, path, unknowns, input)
+    try:
+        return to_conditions(left, now_ns=time.time_ns())
+    except FilterError:
+        if "world" not in left.consulted:
+            raise
+    query = document_ref(path)
+    left = residual(snapshot, turns, query, unknowns, input, nondeterministic=True, only_truth=True)
+    return to_conditions(left)
