@@ -132,8 +132,10 @@ def proxy(
         for file, text in files.items():
             (folder / file).write_text(text)
         log = stack.enter_context((folder / "proxy.log").open("wb"))
+        # The files of HAProxy start from any folder.
+        start = folder.parent if name == "haproxy" else folder
         process = subprocess.Popen(
-            COMMANDS[name](folder), cwd=folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            COMMANDS[name](folder), cwd=start, stdout=log, stderr=log, stdin=subprocess.DEVNULL
         )
         try:
             wait_until(

@@ -105,6 +105,14 @@ def test_the_matrix_gets_what_it_gets_through_envoy(setup: Setup) -> None:
         assert {row for row in DECIDED if row.arrives and row.method == "POST"} <= fewer
 
 
+def test_a_request_without_a_host_is_refused(setup: Setup) -> None:
+    before = len(setup.application.arrivals)
+    answer = send(setup.port, b"GET /people HTTP/1.0\r\n\r\n", within=PATIENCE)
+    assert 400 <= answer.status < 500
+    assert setup.name != "nginx" or answer.status == 403
+    assert len(setup.application.arrivals) == before
+
+
 FORGED = {
     "x-forwarded-method": "GET",
     "x-forwarded-uri": "/people",

@@ -101,6 +101,21 @@ def test_a_dependency_lets_through_or_answers_as_the_policy_says(client: TestCli
     assert who.headers["www-authenticate"] == "Bearer"
 
 
+def test_debug_mode_says_why_a_dependency_refuses() -> None:
+    app = FastAPI()
+    misspelled = Depends(require("p/alow", input=by_user, options=HttpOptions(debug=True)))
+
+    @app.get("/", dependencies=[misspelled])
+    async def read_root() -> str:
+        return ""
+
+    with from_modules({"p.rego": POLICY}) as point:
+        install(app, point)
+        answer = TestClient(app).get("/")
+    assert answer.status_code == 403
+    assert answer.headers["x-doorward-reason"] == "there is no such document: did you mean p/allow?"
+
+
 @pytest.mark.parametrize("path", ["/wrong", "/failed?user=ann"])
 def test_what_the_policy_cannot_mean_is_denied(client: TestClient, path: str) -> None:
     assert client.get(path).status_code == 403

@@ -309,6 +309,25 @@ def test_times_are_exact(text: Any, time_ns: int | None) -> None:
     assert event.time_ns == time_ns
 
 
+@pytest.mark.parametrize(
+    ("rule", "missing"),
+    [
+        ("allow if time.now_ns() > 0", "the time of the decision"),
+        ('allow if io.jwt.decode_verify("a.b.c", {"secret": "s"})', "the time of the decision"),
+        ('allow if time.parse_rfc3339_ns("2026-11-23T00:00:00Z") > 0', ""),
+    ],
+)
+def test_the_clock_without_a_timestamp_is_not_replayable(
+    tmp_path: Path, rule: str, missing: str
+) -> None:
+    (tmp_path / "policy.rego").write_text(f"package app\n\n{rule}\n")
+    version = Version.load(Sources((str(tmp_path),)))
+    for text, expected in (("yesterday", missing), ("2026-11-22T18:53:18Z", "")):
+        event = read_event({"decision_id": "1", "path": "app/allow", "timestamp": text})
+        assert event is not None
+        assert version.answer(event).missing == expected
+
+
 def test_what_is_not_json_is_not_an_event() -> None:
     assert list(events_of(b"{\n\n[1\n")) == [None, None]
     assert list(events_of(b" [1,")) == [None]

@@ -8,7 +8,6 @@ Whatever the request and the policy are, it answers; what fails is denied, and l
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Final
@@ -17,10 +16,10 @@ from doorward.edge import FAULTS, Edge
 from doorward.enforcement.errors import RequestError
 from doorward.enforcement.headers import UNTRUSTED
 from doorward.enforcement.http_input import HttpRequest, Input, to_input
+from doorward.enforcement.refusals import REASON_HEADER, log_failure
 from doorward.history import History
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.pdp import PDP
-from doorward.pdp.quiet import Quiet
 from doorward.rego import UNDEFINED, RegoError, Undefined
 from doorward.verdicts import ResultError, Verdict, read_verdict
 
@@ -31,7 +30,6 @@ MAX_BODY: Final = 8 * 1024
 _HEAD: Final = 4096
 """Bytes that an input takes besides its body, about."""
 
-_log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("http-check", "a check failed")
 
 
@@ -49,6 +47,8 @@ class HttpOptions:
     """Leave bodies alone; the input has no `parsed_body`."""
     stripped: frozenset[str] = UNTRUSTED
     """Headers, in lower case, that neither the policy nor the application gets to see."""
+    debug: bool = False
+    """Say in a header of a denial why no policy has answered: for development alone."""
 
 
 class HttpCheck:
@@ -58,7 +58,6 @@ class HttpCheck:
         self.options = options or HttpOptions()
         self._pdp = pdp
         self._path = "/".join([part for part in self.options.path.split("/") if part])
-        self._quiet = Quiet()
         self.history = History()
         """Whether checks take milliseconds, so that an event loop should not wait for them."""
 
@@ -103,7 +102,8 @@ class HttpCheck:
             verdict = read_verdict(decision.result, decision.decision_id)
         except ResultError as error:
             failed = decision._replace(error=DecisionError(str(error)))
-            return self._deny(failed, input, "result_error", started)
+            why = log_failure(decision, self._pdp.snapshot)
+            return self._deny(failed, input, "result_error", started, why)
         if self._pdp.logs_decisions:
             self._record(decision, input, started)
         return verdict
@@ -113,16 +113,19 @@ class HttpCheck:
         self._pdp.record(decision, input, handler_ns=elapsed, size=_HEAD + self.options.max_body)
 
     def _deny(
-        self, decision: Decision, input: Input | Undefined, reason: str, started: int
+        self,
+        decision: Decision,
+        input: Input | Undefined,
+        reason: str,
+        started: int,
+        why: str = "",
     ) -> Verdict:
         """A policy that failed, is undefined, or returned what is not an answer."""
-        more = self._quiet.suppressed(reason)
-        if more is not None:
-            extra = {"reason": reason, "decision-id": decision.decision_id, "more": more}
-            _log.error("Decision failed", extra=extra)
+        why = why or log_failure(decision, self._pdp.snapshot)
         if self._pdp.logs_decisions:
             self._record(decision, input, started)
-        return Verdict(False, decision_id=decision.decision_id, reason=reason)
+        headers = ((REASON_HEADER, why),) if self.options.debug else ()
+        return Verdict(False, headers=headers, decision_id=decision.decision_id, reason=reason)
 
 
 def _code_of(error: Exception) -> str:

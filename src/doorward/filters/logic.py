@@ -531,7 +531,10 @@ class _Maker(Generic[T]):
             if column.kind != "text":
                 return [_not_a_text(field, column)]
             return [IsNull(Field(field.table, field.column), negated=True)]
-        return [] if self._nulls == "null" else [IsNull(field, negated=True)]
+        # An element that is NULL is null, whatever a column that is NULL stands for.
+        if self._nulls == "null" or not field.column:
+            return []
+        return [IsNull(field, negated=True)]
 
     def _defined(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
         field = comparison.field

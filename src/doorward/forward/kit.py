@@ -89,6 +89,8 @@ def _nginx(site: Site) -> dict[str, str]:
         "  underscores_in_headers off;",
         "  ignore_invalid_headers on;",
         "  merge_slashes off;",
+        "  # HTTP/1.0 may come without a host, of which no policy could know.",
+        '  if ($http_host = "") { return 403; }',
         "  location / {",
         "      auth_request /.doorward;",
         *taken,
@@ -286,6 +288,8 @@ def _haproxy(site: Site) -> dict[str, str]:
     lines = [
         "# Made by `doorward kit forward`: HAProxy (2.6 or newer) asks about each request.",
         "global",
+        "  # Paths are those beside this file, from wherever HAProxy starts.",
+        "  default-path config",
         "  lua-load doorward.lua",
         "defaults",
         "  mode http",

@@ -33,6 +33,7 @@ from django.utils.module_loading import import_string
 
 from doorward.enforcement.check import HttpCheck, HttpOptions
 from doorward.enforcement.errors import RequestError
+from doorward.enforcement.refusals import log_failure
 from doorward.enforcement.rows import conditions_of_rows
 from doorward.filters import FilterError, fault, without_relation
 from doorward.filters.django import to_q
@@ -216,7 +217,10 @@ def decide(user: Any, permission: str, obj: Any = None, **more: Any) -> Decision
         document["user"] = known
     if obj is not None:
         document["object"] = document_of(obj)
-    return get_point().decide_now(_setting("PERMISSIONS", PERMISSIONS), document)
+    point = get_point()
+    decision = point.decide_now(_setting("PERMISSIONS", PERMISSIONS), document)
+    log_failure(decision, point.snapshot)
+    return decision
 
 
 def rows_for(

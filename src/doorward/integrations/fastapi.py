@@ -27,6 +27,7 @@ from starlette.requests import HTTPConnection, Request
 from doorward.enforcement.check import HttpOptions
 from doorward.enforcement.errors import RequestError
 from doorward.enforcement.http_input import to_input
+from doorward.enforcement.refusals import REASON_HEADER, log_failure
 from doorward.enforcement.rows import conditions_of_rows
 from doorward.filters import Nulls
 from doorward.integrations.asgi import BODY, below_root, request_of
@@ -95,16 +96,20 @@ def require(
     """
     ask = check(path, input=input, options=options)
 
+    is_debug = (options or _DEFAULTS).debug
+
     async def decide(connection: HTTPConnection, point: Point) -> Decision:
         decision = await ask(connection, point)
+        why = log_failure(decision, point.snapshot)
+        headers = {REASON_HEADER: why} if is_debug and why else None
         if isinstance(decision.error, RequestError):
             raise HTTPException(400, f"{decision.error.code}: {decision.error}")
         if decision.error is not None:
-            raise HTTPException(403)
+            raise HTTPException(403, headers=headers)
         try:
             verdict = read_verdict(decision.result)
         except ResultError as error:
-            raise HTTPException(403) from error
+            raise HTTPException(403, headers=headers) from error
         if not verdict.allowed:
             raise HTTPException(verdict.status, verdict.body or None, dict(verdict.headers))
         return decision

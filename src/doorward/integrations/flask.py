@@ -24,6 +24,7 @@ except ModuleNotFoundError as error:
 from doorward.enforcement.check import HttpCheck, HttpOptions
 from doorward.enforcement.errors import RequestError
 from doorward.enforcement.http_input import to_input
+from doorward.enforcement.refusals import REASON_HEADER, log_failure
 from doorward.integrations.wsgi import apply, denial, read_request
 from doorward.pdp import Decision, DecisionPoint
 from doorward.verdicts import ResultError, Verdict, read_verdict
@@ -116,12 +117,16 @@ def _verdict(extension: Doorward, path: str, make: Callable[[], Any] | None) -> 
         return Verdict(False, 400, body=f"{error.code}: {error}", reason=error.code)
     decision: Decision = extension.point.decide_now(path, document)
     g.decision = decision
+    why = log_failure(decision, extension.point.snapshot)
+    headers = ((REASON_HEADER, why),) if why and extension.options.debug else ()
     if decision.error is not None:
-        return Verdict(False, decision_id=decision.decision_id)
+        return Verdict(False, headers=headers, decision_id=decision.decision_id)
     try:
         return read_verdict(decision.result, decision.decision_id)
     except ResultError:
-        return Verdict(False, decision_id=decision.decision_id, reason="result_error")
+        return Verdict(
+            False, headers=headers, decision_id=decision.decision_id, reason="result_error"
+        )
 
 
 def _input(extension: Doorward) -> Any:

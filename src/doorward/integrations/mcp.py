@@ -34,6 +34,7 @@ from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
+from doorward.enforcement.refusals import log_failure
 from doorward.pdp import Decision, DecisionPoint
 from doorward.rego import InputError, from_python
 
@@ -242,7 +243,9 @@ class PolicyMiddleware(Middleware):
         # `null` would be a value, and `input.user` in a rule would hold.
         if (user := self._user()) is not None:
             document["user"] = user
-        return await self._point.decide(self._path, document)
+        decision = await self._point.decide(self._path, document)
+        log_failure(decision, self._point.snapshot)
+        return decision
 
     def _refusal(self, decision: Decision) -> str | None:
         """Why a use is refused; None where it is not."""

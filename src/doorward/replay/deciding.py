@@ -93,7 +93,7 @@ class Version:
         if not event.path and not event.query:
             return Answer(missing="the path of the decision")
         event, claims = with_claims(event)
-        self._recorded.begin(event.builtins, claims)
+        self._recorded.begin(event.builtins, claims, has_time=event.time_ns is not None)
         try:
             document: Any = self._document(event)
             if event.hidden:
@@ -127,7 +127,7 @@ class Version:
                     self._traced.clear()
                 self._traced[key] = query
             event, claims = with_claims(event)
-            self._recorded.begin(event.builtins, claims)
+            self._recorded.begin(event.builtins, claims, has_time=event.time_ns is not None)
             evaluation = query.evaluation(event.input, now_ns=self._now_ns(event))
         except RegoError:
             return _EMPTY

@@ -31,7 +31,7 @@ from doorward.rego import (
 
 __all__ = ["Claims", "Recorded"]
 
-_AS_EVER: Final = TIME_ALONE | {"time.now_ns"}
+_OF_TIME: Final = TIME_ALONE | {"time.now_ns"}
 """Built-ins that depend on the time alone, which is the recorded one."""
 
 
@@ -66,12 +66,21 @@ class Recorded:
 
     def __init__(self) -> None:
         self.missing = ""
+        self._has_time = True
         self._answers: Mapping[Key, Value] = {}
         self._claims: Mapping[str, Claims] = {}
 
-    def begin(self, answers: Mapping[Key, Value], claims: Mapping[str, Claims]) -> None:
-        """Answer for another event, whose tokens are replaced by those of `claims`."""
+    def begin(
+        self,
+        answers: Mapping[Key, Value],
+        claims: Mapping[str, Claims],
+        *,
+        has_time: bool = True,
+    ) -> None:
+        """Answer for another event, whose tokens are replaced by those of `claims`. `has_time`:
+        its log says when it was decided."""
         self._answers = answers
+        self._has_time = has_time or self.now_ns is not None
         self._claims = claims
         self.missing = ""
 
@@ -90,14 +99,26 @@ class Recorded:
                 replaced[each.name] = each.answered_by(self._decode_verify(each), context=True)
             elif each.name.startswith(_VERIFY):
                 replaced[each.name] = each.answered_by(self._verify(each), context=True)
-            elif not each.pure and each.name not in _AS_EVER:
+            elif each.name in _OF_TIME:
+                replaced[each.name] = each.answered_by(self._at_time(each), context=True)
+            elif not each.pure:
                 replaced[each.name] = each.answered_by(self._answer_of(each.name), context=False)
         kept = {each.name for each in registry} - replaced.keys()
         return registry.restricted(kept, replaced.values())
 
+    def _at_time(self, original: Builtin) -> Callable[..., Any]:
+        def answer(context: Any, *operands: Value) -> Any:
+            if not self._has_time:
+                raise self._lacking("the time of the decision")
+            return original.call(context, *operands)
+
+        return answer
+
     def _decode_verify(self, original: Builtin) -> Callable[..., Any]:
         def decode_verify(context: Any, jwt: Value, constraints: Any) -> Any:
             claims = self._claims.get(jwt) if isinstance(jwt, str) else None
+            if not self._has_time and not (isinstance(constraints, dict) and "time" in constraints):
+                raise self._lacking("the time of the decision")
             if claims is None or not isinstance(constraints, dict):
                 return original.call(context, jwt, constraints)
             if key_name(constraints) != claims.key:
