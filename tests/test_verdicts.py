@@ -20,6 +20,11 @@ def test_a_boolean_is_a_verdict() -> None:
     assert read_verdict(False).allowed is False
 
 
+def test_a_denial_may_answer_any_final_status() -> None:
+    for status in (200, 302, 403, 511):
+        assert read_verdict({"allowed": False, "http_status": status}).status == status
+
+
 def test_a_denial_and_an_allowed_request_use_their_own_fields() -> None:
     shared: dict[Any, Any] = {"headers": [{"A": "1"}, {"B": ["2", "3"]}], "body": "b"}
     denied = read_verdict({**shared, "allowed": False, "http_status": 404})
@@ -48,6 +53,9 @@ def test_a_denial_and_an_allowed_request_use_their_own_fields() -> None:
         ({"allowed": False, "http_status": 100}, "Invalid HTTP status code 100"),
         ({"allowed": False, "http_status": 299}, "Invalid HTTP status code 299"),
         ({"allowed": False, "body": 1}, "expected body to be of type 'string'"),
+        ({"allowed": False, "http_status": 199}, "Invalid HTTP status code 199"),
+        ({"allowed": False, "headers": {"a": {"b": "1"}}}, "type assertion error for header 'a'"),
+        ({"allowed": True, "headers": {"a": None}}, "type assertion error for header 'a'"),
         ({"allowed": False, "headers": {"a b": "1"}}, "a header that HTTP does not allow"),
         ({"allowed": False, "headers": {"a": "1\r\nb: 2"}}, "a header that HTTP does not allow"),
         ({"allowed": True, "headers": {"a": "\u0100"}}, "a header that HTTP does not allow"),

@@ -572,3 +572,20 @@ def test_the_loop_is_uvloop_where_it_is_installed(monkeypatch: pytest.MonkeyPatc
     plain = loops.new_loop()
     assert isinstance(plain, asyncio.SelectorEventLoop)
     plain.close()
+
+
+def test_framing_that_outweighs_the_body_is_refused(wire: Callable[..., Wire]) -> None:
+    """Chunks of one byte pass; long extensions of chunks are bytes that nobody reads."""
+    head = b"POST /a HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+    small = wire(echo)
+    small.send(head)
+    for _ in range(2_000):
+        small.send(b"1\r\nx\r\n")
+    assert responses(small.send(b"0\r\n\r\n")) == [(200, b"POST /a " + b"x" * 2_000)]
+    limits = Limits()
+    large = wire(echo)
+    large.send(head)
+    chunk = b"1;" + b"e" * 1_000 + b"\r\nx\r\n"
+    answers = b"".join(large.send(chunk) for _ in range(limits.head_bytes // 1_000 + 2))
+    assert [status for status, _ in responses(answers)] == [431]
+    assert large.send(GET) == b""
