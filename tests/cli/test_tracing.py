@@ -136,6 +136,19 @@ def test_a_trace_goes_from_the_caller_to_what_policies_ask(
         assert attributes[0]["http.request.method"] == "POST"
         assert attributes[0]["url.path"] == "/v1/data/p/asked"
         assert attributes[0]["http.response.status_code"] == 200
+        for each in attributes[:2]:
+            assert {
+                "client.address",
+                "http.request.body.size",
+                "http.response.body.size",
+                "network.peer.address",
+                "network.peer.port",
+                "network.protocol.version",
+                "server.address",
+                "server.port",
+                "url.scheme",
+                "user_agent.original",
+            } <= each.keys()
         assert attributes[2]["rpc.service"] == "envoy.service.auth.v3.Authorization"
         assert texts_of(sent[0].attributes)["url.full"] == f"http://127.0.0.1:{seen[0]}/x"
         assert collector.resources[0]["service.name"] == "pdp"

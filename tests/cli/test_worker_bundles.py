@@ -157,6 +157,8 @@ def test_snapshots_and_deltas_are_in_force_in_every_worker(
     service.put("/app.tar.gz", {".manifest": manifest, "patch.json": {"data": changes}})
     wait_until(lambda: decides(process, 1, 7))
     wait_until(lambda: status(process)["bundles"]["app"]["type"] == "delta")
+    counted = "bundle_loaded_counter"
+    wait_until(lambda: counted in status(process).get("metrics", {}).get("prometheus", {}))
     # What cannot be in force is so nowhere, and said by every worker.
     service.put("/app.tar.gz", {".manifest": manifest, "p.rego": "package app\n\nx := nowhere.x\n"})
     wait_until(lambda: "errors" in status(process)["bundles"]["app"])

@@ -55,8 +55,8 @@ def ask(sender: TracedSender, url: str) -> Any:
 def test_the_environment_says_how_many_traces_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
     tracer = tracer_for(None, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"})
-    with tracer.serve("x", no_header) as served:
-        served.named("y", http_response_status_code=200)
+    with tracer.serve("x", no_header, {}) as served:
+        served.named("y", {"http.response.status_code": 200})
         # What is not sampled has its ids all the same, as in OPA.
         assert tracer.logged("d") is not None
     assert tracer.logged("d") is None
@@ -72,7 +72,7 @@ def test_a_request_of_a_policy_tells_of_its_span(
     assert ask(sender, url) == 404
     assert ("traceparent", "mine") in inner.requests[0].headers
     sender.tracer = tracer
-    with tracer.serve("v1/data", no_header):
+    with tracer.serve("v1/data", no_header, {}):
         ask(sender, url)
     sent, served = exporter.get_finished_spans()
     context: Any = sent.context
@@ -96,7 +96,7 @@ def test_a_request_of_a_policy_tells_of_its_span(
 def test_what_fails_fails_its_span_without_words(
     tracer: Tracer, exporter: InMemorySpanExporter
 ) -> None:
-    with pytest.raises(ValueError, match="secret"), tracer.serve("v1/data", no_header):
+    with pytest.raises(ValueError, match="secret"), tracer.serve("v1/data", no_header, {}):
         raise ValueError("secret")
     (span,) = exporter.get_finished_spans()
     assert "secret" not in span.to_json()
@@ -107,7 +107,7 @@ def test_a_header_that_is_no_trace_begins_one(
     tracer: Tracer, exporter: InMemorySpanExporter
 ) -> None:
     bad: dict[str, str] = {"traceparent": "00-zz-1-1"}
-    with tracer.serve("v1/data", lambda name: bad.get(name)):
+    with tracer.serve("v1/data", lambda name: bad.get(name), {}):
         pass
     (span,) = exporter.get_finished_spans()
     assert span.parent is None

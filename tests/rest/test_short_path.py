@@ -243,7 +243,7 @@ def test_headers_are_logged_alike() -> None:
     assert both(api(config, sink), "POST", "/v1/data/a/allow", b"{}", headers)
     client = ("127.0.0.1", 1)
     context = RequestContext({"http": {"headers": {"X-A": ["b"]}}}, client=client)
-    assert sink.contexts == [context] * 2
+    assert [each and each._replace(timers=None) for each in sink.contexts] == [context] * 2
 
 
 def test_a_fault_is_answered_and_counted(

@@ -57,7 +57,9 @@ class ParentPlane:
         settings: Settings,
         *,
         on_config: Callable[[Config], object],
+        metrics: Callable[[], Mapping[str, Any]],
     ) -> None:
+        """`metrics`: the numbers of all workers, by their system."""
         self._health = health
         self._asking = asking
         self._schedule = Schedule(asking, health.parts)
@@ -71,6 +73,7 @@ class ParentPlane:
             settings=settings,
             on_config=on_config,
             on_bundles=self._note_bundles,
+            metrics=metrics,
             runner=self._schedule,
             client_for=RemoteClient,
         )

@@ -10,6 +10,7 @@ import gc
 import logging
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from doorward import __version__
@@ -46,6 +47,7 @@ from doorward.pdp.decision_log import DecisionLog
 from doorward.pdp.health import Health, State
 from doorward.pdp.loader import Loaded
 from doorward.pdp.log import line_for, stamp_for
+from doorward.pdp.metric_documents import documents_of
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP, DecisionSink, Tee
 from doorward.pdp.reload import Watcher
@@ -126,6 +128,9 @@ class Sidecar:
             settings=settings,
             on_config=self._follow,
             on_bundles=self._note_bundles,
+            metrics=lambda: {
+                "prometheus": documents_of(self.metrics.families(self.health)),
+            },
             tracer=self._tracer,
         )
         self._logs = DecisionLogging(
@@ -316,7 +321,14 @@ class Sidecar:
             most = MAX_CONNECTIONS if is_main else _PROBES
             tls = None if address.startswith(("unix:", "http://")) else self._tls
             listeners.append(
-                Listener(address, socket, app, most, short_path=app.short_path, tls=tls)
+                Listener(
+                    address,
+                    socket,
+                    app,
+                    most,
+                    short_path=partial(app.short_path, is_encrypted=tls is not None),
+                    tls=tls,
+                )
             )
         return listeners if forward is None else [*listeners, proxies]
 

@@ -135,6 +135,7 @@ class WorkerGroup:
             self._asking,
             self._settings,
             on_config=self._follow,
+            metrics=lambda: {"prometheus": self._totals.documents()},
         )
         self._totals = Totals(self._plane.registry)
         self._sockets, self._checks = self._bind()

@@ -82,12 +82,12 @@ def traced_check(
     """The answer of `check`, in a span named after the method at `path`."""
     name = path.removeprefix("/")
     service, _, method = name.partition("/")
-    kinds = {"rpc_system": "grpc", "rpc_service": service, "rpc_method": method}
-    with tracer.serve(name, header, **kinds) as span:
+    kinds = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}
+    with tracer.serve(name, header, kinds) as span:
         try:
             answer = check(message)
         except CallFailedError as error:
-            span.note(rpc_grpc_status_code=Status[error.code].value)
+            span.note({"rpc.grpc.status_code": Status[error.code].value})
             raise
-        span.note(rpc_grpc_status_code=Status.OK.value)
+        span.note({"rpc.grpc.status_code": Status.OK.value})
         return answer

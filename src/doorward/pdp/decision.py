@@ -115,6 +115,8 @@ class RequestContext(NamedTuple):
     """That of the request in the log of requests; 0 without one."""
     client: Any = None
     """The address of its socket."""
+    timers: Mapping[str, int] | None = None
+    """How long parts of it took, in nanoseconds, by OPA's names, and what it counts."""
 
 
 class Answered(NamedTuple):

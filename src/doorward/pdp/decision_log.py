@@ -425,6 +425,8 @@ class DecisionLog:
             engine = answered.snapshot.engine
             add_rules(event, engine, engine.read_marks(answered.decision.marks))
         metrics = event["metrics"] = answered.decision.metrics
+        if context is not None and context.timers:
+            metrics.update(context.timers)
         if answered.handler_ns is not None:
             metrics["timer_server_handler_ns"] = answered.handler_ns
         return event

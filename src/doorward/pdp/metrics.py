@@ -5,17 +5,18 @@ Nothing here is counted on the path of a decision: what an adapter measures is i
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
+    GCCollector,
     Histogram,
     Info,
     PlatformCollector,
     ProcessCollector,
-    generate_latest,
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -23,6 +24,7 @@ from prometheus_client.registry import Collector
 from doorward.edge import counts
 from doorward.pdp.config import HTTP_BUCKETS
 from doorward.pdp.health import Health, State
+from doorward.pdp.metric_documents import text_of
 from doorward.rego import CacheCounts
 
 __all__ = ["Metrics"]
@@ -69,6 +71,10 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        Gauge("python_threads", "Threads that run now.", registry=self.registry).set_function(
+            threading.active_count
+        )
         self.registry.register(_Faults())
         Info("doorward", "The running program", registry=self.registry).info({"version": version})
         self.http_request_duration_seconds = Histogram(
@@ -145,7 +151,7 @@ class Metrics:
         if self.of_workers:
             return self.of_workers.encode()
         self._update(health)
-        return generate_latest(self.registry)
+        return text_of(self.registry)
 
     def families(self, health: Health) -> Iterable[Metric]:
         """The metrics of this process."""

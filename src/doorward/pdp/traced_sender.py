@@ -30,7 +30,7 @@ class TracedSender:
             kept = [pair for pair in request.headers if pair[0] not in headers]
             added = tuple([*kept, *headers.items()])
             response = inner.send(replace(request, headers=added), deadline)
-            sent.note(http_response_status_code=response.status_code)
+            sent.note({"http.response.status_code": response.status_code})
             if response.status_code >= 400:
                 sent.failed(str(response.status_code))
             return response

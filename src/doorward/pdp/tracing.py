@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from opentelemetry import context, trace
@@ -34,7 +34,10 @@ from doorward.pdp.otlp_sender import SPANS, OtlpError, OtlpSender, sender_for
 from doorward.pdp.propagators import propagator_of
 from doorward.pdp.trace_options import TraceOptions, options_of_environment
 
-__all__ = ["Served", "Tracer", "tracer_for"]
+__all__ = ["Attributes", "Served", "Tracer", "tracer_for"]
+
+Attributes: TypeAlias = Mapping[str, str | int]
+"""Attributes of a span by their names in OpenTelemetry."""
 
 DECISION: Final = "opa.decision_id"
 """The attribute that names the decision which was logged."""
@@ -63,40 +66,19 @@ class Served:
             self.failed(kind.__name__)
         self._span.end()
 
-    def named(self, name: str, **attributes: str | int) -> None:
+    def named(self, name: str, attributes: Attributes) -> None:
         """What it turned out to be."""
         self._span.update_name(name)
-        self.note(**attributes)
+        self.note(attributes)
 
-    def note(self, **attributes: str | int) -> None:
-        """Attributes by their names, with `_` where OpenTelemetry has a dot."""
-        self._span.set_attributes({_dotted(name): value for name, value in attributes.items()})
+    def note(self, attributes: Attributes) -> None:
+        """Attributes by their names in OpenTelemetry."""
+        self._span.set_attributes(dict(attributes))
 
     def failed(self, kind: str) -> None:
         """It failed, by a fault or an error of that kind."""
         self._span.set_attribute("error.type", kind)
         self._span.set_status(StatusCode.ERROR)
-
-
-_DOTTED: Final = {
-    name.replace(".", "_"): name
-    for name in (
-        "http.request.method",
-        "http.response.status_code",
-        "rpc.grpc.status_code",
-        "rpc.method",
-        "rpc.service",
-        "rpc.system",
-        "server.address",
-        "server.port",
-        "url.full",
-        "url.path",
-    )
-}
-
-
-def _dotted(name: str) -> str:
-    return _DOTTED[name]
 
 
 class Tracer:
@@ -109,14 +91,14 @@ class Tracer:
         self._fields = sorted(propagator.fields)
 
     def serve(
-        self, name: str, header: Callable[[str], str | None], **attributes: str | int
+        self, name: str, header: Callable[[str], str | None], attributes: Attributes
     ) -> Served:
         """A span for a request that is served; `header` knows its headers, by lower-case names."""
         carrier = {each: text for each in self._fields if (text := header(each)) is not None}
         parent = self._propagator.extract(carrier, context=context.Context())
         span = self._tracer.start_span(name, parent, kind=SpanKind.SERVER)
         served = Served(span)
-        served.note(**attributes)
+        served.note(attributes)
         return served
 
     @contextmanager
@@ -127,9 +109,11 @@ class Tracer:
         with Served(span) as sent:
             host, port = parts.hostname or "", parts.port
             shown = parts._replace(netloc=host if port is None else f"{host}:{port}", query="")
-            sent.note(http_request_method=method, url_full=shown.geturl(), server_address=host)
+            sent.note(
+                {"http.request.method": method, "url.full": shown.geturl(), "server.address": host}
+            )
             if port is not None:
-                sent.note(server_port=port)
+                sent.note({"server.port": port})
             headers: dict[str, str] = {}
             self._propagator.inject(headers)
             yield sent, headers

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from doorward.pdp.health import Health, State
+from doorward.pdp.metric_documents import documents_of, text_of
 from doorward.pdp.metrics import Metrics
 
 __all__ = ["Totals", "state_of", "worst"]
@@ -25,6 +26,7 @@ _ADDED_GAUGES: Final = frozenset(
         "process_open_fds",
         "process_resident_memory_bytes",
         "process_virtual_memory_bytes",
+        "python_threads",
     }
 )
 _SEVERITY: Final = (State.OK, State.WARN, State.NOT_READY, State.ERROR)
@@ -84,7 +86,11 @@ class Totals(Collector):
     ) -> str:
         """The text that a scraper reads. `reloads`: of the parent, by their results."""
         self._states, self._restarts, self._reloads = states, restarts, reloads
-        return generate_latest(self._registry).decode()
+        return text_of(self._registry).decode()
+
+    def documents(self) -> dict[str, Any]:
+        """The same as JSON, as the status has it."""
+        return documents_of(self.collect())
 
     def collect(self) -> Iterable[Metric]:
         for family in _merged([self._ended, *[state["metrics"] for state in self._states]]):

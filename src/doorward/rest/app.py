@@ -28,6 +28,7 @@ from doorward.pdp.health import Health
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
+from doorward.pdp.span_attributes import request_attributes, response_attributes
 from doorward.pdp.store import Store
 from doorward.rego import from_python
 from doorward.rego.golang import marshal, object_text, ordered_text
@@ -208,9 +209,19 @@ class Api:
         """The same, in a span that is named after the endpoint, as OPA does."""
         path, headers = raw.decode("latin-1"), request.headers
         method = request.method
-        with tracer.serve("http", headers.get, http_request_method=method, url_path=path) as span:
+        scope = request.scope
+        given = request_attributes(
+            method,
+            path,
+            headers.get,
+            scope.get("client"),
+            is_encrypted=scope.get("scheme") == "https",
+            version=scope.get("http_version", "1.1"),
+        )
+        with tracer.serve("http", headers.get, given) as span:
             name, answer = await self._answer(request, raw)
-            span.named(name, http_response_status_code=answer.status_code)
+            size = len(getattr(answer, "body", b""))
+            span.named(name, response_attributes(answer.status_code, size))
             if answer.status_code >= 500:
                 span.failed(str(answer.status_code))
             return name, answer
@@ -583,7 +594,9 @@ class Api:
         headers = logged_headers(self._config.decision_logs.headers, request.headers.getlist)
         return RequestContext(headers, request.scope[_NUMBER], request.scope.get("client"))
 
-    def short_path(self, loop: asyncio.AbstractEventLoop) -> Answer | None:
+    def short_path(
+        self, loop: asyncio.AbstractEventLoop, *, is_encrypted: bool = False
+    ) -> Answer | None:
         """What answers plain requests for documents on `loop`, before this application is called.
 
         None where a check comes before the routes: no request may pass it by.
@@ -602,6 +615,7 @@ class Api:
             pool,
             self._requests,
             self._tracer,
+            is_encrypted=is_encrypted,
         )
         self._short_paths.append(short)
         return short.answer

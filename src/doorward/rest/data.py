@@ -113,9 +113,14 @@ class Call:
         return decision
 
     def record(self, decision: Decision, input: Value | Undefined) -> None:
+        context = self.context
+        if context is not None:
+            # As OPA writes it where policies read data; ours is compiled in.
+            timers = {"timer_rego_external_resolve_ns": 0, **self._timers()}
+            context = context._replace(timers=timers)
         elapsed = perf_counter_ns() - self.started
         self.pdp.record(
-            decision, input, handler_ns=elapsed, request_context=self.context, size=self.size
+            decision, input, handler_ns=elapsed, request_context=context, size=self.size
         )
 
     def provenance(self) -> dict[str, str]:
@@ -126,15 +131,19 @@ class Call:
         return {**_PROVENANCE, "bundles": marshal(bundles)} if bundles else _PROVENANCE
 
     def metrics(self, decision: Decision) -> dict[Key, Value]:
-        metrics: dict[Key, Value] = {
-            "counter_server_query_cache_hit": int(self.compile_ns is None),
-            "timer_rego_input_parse_ns": self.parse_ns,
-            "timer_server_handler_ns": perf_counter_ns() - self.started,
-        }
-        if self.compile_ns is not None:
-            metrics["timer_rego_query_compile_ns"] = self.compile_ns
+        metrics: dict[Key, Value] = {"timer_server_handler_ns": perf_counter_ns() - self.started}
+        metrics.update(self._timers())
         metrics.update(decision.metrics)
         return metrics
+
+    def _timers(self) -> dict[str, int]:
+        timers = {
+            "counter_server_query_cache_hit": int(self.compile_ns is None),
+            "timer_rego_input_parse_ns": self.parse_ns,
+        }
+        if self.compile_ns is not None:
+            timers["timer_rego_query_compile_ns"] = self.compile_ns
+        return timers
 
 
 def is_below(path: tuple[str, ...], above: tuple[str, ...]) -> bool:
@@ -249,7 +258,7 @@ def reply(
     """What is answered to one input, each field as JSON, or why nothing can be. It is logged."""
     strict = parameters.flag("strict-builtin-errors")
     measures = parameters.flag("metrics") or parameters.flag("instrument")
-    if measures:
+    if measures or call.context is not None:
         call.compile(strict=strict)
     decision, result = encoded(call.decide(input, strict=strict), call.snapshot.deadline)
     if call.batch_decision_id:
@@ -313,6 +322,8 @@ def post_v0(
     refused = bad_path(path)
     if refused is not None:
         return refused
+    if context is not None:
+        call.compile(strict=False)
     decision, result = encoded(call.decide(input), call.snapshot.deadline)
     call.size += len(result)
     if decision.error is None and isinstance(decision.result, Undefined):

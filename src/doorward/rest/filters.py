@@ -146,6 +146,8 @@ def post_filter(
             "unknowns": list(told.unknowns),
         },
     )
+    if context is not None:
+        context = context._replace(timers=timers.document())
     pdp.record(decision, request.input, request_context=context, size=price(body))
     if parameters.flag("metrics") or parameters.flag("instrument"):
         fields["metrics"] = metrics_text(timers)

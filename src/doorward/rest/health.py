@@ -7,6 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from doorward.pdp.health import Health, State
+from doorward.pdp.metric_documents import CONTENT_TYPE
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.rego import EvalError, Key, Undefined, Value
@@ -77,7 +78,7 @@ def get_health_policy(pdp: PDP, health: Health, path: tuple[str, ...]) -> Respon
 
 def get_metrics(metrics: Metrics, health: Health) -> Response:
     """GET /metrics, in Prometheus' text format."""
-    return Response(metrics.render(health), media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(metrics.render(health), media_type=CONTENT_TYPE)
 
 
 def _unhealthy(error: str) -> Response:

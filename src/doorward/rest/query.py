@@ -86,6 +86,8 @@ def _answer(
     with timers.measure("server_handler"):
         decision, result = encoded(pdp.solve(query, input), pdp.snapshot.deadline)
     timers.add("rego_query_eval", decision.eval_ns)
+    if context is not None:
+        context = context._replace(timers=timers.document())
     error = decision.error
     if isinstance(error, CompileError):
         code = error.diagnostics[0].code

@@ -25,6 +25,7 @@ from doorward.pdp.config import Config
 from doorward.pdp.decision import RequestContext
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
+from doorward.pdp.span_attributes import request_attributes, response_attributes
 from doorward.rest.answers import busy, internal_error, json_answer, zipped
 from doorward.rest.body import Body
 from doorward.rest.data import ID_HEADER, Answer, get_v1_text, post_v1_text
@@ -72,8 +73,11 @@ class ShortPath:
         pool: Pool,
         requests: RequestLog | None = None,
         tracer: Tracer | None = None,
+        *,
+        is_encrypted: bool = False,
     ) -> None:
         self._pdp = pdp
+        self._is_encrypted = is_encrypted
         self._requests = requests
         self._run = self._decide if tracer is None else partial(self._traced, tracer)
         self._server = config.server
@@ -173,9 +177,12 @@ class ShortPath:
 
         method, target = request.method.decode(), request.target.partition(b"?")[0]
         shown = target.decode("latin-1")
-        with tracer.serve("v1/data", header, http_request_method=method, url_path=shown) as span:
+        given = request_attributes(
+            method, shown, header, request.client, is_encrypted=self._is_encrypted
+        )
+        with tracer.serve("v1/data", header, given) as span:
             response = self._decide(path, request, query, number)
-            span.note(http_response_status_code=response.status)
+            span.note(response_attributes(response.status, len(response.body)))
             if response.status >= 500:
                 span.failed(str(response.status))
             return response
@@ -199,7 +206,7 @@ class ShortPath:
         if not self._pdp.logs_decisions:
             return None
         if not self._logged_headers:
-            return RequestContext(None, number, request.client) if number else None
+            return RequestContext(None, number, request.client)
 
         def values_of(name: str) -> list[str]:
             value = request.fields.get(name.lower().encode())

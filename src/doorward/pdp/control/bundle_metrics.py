@@ -16,6 +16,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from doorward.pdp.control.bundle_status import BundleStatus
+from doorward.pdp.metric_documents import PLAIN_COUNTERS
 
 __all__ = ["BundleMetrics"]
 
@@ -119,7 +120,7 @@ class BundleMetrics(Collector):
 def _metric(
     name: str, documentation: str, samples: Iterable[tuple[Mapping[str, str], int]]
 ) -> Metric:
-    metric = Metric(name, documentation, "gauge")
+    metric = Metric(name, documentation, "counter" if name in PLAIN_COUNTERS else "gauge")
     for labels, value in samples:
         metric.add_sample(name, dict(labels), float(value))
     return metric

@@ -102,7 +102,7 @@ class ServiceClient:
             return self._asked(method, url, sent, content, wait, limit)
         with self._tracer.send(method, url) as (span, fields):
             answer = self._asked(method, url, sent | fields, content, wait, limit)
-            span.note(http_response_status_code=answer.status)
+            span.note({"http.response.status_code": answer.status})
             if answer.status >= 400:
                 span.failed(str(answer.status))
             return answer

@@ -1,0 +1,90 @@
+"""Families of metrics for others: the text that Prometheus reads, and the JSON of a status.
+
+In both, counters have the names that they were given: prometheus_client appends `_total` to the
+names of counters in its headings, and OPA's two counters of bundles have no such end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from prometheus_client import generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
+
+__all__ = ["CONTENT_TYPE", "PLAIN_COUNTERS", "documents_of", "text_of"]
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+PLAIN_COUNTERS: Final = ("bundle_failed_load_counter", "bundle_loaded_counter")
+"""Counters without `_total`."""
+_TYPES: Final = {"counter": "COUNTER", "histogram": "HISTOGRAM", "summary": "SUMMARY"}
+
+
+def text_of(families: Collector) -> bytes:
+    """The text that a scraper reads."""
+    text = generate_latest(families)
+    for name in PLAIN_COUNTERS:
+        for heading in (b"# HELP ", b"# TYPE "):
+            text = text.replace(
+                heading + name.encode() + b"_total ", heading + name.encode() + b" "
+            )
+    return text
+
+
+def documents_of(families: Iterable[Metric]) -> dict[str, Any]:
+    """The families by their names, as OPA writes them into its status: Prometheus' own messages
+    as JSON."""
+    documents: dict[str, Any] = {}
+    for family in families:
+        name = _full_name(family)
+        metrics = list(_metrics(family))
+        if metrics:
+            documents[name] = {
+                "name": name,
+                "help": family.documentation,
+                "type": _TYPES.get(family.type, "GAUGE"),
+                "metric": metrics,
+            }
+    return documents
+
+
+def _full_name(family: Metric) -> str:
+    if family.type == "counter" and family.name not in PLAIN_COUNTERS:
+        return f"{family.name}_total"
+    return f"{family.name}_info" if family.type == "info" else family.name
+
+
+def _metrics(family: Metric) -> Iterator[dict[str, Any]]:
+    """The metrics of a family, one for each set of labels."""
+    grouped: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
+    for sample in family.samples:
+        if not sample.name.endswith("_created"):
+            labels = tuple((name, text) for name, text in sample.labels.items() if name != "le")
+            grouped.setdefault(labels, []).append(sample)
+    for labels, samples in grouped.items():
+        metric: dict[str, Any] = {}
+        if labels:
+            metric["label"] = [{"name": name, "value": text} for name, text in labels]
+        yield metric | _value(family, samples)
+
+
+def _value(family: Metric, samples: list[Sample]) -> dict[str, Any]:
+    if family.type not in ("histogram", "summary"):
+        kind = "counter" if family.type == "counter" else "gauge"
+        return {kind: {"value": samples[0].value}}
+    by_end = {sample.name.removeprefix(family.name): sample.value for sample in samples}
+    document: dict[str, Any] = {
+        # 64-bit integers are texts in the JSON of such messages.
+        "sampleCount": str(int(by_end["_count"])),
+        "sampleSum": by_end["_sum"],
+    }
+    buckets = [
+        {"cumulativeCount": str(int(sample.value)), "upperBound": float(sample.labels["le"])}
+        for sample in samples
+        if sample.labels.get("le", "+Inf") != "+Inf"
+    ]
+    if buckets:
+        document["bucket"] = buckets
+    return {family.type: document}

@@ -1,0 +1,64 @@
+"""The attributes of a span for a request that is served over HTTP, as OPA's library sets them.
+
+They are those of OpenTelemetry's conventions. None holds input, a result or the query of a URL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+__all__ = ["request_attributes", "response_attributes"]
+
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+def request_attributes(
+    method: str,
+    path: str,
+    header: Callable[[str], str | None],
+    client: Any,
+    *,
+    is_encrypted: bool = False,
+    version: str = "1.1",
+) -> dict[str, str | int]:
+    """Attributes that are known when a request comes. `header` knows its headers by lower-case
+    names; `client` is the address of its socket."""
+    scheme = "https" if is_encrypted else "http"
+    attributes: dict[str, str | int] = {
+        "http.request.method": method,
+        "network.protocol.version": version,
+        "url.path": path,
+        "url.scheme": scheme,
+    }
+    host, port = _host_and_port(header("host") or "")
+    if host:
+        attributes["server.address"] = host
+    if port and port != _PORTS[scheme]:
+        attributes["server.port"] = port
+    peer = client if isinstance(client, tuple) and len(client) >= 2 else None
+    if peer is not None:
+        attributes["network.peer.address"] = str(peer[0])
+        attributes["network.peer.port"] = int(peer[1])
+    forwarded = (header("x-forwarded-for") or "").partition(",")[0].strip()
+    if forwarded or peer is not None:
+        attributes["client.address"] = forwarded or str(peer[0] if peer else "")
+    if agent := header("user-agent"):
+        attributes["user_agent.original"] = agent
+    if (length := header("content-length") or "").isdecimal() and int(length):
+        attributes["http.request.body.size"] = int(length)
+    return attributes
+
+
+def response_attributes(status: int, size: int) -> dict[str, str | int]:
+    """Attributes that are known when a request is answered; `size` is that of the body."""
+    attributes: dict[str, str | int] = {"http.response.status_code": status}
+    return {**attributes, "http.response.body.size": size} if size else attributes
+
+
+def _host_and_port(authority: str) -> tuple[str, int]:
+    """The host and the port of a `Host` header; 0 where it names no port."""
+    host, colon, port = authority.rpartition(":")
+    if not colon or not port.isdecimal() or len(port) > 5:
+        host, port = authority, "0"
+    return host.strip("[]"), int(port)
