@@ -17,6 +17,8 @@ from doorward.cli.main import cli  # noqa: E402  # found from the root
 from doorward.cli.run import REFUSED_FLAGS  # noqa: E402  # the same
 from doorward.pdp.config import REFUSED  # noqa: E402  # the same
 from doorward.rest.openapi import document  # noqa: E402  # src is on the path
+from doorward.rest.route import Routes  # noqa: E402  # the same
+from doorward.rest.routes import ROUTES  # noqa: E402  # the same
 
 PAGE: Final = ROOT / "docs/opa.md"
 COMMANDS: Final = (
@@ -44,12 +46,13 @@ and this page does not name is not supported yet. Deliberate differences of answ
 """
 
 
-def endpoints() -> str:
-    lines = ["## Endpoints\n", "| | |\n|---|---|"]
-    for path, operations in document()["paths"].items():
+def endpoints(routes: Routes = ROUTES) -> str:
+    lines = ["## Endpoints\n", "| | | for |\n|---|---|---|"]
+    for path, operations in document(routes)["paths"].items():
         for method, operation in operations.items():
             if method != "parameters":
-                lines.append(f"| `{method.upper()} {path}` | {operation['summary']} |")
+                who = operation["description"].removeprefix("For ").removesuffix(".")
+                lines.append(f"| `{method.upper()} {path}` | {operation['summary']} | {who} |")
     return "\n".join(lines)
 
 

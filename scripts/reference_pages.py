@@ -21,6 +21,7 @@ from doorward.cli.main import cli
 from doorward.enforcement.errors import RequestError
 from doorward.rego import errors
 from doorward.rest.openapi import document
+from doorward.rest.routes import ROUTES
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 MADE = "Made by `make docs`; do not edit.\n"
@@ -72,9 +73,9 @@ def cell(text: str) -> str:
 
 def rest_page() -> str:
     """Every path of the HTTP API."""
-    api = document()
+    api = document(ROUTES)
     parts = ["# HTTP API", "", MADE]
-    parts += ["`GET /v1/openapi.json` gives it as OpenAPI, for generated clients.", ""]
+    parts += ["`GET /openapi.json` gives it as OpenAPI, for generated clients.", ""]
     for path, methods in api["paths"].items():
         parts += [f"## `{path}`", ""]
         for method, operation in methods.items():

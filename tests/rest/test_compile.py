@@ -51,3 +51,11 @@ def test_nobody_asks_queries_where_documents_are_chosen_or_data_is_secret() -> N
     assert answer_to(query).status == 200
     assert answer_to(query, server=Server(decision_paths=("a/p",))).status == 403
     assert answer_to(query, secrets=[("keys",)]).status == 403
+
+
+def test_a_get_without_a_path_is_redirected_as_in_opa() -> None:
+    app = Api(PDP(build(Loaded({}))), Config(), Health(), Metrics("1"))
+    answer = ask(app, "GET", "/v1/compile")
+    assert (answer.status, answer.headers["location"]) == (307, "/v1/compile/")
+    assert answer.body == '<a href="/v1/compile/">Temporary Redirect</a>.\n\n'
+    assert answer.headers["vary"] == "Accept-Encoding"

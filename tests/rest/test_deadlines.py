@@ -212,7 +212,7 @@ def test_a_query_of_as_many_expressions_as_are_allowed_is_answered(target: str) 
 def leave(target: str, body: bytes, sink: Sink) -> int:
     """The status of a request whose client leaves once it is evaluated; the deadline is far."""
     app = api(deadline=10 * PATIENCE)
-    app._pdp.log_to(sink)
+    app._service.pdp.log_to(sink)
     cancellation = Cancellation()
     status = 0
 
@@ -274,7 +274,7 @@ def test_a_request_whose_client_left_before_is_not_evaluated() -> None:
     sink, cancellation = Sink(), Cancellation()
     cancellation.cancel()
     app = api()
-    app._pdp.log_to(sink)
+    app._service.pdp.log_to(sink)
     statuses: list[int] = []
 
     async def receive() -> dict[str, Any]:

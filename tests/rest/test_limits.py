@@ -137,7 +137,7 @@ def test_what_others_take_is_waited_for_and_refused_in_time(
 def test_a_request_without_room_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "WAIT", 0.01)
     app = api()
-    app._memory.taken = app._memory.limit
+    app._service.memory.taken = app._service.memory.limit
     answer = post(app, b'{"input": "' + b"x" * 100_000 + b'"}')
     assert answer.status == 503
     assert '"code": "unavailable"' in answer.body

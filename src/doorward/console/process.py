@@ -84,13 +84,15 @@ class Process:
     def state(self) -> dict[str, Any]:
         """Which parts are up, what is in force, and what was decided in the last minute."""
         health, pdp, ring = self._health, self.pdp, self.ring
+        status = {} if self._status is None else self._status()
         return {
             "worker": self._number,
             "revision": pdp.snapshot.revision if pdp is not None else "",
             "bundles": to_python(pdp.snapshot.bundles) if pdp is not None else {},
             "parts": {} if health is None else {k: v.value for k, v in health.states.items()},
             "threads": {} if health is None else health.parts.problems,
-            "status": {} if self._status is None else self._status(),
+            # The page shows its own numbers; those of the process are for scrapers.
+            "status": {k: v for k, v in status.items() if k != "metrics"},
             "caches": {} if pdp is None else _caches(pdp),
             "minute": None if ring is None else views.minute(ring),
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Literal
 from urllib.parse import unquote
 
 from starlette.requests import Request
@@ -22,11 +22,9 @@ from doorward.rest.answers import bad_request, failed, internal_error, unauthori
 from doorward.rest.body import Body
 from doorward.rest.requests import BadRequest, Parameters
 
-__all__ = ["Access", "authorize", "expects_body"]
+__all__ = ["Access", "authorize"]
 
 Authentication = Literal["off", "token", "tls"]
-
-_DECIDED: Final = (("v0", "data"), ("v1", "data"), ("v1", "batch"), ("access", "v1"))
 
 
 @record(frozen=True)
@@ -36,11 +34,6 @@ class Access:
     authentication: Authentication = "off"
     authorizes: bool = False
     """Whether the system policy is asked."""
-
-
-def expects_body(method: str, path: tuple[str, ...]) -> bool:
-    """Whether the system policy sees the body of a request."""
-    return method == "POST" and (path == ("",) or path[:2] in _DECIDED)
 
 
 def authorize(

@@ -1,0 +1,86 @@
+"""Who may ask for a route: the rules of the table, each by what the configuration keeps back.
+
+`server.decision_paths` names the documents that are served, `secrets` the data that clients are
+never shown; one of several processes takes no changes. What the system policy says comes first.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from doorward.rest.exchange import Exchange
+from doorward.rest.route import Rule
+
+__all__ = [
+    "AUTHZEN",
+    "CHANGES",
+    "CONSOLE",
+    "DEFAULT",
+    "DOCUMENTS",
+    "EVERYBODY",
+    "EVERYTHING",
+    "EXPLAINED",
+    "FILTERS",
+    "POLICIES",
+    "PROBES",
+    "QUERIES",
+]
+
+
+def _serves_document(exchange: Exchange) -> bool:
+    return exchange.service.serves(exchange.path)
+
+
+def _serves_explained(exchange: Exchange) -> bool:
+    return _serves_document(exchange) and exchange.may_explain
+
+
+def _serves_everything(exchange: Exchange) -> bool:
+    return exchange.service.served is None
+
+
+def _takes_rules(exchange: Exchange) -> bool:
+    # A client that brings its own rules could read what it is not shown.
+    return exchange.service.served is None and not exchange.service.pdp.secrets
+
+
+def _takes_policies(exchange: Exchange) -> bool:
+    return _takes_rules(exchange) and not exchange.service.read_only
+
+
+def _takes_changes(exchange: Exchange) -> bool:
+    is_fixed = exchange.service.read_only or exchange.service.served is not None
+    return _serves_document(exchange) and not is_fixed
+
+
+def _makes_filters(exchange: Exchange) -> bool:
+    # What is unknown is said by the client: it could compare secrets with it.
+    return _serves_document(exchange) and not exchange.service.pdp.secrets
+
+
+def _serves_default(exchange: Exchange) -> bool:
+    path = exchange.service.config.default_decision
+    return exchange.service.serves(tuple(path.split("/")))
+
+
+def _serves_authzen(exchange: Exchange) -> bool:
+    path = exchange.service.config.authzen.decision
+    return exchange.service.serves(tuple(path.split("/")))
+
+
+PROBES: Final = Rule("everybody, on `--diagnostic-addr` too", lambda _: True, is_probe=True)
+EVERYBODY: Final = Rule("everybody", lambda _: True)
+CONSOLE: Final = Rule("clients that the console lets in", lambda _: True, is_probe=True)
+DOCUMENTS: Final = Rule("documents that are served", _serves_document)
+EXPLAINED: Final = Rule(
+    "documents that are served; explanations where everything is", _serves_explained
+)
+DEFAULT: Final = Rule("where the default decision is served", _serves_default)
+AUTHZEN: Final = Rule("where its decision is served", _serves_authzen)
+FILTERS: Final = Rule("documents that are served, without `secrets`", _makes_filters)
+CHANGES: Final = Rule("where everything is served, in one process", _takes_changes)
+POLICIES: Final = Rule(
+    "where everything is served, without `secrets`, in one process", _takes_policies
+)
+QUERIES: Final = Rule("where everything is served, without `secrets`", _takes_rules)
+EVERYTHING: Final = Rule("where everything is served", _serves_everything)

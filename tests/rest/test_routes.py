@@ -1,0 +1,174 @@
+"""A route is one row of the table: everything else is derived, and nobody may ask by oversight."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scripts.opa_page import endpoints
+from starlette.responses import Response
+from tests.rest.asgi import ask
+
+from doorward.pdp.config import Config, Server
+from doorward.pdp.health import Health
+from doorward.pdp.loader import Loaded
+from doorward.pdp.metrics import Metrics
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import build
+from doorward.rest import rules
+from doorward.rest.answers import json_answer
+from doorward.rest.app import Api
+from doorward.rest.authorization import Access
+from doorward.rest.body import Body
+from doorward.rest.exchange import Exchange
+from doorward.rest.openapi import document
+from doorward.rest.route import RequestBody, Route, Routes, Rule
+from doorward.rest.routes import ROUTES
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+POLICY = """package system.authz
+
+default allow := false
+
+allow if input.body.word == "open"
+"""
+
+
+async def repeat(exchange: Exchange) -> Response:
+    def answer(body: Body) -> Response:
+        return json_answer(json.dumps([*exchange.path, body.text.decode()]) + " " * 2000)
+
+    return await exchange.read(answer)
+
+
+ROW = Route(
+    path="/v1/repeated[/{words}]",
+    methods=("POST",),
+    endpoint=repeat,
+    name="v1/repeated",
+    access=rules.EVERYTHING,
+    body=RequestBody({"type": "object"}, is_authorized=True),
+    summary="What was said, again.",
+    flags=("pretty",),
+    answers=("200", "404"),
+    zips=True,
+)
+MORE = Routes([*ROUTES.rows, ROW])
+
+
+def api(metrics: Metrics | None = None, *, served: bool = False, authorizes: bool = False) -> Api:
+    server = Server(decision_paths=("a",)) if served else Server()
+    pdp = PDP(build(Loaded({"a.rego": POLICY})))
+    access = Access(authorizes=authorizes)
+    config = Config(server=server)
+    return Api(pdp, config, Health(), metrics or Metrics("1"), routes=MORE, access=access)
+
+
+def test_a_row_is_dispatched_measured_and_zipped() -> None:
+    metrics = Metrics("1")
+    app = api(metrics)
+    answer = ask(app, "POST", "/v1/repeated/a/b", b"{}")
+    assert json.loads(answer.body) == ["a", "b", "{}"]
+    assert json.loads(ask(app, "POST", "/v1/repeated", b"{}").body) == ["{}"]
+    zipped = ask(app, "POST", "/v1/repeated", b"{}", {"accept-encoding": "gzip"})
+    assert zipped.headers["content-encoding"] == "gzip"
+    counted = 'http_request_duration_seconds_count{code="200",handler="v1/repeated",method="post"}'
+    assert f"{counted} 3.0" in metrics.render().decode()
+
+
+def test_a_row_has_its_redirects() -> None:
+    for path, status in (("/v1/repeated/", 301), ("/v1/repeated/a/", 301), ("/v1//repeated", 307)):
+        answer = ask(api(), "POST", path, b"{}")
+        assert answer.status == status, path
+        assert answer.headers["location"] == path.replace("//", "/").rstrip("/")
+    assert ask(api(), "POST", "/v1/repeated/a//b", b"{}").status == 307
+
+
+def test_a_row_is_for_whom_its_rule_says() -> None:
+    refused = ask(api(served=True), "POST", "/v1/repeated", b"{}")
+    assert refused.status == 403
+    assert '"code": "unauthorized"' in refused.body
+    assert ask(api(), "GET", "/v1/repeated").status == 405
+    assert ask(api(served=True), "GET", "/v1/repeated").status == 403
+
+
+def test_the_system_policy_sees_the_body_of_a_row_that_says_so() -> None:
+    app = api(authorizes=True)
+    assert ask(app, "POST", "/v1/repeated", b'{"word": "open"}').status == 200
+    refused = ask(app, "POST", "/v1/repeated", b'{"word": "no"}')
+    assert refused.status == 401
+    assert refused.headers["vary"] == "Accept-Encoding"
+
+
+def test_a_row_is_described() -> None:
+    paths = document(MORE)["paths"]
+    (parameter,) = paths["/v1/repeated/{words}"]["parameters"]
+    assert parameter["name"] == "words"
+    operation = paths["/v1/repeated"]["post"]
+    assert operation["summary"] == "What was said, again."
+    assert operation["responses"].keys() >= {"200", "404", "405"}
+    assert operation["requestBody"]["content"]["application/json"]["schema"] == {"type": "object"}
+    assert json.loads(ask(api(), "GET", "/openapi.json").body) == document(MORE)
+    line = "| `POST /v1/repeated` | What was said, again. | where everything is served |"
+    assert line in endpoints(MORE)
+    assert line not in endpoints()
+
+
+@pytest.mark.parametrize(
+    "row", ROUTES.rows, ids=[f"{row.path} {row.methods}" for row in ROUTES.rows]
+)
+def test_rows_are_for_everybody_only_where_they_show_nothing(row: Route) -> None:
+    """A rule that lets everybody ask is for these paths, and a new one stands here first."""
+    is_open = row.access in (rules.EVERYBODY, rules.PROBES, rules.CONSOLE)
+    assert is_open == (
+        row.name in ("health", "metrics", "openapi", "console")
+        or (row.name == "index" and "GET" in row.methods)
+        or row.path.startswith("/.well-known/")
+    )
+
+
+def test_only_probes_are_for_listeners_of_diagnostics() -> None:
+    names = {row.name for row in ROUTES.rows if row.access.is_probe}
+    assert names == {"console", "health", "metrics"}
+
+
+def test_two_rows_are_not_one_route() -> None:
+    with pytest.raises(ValueError, match="two rows have the same method"):
+        Routes([*MORE.rows, ROW])
+    other = Route(
+        path=ROW.path,
+        methods=("PUT",),
+        endpoint=repeat,
+        name="other",
+        access=Rule("nobody", lambda _: False),
+        body=None,
+        summary="",
+    )
+    with pytest.raises(ValueError, match="two rows have different names"):
+        Routes([*MORE.rows, other])
+
+
+CODE = """
+from doorward.rest.endpoints import get_index
+from doorward.rest.route import Route
+from doorward.rest.rules import EVERYBODY
+
+Route(
+    path="/new", methods=("GET",), endpoint=get_index, name="new", {access} body=None, summary=""
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("access", "error"), [("access=EVERYBODY,", ""), ("", 'Missing named argument "access"')]
+)
+def test_a_row_without_access_does_not_type_check(access: str, error: str) -> None:
+    command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "-c"]
+    code = CODE.replace("{access}", access)
+    done = subprocess.run([*command, code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode != 0) == bool(error), done.stdout + done.stderr
+    assert error in done.stdout
