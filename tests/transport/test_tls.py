@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import socket
@@ -97,10 +98,27 @@ def test_requests_are_answered_over_tls_and_not_without(authority: Authority) ->
         plain.close()
 
 
+def test_a_failed_handshake_waits_for_no_client_that_stays(authority: Authority) -> None:
+    with serving(TlsContext.load(options(authority, minimum="1.3"))) as port:
+        raw = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        old = client(authority, maximum_version=ssl.TLSVersion.TLSv1_2)
+        hello = old.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+        with pytest.raises(ssl.SSLWantReadError):
+            hello.do_handshake()
+        raw.sendall(outgoing.read())
+        # A fatal alert: protocol_version. Then the time for handshakes ends, and the connection.
+        assert raw.recv(100)[-2:] == b"\x02\x46"
+        raw.sendall(b"\x00" * 10)
+        with contextlib.suppress(ConnectionError):
+            assert raw.recv(100) == b""
+        raw.close()
+
+
 def test_an_older_version_is_refused(authority: Authority) -> None:
     with serving(TlsContext.load(options(authority, minimum="1.3"))) as port:
         old = client(authority, maximum_version=ssl.TLSVersion.TLSv1_2)
-        with pytest.raises(ssl.SSLError):
+        with pytest.raises(ssl.SSLError, match="ALERT_PROTOCOL_VERSION"):
             get(port, old)
         assert get(port, client(authority))[0] == 200
 
@@ -111,7 +129,7 @@ def test_other_suites_are_refused(authority: Authority) -> None:
     with serving(TlsContext.load(options(authority, cipher_suites=suites))) as port:
         assert get(port, old)[0] == 200
         old.set_ciphers("ECDHE-ECDSA-AES128-GCM-SHA256")
-        with pytest.raises(ssl.SSLError):
+        with pytest.raises(ssl.SSLError, match="ALERT_HANDSHAKE_FAILURE"):
             get(port, old)
 
 
@@ -126,8 +144,15 @@ def test_a_client_is_who_its_certificate_says(authority: Authority, tmp_path: Pa
             answers[name] = get(port, context)
         stranger = client(authority)
         stranger.load_cert_chain(*Authority(tmp_path, "other").issue("ann", "stranger"))
-        for context in (client(authority), stranger):
-            with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
+        # The alert says why, in the version that names it.
+        for context, alert in (
+            (client(authority), "ALERT_CERTIFICATE_REQUIRED"),
+            (stranger, "ALERT_UNKNOWN_CA"),
+        ):
+            with pytest.raises(ssl.SSLError, match=alert):
+                get(port, context)
+            context.maximum_version = ssl.TLSVersion.TLSv1_2
+            with pytest.raises(ssl.SSLError, match=r"ALERT_(HANDSHAKE_FAILURE|UNKNOWN_CA)"):
                 get(port, context)
     assert answers["ann"] == (200, '{"result":1}\n')
     assert answers["bob"][0] == 401

@@ -61,7 +61,7 @@ class Route:
     access: Rule
     body: RequestBody | None
     summary: str
-    """For the documentation; "" for pages and paths that are no part of the API."""
+    """For the documentation; "" for pages and paths that are not part of the API."""
     flags: tuple[str, ...] = ()
     """Parameters that are true or false."""
     query: Mapping[str, str] = field(default_factory=dict)

@@ -66,6 +66,32 @@ class TlsOptions:
         return tuple(filter(None, (self.certificate, self.private_key, self.client_ca)))
 
 
+class _AlertingObject(ssl.SSLObject):
+    """A handshake whose failure its client is told.
+
+    asyncio closes a connection whose handshake fails before it sends what OpenSSL has left to say:
+    the alert with the reason. So a failure with an alert says once that it waits for the client,
+    which makes asyncio send it. The connection ends when the client leaves, as it does on an alert,
+    or with the time for handshakes.
+    """
+
+    outgoing: ssl.MemoryBIO
+    _failure: ssl.SSLError | None = None
+
+    def do_handshake(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            if not self.outgoing.pending:
+                raise
+            self._failure = error
+            raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "the alert is sent") from error
+
+
 class TlsContext(ssl.SSLContext):
     """What listeners are opened with: each connection is begun by the newest certificates."""
 
@@ -84,8 +110,13 @@ class TlsContext(ssl.SSLContext):
         context._next = monotonic() + options.refresh
         return context
 
-    def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
-        return self._newest.wrap_bio(*arguments, **options)
+    def wrap_bio(
+        self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *arguments: Any, **options: Any
+    ) -> ssl.SSLObject:
+        wrapped = self._newest.wrap_bio(incoming, outgoing, *arguments, **options)
+        assert isinstance(wrapped, _AlertingObject)
+        wrapped.outgoing = outgoing
+        return wrapped
 
     def refresh(self) -> None:
         """Look at the files, if it is time; to be called every now and then."""
@@ -120,6 +151,7 @@ def _stat(path: str) -> Any:
 
 def _context(options: TlsOptions) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.sslobject_class = _AlertingObject
     context.minimum_version = MINIMUMS[options.minimum]
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.set_alpn_protocols(["http/1.1"])
