@@ -67,6 +67,11 @@ def test_an_error_is_written_as_opa_writes_it() -> None:
         {"code": "rego_type_error", "message": "no"},
         {"code": "rego_type_error", "message": "no"},
     ]
+    source = Source("q.rego", "p := {")
+    (parse,) = error_document(
+        CompileError([Diagnostic("rego_parse_error", "no", Span(source, 5, 6, 1, 6))])
+    )
+    assert parse["details"] == {"line": "p := {", "idx": 5}
     assert error_document(DecisionError("undefined decision")) == {"message": "undefined decision"}
 
 

@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from doorward.pdp.error_documents import diagnostic_document
 from doorward.pdp.snapshot import Snapshot, document_ref
 from doorward.rego import (
     UNDEFINED,
     CompileError,
-    Diagnostic,
     Key,
     Marks,
     RegoError,
@@ -142,18 +142,10 @@ def error_document(error: Exception) -> Any:
         return {"code": error.code, "message": str(error)}
     if not isinstance(error, RegoError):
         return {"message": str(error)}
-    documents = [_diagnostic_document(diagnostic) for diagnostic in error.diagnostics]
+    documents = [diagnostic_document(diagnostic) for diagnostic in error.diagnostics]
     if len(documents) == 1 and not isinstance(error, CompileError):
         return documents[0]
     return documents
-
-
-def _diagnostic_document(diagnostic: Diagnostic) -> dict[str, Any]:
-    document: dict[str, Any] = {"code": diagnostic.code, "message": diagnostic.message}
-    span = diagnostic.span
-    if span.row:
-        document["location"] = {"file": span.file, "row": span.row, "col": span.col}
-    return document
 
 
 _BATCH: Final = 64

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from doorward.rego import PARSE_ERROR, Diagnostic, Span
-from doorward.rego.golang import marshal, object_text, ordered_text
+from doorward.rego.golang import marshal, object_text, ordered_text, read_json
 
-__all__ = ["diagnostic_fields"]
+__all__ = ["diagnostic_document", "diagnostic_fields"]
 
 # What OPA finds where it makes rules of what it has parsed: without a line.
 _OF_WHOLE_RULES: Final = re.compile(
@@ -30,6 +30,11 @@ def diagnostic_fields(diagnostic: Diagnostic, *, sort_keys: bool = False) -> dic
     if details:
         fields["details"] = details
     return fields
+
+
+def diagnostic_document(diagnostic: Diagnostic) -> dict[str, Any]:
+    """The same as values."""
+    return {name: read_json(text) for name, text in diagnostic_fields(diagnostic).items()}
 
 
 def _details(diagnostic: Diagnostic, *, sort_keys: bool) -> str:

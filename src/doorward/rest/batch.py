@@ -16,7 +16,7 @@ from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
 from doorward.rego import Key, Value
 from doorward.rego.golang import marshal, object_text
-from doorward.rest.answers import bad_request, failure_fields, json_answer
+from doorward.rest.answers import bad_request, json_answer
 from doorward.rest.body import Body
 from doorward.rest.data import NO_INPUT, Call, bad_path, reply
 from doorward.rest.requests import BadRequest, Parameters, go_kind
@@ -95,7 +95,7 @@ def _answers(
     shared = price(marshal(common).encode(errors="replace")) if inputs else 0
     for key, given in inputs.items():
         if is_stopped() or (until is not None and monotonic() > until):
-            answers[str(key)] = failure_fields(DecisionError(_LATE))
+            answers[str(key)] = _failure(DecisionError(_LATE))
             continue
         call = Call(pdp, path, context)
         call.snapshot, call.batch_decision_id = snapshot, batch_id
@@ -103,8 +103,17 @@ def _answers(
         call.size = size // len(inputs) + shared
         call.parsed()
         fields = reply(call, input, parameters)
-        answers[str(key)] = failure_fields(fields) if isinstance(fields, Exception) else fields
+        if isinstance(fields, Exception):
+            fields = _failure(fields)
+            if call.decision_id:
+                fields["decision_id"] = marshal(call.decision_id)
+        answers[str(key)] = fields
     return answers
+
+
+def _failure(error: Exception) -> dict[str, str]:
+    """The answer to an input that failed: EOPA names the error in the message, and lists none."""
+    return {"code": marshal("internal_error"), "message": marshal(str(error))}
 
 
 _LATE: Final = "the batch takes too long: this input was not decided"

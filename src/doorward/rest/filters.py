@@ -119,6 +119,11 @@ def post_filter(
     try:
         request = _request(body)
         told = _told(snapshot, names, request)
+        # METADATA is read once for both, where the request does not say them.
+        if not request.unknowns:
+            timers.add("compile_extract_annotations_unknowns", perf_counter_ns() - started)
+        if not request.mask_rule:
+            timers.add("compile_extract_annotations_mask", 0)
         chosen = _targets(accept, request.dialects)
         with timers.measure("rego_partial_eval"), within(snapshot.deadline):
             masks = _masks(snapshot, told, request.input)

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from doorward.pdp.error_documents import diagnostic_fields
+from doorward.pdp.error_documents import diagnostic_document
 from doorward.rego import Diagnostic
-from doorward.rego.golang import read_json
 
 __all__ = ["BundleStatus", "time_text"]
 
@@ -67,12 +66,7 @@ class BundleStatus:
         if self.http_code is not None:
             shown["http_code"] = self.http_code
         if self.diagnostics:
-            shown["errors"] = [_document(each) for each in self.diagnostics]
+            shown["errors"] = [diagnostic_document(each) for each in self.diagnostics]
         if self.metrics:
             shown["metrics"] = dict(self.metrics)
         return shown
-
-
-def _document(diagnostic: Diagnostic) -> Any:
-    fields = diagnostic_fields(diagnostic).items()
-    return {name: read_json(text) for name, text in fields}
