@@ -7,12 +7,15 @@ end. This is a load generator for benchmarks on trusted servers, not a client.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "Parting"]
 
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE = 0, 1, 4, 6, 7, 8
@@ -30,6 +33,26 @@ def _literal(name: str, value: str) -> bytes:
     """A header field without indexing and without Huffman coding; both shorter than 127 bytes."""
     coded = [bytes([len(text)]) + text.encode() for text in (name, value)]
     return b"\0" + coded[0] + coded[1]
+
+
+@dataclass(slots=True)
+class Parting:
+    """What became of the calls of one connection, by the numbers of their streams."""
+
+    sent: set[int] = field(default_factory=set)
+    answered: set[int] = field(default_factory=set)
+    last: int | None = None
+    """The last stream that the server answers, by its GOAWAY; None without one."""
+
+    @property
+    def promised(self) -> set[int]:
+        """The streams that must be answered: without a GOAWAY all, else those up to the last."""
+        return {each for each in self.sent if self.last is None or each <= self.last}
+
+    @property
+    def refused(self) -> set[int]:
+        """The streams that the server has not seen, as it says: they may be sent again."""
+        return self.sent - self.promised
 
 
 class Connection:
@@ -76,7 +99,7 @@ class Connection:
         while ended < calls:
             replies = []
             consumed = 0
-            for kind, flags, payload in self._frames():
+            for kind, flags, payload, _ in self._frames():
                 if kind == _DATA:
                     answered += 1
                     consumed += len(payload)
@@ -98,7 +121,42 @@ class Connection:
             raise ConnectionError(f"{calls - answered} of {calls} calls failed")
         return answer
 
-    def _frames(self) -> list[tuple[int, int, bytes]]:
+    def run_until_goaway(self, is_done: Callable[[], bool], outstanding: int) -> Parting:
+        """Make calls until `is_done`, or until the server goes away, and read what it still says.
+
+        ConnectionError where the connection ends without a GOAWAY.
+        """
+        parting = Parting()
+        self._socket.sendall(b"".join([self._request() for _ in range(outstanding)]))
+        parting.sent = set(range(1, self._stream + 1, 2))
+        while parting.answered != parting.promised:
+            try:
+                frames = self._frames()
+            except ConnectionError:
+                if parting.last is None:
+                    raise
+                break
+            replies = []
+            for kind, flags, payload, stream in frames:
+                if kind == _HEADERS and flags & _END_STREAM:
+                    parting.answered.add(stream)
+                    if parting.last is None and not is_done():
+                        replies.append(self._request())
+                        parting.sent.add(self._stream)
+                elif kind == _DATA:
+                    window = struct.pack(">I", len(payload))
+                    replies.append(_frame(_WINDOW_UPDATE, 0, window))
+                elif kind in (_SETTINGS, _PING) and not flags & _ACK:
+                    replies.append(_frame(kind, _ACK, payload if kind == _PING else b""))
+                elif kind == _GOAWAY:
+                    (last,) = struct.unpack_from(">I", payload)
+                    parting.last = last if parting.last is None else min(last, parting.last)
+            if replies:
+                with contextlib.suppress(ConnectionError):
+                    self._socket.sendall(b"".join(replies))
+        return parting
+
+    def _frames(self) -> list[tuple[int, int, bytes, int]]:
         """The whole frames that have come, after waiting for more bytes."""
         more = self._socket.recv(1 << 16)
         if not more:
@@ -109,7 +167,8 @@ class Connection:
             end = at + 9 + int.from_bytes(received[at : at + 3], "big")
             if end > len(received):
                 break
-            frames.append((received[at + 3], received[at + 4], received[at + 9 : end]))
+            (stream,) = struct.unpack_from(">I", received, at + 5)
+            frames.append((received[at + 3], received[at + 4], received[at + 9 : end], stream))
             at = end
         self._received = received[at:]
         return frames
