@@ -167,12 +167,12 @@ def service(document: Any) -> dict[str, Any]:
     """How Envoy asks for decisions."""
     if isinstance(document, dict):
         if "grpc_service" in document:
-            asked: dict[str, Any] = document["grpc_service"]
-            return asked
+            options: dict[str, Any] = document["grpc_service"]
+            return options
         document = list(document.values())
     for each in document if isinstance(document, list) else ():
-        if asked := service(each):
-            return asked
+        if options := service(each):
+            return options
     return {}
 
 
