@@ -293,6 +293,7 @@ class _Policy:
     def _of_own_type(self) -> str:
         """What is said of columns that only applications have."""
         kinds = [self._of_text, self._of_moment, self._of_document, self._of_array, self._folded]
+        kinds += [self._of_count, self._of_pattern]
         return self._draw.choice(kinds)()
 
     def _of_text(self) -> str:
@@ -368,6 +369,22 @@ class _Policy:
         if chance < 0.7:
             return f"{text} in {json.dumps(draw.sample(TEXTS, 2))}"
         return f"{draw.choice(['startswith', 'endswith', 'contains'])}({text}, {known})"
+
+    def _of_count(self) -> str:
+        draw = self._draw
+        collection = draw.choice(["g", "m.l", "m.k", "m.n"])
+        number = draw.choice(["0", "0", "1", "2", "-1", "0.5", '"a"', "null"])
+        return f"count(input.doc.{collection}) {draw.choice(_OPERATORS)} {number}"
+
+    def _of_pattern(self) -> str:
+        draw = self._draw
+        column = f"input.doc.{draw.choice('stdc')}"
+        text = draw.choice(["a", "A", "ab", "b", "1", ""])
+        if draw.chance(0.5):
+            pattern = f"{draw.choice(['', '^'])}{text}{draw.choice(['', '$'])}"
+            return f"regex.match({json.dumps(pattern)}, {column})"
+        pattern = f"{draw.choice(['', '**'])}{text}{draw.choice(['', '**'])}"
+        return f"glob.match({json.dumps(pattern)}, {draw.choice(['[]', 'null'])}, {column})"
 
     def _kind(self) -> str:
         return self._draw.choice(["number", "number", "text", "text", "boolean"])

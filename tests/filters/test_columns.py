@@ -160,6 +160,13 @@ def session() -> Iterator[Session]:
         'trim(input.docs.name, " n") == "x"',
         'x := upper(input.docs.name); contains(x, "ELV")',
         'every each in ["x", "y"] { each != input.docs.name }',
+        "count(input.docs.meta.tags) > 0",
+        "count(input.docs.meta.tags) == 0",
+        "not count(input.docs.meta.tags) >= 1",
+        'regex.match("^KEL", input.docs.name)',
+        'regex.match("x$", input.docs.name)',
+        'glob.match("**VIN", [], input.docs.name)',
+        'glob.match("*L*", null, input.docs.name)',
         f'input.docs.folder.tenant == "{TENANT}"',
     ],
 )
@@ -232,6 +239,9 @@ def compile_clause(conditions: Conditions, dialect: Any) -> None:
         ('input.events.meta.k == "x"', "jsonb"),
         ('lower(input.docs.tenant) == "x"', "columns of texts alone"),
         ('lower(input.docs.name) < "x"', "has no order"),
+        ("count(input.docs.folder.docs) > 1", "count tells none from some alone"),
+        ('regex.match("a.b", input.docs.name)', "invalid builtin `regex.match`"),
+        ('glob.match("*b", [], input.docs.name)', "invalid builtin `glob.match`"),
         ('some d in input.docs.tenant; d == "x"', "is not a declared relation"),
     ],
 )

@@ -18,6 +18,7 @@ from doorward.filters.conditions import Comparison, Condition, Field, Group, Som
 from doorward.filters.folding import FUNCTIONS
 from doorward.filters.hints import COLUMN, EVERY, ROWS, RULE, WITH
 from doorward.filters.scopes import Meaning, Place, Scope, UnclearError
+from doorward.filters.searches import search_of_glob, search_of_regex
 from doorward.rego.tools import (
     Array,
     Body,
@@ -183,7 +184,7 @@ class BodyReader:
 
     def _compared(self, expr: Expr, call: Call, scope: Scope) -> Condition | bool | None:
         own = Scope(scope, only_one=True) if expr.negated else scope
-        call = _as_equation(call)
+        call = _as_search(_as_equation(call))
         if call.name == MEMBER and own.begins_here(call.args[1]):
             return self._element(expr, call, own)
         if FUNCTIONS.get(call.name) == len(call.args):
@@ -327,6 +328,23 @@ def _defined(meaning: Meaning, text: Callable[[], str]) -> list[Condition]:
     if field is None or not field.column:
         return []
     return [Comparison(field, "defined", None, text=text)]
+
+
+def _as_search(call: Call) -> Call:
+    """A call that matches a pattern as a search for a text, where it is one."""
+    known = [arg.value for arg in call.args if isinstance(arg, Scalar)]
+    search = None
+    match call.name, call.args, known:
+        case "regex.match", (Scalar(), subject), [str() as pattern]:
+            search = search_of_regex(pattern)
+        case "glob.match", (Scalar(), Scalar(None), subject), [str() as pattern, None]:
+            search = search_of_glob(pattern, has_delimiters=False)
+        case "glob.match", (Scalar(), Array(), subject), [str() as pattern]:
+            search = search_of_glob(pattern, has_delimiters=True)
+    if search is None:
+        return call
+    name, text = search
+    return Call(Ref(Var(name), ()), (subject, Scalar(text)))
 
 
 def _at_time(expr: Expr, now: Scalar) -> Expr:

@@ -26,6 +26,7 @@ FUNCTIONS: Final = {
     "trim_right": 2,
     "trim_space": 1,
     "time.parse_rfc3339_ns": 1,
+    "count": 1,
 }
 """The built-ins, and how many operands they have."""
 REPLACE: Final = "replace"

@@ -9,6 +9,7 @@ __all__ = [
     "BYTES",
     "COLUMN",
     "COLUMN_FIRST",
+    "COUNTS",
     "DATES",
     "DECLARED",
     "ELSE",
@@ -40,6 +41,9 @@ COLUMN: Final = (
 COLUMN_FIRST: Final = (
     "the column stands first and the known value second: `input.TABLE.COLUMN in known`, "
     '`startswith(input.TABLE.COLUMN, "known")`'
+)
+COUNTS: Final = (
+    "compare a count so that it tells no row from some: `count(input.TABLE.RELATION) > 0` or `== 0`"
 )
 DATES: Final = (
     'compare a date with a text such as "2026-11-23", by `==`, `<`, `<=`, `>`, `>=`, `in` or '

@@ -41,7 +41,7 @@ from doorward.filters.conditions import (
     fault,
 )
 from doorward.filters.folding import folding_of
-from doorward.filters.hints import JSON, MEMBERS, MOMENTS, ROWS
+from doorward.filters.hints import COUNTS, JSON, MEMBERS, MOMENTS, ROWS
 from doorward.records import record, replace
 from doorward.rego import Number, number_text
 
@@ -93,6 +93,7 @@ Relations: TypeAlias = Mapping[str, Mapping[str, Relation]]
 Nulls: TypeAlias = Literal["null", "undefined"]
 """What NULL is to the policy: the value null, or a key that is not there."""
 
+COUNT: Final = "count"
 NANOSECONDS: Final = "time.parse_rfc3339_ns"
 _JSON_TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
 """In the order of Rego."""
@@ -491,6 +492,8 @@ class _Maker(Generic[T]):
             return self._defined(comparison, rows)
         if comparison.operator == "collection":
             return self._collection(comparison.field, rows)
+        if comparison.field.function == COUNT:
+            return self._count(comparison, rows)
         is_whole = not isinstance(self._table(comparison.field.table, rows), _Inside)
         if (
             is_whole
@@ -538,6 +541,8 @@ class _Maker(Generic[T]):
 
     def _defined(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
         field = comparison.field
+        if field.function == COUNT:
+            return self._collection(replace(field, function="", operand=""), rows)
         table = self._table(field.table, rows)
         target = None
         if table is not None and not isinstance(table, _Inside) and not field.function:
@@ -559,6 +564,30 @@ class _Maker(Generic[T]):
         if column is not None and column.kind == "json":
             return JsonType(field, ("array", "object"))
         return ALWAYS
+
+    def _count(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
+        """A comparison of how many rows or elements there are, which tells none from some."""
+        field, operator, value = comparison.field, comparison.operator, comparison.value
+        if isinstance(value, Field):
+            raise fault(f"count is compared with a known number: {comparison.text()}", COUNTS)
+        rest = {decides(number, operator, value) for number in (1, 2, 3, 1 << 62)}
+        known = value if isinstance(value, list) else [value]
+        whole = [each for each in known if rank_of(each) == 2 and decides(each, "gte", 1)]
+        if len(rest) > 1 or (whole and operator in ("eq", "ne", "in")):
+            raise fault(f"count tells none from some alone: {comparison.text()}", COUNTS)
+        some = Some(
+            field.table, field.column, f"{field.column}#count", True, ((),), text=comparison.text
+        )
+        there = self._collection(replace(field, function="", operand=""), rows)
+        is_some = self._some(some, rows)
+        parts: list[Predicate] = [is_some] if rest == {True} else []
+        if decides(0, operator, value):
+            parts.append(_opposite(is_some))
+        holds = _any(parts) if len(parts) < 2 else ALWAYS
+        if comparison.negated and operator != "eq":
+            return _all([there, _opposite(holds)])
+        holds = _all([there, holds])
+        return _opposite(holds) if comparison.negated else holds
 
     def _column(
         self, field: Field, rows: Mapping[str, _Row[T]], comparison: Comparison

@@ -9,7 +9,7 @@ def person(id): ...
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from io import BytesIO
 from typing import Any, Final, ParamSpec, TypeVar
@@ -25,11 +25,14 @@ from doorward.enforcement.check import HttpCheck, HttpOptions
 from doorward.enforcement.errors import RequestError
 from doorward.enforcement.http_input import to_input
 from doorward.enforcement.refusals import REASON_HEADER, log_failure
+from doorward.enforcement.rows import conditions_of_rows
+from doorward.filters import Nulls
 from doorward.integrations.wsgi import apply, denial, read_request
 from doorward.pdp import Decision, DecisionPoint
+from doorward.rego import from_python
 from doorward.verdicts import ResultError, Verdict, read_verdict
 
-__all__ = ["Doorward", "requires"]
+__all__ = ["Doorward", "filtered", "requires"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -108,6 +111,25 @@ def requires(
         return decided
 
     return decorate
+
+
+def filtered(
+    path: str, tables: Mapping[str, Any], *, input: Mapping[str, Any], nulls: Nulls = "null"
+) -> Any:
+    """The rows that the document at `path` lets through, as an expression for
+    `select(…).where(…)` (extra `sqlalchemy`), in the context of a request or application.
+
+    `tables`: what `doorward.filters.sqlalchemy.where` takes, by the names that are below `input`
+    in the policy; `input` is the rest of it. What cannot be a filter raises FilterError or
+    RegoError, and no rows are selected.
+    """
+    from doorward.filters.sqlalchemy import where  # the extra is for those who filter
+
+    point = current_app.extensions[_NAME].point
+    known = from_python(dict(input), "input")
+    unknowns = [f"input.{name}" for name in tables]
+    conditions = conditions_of_rows(point.snapshot, point.pdp.turns, path, unknowns, known)
+    return where(conditions, tables, nulls=nulls)
 
 
 def _verdict(extension: Doorward, path: str, make: Callable[[], Any] | None) -> Verdict:

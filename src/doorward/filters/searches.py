@@ -1,0 +1,61 @@
+"""Patterns that are searches for a text: what databases match otherwise, said in words they share.
+
+    regex.match("^/api/", path)        startswith(path, "/api/")
+    glob.match("**.pdf", null, name)   endswith(name, ".pdf")
+
+A regular expression or glob that is more than a text with its ends open or closed stays as it is,
+and is an error.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["search_of_glob", "search_of_regex"]
+
+_SPECIAL: Final = frozenset("\\.+*?()|[]{}^$")
+_GLOB: Final = frozenset("\\[]{}!?*,")
+_NAMES: Final = {
+    (True, True): "equal",
+    (True, False): "startswith",
+    (False, True): "endswith",
+    (False, False): "contains",
+}
+
+
+def search_of_regex(pattern: str) -> tuple[str, str] | None:
+    """The built-in that does the same, and its text; None where there is none."""
+    begins = pattern.startswith("^")
+    ends = pattern.endswith("$") and not pattern.endswith("\\$")
+    text = _plain(pattern[begins : len(pattern) - ends])
+    return None if text is None else (_NAMES[begins, ends], text)
+
+
+def _plain(pattern: str) -> str | None:
+    """The one text that a pattern without an anchor matches."""
+    letters: list[str] = []
+    rest = iter(pattern)
+    for letter in rest:
+        if letter == "\\":
+            letter = next(rest, "")
+            if letter not in _SPECIAL or not letter:
+                return None  # a class such as \d
+        elif letter in _SPECIAL:
+            return None
+        letters.append(letter)
+    return "".join(letters)
+
+
+def search_of_glob(pattern: str, *, has_delimiters: bool) -> tuple[str, str] | None:
+    """The built-in that does the same, and its text; None where there is none.
+
+    `has_delimiters`: `*` ends at one of them, which `**` does not.
+    """
+    stars = ("**",) if has_delimiters else ("**", "*")
+    begin = next((each for each in stars if pattern.startswith(each)), "")
+    text = pattern[len(begin) :]
+    end = next((each for each in stars if text.endswith(each)), "")
+    text = text[: len(text) - len(end)]
+    if any(letter in _GLOB for letter in text):
+        return None
+    return _NAMES[not begin, not end], text
