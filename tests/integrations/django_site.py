@@ -36,6 +36,8 @@ readable(row) if {
 	"editors" in input.user.groups
 }
 
+masks.row.password := {"replace": {"value": null}}
+
 rows if {
 	input.permission in {"auth.view_user", "list"}
 	readable(input.row)

@@ -235,6 +235,13 @@ def test_lists_hold_what_the_policy_allows_one_by_one(people: dict[str, User]) -
         PolicyQuerySet(User).for_user(people["ann"])
 
 
+def test_rows_have_no_masked_columns(people: dict[str, User]) -> None:
+    rows = PolicyQuerySet(User).values_for(people["ann"]).order_by("username")
+    assert [row["username"] for row in rows] == ["ann", "root"]
+    assert "password" not in rows[0]
+    assert "email" in rows[0]
+
+
 def test_the_fixture_compares_rows_of_models(
     people: dict[str, User], assert_filter_matches: Any
 ) -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from doorward.filters import Conditions, FilterError, to_conditions
+from doorward.filters import Conditions, FilterError, Masks, fault, read_masks, to_conditions
 from doorward.pdp.residuals import residual, residual_of_rows
 from doorward.pdp.snapshot import PathKey, Snapshot, document_ref
 from doorward.pdp.turns import Turns
 from doorward.rego import Value
 
-__all__ = ["conditions_of_rows"]
+__all__ = ["conditions_of_rows", "masks_of_rows"]
 
 
 def conditions_of_rows(
@@ -37,3 +37,14 @@ def conditions_of_rows(
     query = document_ref(path)
     left = residual(snapshot, turns, query, unknowns, input, nondeterministic=True, only_truth=True)
     return to_conditions(left)
+
+
+def masks_of_rows(snapshot: Snapshot, path: str, input: Value) -> Masks:
+    """The columns that the rule at `path` masks for an input without rows.
+
+    FilterError for a rule that does not exist or has another shape, RegoError for one that fails:
+    nothing is shown then.
+    """
+    if snapshot.is_nowhere(path):
+        raise fault(f"the mask rule {path} does not exist")
+    return read_masks(snapshot.document(path).answer(input))

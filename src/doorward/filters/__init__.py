@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from doorward.filters.logic import Nulls, Relation, Relations
     from doorward.filters.mappings import Names, names_for, short_names
+    from doorward.filters.masks import Masks, read_masks
     from doorward.filters.sql import Clause, Dialect, to_sql
     from doorward.filters.sql_text import to_sql_text
     from doorward.filters.targets import PYTHON, Target, target_of
@@ -44,6 +45,7 @@ else:
             ),
             "columns": "Column Columns Kind to_document",
             "logic": "Nulls Relation Relations",
+            "masks": "Masks read_masks",
             "mappings": "Names names_for short_names",
             "sql": "Clause Dialect to_sql",
             "sql_text": "to_sql_text",
@@ -66,6 +68,7 @@ __all__ = [
     "FilterError",
     "Group",
     "Kind",
+    "Masks",
     "Names",
     "Nulls",
     "Relation",
@@ -77,6 +80,7 @@ __all__ = [
     "is_always",
     "names_for",
     "read_annotations",
+    "read_masks",
     "short_names",
     "target_of",
     "to_conditions",

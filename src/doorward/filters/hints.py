@@ -20,6 +20,7 @@ __all__ = [
     "INDEX",
     "JSON",
     "KNOWN_TEXT",
+    "MASKS",
     "MEMBERS",
     "MOMENTS",
     "OWN_TYPE",
@@ -75,6 +76,10 @@ JSON: Final = (
     "null, on PostgreSQL in a column of `jsonb`, or on SQLite"
 )
 KNOWN_TEXT: Final = "the second operand must be known when the filter is made"
+MASKS: Final = (
+    'write `masks.TABLE.COLUMN := {"replace": {"value": null}}` for a column that is masked, and '
+    "`{}` for one that is not"
+)
 MEMBERS: Final = "compare the column with known values by `==`, `!=` and `in`"
 MOMENTS: Final = (
     "compare `time.parse_rfc3339_ns(input.TABLE.COLUMN)` with `time.now_ns()` or other nanoseconds"

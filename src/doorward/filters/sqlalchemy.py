@@ -49,7 +49,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.orm import aliased
+from sqlalchemy.orm import aliased, defer
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
@@ -91,7 +91,7 @@ from doorward.filters.views import (
 )
 from doorward.rego import InputError, Number, from_python, number_text
 
-__all__ = ["describe", "document_of", "where"]
+__all__ = ["describe", "document_of", "where", "without_masked"]
 
 _OPERATORS: Final = {
     "eq": "__eq__",
@@ -145,6 +145,16 @@ def document_of(
         elif nulls == "null":
             document[name] = None
     return document
+
+
+def without_masked(entity: Anything, columns: Iterable[str]) -> list[Anything]:
+    """Options of a query that leaves masked columns of a mapped class in the database: to read one
+    is an error. LookupError for a column that is not there."""
+    attributes = {each.key for each in inspect(entity).mapper.column_attrs}
+    for name in columns:
+        if name not in attributes:
+            raise LookupError(f"there is no column {name} to mask")
+    return [defer(getattr(entity, name), raiseload=True) for name in columns]
 
 
 class _Table:

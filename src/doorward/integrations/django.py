@@ -6,7 +6,8 @@
     DOORWARD = {"POINT": "shop.policies.point"}      # a DecisionPoint, or a function that gives it
 
 `DOORWARD` may hold `OPTIONS` (an `HttpOptions`), `DERIVE_TARGET`, `PERMISSIONS`, the document that
-decides on permissions (`django/allow`), and `ROWS`, the one that filters (`django/rows`).
+decides on permissions (`django/allow`), `ROWS`, the one that filters (`django/rows`), and `MASKS`,
+the one that masks columns (`django/masks`).
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from django.utils.module_loading import import_string
 from doorward.enforcement.check import HttpCheck, HttpOptions
 from doorward.enforcement.errors import RequestError
 from doorward.enforcement.refusals import log_failure
-from doorward.enforcement.rows import conditions_of_rows
-from doorward.filters import FilterError, fault, without_relation
+from doorward.enforcement.rows import conditions_of_rows, masks_of_rows
+from doorward.filters import FilterError, Masks, fault, without_relation
 from doorward.filters.django import to_q
 from doorward.integrations.wsgi import apply, denial, read_request
 from doorward.pdp import Decision, DecisionPoint
@@ -51,6 +52,7 @@ __all__ = [
     "decide",
     "document_of",
     "get_point",
+    "masks_for",
     "permitted_rows",
     "rows_for",
     "user_document",
@@ -58,6 +60,7 @@ __all__ = [
 
 PERMISSIONS: Final = "django/allow"
 ROWS: Final = "django/rows"
+MASKS: Final = "django/masks"
 MAX_ONE_BY_ONE: Final = 1_000
 """Rows of the admin on which a policy that cannot be a filter decides."""
 THIS_ROW: Final[Mapping[str, str]] = {"row": ""}
@@ -270,6 +273,18 @@ def permitted_rows(user: Any, model: type[models.Model], permission: str) -> mod
     return to_q(flat, model, {"object": ""})
 
 
+def masks_for(user: Any, permission: str) -> Masks:
+    """The columns that the document `MASKS` hides from a user.
+
+    FilterError or RegoError where it is not there, or is not a mask.
+    """
+    document: dict[str, Any] = {"permission": permission}
+    if (known := user_document(user)) is not None:
+        document["user"] = known
+    path = _setting("MASKS", MASKS)
+    return masks_of_rows(get_point().snapshot, path, from_python(document, "input"))
+
+
 class PolicyQuerySet(models.QuerySet):
     """`objects = PolicyQuerySet.as_manager()`, then `Order.objects.for_user(request.user)`."""
 
@@ -281,6 +296,15 @@ class PolicyQuerySet(models.QuerySet):
         permission = permission or f"{meta.app_label}.view_{meta.model_name}"
         rows: PolicyQuerySet = self.filter(rows_for(user, self.model, permission, tables))
         return rows
+
+    def values_for(self, user: Any, permission: str = "", table: str = "row") -> Any:
+        """The rows of `for_user` as dictionaries without masked columns, which stay in the
+        database."""
+        meta = self.model._meta
+        permission = permission or f"{meta.app_label}.view_{meta.model_name}"
+        masked = masks_for(user, permission).of(table)
+        names = [field.attname for field in meta.concrete_fields if field.attname not in masked]
+        return self.for_user(user, permission, {table: ""}).values(*names)
 
 
 class PolicyBackend:

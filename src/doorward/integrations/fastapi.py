@@ -28,14 +28,14 @@ from doorward.enforcement.check import HttpOptions
 from doorward.enforcement.errors import RequestError
 from doorward.enforcement.http_input import to_input
 from doorward.enforcement.refusals import REASON_HEADER, log_failure
-from doorward.enforcement.rows import conditions_of_rows
-from doorward.filters import Nulls
+from doorward.enforcement.rows import conditions_of_rows, masks_of_rows
+from doorward.filters import Masks, Nulls
 from doorward.integrations.asgi import BODY, below_root, request_of
 from doorward.pdp import Decision, DecisionPoint
 from doorward.rego import from_python
 from doorward.verdicts import ResultError, read_verdict
 
-__all__ = ["DENIALS", "MakeInput", "check", "filtered", "get_point", "install", "require"]
+__all__ = ["DENIALS", "MakeInput", "check", "filtered", "get_point", "install", "masked", "require"]
 
 MakeInput: TypeAlias = Callable[[HTTPConnection], Any | Awaitable[Any]]
 """Makes the input of a decision from the connection."""
@@ -147,6 +147,20 @@ def filtered(
 
     clause.doorward_decides = True  # type: ignore[attr-defined] # read by doorward.testing
     return clause
+
+
+def masked(path: str, *, input: MakeInput) -> Callable[..., Awaitable[Masks]]:
+    """A dependency that gives the columns that the mask rule at `path` hides from a user.
+
+    `doorward.filters.sqlalchemy.without_masked` leaves them in the database, `Masks.drop` out of
+    an answer. What is not a mask raises FilterError or RegoError.
+    """
+
+    async def masks(connection: HTTPConnection, point: Point) -> Masks:
+        known = from_python(await _built(connection, input), "input")
+        return masks_of_rows(point.snapshot, path, known)
+
+    return masks
 
 
 async def _built(connection: HTTPConnection, make: MakeInput) -> Any:

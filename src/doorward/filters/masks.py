@@ -1,0 +1,64 @@
+"""Columns that a user may not see: the value of a mask rule, for queries and for answers.
+
+    masks.docs.salary := {"replace": {"value": null}} if not input.user.manager
+
+The shape is that of `maskRule` over HTTP: a table, a column, and `replace` where the column is
+masked; `{}` says that it is not. Anything else is an error, since a mask that cannot be read would
+show what it was to hide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from doorward.filters.conditions import fault
+from doorward.filters.hints import MASKS
+from doorward.records import record
+from doorward.rego import UNDEFINED
+
+__all__ = ["Masks", "read_masks"]
+
+
+@record(frozen=True)
+class Masks:
+    """The masked columns of each table, under the names of the policy."""
+
+    columns: Mapping[str, frozenset[str]]
+
+    def of(self, table: str) -> frozenset[str]:
+        """The masked columns of a table."""
+        return self.columns.get(table, frozenset())
+
+    def drop(self, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of a row that may be seen."""
+        masked = self.of(table)
+        return {name: value for name, value in row.items() if name not in masked}
+
+    def drop_all(self, table: str, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The fields of rows that may be seen."""
+        return [self.drop(table, row) for row in rows]
+
+
+def read_masks(value: Any) -> Masks:
+    """The masks that a rule says; undefined and null mask nothing, as over HTTP. FilterError for a
+    value of another shape."""
+    if value is UNDEFINED or value is None:
+        return Masks({})
+    tables: dict[str, frozenset[str]] = {}
+    for table, columns in _object(value).items():
+        masked = {name for name, mask in _object(columns).items() if _is_masked(mask)}
+        tables[table] = frozenset(masked)
+    return Masks(tables)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise fault("the value of the mask rule is not an object of tables and columns", MASKS)
+    return value
+
+
+def _is_masked(mask: Any) -> bool:
+    if not isinstance(mask, dict) or mask.keys() - {"replace"}:
+        raise fault("a mask is not an object with `replace`, or an empty one", MASKS)
+    return bool(mask)
