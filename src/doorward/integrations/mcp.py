@@ -32,19 +32,22 @@ from fastmcp.utilities.types import get_cached_typeadapter
 from fastmcp.utilities.versions import VersionSpec
 from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_jsonable_python
 
 from doorward.enforcement.refusals import log_failure
+from doorward.integrations.mcp_requests import (
+    FREE,
+    INVALID_REQUEST,
+    params_of,
+    subject_of,
+    to_value,
+)
 from doorward.pdp import Decision, DecisionPoint
-from doorward.rego import InputError, from_python
 
 __all__ = ["Budget", "BudgetError", "PolicyMiddleware", "SqliteBudget"]
 
 T = TypeVar("T")
 Next = Callable[[Any], Awaitable[Any]]
 
-INVALID_REQUEST: Final = -32600
-"""The code of JSON-RPC for a request that is refused."""
 _DECIDED: Final = frozenset(
     {
         *("tools/call", "tools/list", "resources/read", "resources/list"),
@@ -52,8 +55,6 @@ _DECIDED: Final = frozenset(
     }
 )
 """Methods that are decided on where it is known what they are about."""
-_FREE: Final = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
-"""They say and do nothing that is not the connection's own."""
 MAX_KEY: Final = 512
 """Characters of the key of a budget."""
 
@@ -136,9 +137,9 @@ class PolicyMiddleware(Middleware):
         """Everything that has no method of its own here, completions of arguments first of all: an
         MCPError where the policy does not allow it."""
         method = context.method or ""
-        if method not in _DECIDED and method not in _FREE:
-            params = _params_of(context.message)
-            why = self._refusal(await self._ask(method, _subject(params), params))
+        if method not in _DECIDED and method not in FREE:
+            params = params_of(context.message)
+            why = self._refusal(await self._ask(method, subject_of(params), params))
             if why is not None:
                 raise McpError(INVALID_REQUEST, why)
         return await call_next(context)
@@ -295,15 +296,7 @@ def validated_arguments(tool: Any, arguments: dict[str, Any], *, strict: bool) -
     except ValidationError as error:
         faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
         raise ToolError(f"invalid arguments: {'; '.join(faults)}") from None
-    return {name: _as_value(each) for name, each in validated.items()}
-
-
-def _as_value(value: Any) -> Any:
-    """A validated argument as a value of Rego: what has no one value there as its JSON."""
-    try:
-        return from_python(value, copy=True)
-    except InputError:
-        return to_jsonable_python(value)
+    return {name: to_value(each) for name, each in validated.items()}
 
 
 @lru_cache(maxsize=1024)
@@ -353,25 +346,6 @@ def _responses_of(message: Any) -> dict[str, Any]:
         for key, each in given.items()
     }
     return {"responses": answers} if answers else {}
-
-
-def _params_of(message: Any) -> dict[str, Any]:
-    """The parameters of a request, but for what is said of the connection."""
-    if hasattr(message, "model_dump"):
-        message = message.model_dump(by_alias=True, mode="json", exclude_none=True)
-        message = message.get("params", message)
-    given = message if isinstance(message, dict) else {}
-    return {key: value for key, value in given.items() if key != "_meta"}
-
-
-def _subject(params: dict[str, Any]) -> str:
-    """What a request is about: a name or URI, that of what it refers to before its own."""
-    ref = params.get("ref")
-    for fields in (ref if isinstance(ref, dict) else {}, params):
-        for key in ("name", "uri", "taskId"):
-            if isinstance(fields.get(key), str):
-                return str(fields[key])
-    return ""
 
 
 def _name(each: Any) -> str:

@@ -1,0 +1,151 @@
+"""The official MCP SDK: which tools a client sees, and which calls with which arguments run.
+
+    server = MCPServer("shop")
+    server.middleware.append(ServerPolicy(server, point))
+
+The input and the result are those of `doorward.integrations.mcp`: `tags` are those in the `meta` of
+a tool. There are no budgets: a policy that asks for one refuses. What the policy does not allow is
+an error of the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from doorward.exporting import missing
+
+try:
+    from mcp import MCPError
+    from mcp.server.auth.middleware.auth_context import get_access_token
+except ModuleNotFoundError as error:
+    raise missing("doorward[mcp]", error) from None
+from mcp.server.mcpserver import MCPServer
+from pydantic import ValidationError
+
+from doorward.enforcement.refusals import log_failure
+from doorward.integrations.mcp_requests import (
+    FREE,
+    INVALID_REQUEST,
+    params_of,
+    subject_of,
+    to_value,
+)
+from doorward.pdp import Decision, DecisionPoint
+
+__all__ = ["ServerPolicy"]
+
+Next = Callable[[Any], Awaitable[Any]]
+_LISTS: Final = {
+    "tools/list": ("tools", "name"),
+    "prompts/list": ("prompts", "name"),
+    "resources/list": ("resources", "uri"),
+    "resources/templates/list": ("resourceTemplates", "uriTemplate"),
+}
+"""The field of an answer that is a list, and what its items are called by."""
+
+
+class ServerPolicy:
+    """Middleware that asks the document at `path` about everything that a client lists and uses."""
+
+    def __init__(
+        self,
+        server: MCPServer[Any],
+        point: DecisionPoint,
+        path: str = "mcp/allow",
+        *,
+        user: Callable[[], Any] | None = None,
+    ) -> None:
+        """`user` says who asks where no token does, as on stdio."""
+        self._server = server
+        self._point = point
+        self._path = path
+        self._user = user or _token_user
+
+    async def __call__(self, ctx: Any, call_next: Next) -> Any:
+        """Answer a request that the policy allows; an MCPError refuses it."""
+        method: str = ctx.method
+        if ctx.request_id is None or method in FREE:
+            return await call_next(ctx)
+        if method in _LISTS:
+            return await self._listed(method, await call_next(ctx))
+        params = params_of(dict(ctx.params or {}))
+        if method == "tools/call":
+            await self._check_call(params)
+        else:
+            arguments = params.get("arguments", {}) if method == "prompts/get" else params
+            self._refuse(await self._ask(method, subject_of(params), arguments))
+        return await call_next(ctx)
+
+    async def _check_call(self, params: dict[str, Any]) -> None:
+        """Decide on the arguments that the tool gets: validated, with its defaults."""
+        name = subject_of(params)
+        tool = self._server._tool_manager.get_tool(name)
+        tags = self._tags_of(name)
+        if tool is None or not (await self._ask("tools/list", name, tags=tags)).allowed:
+            raise MCPError(INVALID_REQUEST, f"Unknown tool: {name!r}")
+        try:
+            validated = tool.fn_metadata.validate_arguments(params.get("arguments") or {})
+        except (ValidationError, ValueError):
+            raise MCPError(INVALID_REQUEST, "invalid arguments") from None
+        arguments = {key: to_value(value) for key, value in validated.items()}
+        extra = {"responses": params["inputResponses"]} if params.get("inputResponses") else {}
+        self._refuse(await self._ask("tools/call", name, arguments, tags=tags, **extra))
+
+    async def _listed(self, method: str, result: Any) -> Any:
+        """An answer with the items that the client may know of."""
+        name, key = _LISTS[method]
+        allowed = []
+        for each in result[name]:
+            tags = self._tags_of(each[key]) if method == "tools/list" else []
+            if (await self._ask(method, each[key], tags=tags)).allowed:
+                allowed.append(each)
+        return {**result, name: allowed}
+
+    def _tags_of(self, name: str) -> list[str]:
+        tool = self._server._tool_manager.get_tool(name)
+        tags = ((tool.meta if tool is not None else None) or {}).get("tags", ())
+        return [str(each) for each in tags]
+
+    async def _ask(
+        self,
+        method: str,
+        name: str,
+        arguments: Any = None,
+        tags: Sequence[str] = (),
+        **more: Any,
+    ) -> Decision:
+        document: dict[str, Any] = {"method": method, "name": name, "tags": list(tags), **more}
+        if arguments is not None:
+            document["arguments"] = arguments
+        # `null` would be a value, and `input.user` in a rule would hold.
+        if (user := self._user()) is not None:
+            document["user"] = user
+        decision = await self._point.decide(self._path, document)
+        log_failure(decision, self._point.snapshot)
+        return decision
+
+    def _refuse(self, decision: Decision) -> None:
+        """MCPError for what is not allowed, and for what is allowed within a budget."""
+        result: Any = decision.result
+        fields = result if isinstance(result, dict) else {}
+        if decision.allowed and "budget" not in fields:
+            return
+        message = fields.get("message")
+        if decision.allowed:
+            message = "there are no budgets here"
+        shown = message if isinstance(message, str) else "the policy does not allow it"
+        raise MCPError(INVALID_REQUEST, shown)
+
+
+def _token_user() -> Any:
+    """Who the verified token of the connection is for; None where there is none, as on stdio."""
+    token = get_access_token()
+    if token is None:
+        return None
+    return {
+        "id": token.subject,
+        "client": token.client_id,
+        "scopes": list(token.scopes),
+        "claims": dict(token.claims or {}),
+    }
