@@ -85,6 +85,13 @@ ATTACKS: Final = [
     "&".join([f"a{n}=1" for n in range(MAX_FIELDS)]) + "&role=admin",
     "a=1&" * MAX_FIELDS + "role=admin",
     "a[][]=1",
+    "a[1]=x",
+    "a[0]=x&a[2]=y",
+    "a[b][3]=1",
+    "__proto__=1",
+    "a[__proto__]=1",
+    "hasOwnProperty=1",
+    "a[b][constructor]=1",
     "a[][0]=1",
     "a" + "[b]" * (MAX_DEPTH + 1) + "=1",
 ]
@@ -94,6 +101,8 @@ LEGITIMATE: Final = [
     "ids%5B%5D=1&ids%5B%5D=2",
     "ids=1&ids=2",
     "a[0]=x&a[1]=y",
+    "a[1]=x&a[0]=y",
+    "price[2026]=1&price[2027]=2",
     "user[name]=ann&user[mail]=a%40b.de",
     "user[roles][]=x&user[roles][]=y",
     "filter[where][name]=x&filter[limit]=10",
@@ -121,7 +130,23 @@ LEGITIMATE: Final = [
     "a-b=1&a:b=2&a/b=3",
     "&".join([f"field{n}=1" for n in range(MAX_FIELDS)]),
 ]
-TOKENS: Final = ["a", "b", "_", ".", "+", "[", "]", "[]", "[b]", "[0]", "%5B", "%5d", "1", "%20"]
+TOKENS: Final = [
+    "a",
+    "b",
+    "_",
+    ".",
+    "+",
+    "[",
+    "]",
+    "[]",
+    "[b]",
+    "[0]",
+    "[1]",
+    "%5B",
+    "%5d",
+    "1",
+    "%20",
+]
 
 
 def accepted(query: str) -> bool:

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from doorward.cli.open_log import open_log
 from doorward.cli.sidecar_options import SidecarOptions, StartupError
 from doorward.pdp.config import Config
-from doorward.pdp.control.log_file import LogFile
 from doorward.pdp.control.outbox import SpoolError
 from doorward.pdp.control.plane import ControlPlane
 from doorward.pdp.control.uploads import Uploads
-from doorward.pdp.decision_log import DecisionLog, EventSink
+from doorward.pdp.decision_log import DecisionLog
 from doorward.pdp.health import Health, State
-from doorward.pdp.log import line_for, stamp_for
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP, DecisionSink
 
@@ -90,10 +89,7 @@ class DecisionLogging:
         self._uploads = None
         if not options.is_enabled:
             return None
-        sinks: list[EventSink] = []
         try:
-            if options.file is not None:
-                sinks.append(LogFile(options.file))
             if options.upload is not None:
                 assert client is not None
                 self._uploads = Uploads(
@@ -103,19 +99,16 @@ class DecisionLogging:
                     on_status=self._plane.status.note_decision_logs,
                     parts=self._health.parts,
                 )
-                sinks.append(self._uploads)
+            return open_log(
+                config,
+                self._write,
+                line_format=self._options.log_format,
+                timestamp_format=self._options.log_timestamp_format,
+                sinks=() if self._uploads is None else (self._uploads,),
+                on_lost=self._metrics.lost,
+                parts=self._health.parts,
+                trace=None if self._tracer is None else self._tracer.logged,
+            )
         except (OSError, SpoolError) as error:
             reason = str(error) if isinstance(error, SpoolError) else f"{error.filename}: {error}"
             raise StartupError(f"decision_logs: {reason}") from None
-        return DecisionLog(
-            self._write if options.console else None,
-            line_for(self._options.log_format),
-            labels=config.labels,
-            options=options,
-            on_lost=self._metrics.lost,
-            parts=self._health.parts,
-            sinks=sinks,
-            stamp=stamp_for(self._options.log_timestamp_format),
-            trace=None if self._tracer is None else self._tracer.logged,
-            secrets=config.secrets,
-        )

@@ -15,8 +15,8 @@ from doorward.cli import overrides
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people
 from doorward.cli.log_time import log_time_option
+from doorward.cli.open_log import open_log
 from doorward.pdp.config import Config, ConfigError, read_config
-from doorward.pdp.control.log_file import LogFile
 from doorward.pdp.decision_log import DecisionLog
 from doorward.pdp.loader import LoadError, read_document
 from doorward.pdp.log import line_for, now, stamp_for
@@ -121,24 +121,13 @@ def _run(paths: Sequence[str], options: dict[str, Any], log: _Log) -> int:
 
 def _decision_log(config: Config, options: Mapping[str, Any]) -> DecisionLog | None:
     """The decision log that the configuration asks for: on standard error, or in a file."""
-    wanted = config.decision_logs
-    if wanted.upload is not None:
+    if config.decision_logs.upload is not None:
         raise _ExecError("exec error: decision logs go to the console or a file, not to a service")
-    if not wanted.is_enabled:
-        return None
+    formats = options["log_format"], options["log_timestamp_format"]
     try:
-        files = [] if wanted.file is None else [LogFile(wanted.file)]
+        return open_log(config, _write_lines, line_format=formats[0], timestamp_format=formats[1])
     except OSError as error:
         raise _ExecError(f"exec error: decision_logs: {error.filename}: {error}") from None
-    return DecisionLog(
-        _write_lines if wanted.console else None,
-        line_for(options["log_format"]),
-        labels=config.labels,
-        options=wanted,
-        sinks=files,
-        stamp=stamp_for(options["log_timestamp_format"]),
-        secrets=config.secrets,
-    )
 
 
 def _write_lines(lines: bytes) -> None:

@@ -21,6 +21,23 @@ MAX_FIELDS: Final = 1_000
 MAX_DEPTH: Final = 32
 """Keys of one name."""
 
+_OF_OBJECTS: Final = frozenset(
+    {
+        "__definegetter__",
+        "__definesetter__",
+        "__lookupgetter__",
+        "__lookupsetter__",
+        "__proto__",
+        "constructor",
+        "hasownproperty",
+        "isprototypeof",
+        "propertyisenumerable",
+        "tolocalestring",
+        "tostring",
+        "valueof",
+    }
+)
+"""Names that every object of JavaScript has, in lower case: Node's qs leaves them out."""
 _NAME: Final = re.compile(r"([^\[\]]*+)((?:\[[^\[\]]*+\])*+)")
 _NUMBERED_TWICE: Final = re.compile(r"\[\]\[[0-9]*\]")
 _TO_VARIABLE: Final = re.compile(r"[ .]")
@@ -47,6 +64,7 @@ def check_pairs(text: str, what: str) -> None:
 def check_names(names: Iterable[str], what: str) -> None:
     """Refuse names, in one case, that do not stand for one variable each."""
     values: set[Path] = set()
+    numbers: dict[Path, set[int]] = {}
     collections: dict[Path, str] = {}
     for name in names:
         path = _read_path(name, what)
@@ -64,11 +82,19 @@ def check_names(names: Iterable[str], what: str) -> None:
             if kind and collections.get(above, kind) not in ("", kind):
                 _refuse(f"{what} with and without a number: {shown(name)}")
             collections[above] = kind or collections.get(above, "")
+            if kind == "number" and str(int(path[end][:9])) == path[end]:
+                numbers.setdefault(above, set()).add(int(path[end]))
+    for indices in numbers.values():
+        # Node's qs numbers the items of a list again; what is not a list to it keeps its numbers.
+        if min(indices) <= MAX_FIELDS and indices != set(range(len(indices))):
+            _refuse(f"{what}s whose numbers do not begin at 0 or leave some out")
 
 
 def _read_path(name: str, what: str) -> Path:
     """The variable that a name stands for to those who take names apart, and its keys."""
     if "[" not in name and "]" not in name:
+        if name in _OF_OBJECTS:
+            _refuse(f"name of a {what} that is left out by some readers: {shown(name)}")
         return (_TO_VARIABLE.sub("_", name),)
     match = _NAME.fullmatch(name)
     if match is None or not match[1]:
@@ -76,6 +102,8 @@ def _read_path(name: str, what: str) -> Path:
     keys = match[2][1:-1].split("][")
     if len(keys) > MAX_DEPTH:
         _refuse(f"name of a {what} with more than {MAX_DEPTH} keys")
+    if match[1] in _OF_OBJECTS or not _OF_OBJECTS.isdisjoint(keys):
+        _refuse(f"name of a {what} that is left out by some readers: {shown(name)}")
     if _NUMBERED_TWICE.search(name) or any(key != key.strip() for key in keys):
         _refuse(f"name of a {what} with brackets that can be read in two ways")
     return (_TO_VARIABLE.sub("_", match[1]), *keys)

@@ -244,6 +244,11 @@ REFUSED: list[tuple[bytes, str]] = [
     (get("/a%3bb=1"), "path parameter (;) in the path"),
     (get("/?a%20b=1&a_b=2"), "query parameters that are one variable to PHP"),
     (post("a+b=1&a_b=2", FORM), "form fields that are one variable to PHP"),
+    (get("/?a[1]=x"), "query parameters whose numbers do not begin at 0 or leave some out"),
+    (
+        get("/?a[__proto__]=1"),
+        'name of a query parameter that is left out by some readers: "a[__proto__]"',
+    ),
     (get("/?user_id=1&user[id=2"), f"name of a query parameter {BRACKETS}"),
     (post("user_id=1&user[id=2", FORM), f"name of a form field {BRACKETS}"),
     (

@@ -1,0 +1,49 @@
+"""The decision log of a configuration: on the console, in a file, and where its sinks send it.
+
+Servers and `doorward exec` open theirs here, so that a key of the configuration means one thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from doorward.edge import Parts
+from doorward.pdp.config import Config
+from doorward.pdp.control.log_file import LogFile
+from doorward.pdp.decision_log import DecisionLog, EventSink
+from doorward.pdp.log import line_for, stamp_for
+
+__all__ = ["open_log"]
+
+
+def open_log(
+    config: Config,
+    write: Callable[[bytes], object],
+    *,
+    line_format: str,
+    timestamp_format: str,
+    sinks: Sequence[EventSink] = (),
+    on_lost: Callable[[str], object] = lambda _reason: None,
+    parts: Parts | None = None,
+    trace: Callable[[str], tuple[str, str] | None] | None = None,
+) -> DecisionLog | None:
+    """The log, None where the configuration asks for none; OSError where its file cannot be opened.
+
+    `write` writes lines to the console; `sinks` get events beside console and file.
+    """
+    options = config.decision_logs
+    if not options.is_enabled:
+        return None
+    files = [] if options.file is None else [LogFile(options.file)]
+    return DecisionLog(
+        write if options.console else None,
+        line_for(line_format),
+        labels=config.labels,
+        options=options,
+        on_lost=on_lost,
+        parts=parts,
+        sinks=[*files, *sinks],
+        stamp=stamp_for(timestamp_format),
+        trace=trace,
+        secrets=config.secrets,
+    )
