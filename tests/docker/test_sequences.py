@@ -40,6 +40,15 @@ def test_the_canaries_are_seen_where_they_are_reached(
         daemon.raw("POST", "/v1.41/containers/c-seen/start")
         assert world.sees_file(world.pid("c-seen"))
         assert not world.sees_file(world.pid("plain"))
+        body["HostConfig"] = {"NetworkMode": "none", "Binds": ["t-volume:/v"]}
+        daemon.json("POST", "/v1.41/containers/create?name=c-other", body)
+        daemon.raw("POST", "/v1.41/containers/c-other/start")
+        assert world.sees_theirs(world.pid("c-other"))
+        assert not world.sees_theirs(world.pid("c-seen"))
+        assert not world.has_changed_theirs()
+        daemon.raw("POST", "/v1.41/containers/t-container/pause")
+        assert world.has_changed_theirs()
+        daemon.raw("POST", "/v1.41/containers/t-container/unpause")
         contacts = world.server.contacts
         reference = f"127.0.0.1:{world.server.server_address[1]}/x"
         daemon.raw("GET", f"/v1.41/distribution/{reference}/json")
@@ -52,7 +61,12 @@ def test_the_canaries_are_seen_where_they_are_reached(
 def test_grammars_write_what_the_parsers_read_as_more_than_a_value() -> None:
     grammars = Grammars(
         random.Random(1),
-        {"allowed": ["/a"], "hidden": ["/h"], "servers": ["s:1"], "subnets": ["10.0.0.0/24"]},
+        {
+            "allowed": ["/a", "/a,"],
+            "hidden": ["/h"],
+            "servers": ["s:1"],
+            "subnets": ["10.0.0.0/24"],
+        },
     )
     volumes = [json.dumps(grammars.options(templates=False)) for _ in range(2000)]
     services = [json.dumps(grammars.options(templates=True)) for _ in range(2000)]
@@ -61,3 +75,8 @@ def test_grammars_write_what_the_parsers_read_as_more_than_a_value() -> None:
     assert not any("{{" in text for text in volumes)
     assert any("{{print" in text for text in services)
     assert any("=PID" in grammars.ps() for _ in range(50))
+    commas = {grammars.template_of(",") for _ in range(200)}
+    assert any("printf" in text and "44" in text for text in commas)
+    assert any("\\x2c" in text for text in commas)
+    shapes = {grammars.shape(json.loads(text)) for text in volumes}
+    assert len(shapes) < len(volumes) / 2

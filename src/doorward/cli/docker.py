@@ -24,7 +24,7 @@ from doorward.docker.request.host import PIDFILE
 from doorward.docker.request.input import InputOptions
 from doorward.docker.request.protected import DAEMON_CONFIG
 from doorward.docker.server import LISTEN_FD, BindError
-from doorward.docker.service import SIGNALS, Service, ServiceOptions, bind
+from doorward.docker.service import SIGNALS, OwnersError, Service, ServiceOptions, bind
 from doorward.docker.watch.notify import NOTIFY_FD
 from doorward.docker.watch.watchdog import Watchdog
 from doorward.pdp.loader import LoadError
@@ -98,7 +98,7 @@ def serve(**given: Any) -> int:
             if code is not None:
                 return code
         service = Service(options)
-    except (BindError, AuditLogError, LoadError, RegoError) as error:
+    except (BindError, AuditLogError, LoadError, OwnersError, RegoError) as error:
         raise click.ClickException(str(error)) from None
     except UrlError as error:
         raise click.UsageError(f"--pdp: {error}") from None

@@ -46,8 +46,9 @@ from doorward.docker.watch.notify import (
 from doorward.docker.watch.status import CALL, INSTANCE, TRIAL, PluginStatus, to_document
 from doorward.edge import Edge, counts, loop_thread
 from doorward.history import History
+from doorward.rego import UNDEFINED
 
-__all__ = ["SIGNALS", "Service", "ServiceOptions", "bind"]
+__all__ = ["SIGNALS", "OwnersError", "Service", "ServiceOptions", "bind"]
 
 _ORPHANED: Final = signal.SIGUSR1
 """What this process sends itself when its watchdog has ended."""
@@ -88,6 +89,10 @@ class ServiceOptions:
     plugin: PluginOptions = field(default_factory=PluginOptions)
 
 
+class OwnersError(Exception):
+    """Owners are asked for where callers have no names, or things no labels that can be seen."""
+
+
 class Service:
     """One plugin. Everything that can fail does so when it is made or started."""
 
@@ -106,7 +111,10 @@ class Service:
         if options.plugin.allow_on_failure:
             _log.warning("DANGER: --allow-on-failure allows whatever nobody decides")
         resolve = resolver(options.host_root) if options.host_root else resolve_path
-        facts = ContainerFacts(options.inspect, resolve) if options.inspect else None
+        owners = _has_owners(self._decider, options)
+        facts = None
+        if options.inspect:
+            facts = ContainerFacts(options.inspect, resolve, owners=owners)
         self._host = HostFacts(config=options.daemon_json, pidfile=options.pidfile)
         self.plugin = Plugin(
             self._decider,
@@ -239,6 +247,27 @@ class Service:
     def _close_audit(self) -> None:
         if self._audit is not None:
             self._audit.close()
+
+
+def _has_owners(decider: RemotePdp | EmbeddedPdp, options: ServiceOptions) -> bool:
+    """Whether the data say that things have owners; OwnersError where nobody could know them."""
+    if isinstance(decider, RemotePdp) or decider.setting("owners") is not True:
+        return False
+    try:
+        if decider.setting("local_roles") not in (UNDEFINED, []):
+            raise OwnersError(
+                "`owners` needs the names of callers, and on the Unix socket a plugin sees none:"
+                " set `local_roles` to [] (then only clients with certificates have roles), or"
+                " put a proxy that knows its callers before the daemon"
+            )
+        if not options.inspect:
+            raise OwnersError(
+                "`owners` needs --inspect: only the daemon knows the labels of things"
+            )
+    except OwnersError:
+        decider.close()
+        raise
+    return True
 
 
 def _protecting(options: ServiceOptions) -> PluginOptions:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,6 +20,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # to end the daemon as well
     if reason := missing():
         click.echo(reason)
         return 2

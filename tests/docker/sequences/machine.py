@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode
 
 from examples.docker.private_daemon import Answer, PrivateDaemon
 from tests.docker.sequences.grammars import Grammars
-from tests.docker.sequences.world import MARK, World
+from tests.docker.sequences.world import LABEL, MARK, THEIRS, World
 
 from doorward.docker.decider.embedded import PACK, EmbeddedPdp
 from doorward.docker.plugin import Plugin
@@ -30,8 +30,21 @@ from doorward.docker.request.input import resolve_path
 __all__ = ["Finding", "Machine"]
 
 _MOST: Final = 8
-_TRIES: Final = 20
-"""How often a value is written until one is allowed: only those are sent."""
+_TRIES: Final = 60
+"""How often a value is written until one is allowed that says something new."""
+_LISTINGS: Final = 8
+"""Lists of processes for one call of a sequence: they are quick."""
+_VERBS: Final = (
+    ("GET", "/json"),
+    ("GET", "/logs?stdout=1"),
+    ("GET", "/archive?path=/v"),
+    ("GET", "/export"),
+    ("GET", "/top"),
+    ("POST", "/stop?t=0"),
+    ("POST", "/kill"),
+    ("POST", "/pause"),
+    ("DELETE", "?force=1"),
+)
 _USERS: Final = ("alice", "olga")
 """A developer and an operator."""
 
@@ -67,6 +80,7 @@ class Machine:
         self.plugin = self._plugin()
         self.started = time.monotonic()
         self.calls: Counter[str] = self.written
+        self.shapes: set[tuple[object, ...]] = set()
         self.rules: list[tuple[int, str, Callable[[], None]]] = [
             (4, "create", self._create),
             (4, "start", self._start),
@@ -82,6 +96,7 @@ class Machine:
             (1, "update", self._update),
             (1, "connect", self._connect),
             (1, "remove", self._remove),
+            (2, "meddle", self._meddle),
         ]
 
     def _plugin(self) -> Plugin:
@@ -91,14 +106,15 @@ class Machine:
         data = json.loads((policies / "data.json").read_text())
         settings = data["docker"]
         settings["users"] = {"alice": ["developer"], "olga": ["operator"]}
+        settings["owners"], settings["local_roles"] = True, []
         settings["mounts"]["allow"] = [str(self.world.allowed)]
         (policies / "data.json").write_text(json.dumps(data))
         self.pdp = EmbeddedPdp([str(policies)], watch=False)
-        facts = ContainerFacts(self.daemon.socket, resolve_path)
         try:
             from doorward.docker.request.host import HostFacts
         except ImportError:  # an earlier commit, to see what is found there
-            return Plugin(self.pdp, facts=facts)
+            return Plugin(self.pdp, facts=ContainerFacts(self.daemon.socket, resolve_path))
+        facts = ContainerFacts(self.daemon.socket, resolve_path, owners=True)
         host = HostFacts(config=str(self.daemon.config), pidfile=str(self.daemon.pidfile))
         return Plugin(self.pdp, facts=facts, host=host)
 
@@ -109,6 +125,7 @@ class Machine:
     def step(self) -> None:
         """One sequence, from a clean world."""
         self.sequence: list[str] = []
+        self.has_swapped = False
         self.containers: list[str] = []
         self.volumes: list[str] = []
         self.networks: list[str] = []
@@ -164,25 +181,51 @@ class Machine:
             self._report("web server of the host")
         if MARK.encode() in answer.body:
             self._report("process of the host")
+        if THEIRS.encode() in answer.body:
+            self._report("things of another user")
+        if self.world.has_changed_theirs():
+            self._report("state of another user's things")
         return answer
+
+    def _labels(self) -> dict[str, str]:
+        """The owner that a request names: mostly who sends it."""
+        if self.grammars.often(0.05):
+            return {}
+        other = self.grammars.often(0.05)
+        return {LABEL: self.random.choice(("carol", *_USERS)) if other else self.user}
+
+    def _other(self, kind: str, name: str) -> str:
+        """`name`, or now and then what is another user's."""
+        others = self.world.others()[kind]
+        return self.random.choice(others) if others and self.grammars.often(0.1) else name
 
     def _report(self, canary: str) -> None:
         seconds = time.monotonic() - self.started
         total = self.written.total()
-        self.findings.append(Finding(canary, self.kind, seconds, total, tuple(self.sequence)))
+        kind = f"{self.kind} after a swap" if self.has_swapped else self.kind
+        self.findings.append(Finding(canary, kind, seconds, total, tuple(self.sequence)))
 
     def _look(self, name: str) -> None:
         pid = self.world.pid(name)
         if pid and self.world.sees_file(pid):
             self._report("file of the host")
+        if pid and self.world.sees_theirs(pid):
+            self._report("files of another user")
 
     # rules
 
     def _create(self) -> None:
         grammars = self.grammars
         host: dict[str, Any] = {"NetworkMode": "none"}
-        kind = self.random.randrange(5)
-        if kind == 0:
+        kind = self.random.randrange(7)
+        if kind == 5:
+            host["Binds"] = [f"{self._other('volume', 't-volume')}:/v"]
+        elif kind == 6:
+            other = self._other("container", "plain")
+            field = self.random.choice(("VolumesFrom", "Links", "PidMode", "IpcMode"))
+            text = f"container:{other}" if field.endswith("Mode") else other
+            host[field] = text if field.endswith("Mode") else [text]
+        elif kind == 0:
             host["Binds"] = [f"{grammars.path()}:/v{grammars.pick('', ':ro', ':rw')}"]
         elif kind == 1:
             mount = {"Type": "bind", "Source": grammars.path(), "Target": "/v"}
@@ -195,9 +238,14 @@ class Machine:
                 {"Type": "volume", "Target": "/v", "VolumeOptions": {"DriverConfig": options}}
             ]
         else:
-            host["Tmpfs"] = {"/v": grammars.option(templates=False)}
+            host["Tmpfs"] = {"/v": grammars.option()}
         name = f"c-{self.written.total()}"
-        body = {"Image": "img:1", "Cmd": ["sleep", "86400"], "HostConfig": host}
+        body = {
+            "Image": "img:1",
+            "Cmd": ["sleep", "86400"],
+            "HostConfig": host,
+            "Labels": self._labels(),
+        }
         answer = self._send("POST", f"/v1.41/containers/create?name={name}", body)
         if answer is not None and answer.status == 201:
             self.containers.append(name)
@@ -212,7 +260,7 @@ class Machine:
 
     def _restart(self) -> None:
         if self.containers:
-            name = self.random.choice(self.containers)
+            name = self._other("container", self.random.choice(self.containers))
             if self._send("POST", f"/v1.41/containers/{name}/restart?t=0") is not None:
                 self._look(name)
 
@@ -224,32 +272,54 @@ class Machine:
     def _write_volume(self) -> bool:
         """Whether a volume was created, and a container that has it."""
         name = f"v-{self.written.total()}"
-        options = self.grammars.options(templates=False) if self.grammars.often(0.8) else {}
+        options = self.grammars.options(templates=False)
+        if not self._is_new("volume", options):
+            return False
         body = {"Name": name, "Driver": "local", "DriverOpts": options}
+        body["Labels"] = {LABEL: self.user}
         answer = self._send("POST", "/v1.41/volumes/create", body)
+        self._note(answer, "volume", options)
         if answer is not None and answer.status == 201:
             self.volumes.append(name)
             host = {"NetworkMode": "none", "Binds": [f"{name}:/v"]}
             created = f"c-{self.written.total()}"
-            create = {"Image": "img:1", "Cmd": ["sleep", "86400"], "HostConfig": host}
+            create = {
+                "Image": "img:1",
+                "Cmd": ["sleep", "86400"],
+                "HostConfig": host,
+                "Labels": {LABEL: self.user},
+            }
             done = self._send("POST", f"/v1.41/containers/create?name={created}", create)
             if done is not None and done.status == 201:
                 self.containers.append(created)
+                self._start()
         return answer is not None
+
+    def _is_new(self, kind: str, options: dict[str, str]) -> bool:
+        """Whether nothing of the same shape was allowed: that costs seconds to try, and says no
+        more. Now and then it is tried all the same."""
+        return (kind, self.grammars.shape(options)) not in self.shapes or self.grammars.often(0.005)
+
+    def _note(self, answer: Answer | None, kind: str, options: dict[str, str]) -> None:
+        if answer is not None:
+            self.shapes.add((kind, self.grammars.shape(options)))
 
     def _swap(self) -> None:
         name = self.grammars.pick("one", "two")
+        self.has_swapped = True
         self.sequence.append(f"(the folder {name} becomes a link)")
         self.world.swap(name)
 
     def _top(self) -> None:
-        arguments = quote(self.grammars.ps())
-        self._send("GET", f"/v1.41/containers/plain/top?ps_args={arguments}")
+        for _ in range(_LISTINGS):
+            arguments = quote(self.grammars.ps())
+            self._send("GET", f"/v1.41/containers/plain/top?ps_args={arguments}")
 
     def _network(self) -> None:
         name = f"n-{self.written.total()}"
         config = {"Subnet": self.grammars.subnet()}
         body = {"Name": name, "Driver": "bridge", "IPAM": {"Config": [config]}}
+        body["Labels"] = self._labels()
         answer = self._send("POST", "/v1.41/networks/create", body)
         if answer is not None and answer.status == 201:
             self.networks.append(name)
@@ -282,49 +352,75 @@ class Machine:
         name = f"s-{self.written.total()}"
         spec: dict[str, Any] = {"Image": "img:1", "Command": ["sleep", "86400"]}
         mount: dict[str, Any] = {"Type": "volume", "Target": "/v"}
-        if grammars.often(0.8):
-            driver = {"Name": "local", "Options": grammars.options(templates=True)}
-            mount["VolumeOptions"] = {"DriverConfig": driver}
-        if grammars.often(0.5):
+        options = grammars.options(templates=True)
+        if not self._is_new("service", options):
+            return False
+        driver = {"Name": "local", "Options": options}
+        mount["VolumeOptions"] = {"DriverConfig": driver}
+        if grammars.often(0.3):
             mount["Source"] = grammars.text("v-service")
         spec["Mounts"] = [mount]
-        if grammars.often(0.3):
+        if grammars.often(0.1):
             spec["Env"] = [f"A={grammars.text('b')}"]
-        networks = [{"Target": "none"}] if grammars.often(0.2) else []
+        networks: list[Any] = []
         task = {"ContainerSpec": spec, "Networks": networks, "RestartPolicy": {"Condition": "none"}}
-        answer = self._send("POST", "/v1.41/services/create", {"Name": name, "TaskTemplate": task})
+        if secrets := self.world.others()["secret"]:
+            file = {"Name": "t-secret", "UID": "0", "GID": "0", "Mode": 0o444}
+            if grammars.often(0.1):
+                secret = {"SecretID": secrets[0], "SecretName": "t-secret", "File": file}
+                spec["Secrets"] = [secret]
+        labels = {LABEL: self.user}
+        spec["Labels"] = labels
+        document = {"Name": name, "TaskTemplate": task, "Labels": labels}
+        answer = self._send("POST", "/v1.41/services/create", document)
+        self._note(answer, "service", options)
         if answer is not None and answer.status == 201:
             pid = self.world.wait_task(name)
             if pid and self.world.sees_file(pid):
                 self._report("file of the host")
+            if pid and self.world.sees_theirs(pid):
+                self._report("files of another user")
         return answer is not None
 
     def _exec(self) -> None:
         if self.containers:
-            name = self.random.choice(self.containers)
+            name = self._other("container", self.random.choice(self.containers))
             body = {"Cmd": ["cat", "/v/canary"], "AttachStdout": True}
             self._send("POST", f"/v1.41/containers/{name}/exec", body)
 
     def _rename(self) -> None:
         if self.containers:
-            name = self.random.choice(self.containers)
+            name = self._other("container", self.random.choice(self.containers))
             other = f"r-{self.written.total()}"
             answer = self._send("POST", f"/v1.41/containers/{name}/rename?name={other}")
             if answer is not None and answer.status == 204:
-                self.containers[self.containers.index(name)] = other
+                self.containers = [other if each == name else each for each in self.containers]
 
     def _update(self) -> None:
         if self.containers:
-            name = self.random.choice(self.containers)
+            name = self._other("container", self.random.choice(self.containers))
             policy = self.grammars.pick("always", "no", "on-failure")
             body = {"RestartPolicy": {"Name": policy}}
             self._send("POST", f"/v1.41/containers/{name}/update", body)
 
     def _connect(self) -> None:
         if self.containers and self.networks:
-            network = self.random.choice(self.networks)
-            body = {"Container": self.random.choice(self.containers)}
+            network = self._other("network", self.random.choice(self.networks))
+            name = self._other("container", self.random.choice(self.containers))
+            body = {"Container": name}
             self._send("POST", f"/v1.41/networks/{network}/connect", body)
+
+    def _meddle(self) -> None:
+        """Any call about one thing, which is another user's or the caller's own."""
+        kind = self.random.choice(("container", "container", "volume", "network"))
+        own = {"container": self.containers, "volume": self.volumes, "network": self.networks}
+        name = self._other(kind, self.random.choice(own[kind] or [f"t-{kind}"]))
+        if kind != "container":
+            method = self.random.choice(("GET", "DELETE"))
+            self._send(method, f"/v1.41/{kind}s/{name}")
+            return
+        method, verb = self.random.choice(_VERBS)
+        self._send(method, f"/v1.41/containers/{name}{verb}")
 
     def _remove(self) -> None:
         if self.containers:
@@ -334,7 +430,7 @@ class Machine:
     def table(self) -> str:
         """What was written, allowed and accepted, by kind of call, as Markdown."""
         lines = ["| call | written | allowed | accepted | findings |", "|---|---|---|---|---|"]
-        per_kind = Counter(each.kind for each in self.findings)
+        per_kind = Counter(each.kind.partition(" after")[0] for each in self.findings)
         for kind in sorted(self.written):
             row = (self.written[kind], self.allowed[kind], self.accepted[kind], per_kind[kind])
             lines.append(f"| {kind} | " + " | ".join(map(str, row)) + " |")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.server
 import json
@@ -22,10 +23,16 @@ from examples.docker.private_daemon import PrivateDaemon
 from tests.docker.swarm_tasks import wait_for_task
 from tests.ports import free_port
 
-__all__ = ["MARK", "World"]
+__all__ = ["LABEL", "MARK", "THEIRS", "World"]
 
 MARK: Final = "canary-of-the-host"
+THEIRS: Final = "canary-of-another-user"
+LABEL: Final = "doorward.owner"
+_OTHER: Final = "carol"
+"""Whose container, volume, network and secret nobody else may use."""
 _LAN: Final = "10.77.3"
+_FOLDERS: Final = ("one", "two", "one,", "two:", "")
+"""What is in the folder that users may mount; the last one is that folder itself."""
 _LEAST: Final = 8000
 _PROCESS: Final = """
 import mmap, sys, time
@@ -104,9 +111,66 @@ class World:
         self._lan()
         body = {"Image": "img:1", "Cmd": ["sleep", "86400"], "HostConfig": {"NetworkMode": "none"}}
         self.daemon.json("POST", "/v1.41/containers/create?name=plain", body)
+        self._start_another()
         _raise_process_numbers()
         self.daemon.raw("POST", "/v1.41/containers/plain/start")
         self._process(self.pid("plain"))
+
+    def _start_another(self) -> None:
+        """What another user has."""
+        labels = {LABEL: _OTHER}
+        self.daemon.json("POST", "/v1.41/volumes/create", {"Name": "t-volume", "Labels": labels})
+        network = {"Name": "t-network", "Driver": "bridge", "Labels": labels, "Internal": True}
+        self.daemon.json("POST", "/v1.41/networks/create", network)
+        data = base64.b64encode(THEIRS.encode()).decode()
+        secret = {"Name": "t-secret", "Labels": labels, "Data": data}
+        answer = self.daemon.json("POST", "/v1.41/secrets/create", secret)
+        self.secret = str(json.loads(answer.body).get("ID") or "") if self.swarm else ""
+        words = f"echo {THEIRS} > /v/canary; sleep 86400"
+        body = {
+            "Image": "img:1",
+            "Cmd": ["sh", "-c", words],
+            "Env": [f"CANARY={THEIRS}"],
+            "Labels": labels,
+            "HostConfig": {"NetworkMode": "none", "Binds": ["t-volume:/v"]},
+        }
+        self.daemon.json("POST", "/v1.41/containers/create?name=t-container", body)
+        self.daemon.raw("POST", "/v1.41/containers/t-container/start")
+        self.theirs = self._state()
+
+    def _state(self) -> tuple[object, ...]:
+        """What changes when somebody acts on another user's things."""
+        states = []
+        for target in ("containers/t-container/json", "volumes/t-volume", "networks/t-network"):
+            document = json.loads(self.daemon.raw("GET", f"/v1.41/{target}").body)
+            state = document.get("State") or {}
+            states.append(
+                (
+                    document.get("Id") or document.get("Name"),
+                    state.get("Status"),
+                    state.get("Pid"),
+                    document.get("RestartCount"),
+                    (document.get("HostConfig") or {}).get("RestartPolicy"),
+                    json.dumps(document.get("Containers"), sort_keys=True),
+                    document.get("ExecIDs"),
+                )
+            )
+        return tuple(states)
+
+    def has_changed_theirs(self) -> bool:
+        """Whether somebody stopped, removed, entered or joined what is another user's."""
+        before, self.theirs = self.theirs, self._state()
+        return before != self.theirs
+
+    def others(self) -> dict[str, Sequence[str]]:
+        """The names of what is another user's."""
+        secrets = [self.secret] if self.secret else []
+        return {
+            "container": ["t-container"],
+            "volume": ["t-volume"],
+            "network": ["t-network"],
+            "secret": secrets,
+        }
 
     def _lan(self) -> None:
         """An interface of the host with a network of its own."""
@@ -139,7 +203,7 @@ class World:
                 path.unlink()
             path.mkdir(exist_ok=True)
         # A name with what the kernel's options are separated by.
-        for name in ("one,", "two:"):
+        for name in _FOLDERS[2:]:
             (self.allowed / name).mkdir(exist_ok=True)
 
     def swap(self, name: str) -> None:
@@ -152,7 +216,7 @@ class World:
     def words(self) -> dict[str, Sequence[str]]:
         """The names that users know."""
         return {
-            "allowed": [str(self.allowed / name) for name in ("one", "two")] + [str(self.allowed)],
+            "allowed": [str(self.allowed / name) for name in _FOLDERS],
             "hidden": [str(self.hidden)],
             "servers": [f"127.0.0.1:{self.server.server_address[1]}"],
             "subnets": ["172.29.0.0/24", "10.99.1.0/24", f"{_LAN}.0/24", "10.78.4.0/24"],
@@ -164,9 +228,16 @@ class World:
 
     def sees_file(self, pid: int) -> bool:
         """Whether a process finds the file of the host somewhere."""
-        command = ["nsenter", f"--target={pid}", "--mount", "/bin/busybox", "cat", "/v/canary"]
+        return MARK in self._read(pid, "/v/canary")
+
+    def sees_theirs(self, pid: int) -> bool:
+        """Whether a process finds the file or the secret of another user somewhere."""
+        return THEIRS in self._read(pid, "/v/canary", "/run/secrets/t-secret")
+
+    def _read(self, pid: int, *files: str) -> str:
+        command = ["nsenter", f"--target={pid}", "--mount", "/bin/busybox", "cat", *files]
         done = subprocess.run(command, check=False, capture_output=True)
-        return MARK.encode() in done.stdout
+        return done.stdout.decode(errors="replace")
 
     def lost_lan(self) -> bool:
         """Whether what the host sends to its network goes elsewhere now."""
@@ -192,10 +263,11 @@ class World:
             for each in json.loads(daemon.raw("GET", "/v1.41/services").body) or ():
                 daemon.raw("DELETE", f"/v1.41/services/{each['ID']}")
         for each in json.loads(daemon.raw("GET", "/v1.41/containers/json?all=1").body) or ():
-            if "/plain" not in each["Names"]:
+            if not {"/plain", "/t-container"}.intersection(each["Names"]):
                 daemon.raw("DELETE", f"/v1.41/containers/{each['Id']}?force=1&v=1")
         for each in json.loads(daemon.raw("GET", "/v1.41/volumes").body).get("Volumes") or ():
-            daemon.raw("DELETE", f"/v1.41/volumes/{each['Name']}?force=1")
+            if each["Name"] != "t-volume":
+                daemon.raw("DELETE", f"/v1.41/volumes/{each['Name']}?force=1")
         for each in json.loads(daemon.raw("GET", "/v1.41/networks").body) or ():
             if each["Name"].startswith("n-"):
                 daemon.raw("DELETE", f"/v1.41/networks/{each['Id']}")
@@ -209,7 +281,10 @@ class World:
         self.clean()
         if self.swarm:
             self.daemon.raw("POST", "/v1.41/swarm/leave?force=1")
-        self.daemon.raw("DELETE", "/v1.41/containers/plain?force=1&v=1")
+        for name in ("plain", "t-container"):
+            self.daemon.raw("DELETE", f"/v1.41/containers/{name}?force=1&v=1")
+        self.daemon.raw("DELETE", "/v1.41/volumes/t-volume?force=1")
+        self.daemon.raw("DELETE", "/v1.41/networks/t-network")
         subprocess.run(["ip", "link", "del", "br-dwlan"], check=False, capture_output=True)
         self.server.shutdown()
         self.server.server_close()

@@ -82,6 +82,10 @@ class EmbeddedPdp:
             raise PdpError(f"policy failed: {_kind(decision.error)}")
         return Answer(decision.result, decision.decision_id)
 
+    def setting(self, name: str) -> Any:
+        """A setting of the data below `docker`, as it is now; UNDEFINED where it lacks."""
+        return self._pdp.decide(f"docker/{name}").result
+
     def close(self) -> None:
         self._watcher.close()
         self._pdp.close()

@@ -5,6 +5,7 @@
 # `not f(field)` says nothing where the field is missing.
 package policy.docker.guards
 
+import data.policy.docker.owners
 import data.policy.docker.roles
 
 defaults := {
@@ -110,6 +111,11 @@ created["request"] := input
 created["container"] := input.container if {
 	input.action in starting
 	input.container.known == true
+}
+
+objections contains objection if {
+	owners.enabled
+	some objection in owners.objections
 }
 
 refused if {

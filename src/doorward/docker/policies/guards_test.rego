@@ -491,3 +491,37 @@ test_real_time if {
 	objected(nofile) == set() with data.docker.ulimits.allow as ["nofile"]
 	objected(object.union(plain, {"resources": {"cpu_realtime_runtime": 950000}})) == {"limits"}
 }
+
+owned(thing) := object.union(plain, {
+	"identified": true, "User": "alice", "AuthMethod": "TLS", "action": "container.start",
+	"owner": {"asked": true, "labels": [], "objects": [object.union(
+		{"kind": "container", "name": "c", "known": true, "missing": false},
+		thing,
+	)]},
+})
+
+test_things_have_owners if {
+	objected(owned({"owner": "bob"})) == set()
+	objected(owned({"owner": "alice"})) == set() with data.docker.owners as true
+	every other in [{"owner": "bob"}, {"owner": ""}, {"owner": "alice", "known": false}] {
+		objected(owned(other)) == {"owners"} with data.docker.owners as true
+	}
+	missing := owned({"owner": "", "known": false, "missing": true})
+	objected(missing) == set() with data.docker.owners as true
+}
+
+test_nothing_is_known_of_owners if {
+	every owner in [{}, {"asked": false, "labels": ["alice"], "objects": []}] {
+		request := object.union(object.remove(owned({"owner": "alice"}), ["owner"]), {"owner": owner})
+		objected(request) == {"owners"} with data.docker.owners as true
+	}
+}
+
+test_local_users_have_no_names if {
+	not authz.allow with input as plain with data.docker.owners as true
+}
+
+test_new_action_has_no_owner if {
+	request := object.union(owned({"owner": "alice"}), {"action": "container.new"})
+	objected(request) == {"owners"} with data.docker.owners as true
+}

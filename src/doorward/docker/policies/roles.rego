@@ -2,6 +2,8 @@
 # has the roles of `local_roles`. A certificate without a name is nobody and has no role.
 package policy.docker.roles
 
+import data.policy.docker.owners
+
 viewer_actions := {
 	"container.archive.stat", "container.changes", "container.inspect", "container.list",
 	"container.logs", "container.stats", "container.top", "exec.inspect", "image.distribution",
@@ -62,12 +64,14 @@ held contains role if {
 	some role in data.docker.local_roles
 }
 
-# Only the Unix socket has no authentication. A request does not say on which socket it came: while
+# Only the Unix socket has no authentication. Where things have owners, nobody there has a role: the
+# daemon does not say who calls. A request does not say on which socket it came: while
 # the daemon listens elsewhere too, and does not verify who calls there, nobody is local.
 local if {
 	input.identified == false
 	input.AuthMethod == ""
 	count(input.open_listeners) == 0
+	not owners.enabled
 }
 
 admin if "admin" in held

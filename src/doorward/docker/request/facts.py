@@ -28,6 +28,7 @@ from doorward.docker.request.model.readers import Notes
 from doorward.docker.request.model.table import VIEWS, read_type
 from doorward.docker.request.mounts import Mount, Resolve, host_mount, unknown_volume, volume_mounts
 from doorward.docker.request.networks import create_ports
+from doorward.docker.request.owners import LABEL, named_objects
 from doorward.docker.request.security import cgroup_view, create_security, device_view
 from doorward.docker.unix_http import UnixConnection
 from doorward.rego import from_json
@@ -71,10 +72,14 @@ _HEXADECIMAL: Final = re.compile(r"[0-9a-f]{1,63}")
 class ContainerFacts:
     """Asks the daemon at a Unix socket. Safe in any number of threads."""
 
-    def __init__(self, socket: str, resolve: Resolve, *, deadline: float = _DEADLINE) -> None:
+    def __init__(
+        self, socket: str, resolve: Resolve, *, deadline: float = _DEADLINE, owners: bool = False
+    ) -> None:
+        """`owners`: ask whose the things are that a request is about."""
         self._socket = socket
         self._resolve = resolve
         self._deadline = deadline
+        self._owners = owners
         self._nonce = secrets.token_hex(32)
         self._root = ""
 
@@ -92,6 +97,11 @@ class ContainerFacts:
         """
         action = view["action"]
         questions = self._questions(may_wait=may_wait)
+        if self._owners:
+            named = named_objects(view)
+            objects = [_owned(kind, name, questions) for kind, name in named[:_MAX_QUESTIONS]]
+            is_all = len(named) <= _MAX_QUESTIONS
+            view["owner"] = {**view["owner"], "asked": is_all, "objects": objects}
         if action in ENTERING:
             if action == "exec.start":
                 container = self._container_of_exec(view["target"], questions)
@@ -221,6 +231,29 @@ def _with_networks(network: dict[str, Any], questions: _Questions) -> dict[str, 
         "identifiers": unknown,
         "unresolved": bool(unknown) or bool(network["container"]),
     }
+
+
+def _owned(kind: str, name: str, questions: _Questions) -> dict[str, Any]:
+    """An object that a request names, and whose it is: `known` where the daemon said so."""
+    view = {"kind": kind, "name": name, "known": False, "missing": False, "owner": ""}
+    if kind == "exec":
+        answer = questions.ask("exec", name, "/json")
+        if type(answer) is dict:
+            return _owned("container", str(answer.get("ContainerID") or ""), questions)
+        return {**view, "missing": answer is _MISSING}
+    rest = "/json" if kind in ("container", "image") else ""
+    answer = questions.ask(f"{kind}s", name, rest)
+    if type(answer) is not dict:
+        return {**view, "missing": answer is _MISSING}
+    if kind == "container" and _is_shadow(name, answer, questions):
+        return view
+    parent = answer if kind in ("volume", "network") else answer.get(_LABELLED.get(kind, "Spec"))
+    labels = (parent or {}).get("Labels") or {}
+    return {**view, "known": True, "owner": str(labels.get(LABEL) or "")}
+
+
+_LABELLED: Final = {"container": "Config", "image": "Config"}
+"""Where the labels of an object are in what the daemon says of it."""
 
 
 def _is_shadow(name: str, answer: Mapping[str, Any], questions: _Questions) -> bool:

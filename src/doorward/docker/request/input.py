@@ -16,7 +16,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NoReturn, TypeAlias
 
-from doorward.docker.request import builds, limits, mounts, networks, secrets, security
+from doorward.docker.request import (
+    builds,
+    limits,
+    mounts,
+    networks,
+    owners,
+    secrets,
+    security,
+)
 from doorward.docker.request.call import AuthzRequest, Target, parse_target
 from doorward.docker.request.errors import (
     AmbiguousRequestError,
@@ -170,8 +178,15 @@ def to_input(
         "unknown_fields": notes.unknown,
         "untyped": [{"field": at, "type": text} for at, text in dict.fromkeys(notes.faults)],
         "beyond": [*notes.views],
+        "owner": _owner(route.action, body, target),
         **views,
     }
+
+
+def _owner(action: str, body: Any, target: Target) -> dict[str, Any]:
+    """The owners that a request names; what it acts on is known once the daemon was asked."""
+    labels = owners.label_values(action, body, target.query)
+    return {**owners.NO_OWNER, "labels": labels} if labels else owners.NO_OWNER
 
 
 def _is_import(query: Mapping[str, list[str]]) -> bool:

@@ -1,0 +1,130 @@
+"""Whose things a request is about: the label that it gives to what it creates, and what it acts on.
+
+The daemon knows no owners. Where the data say `owners`, each thing has the label `LABEL` with the
+name in the client certificate of who created it. What is in this module is read from the request
+alone; `facts` asks the daemon for the labels of the objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from doorward.docker.request.errors import RequestError
+from doorward.docker.request.schema import parse_json
+
+__all__ = ["LABEL", "NO_OWNER", "Named", "label_values", "named_objects"]
+
+LABEL: Final = "doorward.owner"
+NO_OWNER: Final[dict[str, Any]] = {"asked": False, "labels": [], "objects": []}
+Named: TypeAlias = tuple[str, str]
+"""Kind and name of an object."""
+_BUILT_IN: Final = frozenset(("", "default", "bridge", "host", "none"))
+"""Networks that are nobody's and everybody's."""
+
+
+def label_values(action: str, body: Any, query: Mapping[str, list[str]]) -> list[str]:
+    """The owners that a request names in what it creates, each once."""
+    if action == "image.build":
+        return _values(_labels_of_build(query))
+    if not isinstance(body, dict):
+        return []
+    task = (body.get("TaskTemplate") or {}).get("ContainerSpec") or {}
+    mounts = [*((body.get("HostConfig") or {}).get("Mounts") or ()), *(task.get("Mounts") or ())]
+    volumes = [((mount or {}).get("VolumeOptions") or {}).get("Labels") for mount in mounts]
+    return _values(body.get("Labels"), task.get("Labels"), *volumes)
+
+
+def _values(*labels: Any) -> list[str]:
+    return sorted({str(each[LABEL]) for each in labels if isinstance(each, dict) and LABEL in each})
+
+
+def _labels_of_build(query: Mapping[str, list[str]]) -> Any:
+    try:
+        return parse_json(query.get("labels", ["{}"])[0].encode())
+    except RequestError:
+        return None
+
+
+def named_objects(view: Mapping[str, Any]) -> list[Named]:
+    """What a request acts on, by the name that it says; each once, in order."""
+    action = view["action"]
+    find = _BY_ACTION.get(action)
+    kind, _, verb = action.partition(".")
+    if find is None and kind in _KINDS and verb not in ("create", "list", "prune"):
+        return [(kind, view["target"])]
+    return sorted({each for each in find(view) if each[1]}) if find is not None else []
+
+
+_KINDS: Final = frozenset(("config", "container", "exec", "network", "secret", "service", "volume"))
+
+
+def _created(view: Mapping[str, Any]) -> Iterator[Named]:
+    """What a container or a service that is created or changed will use."""
+    if view["action"] == "service.update":
+        yield "service", view["target"]
+    network = view["network"]
+    for name in network["names"]:
+        if name not in _BUILT_IN:
+            yield "network", name
+    for name in (network["container"], *view["security"]["joined_containers"]):
+        yield "container", name
+    for link in network["links"]:
+        yield "container", link.partition(":")[0].removeprefix("/")
+    for mount in view["mounts"]:
+        if mount["origin"] == "VolumesFrom":
+            yield "container", mount["source"]
+        elif mount["type"] == "volume":
+            yield "volume", mount["source"]
+    for image in (view["image"], *view["images"]):
+        yield "image", image["reference"]
+    task = ((view["body"] or {}).get("TaskTemplate") or {}).get("ContainerSpec") or {}
+    for kind in ("Secret", "Config"):
+        for each in task.get(f"{kind}s") or ():
+            reference = each or {}
+            yield kind.lower(), reference.get(f"{kind}ID") or reference.get(f"{kind}Name") or ""
+
+
+def _connected(view: Mapping[str, Any]) -> Iterator[Named]:
+    body = view["body"] or {}
+    yield "container", body.get("Container") or ""
+    target = view["target"]
+    if target not in _BUILT_IN:
+        yield "network", target
+
+
+def _image(view: Mapping[str, Any]) -> Iterator[Named]:
+    yield "image", view["target"] or view["image"]["reference"]
+
+
+def _images(view: Mapping[str, Any]) -> Iterator[Named]:
+    for image in view["images"]:
+        yield "image", image["reference"]
+
+
+def _tagged(view: Mapping[str, Any]) -> Iterator[Named]:
+    """The image, and what the name means until then."""
+    yield "image", view["target"]
+    yield "image", view["image"]["reference"]
+
+
+def _committed(view: Mapping[str, Any]) -> Iterator[Named]:
+    yield "container", view["target"]
+    yield "image", view["image"]["reference"]
+
+
+_BY_ACTION: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[Named]]]] = {
+    "container.create": _created,
+    "service.create": _created,
+    "service.update": _created,
+    "container.commit": _committed,
+    "network.connect": _connected,
+    "network.disconnect": _connected,
+    "image.build": _images,
+    "image.delete": _image,
+    "image.history": _image,
+    "image.inspect": _image,
+    "image.push": _image,
+    "image.save": _images,
+    "image.tag": _tagged,
+}

@@ -1,0 +1,196 @@
+"""With `owners`, users with certificates see to their own things, and to nobody else's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from examples.docker.private_daemon import PrivateDaemon
+
+from doorward.docker.decider.embedded import PACK, EmbeddedPdp
+from doorward.docker.plugin import Plugin
+from doorward.docker.request.call import AuthzRequest
+from doorward.docker.request.facts import ContainerFacts
+from doorward.docker.request.input import resolve_path, to_input
+from doorward.docker.request.owners import LABEL, named_objects
+from doorward.docker.service import OwnersError, Service, ServiceOptions
+
+JSON = {"Content-Type": "application/json"}
+
+
+def write_data(folder: Path, **settings: Any) -> Path:
+    shutil.copytree(PACK, folder)
+    data = json.loads((folder / "data.json").read_text())
+    data["docker"] |= {"owners": True, "local_roles": [], **settings}
+    (folder / "data.json").write_text(json.dumps(data))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("settings", "inspect", "message"),
+    [
+        ({"local_roles": ["viewer"]}, "/run/d.sock", "on the Unix socket a plugin sees none"),
+        ({}, "", "needs --inspect"),
+    ],
+)
+def test_plugin_does_not_start_where_callers_have_no_names(
+    tmp_path: Path, settings: dict[str, Any], inspect: str, message: str
+) -> None:
+    folder = write_data(tmp_path / "docker", **settings)
+    options = ServiceOptions(
+        socket=str(tmp_path / "s"), policies=[str(folder)], inspect=inspect, audit_log="off"
+    )
+    with pytest.raises(OwnersError, match=message):
+        Service(options)
+
+
+def view(method: str, uri: str, body: Any = None) -> dict[str, Any]:
+    content = None if body is None else json.dumps(body).encode()
+    headers = JSON if body is not None else {}
+    return to_input(AuthzRequest(method, uri, "alice", "TLS", headers, content))
+
+
+def mount_volume(source: str, **labels: str) -> dict[str, Any]:
+    return {
+        "Type": "volume",
+        "Source": source,
+        "Target": "/v",
+        "VolumeOptions": {"Labels": labels},
+    }
+
+
+OBJECTS: list[tuple[str, str, Any, list[tuple[str, str]]]] = [
+    ("POST", "/containers/c/kill", None, [("container", "c")]),
+    ("GET", "/containers/c/json", None, [("container", "c")]),
+    ("POST", "/exec/e/start", {}, [("exec", "e")]),
+    ("DELETE", "/volumes/v", None, [("volume", "v")]),
+    ("DELETE", "/images/i:1", None, [("image", "i:1")]),
+    ("POST", "/images/i/tag?repo=j&tag=2", None, [("image", "i"), ("image", "j:2")]),
+    ("POST", "/networks/n/connect", {"Container": "c"}, [("container", "c"), ("network", "n")]),
+    ("POST", "/networks/bridge/connect", {"Container": "c"}, [("container", "c")]),
+    ("POST", "/build?t=i", None, [("image", "i")]),
+    ("GET", "/containers/json", None, []),
+    ("POST", "/volumes/create", {"Name": "v"}, []),
+    ("POST", "/containers/prune", None, []),
+    (
+        "POST",
+        "/containers/create",
+        {
+            "Image": "i",
+            "HostConfig": {
+                "Binds": ["v:/v", "/x:/y"],
+                "VolumesFrom": ["a:ro"],
+                "NetworkMode": "container:b",
+                "Links": ["l:x"],
+                "Mounts": [mount_volume("w")],
+            },
+            "NetworkingConfig": {"EndpointsConfig": {"n": {}}},
+        },
+        [
+            ("container", "a"), ("container", "b"), ("container", "l"), ("image", "i"),
+            ("network", "n"), ("volume", "v"), ("volume", "w"),
+        ],
+    ),
+    (
+        "POST",
+        "/services/s/update?version=1",
+        {
+            "TaskTemplate": {
+                "ContainerSpec": {
+                    "Image": "i",
+                    "Secrets": [{"SecretID": "x", "SecretName": "y"}],
+                    "Configs": [{"ConfigName": "z"}],
+                },
+                "Networks": [{"Target": "net"}],
+            }
+        },
+        [
+            ("config", "z"), ("image", "i"), ("network", "net"), ("secret", "x"), ("service", "s"),
+        ],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "uri", "body", "objects"), OBJECTS)
+def test_objects_that_a_request_names(
+    method: str, uri: str, body: Any, objects: list[tuple[str, str]]
+) -> None:
+    assert named_objects(view(method, f"/v1.41{uri}", body)) == objects
+
+
+def test_labels_that_a_request_gives() -> None:
+    create = {
+        "Labels": {LABEL: "alice"},
+        "HostConfig": {"Mounts": [mount_volume("w", **{LABEL: "bob"})]},
+    }
+    assert view("POST", "/containers/create", create)["owner"]["labels"] == ["alice", "bob"]
+    uri = f'/build?labels={{"{LABEL}":"alice"}}'
+    assert view("POST", uri)["owner"]["labels"] == ["alice"]
+    assert view("POST", "/build?labels=[")["owner"]["labels"] == []
+
+
+@pytest.fixture(scope="module")
+def owned(
+    daemon_started: PrivateDaemon, unique: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PrivateDaemon]:
+    """The daemon behind the shipped policies, with owners."""
+    daemon = daemon_started
+    folder = write_data(
+        tmp_path_factory.mktemp("owners") / "docker",
+        users={"alice": ["developer"], "bob": ["operator"], "carol": ["admin"]},
+    )
+    pdp = EmbeddedPdp([str(folder)], watch=False)
+    facts = ContainerFacts(daemon.socket, resolve_path, owners=True)
+    name = f"{unique}o"
+    daemon.plugin(name, Plugin(pdp, facts=facts).answer)
+    daemon.chain(name)
+    yield daemon
+    daemon.chain()
+    daemon.end_plugin(name)
+    pdp.close()
+
+
+def test_users_act_on_their_own_things_only(owned: PrivateDaemon) -> None:
+    def run(user: str, *words: str) -> str:
+        done = owned.docker(*words, user=user)
+        return done.stderr if done.returncode else ""
+
+    none = ("--network", "none")
+    mine = ("--label", f"{LABEL}=alice")
+    refused = run("alice", "run", "-d", "--name", "theirs", *none, "img:1", "sleep", "99")
+    assert f"what is created must have the label {LABEL}=alice" in refused
+    other = ("--label", f"{LABEL}=bob")
+    assert "may not name another user" in run(
+        "alice", "create", *none, *mine[:1], other[1], "img:1"
+    )
+    start = ("run", "-d", "--name", "mine", *none, *mine, "img:1", "sleep", "9999")
+    assert run("alice", *start) == ""
+    assert run("alice", "volume", "create", *mine, "my-volume") == ""
+    assert run("alice", "network", "create", *mine, "my-network") == ""
+    assert run("alice", "exec", "mine", "true") == ""
+    for words in (
+        ("exec", "mine", "true"), ("stop", "mine"), ("rm", "-f", "mine"), ("logs", "mine"),
+        ("inspect", "--type", "container", "mine"), ("cp", "mine:/bin/sh", "-"),
+        ("volume", "rm", "my-volume"), ("network", "rm", "my-network"),
+        ("run", *none, *other, "-v", "my-volume:/v", "img:1", "true"),
+        ("run", "--network", "container:mine", *other, "img:1", "true"),
+        ("create", "--network", "my-network", *other, "img:1", "true"),
+    ):  # fmt: skip
+        assert " is not yours" in run("bob", *words), words
+    for words in (
+        ("container", "prune", "-f"),
+        ("volume", "prune", "-f"),
+        ("image", "prune", "-f"),
+    ):
+        assert "acts on things of everybody" in run("bob", *words), words
+    new = ("run", *none, *other, "-v", "new-volume:/v", "img:1", "true")
+    assert "volume new-volume does not exist" in run("bob", *new)
+    assert "image img:1 is not yours" in run("bob", "rmi", "img:1")
+    assert run("carol", "rm", "-f", "mine") == ""
+    assert run("alice", "volume", "rm", "my-volume") == ""
+    assert run("alice", "network", "rm", "my-network") == ""
+    assert "a client without a name may not" in owned.docker("ps").stderr
