@@ -61,6 +61,10 @@ MAX_BODY: Final = 8 << 20
 """Twice what a daemon sends: 1 MiB of body in base64, its headers, and those of the answer."""
 LONG: Final = 64 * 1024
 """Bytes of a body from which on it is read by a thread: that takes milliseconds."""
+LONG_THREADS: Final = 4
+"""Long bodies that are read at the same time: one becomes twenty times its bytes in memory."""
+LONG_WAITING: Final = 64
+"""Long bodies that are read or wait; further ones are refused, which denies them."""
 LIMITS: Final = Limits(
     head_timeout=10.0, body_timeout=10.0, keep_alive=60.0, body_buffered=MAX_BODY, unread=MAX_BODY
 )
@@ -167,6 +171,7 @@ class PluginServer:
         self._quiet = Quiet(ACCEPT_QUIET)
         self._long = History()
         self._pool: Pool | None = None
+        self._long_pool: Pool | None = None
         self._pool_part = Part("docker-pool", within=STUCK_AFTER)
         self._loop_parts = Parts()
         self._server = LoopServer(
@@ -230,15 +235,17 @@ class PluginServer:
     def drain(self, grace: float = 10.0) -> None:
         """Take no more calls than have come, and let those end; the socket goes on listening."""
         self._server.stop(grace)
-        if self._pool is not None:
-            self._pool.close()
+        for pool in (self._pool, self._long_pool):
+            if pool is not None:
+                pool.close()
 
     # On the loop
 
     def _endpoints(self, loop: asyncio.AbstractEventLoop) -> list[Endpoint]:
         pool = self._pool = Pool(loop, self._most_waiting, name="plugin", part=self._pool_part)
+        long = self._long_pool = Pool(loop, LONG_THREADS, name="plugin-long", most=LONG_WAITING)
         connections = self._connections
-        answer = partial(self._answer, pool)
+        answer = partial(self._answer, pool, long)
         is_direct = self._context is None
         keeps_alive = is_direct and self._listener.family == socket.AF_UNIX
         application = Application(answer, _refuse_body, keeps_alive=keeps_alive)
@@ -252,7 +259,9 @@ class PluginServer:
             Endpoint(shared, connections, make_protocol, tls=self._context, is_direct=is_direct)
         ]
 
-    def _answer(self, pool: Pool, request: Request, respond: Respond) -> messages.Response:
+    def _answer(
+        self, pool: Pool, long: Pool, request: Request, respond: Respond
+    ) -> messages.Response:
         if request.method != b"POST":
             return _http(Response(405, b'{"Err":"only POST is answered"}'))
         work: Callable[[], Response | Waiting]
@@ -263,6 +272,8 @@ class PluginServer:
             if isinstance(given, Response):
                 return _http(given)
             work, history = given
+        else:
+            pool = long
         finish = partial(_finish, work)
         done = partial(_respond, respond, request)
         if pool.submit(finish, done, Cancellation(), history):

@@ -30,7 +30,10 @@ class Pool:
         *,
         name: str,
         part: Part | None = None,
+        most: int | None = None,
     ) -> None:
+        """`most`: calls that run or wait; `MAX_QUEUED` by default."""
+        self._most = MAX_QUEUED if most is None else most
         self._loop = loop
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._part = part
@@ -52,7 +55,7 @@ class Pool:
 
         False where too many calls wait. A cancelled call is left out, or ends early.
         """
-        if self._queued >= MAX_QUEUED:
+        if self._queued >= self._most:
             return False
         if self._part is not None and not self._queued:
             self._part.beat()

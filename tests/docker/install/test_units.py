@@ -11,7 +11,7 @@ import pytest
 
 from doorward.docker.install import units
 from doorward.docker.install.daemon import DaemonError
-from doorward.docker.install.units import Systemd
+from doorward.docker.install.units import Process, Systemd
 from doorward.docker.plugin import Response
 from doorward.docker.request.input import resolver
 from doorward.docker.server import PluginServer, bind_unix
@@ -114,3 +114,12 @@ def test_links_are_followed_below_a_root(tmp_path: Path) -> None:
     assert resolve("/nothing/there") == "/nothing/there"
     assert resolve("/srv/loop") is None
     assert resolve("/file/below") is None
+    assert resolve("/a\x00b") is None
+
+
+def test_process_that_cannot_open_its_audit_log_says_so(tmp_path: Path) -> None:
+    process = Process("x", str(tmp_path / "s"), tmp_path / "run")
+    missing = tmp_path / "none" / "audit.log"
+    with pytest.raises(DaemonError) as raised:
+        process.start(["--socket", process.socket, "--audit-log", str(missing)])
+    assert str(raised.value) == f"the plugin does not start: {missing}: no such file or directory"

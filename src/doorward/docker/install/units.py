@@ -7,6 +7,7 @@ session of its own, and starting it at boot is the machine's business.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shlex
@@ -263,6 +264,18 @@ def _systemctl(*arguments: str) -> None:
         raise DaemonError(f"systemctl {arguments[0]}: {said[0]}")
 
 
+_ERROR: Final = "Error: "
+"""What an error of the command line begins with."""
+
+
+def _message(line: str) -> str:
+    """The message in a line of the log, which may be JSON."""
+    try:
+        return str(json.loads(line)["msg"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return line
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """A process in a session of its own, known by a file with its number."""
@@ -312,6 +325,7 @@ class Process:
             self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
             with self.log.open("ab") as log:
                 os.chmod(self.log, 0o600)
+                begun = log.tell()
                 process = subprocess.Popen(
                     program,
                     stdin=subprocess.DEVNULL,
@@ -333,17 +347,28 @@ class Process:
             raise DaemonError(f"{self._pidfile}: {(error.strerror or 'failed').lower()}") from None
         until = time.monotonic() + _START
         while not wait_for(self.socket, instance, 0.5):
-            if process.poll() is not None or time.monotonic() > until:
+            has_ended = process.poll() is not None or self._errors(begun)
+            if has_ended or time.monotonic() > until:
                 self._end(process.pid)
                 process.wait()
                 self._pidfile.unlink(missing_ok=True)
-                raise DaemonError(f"the plugin does not start: {self._last_words()}")
+                raise DaemonError(f"the plugin does not start: {self._last_words(begun)}")
         # The process outlives us; what it ends with is for the next `stop` to see.
         process.returncode = 0
 
-    def _last_words(self) -> str:
-        lines = self.log.read_text(errors="replace").strip().splitlines()
-        return lines[-1][:300] if lines else f"see {self.log}"
+    def _lines(self, begun: int) -> list[str]:
+        return self.log.read_bytes()[begun:].decode(errors="replace").strip().splitlines()
+
+    def _errors(self, begun: int) -> list[str]:
+        """Why the plugin does not start, in its log from `begun` on: its watchdog tries again."""
+        lines = self._lines(begun)
+        return [line.removeprefix(_ERROR) for line in lines if line.startswith(_ERROR)]
+
+    def _last_words(self, begun: int) -> str:
+        if errors := self._errors(begun):
+            return errors[-1][:300]
+        lines = self._lines(begun)
+        return _message(lines[-1])[:300] if lines else f"see {self.log}"
 
     def pid(self) -> int | None:
         """The process that the file names, or that listens on the socket, or that is about to."""

@@ -112,6 +112,8 @@ def resolver(root: str) -> Resolve:
                 link = os.readlink(os.path.join(root, *done, part))
             except FileNotFoundError:
                 link = ""
+            except ValueError:  # NUL
+                return None
             except OSError as error:
                 if error.errno != errno.EINVAL:  # EINVAL: there is something, and no link
                     return None

@@ -41,6 +41,8 @@ __all__ = [
 
 MAX_DEPTH: Final = 64
 """Deeper than any body of the engine API, and shallow enough for every reader."""
+MOST_ITEMS: Final = 16_384
+"""Of one array or object: more than any client sends, and few enough for every policy."""
 _MOST_FIELDS: Final = 128
 _MOST_SHAPES: Final = 64
 """Of one struct, that are remembered."""
@@ -80,6 +82,11 @@ def _mismatch(path: str, why: str) -> MalformedRequestError:
 
 def _at(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
+
+
+def _check_count(value: Any, path: str) -> None:
+    if len(value) > MOST_ITEMS:
+        raise _mismatch(path, f"holds more than {MOST_ITEMS} items")
 
 
 # Single values
@@ -154,6 +161,8 @@ def check_loose(value: Any, path: str, depth: int = 1) -> None:
     """Refuse what two readers could read differently, whatever it means."""
     if depth > MAX_DEPTH:
         raise MalformedRequestError("body is nested too deeply")
+    if type(value) in (dict, list):
+        _check_count(value, path)
     if type(value) is dict:
         folded = {fold(key) for key in value if type(key) is str}
         if len(folded) != len(value):
@@ -182,6 +191,7 @@ def list_reader(item: ValueType | None, inner: Reader) -> Reader:
             return None
         if type(value) is not list:
             raise _mismatch(at, "must be an array")
+        _check_count(value, at)
         path = f"{at}[]"
         return [inner(each, notes, path) for each in value]
 
@@ -196,6 +206,7 @@ def _text_list_reader(item: ValueType) -> Reader:
             return None
         if type(value) is not list:
             raise _mismatch(at, "must be an array")
+        _check_count(value, at)
         for each in value:
             if type(each) is not str:
                 if each is not None:
@@ -220,6 +231,7 @@ def map_reader(key: ValueType, scalar: Scalar | None, inner: Reader) -> Reader:
             return None
         if type(value) is not dict:
             raise _mismatch(at, "must be an object")
+        _check_count(value, at)
         path = at + "{}"
         members = {}
         for name, item in value.items():
@@ -273,6 +285,7 @@ def struct_reader(
         shape = (*keyed, *map(type, keyed.values())) if len(keyed) <= _MOST_FIELDS else ()
         nulls = known.get(shape)
         if nulls is None:
+            _check_count(keyed, at)
             if not keyed.keys() <= struct.fields.keys():
                 keyed, shape = _rename(keyed, struct, notes.unknown, at), ()
             nulls, is_usual = _check_classes(keyed, struct, at)
