@@ -61,9 +61,9 @@ MAX_BODY: Final = 8 << 20
 """Twice what a daemon sends: 1 MiB of body in base64, its headers, and those of the answer."""
 LONG: Final = 64 * 1024
 """Bytes of a body from which on it is read by a thread: that takes milliseconds."""
-LONG_THREADS: Final = 4
+LONG_THREADS: Final = 2
 """Long bodies that are read at the same time: one becomes twenty times its bytes in memory."""
-LONG_WAITING: Final = 64
+LONG_WAITING: Final = 32
 """Long bodies that are read or wait; further ones are refused, which denies them."""
 LIMITS: Final = Limits(
     head_timeout=10.0, body_timeout=10.0, keep_alive=60.0, body_buffered=MAX_BODY, unread=MAX_BODY
