@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from doorward.docker.audit import AuditLog
+from doorward.docker.audit import AuditLog, Entry
 from doorward.docker.decider.answer import Answer, PdpError
 from doorward.docker.plugin import PROBE_HEADER, Plugin, PluginOptions
-from doorward.docker.reply import clean, to_verdict
+from doorward.docker.reply import Verdict, clean, to_verdict
 from doorward.docker.request.call import AuthzRequest
 from doorward.docker.request.errors import WaitError
 from doorward.docker.request.input import InputOptions
@@ -341,3 +341,14 @@ def test_a_call_is_known_from_its_second_time_on() -> None:
     assert known.key(b"call") == sha256(b"call").digest()
     long = b" " * (LONGEST + 1)
     assert known.key(long) is known.key(long) is None
+
+
+def test_log_of_denials_only(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    log = AuditLog(str(path), denied_only=True)
+    for allow in (True, False, True):
+        entry = Entry(Verdict(allow, rule="r"), None, "d", "request", "GET", "alice", 0.0)
+        assert log.write(entry) is True
+    log.close()
+    [line] = path.read_text().splitlines()
+    assert json.loads(line)["decision"] == "deny"

@@ -69,6 +69,7 @@ def command() -> None:
     "--audit-log", default="-", metavar="FILE", help="One line for each decision; `off` for none."
 )
 @click.option("--audit-input", is_flag=True, help="With the masked input, to replay it.")
+@click.option("--log-only-denied", is_flag=True, help="No line for what is allowed.")
 @click.option("--mask-env", is_flag=True, help="Keep values of Env from the policy.")
 @click.option("--minimum-api-version", default="1.24", metavar="VERSION")
 @click.option("--authorize-responses", is_flag=True, help="Ask about answers too.")
@@ -133,6 +134,7 @@ def _service_options(given: dict[str, Any]) -> ServiceOptions:
         deadline=given["timeout"],
         audit_log=given["audit_log"],
         audit_input=given["audit_input"],
+        log_only_denied=given["log_only_denied"],
         threads=given["threads"],
         inspect=given["inspect"],
         daemon_json=given["daemon_json"],

@@ -48,8 +48,11 @@ class Entry(NamedTuple):
 class AuditLog:
     """Appends to a file, or writes to standard output where `path` is `-`."""
 
-    def __init__(self, path: str = "-", *, with_input: bool = False) -> None:
+    def __init__(
+        self, path: str = "-", *, with_input: bool = False, denied_only: bool = False
+    ) -> None:
         self._with_input = with_input
+        self._denied_only = denied_only
         self._lock = threading.Lock()
         self.lost = 0
         self._torn = False
@@ -76,8 +79,13 @@ class AuditLog:
             self._fd = fd
 
     def write(self, entry: Entry) -> bool:
-        """Write one line at once, and return True if it is whole; a lost one is counted."""
+        """Write one line at once, and return True if it is whole; a lost one is counted.
+
+        What is allowed has no line where denials only are logged.
+        """
         verdict, input = entry.verdict, entry.input
+        if self._denied_only and verdict.allow:
+            return True
         input_doc = input or entry.refused or {}
         seconds, rest = divmod(time.time_ns(), 1_000_000_000)
         # What `json.dumps` writes, at a third of its cost: every call waits for its line.

@@ -78,6 +78,7 @@ class ServiceOptions:
     audit_log: str = "-"
     """A file, `-` for standard output, or `audit.OFF`."""
     audit_input: bool = False
+    log_only_denied: bool = False
     threads: int = THREADS
     daemon_json: str = DAEMON_CONFIG
     pidfile: str = PIDFILE
@@ -107,7 +108,11 @@ class Service:
             )
         self._audit: AuditLog | None = None
         if options.audit_log != OFF:
-            self._audit = AuditLog(options.audit_log, with_input=options.audit_input)
+            self._audit = AuditLog(
+                options.audit_log,
+                with_input=options.audit_input,
+                denied_only=options.log_only_denied,
+            )
         if options.plugin.allow_on_failure:
             _log.warning("DANGER: --allow-on-failure allows whatever nobody decides")
         resolve = resolver(options.host_root) if options.host_root else resolve_path
