@@ -29,12 +29,14 @@ from doorward.docker.request.errors import RequestError, WaitError
 from doorward.docker.request.facts import ContainerFacts
 from doorward.docker.request.host import HostFacts
 from doorward.docker.request.input import (
+    Draft,
     Input,
     InputOptions,
+    begin_input,
+    finish_input,
     refuse_to_wait,
     refused_input,
     resolve_path,
-    to_input,
 )
 from doorward.docker.request.known import KnownCalls
 from doorward.docker.request.mounts import Resolve
@@ -74,7 +76,17 @@ class Waiting(NamedTuple):
 class _Call:
     """A call that is decided."""
 
-    __slots__ = ("body", "decision_id", "input", "key", "known", "phase", "request", "started")
+    __slots__ = (
+        "body",
+        "decision_id",
+        "draft",
+        "input",
+        "key",
+        "known",
+        "phase",
+        "request",
+        "started",
+    )
 
     def __init__(self, body: bytes, phase: str) -> None:
         self.body = body
@@ -82,6 +94,7 @@ class _Call:
         self.started = perf_counter()
         self.decision_id = new_decision_id()
         self.request: AuthzRequest | None = None
+        self.draft: Draft | None = None
         self.key: bytes | None = None
         """Under what its input is kept, where the same bytes came lately."""
         self.known: Input | None = None
@@ -224,7 +237,9 @@ class Plugin:
         request = call.request
         assert request is not None
         resolve = self._resolve if may_wait else refuse_to_wait
-        input_doc = to_input(request, self._options.inputs, resolve)
+        # What was read before somebody had to wait need not be read again.
+        draft = call.draft = call.draft or begin_input(request, self._options.inputs)
+        input_doc = finish_input(draft, resolve)
         if call.phase == "response":
             input_doc["phase"] = "response"
             input_doc["status"] = request.status

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from doorward.docker.request import (
     builds,
@@ -47,8 +47,11 @@ from doorward.docker.request.mounts import Mount, Resolve
 from doorward.docker.request.routes import IMPORT, Route, find_route
 
 __all__ = [
+    "Draft",
     "Input",
     "InputOptions",
+    "begin_input",
+    "finish_input",
     "refuse_to_wait",
     "refused_input",
     "resolve_path",
@@ -129,10 +132,29 @@ def resolver(root: str) -> Resolve:
     return resolve
 
 
+class Draft(NamedTuple):
+    """A request that was read, before anything of the host is asked for it."""
+
+    request: AuthzRequest
+    options: InputOptions
+    target: Target
+    route: Route
+    name: str
+    notes: Notes
+    body: Any
+    visible: bool
+    trusted: bool
+
+
 def to_input(
     request: AuthzRequest, options: InputOptions | None = None, resolve: Resolve = resolve_path
 ) -> Input:
     """The document for a request; `RequestError` where no policy may be asked."""
+    return finish_input(begin_input(request, options), resolve)
+
+
+def begin_input(request: AuthzRequest, options: InputOptions | None = None) -> Draft:
+    """What `finish_input` makes the document of. Nothing of the host is asked for it."""
     options = options or _USUAL
     target = parse_target(request.uri)
     route, name = find_route(request.method, target.route)
@@ -148,6 +170,12 @@ def to_input(
     body = None
     if request.body is not None:
         body = read_body(request.body, model.body, notes)
+    return Draft(request, options, target, route, name, notes, body, visible, trusted)
+
+
+def finish_input(draft: Draft, resolve: Resolve = resolve_path) -> Input:
+    """The document for a request that was read; what `resolve` raises where nobody may wait."""
+    request, options, target, route, name, notes, body, visible, trusted = draft
     views = secrets.mask_views(_views(route.action, body, target, name, resolve))
     if body is None and route.kind == "withheld":
         views["registry"] = ""  # only the body says which
