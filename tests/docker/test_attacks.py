@@ -14,13 +14,12 @@ from urllib.parse import quote
 
 import pytest
 from examples.docker.private_daemon import PrivateDaemon
+from tests.docker.guarded import guard, write_policies
 
-from doorward.docker.decider.embedded import PACK, EmbeddedPdp
-from doorward.docker.plugin import Plugin, PluginOptions
+from doorward.docker.decider.embedded import EmbeddedPdp
 from doorward.docker.request.call import AuthzRequest
 from doorward.docker.request.errors import RequestError
-from doorward.docker.request.facts import ContainerFacts
-from doorward.docker.request.input import InputOptions, resolve_path, to_input
+from doorward.docker.request.input import InputOptions, to_input
 
 CREATE = "/v1.41/containers/create"
 ALLOWED = "/srv/allowed"
@@ -29,12 +28,11 @@ ALLOWED = "/srv/allowed"
 @pytest.fixture(scope="module")
 def pdp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPdp]:
     """The shipped policies, with a folder that users may mount."""
-    folder = tmp_path_factory.mktemp("attacks") / "docker"
-    shutil.copytree(PACK, folder)
-    data = json.loads((folder / "data.json").read_text())
-    data["docker"]["users"] = {"alice": ["developer"], "bob": ["viewer"], "olga": ["operator"]}
-    data["docker"]["mounts"]["allow"] = [ALLOWED]
-    (folder / "data.json").write_text(json.dumps(data))
+    folder = write_policies(
+        tmp_path_factory.mktemp("attacks") / "docker",
+        allow=ALLOWED,
+        users={"alice": ["developer"], "bob": ["viewer"], "olga": ["operator"]},
+    )
     decider = EmbeddedPdp([str(folder)], watch=False)
     yield decider
     decider.close()
@@ -313,23 +311,15 @@ def guarded(
     daemon_started: PrivateDaemon, name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[PrivateDaemon]:
     """The daemon behind the shipped policies, which ask it about containers."""
-    daemon = daemon_started
-    folder = tmp_path_factory.mktemp("policies") / "docker"
-    shutil.copytree(PACK, folder)
-    data = json.loads((folder / "data.json").read_text())
-    data["docker"]["users"] = {"alice": ["developer"], "bob": ["viewer"], "carol": ["admin"]}
-    allowed = daemon.folder / "shared"
+    allowed = daemon_started.folder / "shared"
     allowed.mkdir()
-    data["docker"]["mounts"]["allow"] = [str(allowed)]
-    (folder / "data.json").write_text(json.dumps(data))
-    decider = EmbeddedPdp([str(folder)], watch=False)
-    facts = ContainerFacts(daemon.socket, resolve_path)
-    daemon.plugin(name, Plugin(decider, PluginOptions(), facts=facts).answer)
-    daemon.chain(name)
-    yield daemon
-    daemon.chain()
-    daemon.end_plugin(name)
-    decider.close()
+    policies = write_policies(
+        tmp_path_factory.mktemp("policies") / "docker",
+        allow=str(allowed),
+        users={"alice": ["developer"], "bob": ["viewer"], "carol": ["admin"]},
+    )
+    with guard(daemon_started, name, policies) as daemon:
+        yield daemon
 
 
 @pytest.mark.parametrize("entry", ["start", "restart"])
@@ -345,6 +335,8 @@ def test_folder_that_became_a_link_is_not_mounted(guarded: PrivateDaemon, entry:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert guarded.docker(entry, target, user="alice").returncode == 0
+    # What still runs is not started again, and has shown its files already.
+    assert guarded.docker("wait", target, user="carol").returncode == 0
     shutil.rmtree(folder)
     folder.symlink_to("/etc")
     # The daemon mounts what is there then: an administrator sees the host's files.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from doorward.docker.decider.embedded import EmbeddedPdp
 from doorward.docker.plugin import Plugin, Response
@@ -81,7 +82,7 @@ def test_few_long_bodies_are_read_at_a_time(tmp_path: Path) -> None:
     statuses: list[int] = []
 
     def ask() -> None:
-        connection = UnixConnection(path, 60)
+        connection = UnixConnection(path, PATIENCE)
         connection.request("POST", "/AuthZPlugin.AuthZReq", b"x" * LONG)
         status = connection.getresponse().status
         connection.close()
@@ -94,7 +95,7 @@ def test_few_long_bodies_are_read_at_a_time(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     server.close(grace=2.0)
     assert sorted(statuses) == [200] * LONG_WAITING + [503] * 8
     assert most == LONG_THREADS

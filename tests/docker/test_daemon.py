@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from examples.docker.private_daemon import Answer, PrivateDaemon
+from tests.docker.guarded import guard, write_policies
 
-from doorward.docker.decider.embedded import PACK, EmbeddedPdp
-from doorward.docker.plugin import Plugin, PluginOptions
-from doorward.docker.request.facts import ContainerFacts
-from doorward.docker.request.input import resolve_path
-
-DATA = {
+DATA: dict[str, Any] = {
     "users": {"alice": ["developer"], "bob": ["viewer"], "carol": ["admin"]},
     "local_roles": ["operator"],
 }
@@ -35,24 +31,14 @@ def guarded(
 ) -> Iterator[PrivateDaemon]:
     """The daemon behind the shipped policies."""
     daemon = daemon_started
-    folder = tmp_path_factory.mktemp("policies") / "docker"
-    shutil.copytree(PACK, folder)
-    data = json.loads((folder / "data.json").read_text())
-    data["docker"] |= DATA
     allowed = daemon.folder / "allowed"
     (allowed / "inner").mkdir(parents=True)
     (allowed / "link").symlink_to("/etc")
     (daemon.folder / "context").mkdir()
     (daemon.folder / "context" / "Dockerfile").write_text("FROM img:1\n")
-    data["docker"]["mounts"]["allow"] = [str(allowed)]
-    (folder / "data.json").write_text(json.dumps(data))
-    pdp = EmbeddedPdp([str(folder)], watch=False)
-    facts = ContainerFacts(daemon.socket, resolve_path)
-    daemon.plugin(name, Plugin(pdp, PluginOptions(), facts=facts).answer)
-    daemon.chain(name)
-    yield daemon
-    daemon.chain()
-    daemon.end_plugin(name)
+    folder = tmp_path_factory.mktemp("policies") / "docker"
+    with guard(daemon, name, write_policies(folder, allow=str(allowed), **DATA)):
+        yield daemon
 
 
 def denied(name: str, reason: str) -> str:

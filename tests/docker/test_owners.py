@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from examples.docker.private_daemon import PrivateDaemon
+from tests.docker.guarded import guard, write_policies
 
-from doorward.docker.decider.embedded import PACK, EmbeddedPdp
-from doorward.docker.plugin import Plugin
 from doorward.docker.request.call import AuthzRequest
-from doorward.docker.request.facts import ContainerFacts
-from doorward.docker.request.input import resolve_path, to_input
+from doorward.docker.request.input import to_input
 from doorward.docker.request.owners import LABEL, named_objects
 from doorward.docker.service import OwnersError, Service, ServiceOptions
 
 JSON = {"Content-Type": "application/json"}
-
-
-def write_data(folder: Path, **settings: Any) -> Path:
-    shutil.copytree(PACK, folder)
-    data = json.loads((folder / "data.json").read_text())
-    data["docker"] |= {"owners": True, "local_roles": [], **settings}
-    (folder / "data.json").write_text(json.dumps(data))
-    return folder
 
 
 @pytest.mark.parametrize(
@@ -40,7 +29,8 @@ def write_data(folder: Path, **settings: Any) -> Path:
 def test_plugin_does_not_start_where_callers_have_no_names(
     tmp_path: Path, settings: dict[str, Any], inspect: str, message: str
 ) -> None:
-    folder = write_data(tmp_path / "docker", **settings)
+    changes: dict[str, Any] = {"owners": True, "local_roles": [], **settings}
+    folder = write_policies(tmp_path / "docker", **changes)
     options = ServiceOptions(
         socket=str(tmp_path / "s"), policies=[str(folder)], inspect=inspect, audit_log="off"
     )
@@ -138,20 +128,14 @@ def owned(
     daemon_started: PrivateDaemon, unique: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[PrivateDaemon]:
     """The daemon behind the shipped policies, with owners."""
-    daemon = daemon_started
-    folder = write_data(
+    policies = write_policies(
         tmp_path_factory.mktemp("owners") / "docker",
         users={"alice": ["developer"], "bob": ["operator"], "carol": ["admin"]},
+        owners=True,
+        local_roles=[],
     )
-    pdp = EmbeddedPdp([str(folder)], watch=False)
-    facts = ContainerFacts(daemon.socket, resolve_path, owners=True)
-    name = f"{unique}o"
-    daemon.plugin(name, Plugin(pdp, facts=facts).answer)
-    daemon.chain(name)
-    yield daemon
-    daemon.chain()
-    daemon.end_plugin(name)
-    pdp.close()
+    with guard(daemon_started, f"{unique}o", policies, owners=True) as daemon:
+        yield daemon
 
 
 def test_users_act_on_their_own_things_only(owned: PrivateDaemon) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import json
-import shutil
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
@@ -13,10 +12,10 @@ from typing import Any
 
 import pytest
 from examples.docker.private_daemon import PrivateDaemon
+from tests.docker.guarded import guard, write_policies
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.docker.decider.embedded import PACK, EmbeddedPdp
-from doorward.docker.plugin import Plugin
+from doorward.docker.decider.embedded import EmbeddedPdp
 from doorward.docker.request.call import AuthzRequest
 from doorward.docker.request.facts import ContainerFacts
 from doorward.docker.request.input import resolve_path, to_input
@@ -25,17 +24,9 @@ from doorward.docker.request.input import resolve_path, to_input
 @pytest.fixture
 def asking(daemon: PrivateDaemon, unique: str, tmp_path: Path) -> Iterator[PrivateDaemon]:
     """The daemon behind the shipped policies, which ask it about containers."""
-    shutil.copytree(PACK, tmp_path / "pack")
-    data = json.loads((PACK / "data.json").read_text())
-    data["docker"]["users"] = {"alice": ["developer"], "carol": ["admin"]}
-    (tmp_path / "pack" / "data.json").write_text(json.dumps(data))
-    pdp = EmbeddedPdp([str(tmp_path / "pack")], watch=False)
-    facts = ContainerFacts(daemon.socket, resolve_path, deadline=PATIENCE)
-    daemon.plugin(f"{unique}v", Plugin(pdp, facts=facts).answer)
-    daemon.chain(f"{unique}v")
-    yield daemon
-    daemon.chain()
-    daemon.end_plugin(f"{unique}v")
+    users = {"alice": ["developer"], "carol": ["admin"]}
+    with guard(daemon, f"{unique}v", write_policies(tmp_path / "pack", users=users)):
+        yield daemon
 
 
 @pytest.mark.parametrize(
