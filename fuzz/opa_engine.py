@@ -124,9 +124,11 @@ class _Library:
             added = self.call("AddData", handle, b"", data)
             if json.loads(added).get("error"):
                 return _error(added)
-            given = json.dumps(question["input"]).encode() if "input" in question else b""
+            given = question.get("input_text")  # as it is: Python writes numbers in its own way
+            if given is None:
+                given = json.dumps(question["input"]) if "input" in question else ""
             query = question["query"].encode()
-            answer = self.call("EvalQuery", handle, query, given, 0, 0)
+            answer = self.call("EvalQuery", handle, query, given.encode(), 0, 0)
             return _error(answer) if answer.startswith('{"error":') else answer
         finally:
             self.library.OpaDestroy(handle)

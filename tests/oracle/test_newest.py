@@ -5,8 +5,6 @@ The same programs in each run; longer by hand, see fuzz/README.md.
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Iterator
 from typing import Final
 
 import pytest
@@ -15,24 +13,12 @@ from fuzz.against_engine import compare
 from fuzz.campaign import text_of
 from fuzz.compare import RefusedError
 from fuzz.newest import program_of
-from fuzz.opa_engine import OpaEngine, library
+from fuzz.opa_engine import OpaEngine
 from fuzz.policies import Policies, read_policies
 
 SEED: Final = 2
 SIZE: Final = 20
 PROGRAMS: Final = 80
-
-pytestmark = pytest.mark.skipif(
-    platform.system() != "Linux" or platform.machine() not in {"x86_64", "aarch64"},
-    reason="the package of OPA's engine is for Linux on x86-64 and ARM",
-)
-
-
-@pytest.fixture(scope="module")
-def opa() -> Iterator[OpaEngine]:
-    engine = OpaEngine(library())
-    yield engine
-    engine.close()
 
 
 @pytest.fixture(scope="module")

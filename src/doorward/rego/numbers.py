@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLASSES",
+    "DOUBLE_BITS",
     "MANTISSA_BITS",
     "MAX_DIGITS",
     "AnyNumber",
@@ -37,7 +38,9 @@ __all__ = [
     "divide",
     "exact",
     "from_binary",
+    "from_double",
     "from_fraction",
+    "integer_of",
     "is_integer",
     "multiply",
     "number_text",
@@ -53,6 +56,7 @@ MAX_DIGITS: Final = 4096
 """Longest number text, and largest decimal exponent, that data may have; more is an error."""
 
 MANTISSA_BITS: Final = 64
+DOUBLE_BITS: Final = 53
 _SHAPE: Final = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\Z", re.ASCII)
 
 Binary: TypeAlias = tuple[int, int]
@@ -289,10 +293,36 @@ def from_binary(mantissa: int, exponent: int) -> int | Number:
     return number
 
 
+def from_double(mantissa: int, exponent: int) -> int | Number:
+    """The number that the fewest digits of a result with `DOUBLE_BITS` of mantissa are."""
+    if exponent >= 0 and mantissa.bit_length() + exponent <= DOUBLE_BITS:
+        return mantissa << exponent
+    text = _shortest(mantissa, exponent, DOUBLE_BITS)
+    return _whole(text) if exponent >= 0 else Number(text)
+
+
 def _whole(text: str) -> int:
     from fractions import Fraction
 
     return int(Fraction(text))
+
+
+def integer_of(number: AnyNumber) -> int | None:
+    """The integer that the number is written as, in 64 bits: the index that it is, if any.
+
+    To OPA `1.0` and `-0` are indices, and `1e0` is none; nor is `1.0` with more than 18 digits.
+    """
+    if type(number) is int:
+        return number if -_INT64 <= number < _INT64 else None
+    written = _WRITTEN_INTEGER.fullmatch(number_text(number))
+    if written is None or len(written[2] + written[3]) > _MAX_WRITTEN:
+        return None
+    return int(written[1] + written[2])
+
+
+_WRITTEN_INTEGER: Final = re.compile(r"(-?)([0-9]+)\.?(0*)")
+_MAX_WRITTEN: Final = 18
+_INT64: Final = 1 << 63
 
 
 def number_text(number: AnyNumber) -> str:
@@ -346,11 +376,11 @@ def divide(a: Binary, b: Binary) -> Binary:
     return rounded(mantissa, exponent + a[1] - b[1])
 
 
-def rounded(mantissa: int, exponent: int) -> Binary:
-    """`mantissa * 2**exponent` rounded to 64 bits of mantissa, half to even; the mantissa odd."""
+def rounded(mantissa: int, exponent: int, bits: int = MANTISSA_BITS) -> Binary:
+    """`mantissa * 2**exponent` rounded to so many bits of mantissa, half to even, and odd."""
     if not mantissa:
         return 0, 0
-    excess = mantissa.bit_length() - MANTISSA_BITS
+    excess = mantissa.bit_length() - bits
     if excess > 0:
         rest = mantissa & (1 << excess) - 1
         half = 1 << excess - 1
@@ -364,15 +394,15 @@ def rounded(mantissa: int, exponent: int) -> Binary:
     return mantissa >> zeros, exponent + zeros
 
 
-def quotient(n: int, d: int) -> Binary:
+def quotient(n: int, d: int, bits: int = MANTISSA_BITS) -> Binary:
     """n / d rounded; `d` is not zero."""
     # Two bits more than the mantissa has, and one for all that follow, say how to round.
-    shift = MANTISSA_BITS + 2 - n.bit_length() + d.bit_length()
+    shift = bits + 2 - n.bit_length() + d.bit_length()
     if shift >= 0:
         whole, rest = divmod(n << shift, d)
     else:
         whole, rest = divmod(n, d << -shift)
-    return rounded(whole << 1 | (rest != 0), -shift - 1)
+    return rounded(whole << 1 | (rest != 0), -shift - 1, bits)
 
 
 def is_integer(mantissa: int, exponent: int) -> bool:
@@ -388,7 +418,7 @@ def whole_part(mantissa: int, exponent: int) -> int:
     return -whole if mantissa < 0 else whole
 
 
-def _shortest(mantissa: int, exponent: int) -> str:
+def _shortest(mantissa: int, exponent: int, bits: int = MANTISSA_BITS) -> str:
     """Fewest digits that round back to the value, laid out as Go's `Text('g', -1)`.
 
     The form is one of `rounded`, not zero.
@@ -407,14 +437,15 @@ def _shortest(mantissa: int, exponent: int) -> str:
     low, high = 1, 21
     while low < high and magnitude != 1:
         middle = (low + high) // 2
-        if _reads_back(_digits(n, d, middle - 1 - exponent10), middle - 1 - exponent10, form):
+        scale = middle - 1 - exponent10
+        if _reads_back(_digits(n, d, scale), scale, form, bits):
             high = middle
         else:
             low = middle + 1
     while True:
         scale = low - 1 - exponent10
         digits = _digits(n, d, scale)
-        if _reads_back(digits, scale, form):
+        if _reads_back(digits, scale, form, bits):
             break
         low += 1
     text = str(digits)
@@ -434,11 +465,11 @@ def _digits(n: int, d: int, scale: int) -> int:
     return digits
 
 
-def _reads_back(digits: int, scale: int, form: Binary) -> bool:
+def _reads_back(digits: int, scale: int, form: Binary, bits: int) -> bool:
     """Whether digits / 10**scale rounds to the value of the form."""
     if scale >= 0:
-        return quotient(digits, 10**scale) == form
-    return rounded(digits * 10**-scale, 0) == form
+        return quotient(digits, 10**scale, bits) == form
+    return rounded(digits * 10**-scale, 0, bits) == form
 
 
 def _laid_out(text: str) -> str:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cmp_to_key, lru_cache
 from itertools import chain, repeat
 from operator import is_
-from typing import Any, Final, TypeAlias, Union
+from typing import Any, Final, TypeAlias, TypeVar, Union
 
 from doorward.rego.clock import count_step
 from doorward.rego.numbers import (
@@ -30,6 +30,7 @@ from doorward.rego.numbers import (
     Number,
     binary,
     compare_numbers,
+    integer_of,
     number_text,
 )
 
@@ -48,9 +49,11 @@ __all__ = [
     "equal",
     "from_key",
     "in_order",
+    "item_at",
     "iterate",
     "json_key",
     "kind_name",
+    "lookup",
     "make_object",
     "make_set",
     "operand_text",
@@ -110,6 +113,7 @@ class Boxed:
 
 
 Key: TypeAlias = int | float | str | Boxed | None
+T = TypeVar("T")
 
 _TRUE: Final = Boxed.__new__(Boxed)
 _FALSE: Final = Boxed.__new__(Boxed)
@@ -161,6 +165,27 @@ def _hash_part(value: Value) -> Hashable:
     if type(value) in _OWN_HASH:
         return value  # type: ignore[return-value] # hashable by now
     return Number(repr(value)) if type(value) is float else _hash(value)
+
+
+def lookup(value: Any, key: Any) -> Any:
+    """`value[key]`, or UNDEFINED. A set holds its members under themselves."""
+    kind = type(value)
+    if kind is dict:
+        if type(key) is not str:
+            key = to_key(key)
+        return value.get(key, UNDEFINED)
+    if kind is list:
+        return item_at(value, key)
+    if kind is frozenset and to_key(key) in value:
+        return key
+    return UNDEFINED
+
+
+def item_at(items: Sequence[T], key: Any) -> T | Undefined:
+    """The item of an array under `key`, which may be written `1.0`, or UNDEFINED."""
+    if type(key) is not int:
+        key = integer_of(key) if type(key) in CLASSES else None
+    return items[key] if key is not None and 0 <= key < len(items) else UNDEFINED
 
 
 def make_set(items: Iterable[Value]) -> frozenset[Key]:

@@ -104,10 +104,12 @@ def test_a_compiled_format_prints_what_the_printer_does(verbs: list[str], values
 
 
 def argument(value: Any) -> Any:
-    if type(value) is float or (type(value) is Number and value.text not in ("-0", "1e400")):
+    if type(value) is Number and value.text in ("-0", "2.0"):
+        return int(value)
+    if type(value) is Number and "." not in value.text:
+        return value.text
+    if type(value) in (float, Number):
         return float(value)
-    if type(value) is Number:
-        return 0 if value == 0 else value.text
     return value if type(value) in (int, str) else to_rego(value)
 
 

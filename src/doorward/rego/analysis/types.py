@@ -26,6 +26,7 @@ from doorward.rego.builtins.registry.signature import (
     number,
     string,
 )
+from doorward.rego.numbers import CLASSES, Number, integer_of
 from doorward.rego.values import Key, Value, from_key, iterate, to_key
 
 __all__ = [
@@ -217,13 +218,15 @@ def select(type_: Type | None, key: Value) -> Type:
     """What is at the constant `key`; UNKNOWN if nothing can."""
     match type_:
         case ArrayType(items, rest):
+            if type(key) is Number and key.text == "-0":
+                key = 0
             if type(key) is not int or key < 0:
                 return UNKNOWN
             return items[key] if key < len(items) else rest or UNKNOWN
         case ObjectType(fields, rest):
             wanted = to_key(key)
             for name, field_type in fields:
-                if name == wanted:
+                if name == wanted and _are_written_alike(name, key):
                     return field_type
             return rest[1] if rest is not None and _admits(rest[0], type_of(key)) else UNKNOWN
         case SetType(of):
@@ -232,6 +235,13 @@ def select(type_: Type | None, key: Value) -> Type:
         case AnyOf(options):
             return union_of(select(option, key) for option in options) if options else any_
     return UNKNOWN
+
+
+def _are_written_alike(name: object, key: Value) -> bool:
+    """Return False for a key of equal value that OPA's types do not find: `1e0`, of `1`."""
+    if type(name) not in CLASSES or type(key) not in CLASSES:
+        return True
+    return integer_of(name) is None or integer_of(key) is not None  # type: ignore[arg-type]
 
 
 def _admits(type_: Type, other: Type) -> bool:

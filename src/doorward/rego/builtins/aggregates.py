@@ -14,6 +14,7 @@ from doorward.rego.builtins.registry.operands import (
     MAX_BITS,
     binary_operand,
     binary_result,
+    check_size,
     integer_result,
     is_number,
     refuse_operand,
@@ -29,7 +30,16 @@ from doorward.rego.builtins.registry.signature import (
     string,
 )
 from doorward.rego.errors import LimitError
-from doorward.rego.numbers import MANTISSA_BITS, Number, add, multiply, number_text
+from doorward.rego.numbers import (
+    DOUBLE_BITS,
+    MANTISSA_BITS,
+    AnyNumber,
+    Number,
+    add,
+    from_double,
+    number_text,
+    rounded,
+)
 from doorward.rego.values import (
     UNDEFINED,
     Key,
@@ -61,27 +71,37 @@ def sum_(context: Context, collection: list[Value] | frozenset[Key]) -> int | Nu
     numbers: Any = collection
     if set(map(type, numbers)) <= _INTEGERS:
         return integer_result(sum(numbers))
+    forms = [binary_operand(n) for n in context.checked_iter(_numbers(collection))]
+    if not any(exponent for _, exponent in forms):
+        return integer_result(sum(mantissa for mantissa, _ in forms))
     total = 0, 0
-    for n in context.checked_iter(_numbers(collection)):
-        total = add(total, binary_operand(n))
+    for form in context.checked_iter(forms):
+        total = add(total, rounded(*form))
     return binary_result(*total)
 
 
 @builtin("product", any_of(set_(number), array(number)), returns=number, context=True)
 def product(context: Context, collection: list[Value] | frozenset[Key]) -> int | Number:
-    """The numbers multiplied; of no numbers, 1."""
+    """The numbers multiplied; of no numbers, 1. Of integers exact, else as of doubles."""
     context.check_deadline()
     numbers: Any = collection
-    if set(map(type, numbers)) <= _INTEGERS:
-        # Checked before it is computed: a million factors would take minutes.
-        if sum(n.bit_length() - 1 for n in numbers if n) > MAX_BITS and 0 not in numbers:
-            raise LimitError("number is too large")
-        return integer_result(math.prod(numbers))
+    if not set(map(type, numbers)) <= _INTEGERS:
+        forms = [binary_operand(n) for n in context.checked_iter(_numbers(collection))]
+        if any(exponent for _, exponent in forms):
+            return _product_of_doubles(context, _numbers(collection))
+        numbers = [mantissa for mantissa, _ in forms]
+    # Checked before it is computed: a million factors would take minutes.
+    if sum(n.bit_length() - 1 for n in numbers if n) > MAX_BITS and 0 not in numbers:
+        raise LimitError("number is too large")
+    return integer_result(math.prod(numbers))
+
+
+def _product_of_doubles(context: Context, numbers: list[AnyNumber]) -> int | Number:
     total = 1, 0
     negative = False
-    for n in context.checked_iter(_numbers(collection)):
+    for n in context.checked_iter(numbers):
         form = binary_operand(n)
-        total = multiply(total, form)
+        total = rounded(total[0] * form[0], total[1] + form[1], DOUBLE_BITS)
         # Only a zero hides its sign.
         negative ^= form[0] < 0 if form[0] else number_text(n).startswith("-")
         mantissa, exponent = total
@@ -89,7 +109,8 @@ def product(context: Context, collection: list[Value] | frozenset[Key]) -> int |
             raise LimitError("number is too large")
     if total == (0, 0):
         return Number("-0") if negative else 0
-    return binary_result(*total)
+    check_size(*total)
+    return from_double(*total)
 
 
 _INTEGERS: Final[set[type]] = {int}

@@ -17,7 +17,7 @@ from doorward.rego.errors import BuiltinError, OperandError
 from doorward.rego.golang import json as go_json
 from doorward.rego.golang import urls as go_url
 from doorward.rego.golang.octets import to_bytes
-from doorward.rego.numbers import AnyNumber, exact
+from doorward.rego.numbers import AnyNumber, integer_of
 from doorward.rego.values import Key, Value, make_set, to_rego
 
 Object = dict[Key, Value]
@@ -108,8 +108,8 @@ def _texts(given: Object, names: tuple[str, ...], message: str) -> list[str]:
 
 def _stamp(time_ns: AnyNumber) -> str:
     try:
-        nanoseconds = exact(time_ns)
-        if not isinstance(nanoseconds, int) or not 0 <= nanoseconds < 1 << 63:
+        nanoseconds = integer_of(time_ns)
+        if nanoseconds is None or nanoseconds < 0:
             raise ValueError
         moment = datetime.fromtimestamp(nanoseconds // 1_000_000_000, UTC)
     except (ValueError, OverflowError, OSError):

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.signature import any_, boolean
-from doorward.rego.numbers import Number
-from doorward.rego.values import Value, compare, equal, to_key
+from doorward.rego.values import Undefined, Value, compare, equal, item_at, to_key
 
 __all__: list[str] = []
 
@@ -87,10 +86,8 @@ def member_2(x: Value, collection: Value) -> bool:
 def member_3(key: Value, x: Value, collection: Value) -> bool:
     """`key, x in collection`: `x` is under `key`; in a set each member is its own key."""
     if type(collection) is list:
-        # A reference does not take 1.0 for the index 1, and neither does this.
-        if type(key) is Number and key.text == "-0":
-            key = 0
-        return type(key) is int and 0 <= key < len(collection) and equal(x, collection[key])
+        item = item_at(collection, key)
+        return not isinstance(item, Undefined) and equal(x, item)
     if type(collection) is dict:
         position = to_key(key)
         return position in collection and equal(x, collection[position])

@@ -15,11 +15,10 @@ from doorward.rego.builtins.registry.operands import (
     MAX_BITS,
     binary_operand,
     binary_result,
-    exact_operand,
     integer_operand,
     integer_result,
     is_number,
-    refuse_operand,
+    machine_integer,
 )
 from doorward.rego.builtins.registry.signature import any_, any_of, array, number, set_, string
 from doorward.rego.errors import BuiltinError, LimitError
@@ -58,10 +57,6 @@ def _is_negative(x: AnyNumber) -> bool:
     return number_text(x).startswith("-")
 
 
-def _is_whole(x: AnyNumber) -> bool:
-    return type(x) is int or (type(x) is Number and x.text == _NEGATIVE_ZERO)
-
-
 @builtin("plus", number, number, returns=number, infix="+", checked=False)
 def plus(x: Any, y: Any) -> int | Number:
     """The sum of two numbers."""
@@ -72,15 +67,8 @@ def plus(x: Any, y: Any) -> int | Number:
     _check(x, y)
     (m, e), (n, f) = a, b = binary_operand(x), binary_operand(y)
     if not e and not f:
-        value = m + n
-        if not value and not (_is_whole(x) and _is_whole(y)) and _both_negative_zeros(x, y):
-            return Number(_NEGATIVE_ZERO)
-        return integer_result(value)
-    return binary_result(*add(a, b))
-
-
-def _both_negative_zeros(x: AnyNumber, y: AnyNumber) -> bool:
-    return x == 0 and _is_negative(x) and _is_negative(y)
+        return integer_result(m + n)
+    return binary_result(*add(rounded(*a), rounded(*b)))
 
 
 @builtin(
@@ -106,7 +94,7 @@ def minus(x: Any, y: Any) -> int | Number | frozenset[Key]:
     (m, e), (n, f) = a, _ = binary_operand(x), binary_operand(y)
     if not e and not f:
         return integer_result(m - n)
-    return binary_result(*add(a, (-n, f)))
+    return binary_result(*add(rounded(*a), rounded(-n, f)))
 
 
 @builtin("mul", number, number, returns=number, infix="*", checked=False)
@@ -118,16 +106,11 @@ def mul(x: Any, y: Any) -> int | Number:
             return product
     _check(x, y)
     (m, e), (n, f) = a, b = binary_operand(x), binary_operand(y)
-    if not m or not n:
-        whole = _is_small(x) and _is_small(y)
-        return 0 if whole or _is_negative(x) == _is_negative(y) else Number(_NEGATIVE_ZERO)
     if not e and not f:
         return integer_result(m * n)
-    return binary_result(*multiply(a, b))
-
-
-def _is_small(x: AnyNumber) -> bool:
-    return _is_whole(x) and abs(x) < 1 << 63
+    if not m or not n:
+        return 0 if _is_negative(x) == _is_negative(y) else Number(_NEGATIVE_ZERO)
+    return binary_result(*multiply(rounded(*a), rounded(*b)))
 
 
 @builtin("div", number, number, returns=number, infix="/", checked=False)
@@ -238,9 +221,7 @@ def _range(context: Context, start: int, stop: int, step: int) -> list[int]:
 @builtin("rand.intn", string, number, returns=number, pure=False, context=True)
 def rand_intn(context: Context, name: str, n: AnyNumber) -> int:
     """A random integer from 0 up to, not including, `n`; within a decision the same per `name`."""
-    bound = abs(exact_operand(n))
-    if type(bound) is not int:
-        refuse_operand(2, "integer number", "floating-point number")
+    bound = abs(machine_integer(2, n))
     if bound == 0:
         return 0
     key = ("rand.intn", name, bound)

@@ -32,7 +32,6 @@ from doorward.rego.builtins.registry.signature import (
 )
 from doorward.rego.clock import count_step
 from doorward.rego.errors import BuiltinError, LimitError, OperandError
-from doorward.rego.numbers import Number
 from doorward.rego.values import (
     UNDEFINED,
     Key,
@@ -40,12 +39,13 @@ from doorward.rego.values import (
     Value,
     equal,
     kind_name,
+    lookup,
     sorted_values,
     to_key,
     to_python,
 )
 
-__all__ = ["at_path", "child"]
+__all__ = ["at_path"]
 
 Object: TypeAlias = "dict[Key, Value]"
 Keys: TypeAlias = "Object | frozenset[Key] | list[Value]"
@@ -69,24 +69,12 @@ def object_get(object_: Value, key: Value, default: Value) -> Value:
 
 def at_path(value: Value, path: list[Value]) -> Value | Undefined:
     """The value at the end of `path`, step by step."""
+    target: Value | Undefined = value
     for step in path:
-        below = child(value, step)
-        if isinstance(below, Undefined):
+        target = lookup(target, step)
+        if target is UNDEFINED:
             return UNDEFINED
-        value = below
-    return value
-
-
-def child(value: Value, key: Value) -> Value | Undefined:
-    """What a collection holds under `key`: `1.0` is not the index 1, as in a reference."""
-    if isinstance(value, dict):
-        return value.get(to_key(key), UNDEFINED)
-    if isinstance(value, list):
-        index = 0 if type(key) is Number and key.text == "-0" else key
-        return value[index] if type(index) is int and 0 <= index < len(value) else UNDEFINED
-    if isinstance(value, frozenset):
-        return key if to_key(key) in value else UNDEFINED
-    return UNDEFINED
+    return target
 
 
 @builtin("object.keys", _OBJECT, returns=set_(any_))

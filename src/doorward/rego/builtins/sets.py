@@ -13,7 +13,7 @@ __all__: list[str] = []
 @builtin("and", set_(any_), set_(any_), returns=set_(any_), infix="&")
 def and_(x: frozenset[Key], y: frozenset[Key]) -> frozenset[Key]:
     """The members of both sets."""
-    return x & y
+    return y & x  # as OPA: of equal members that of the smaller set, or of the first, stays
 
 
 @builtin("or", set_(any_), set_(any_), returns=set_(any_), infix="|")

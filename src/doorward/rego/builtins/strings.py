@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import repeat
-from math import isfinite
 from typing import Any, Final, TypeAlias
 
 from doorward.rego.builtins.registry import builtin, operand_error
@@ -32,7 +31,7 @@ from doorward.rego.golang.strings import MAX_TEXT
 from doorward.rego.golang.strings import lower as go_lower
 from doorward.rego.golang.strings import upper as go_upper
 from doorward.rego.golang.templates import render
-from doorward.rego.numbers import AnyNumber, Number, number_text
+from doorward.rego.numbers import AnyNumber, Number, integer_of, number_text
 from doorward.rego.values import Key, Value, kind_name, sorted_keys, sorted_values, to_rego
 
 __all__: list[str] = []
@@ -385,10 +384,10 @@ def _quick(pieces: list[tuple[str, str]], values: list[Value]) -> str | None:
                 return None
             out.append(str(value))
         elif kind is Number or kind is float:
-            # Zero may have a sign that OPA drops, and what is not finite is text to it.
-            if verb[0] != "." or not value or not isfinite(value):  # type: ignore[arg-type]
+            number = _argument(value)
+            if verb[0] != "." or type(number) is not float:
                 return None
-            out.append(float.__format__(value, verb))  # type: ignore[arg-type] # a float by now
+            out.append(float.__format__(number, verb))
         elif verb == "v" or verb == "s":
             out.append(to_rego(value))
         else:
@@ -402,9 +401,10 @@ def _argument(value: Any) -> Argument:
     if type(value) in {int, str}:
         return value  # type: ignore[no-any-return] # checked on the line above
     if type(value) is Number or type(value) is float:
+        integer = integer_of(value)
         text = number_text(value)
-        if text == "-0":
-            return 0
+        if integer is not None or "." not in text:
+            return text if integer is None else integer
         number = float(text)
         return text if number in (float("inf"), float("-inf")) else number
     return to_rego(value)

@@ -17,9 +17,9 @@ from doorward.rego.codegen.emit.ast_nodes import (
     runtime,
     store,
 )
-from doorward.rego.codegen.lookups import loop_over
+from doorward.rego.codegen.lookups import lookup_item, loop_over
 from doorward.rego.codegen.operand import Operand
-from doorward.rego.codegen.patterns import loop_target, match, match_target
+from doorward.rego.codegen.patterns import is_open, loop_target, match, match_target
 from doorward.rego.codegen.reading_ahead import BodyReads
 from doorward.rego.codegen.references import members_of_rules
 from doorward.rego.codegen.state import FunctionState
@@ -157,6 +157,9 @@ def _some_in(state: FunctionState, node: SomeIn) -> None:
         domain = _walked(state, node.domain)
         value = loop_target(state, node.value, domain.of)
         loop_over(state, value, domain)
+    elif not is_open(state, node.key):
+        match(state, node.value, lookup_item(state, term(state, node.domain), node.key))
+        return
     else:
         domain = term(state, node.domain)
         key, value = loop_target(state, node.key), loop_target(state, node.value)

@@ -31,6 +31,7 @@ from doorward.rego.syntax.nodes import Scalar, Term, Var
 __all__ = [
     "constant_names",
     "lookup_in",
+    "lookup_item",
     "lookup_names",
     "lookup_path",
     "loop_over",
@@ -59,7 +60,7 @@ def lookup_path(
             base = lookup_names(state, base, run, lookup)
             n += len(run)
         else:
-            base = _step(state, base, operands[n], lookup)
+            base = lookup_item(state, base, operands[n], lookup)
             n += 1
     return base
 
@@ -114,7 +115,10 @@ def read(
     return load(temp)
 
 
-def _step(state: FunctionState, base: Operand, operand: Term, lookup: str) -> Operand:
+def lookup_item(
+    state: FunctionState, base: Operand, operand: Term, lookup: str = "lookup"
+) -> Operand:
+    """`base[operand]`, where it is; for each item, where the operand is open."""
     if is_open(state, operand):
         return _loop(state, base, operand)
     key = term(state, operand)

@@ -21,7 +21,6 @@ from doorward.rego.errors import CALL_ERRORS, EvalError
 from doorward.rego.explanation.recorder import Sample
 from doorward.rego.explanation.secrets import without_secrets
 from doorward.rego.runtime.evaluation import Document, Evaluation, merge
-from doorward.rego.runtime.operations import lookup
 from doorward.rego.syntax.nodes import (
     Array,
     Call,
@@ -35,7 +34,7 @@ from doorward.rego.syntax.nodes import (
     Term,
     Var,
 )
-from doorward.rego.values import UNDEFINED, make_object, make_set, to_key
+from doorward.rego.values import UNDEFINED, lookup, make_object, make_set, to_key
 
 __all__ = ["Failed", "value_of", "values_of"]
 

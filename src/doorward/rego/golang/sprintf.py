@@ -240,7 +240,7 @@ def _type(argument: Argument) -> str:
     if isinstance(argument, bool):
         return "bool"
     if isinstance(argument, int):
-        return "*big.Int" if _is_big(argument) else "int"
+        return "*big.Int" if _is_big(argument) else "int64"
     return "float64" if isinstance(argument, float) else getattr(argument, "go_type", "string")
 
 

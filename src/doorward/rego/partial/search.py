@@ -50,9 +50,17 @@ from doorward.rego.partial.state import (
     plug,
 )
 from doorward.rego.runtime.evaluation import Evaluation
-from doorward.rego.runtime.operations import lookup
 from doorward.rego.source import NOWHERE, Span
-from doorward.rego.values import UNDEFINED, Value, equal, iterate, to_key
+from doorward.rego.values import (
+    UNDEFINED,
+    Undefined,
+    Value,
+    equal,
+    item_at,
+    iterate,
+    lookup,
+    to_key,
+)
 
 __all__ = ["Search"]
 
@@ -547,9 +555,9 @@ def member(term: Term, where: Bindings, key: Constant) -> tuple[Term, Bindings] 
         target = lookup(term.value, key.value)
         return None if target is UNDEFINED else (Constant(target), where)
     if type(term) is Array:
-        index = key.value
-        if type(index) is int and 0 <= index < len(term.items):
-            return apply(term.items[index], where)
+        item = item_at(term.items, key.value)
+        if not isinstance(item, Undefined):
+            return apply(item, where)
     elif type(term) is Object:
         for own, value in term.items:
             if plug(own, where) == key:

@@ -27,9 +27,8 @@ from doorward.rego.partial.core import (
     map_parts,
     parts,
 )
-from doorward.rego.runtime.operations import lookup
 from doorward.rego.source import NOWHERE
-from doorward.rego.values import UNDEFINED, Value, to_key
+from doorward.rego.values import UNDEFINED, Value, lookup, to_key
 
 __all__ = [
     "Bindings",

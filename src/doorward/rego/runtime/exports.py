@@ -11,7 +11,7 @@ from typing import Any, Final
 from doorward.rego.errors import CALL_ERRORS
 from doorward.rego.runtime import operations as op
 from doorward.rego.runtime.mocks import FunctionMock, ValueMock
-from doorward.rego.values import UNDEFINED, distinct, equal, to_key
+from doorward.rego.values import UNDEFINED, distinct, equal, lookup, to_key
 
 __all__ = ["EXPORTS"]
 
@@ -46,7 +46,7 @@ EXPORTS: Final[Mapping[str, Any]] = {
     "rt.less": op.less,
     "rt.less_equal": op.less_equal,
     "rt.list": list,
-    "rt.lookup": op.lookup,
+    "rt.lookup": lookup,
     "rt.lookup_data": op.lookup_data,
     "rt.lookup_data_path": op.lookup_data_path,
     "rt.lookup_path": op.lookup_path,

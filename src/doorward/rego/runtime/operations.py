@@ -19,6 +19,7 @@ from doorward.rego.values import (
     compare,
     equal,
     from_key,
+    lookup,
     sorted_keys,
     sorted_values,
     to_key,
@@ -45,7 +46,6 @@ __all__ = [
     "items",
     "less",
     "less_equal",
-    "lookup",
     "lookup_data",
     "lookup_data_path",
     "lookup_path",
@@ -73,22 +73,6 @@ For `value["a"]["b"]` a KeyError tells that all are objects, and that the key is
 
 KIND_ERRORS: Final = (AttributeError, TypeError)
 """What Python raises for a method of strings where a value is none."""
-
-
-def lookup(value: Any, key: Any) -> Any:
-    """`value[key]`, or UNDEFINED. A set holds its members under themselves."""
-    kind = type(value)
-    if kind is dict:
-        if type(key) is not str:
-            key = to_key(key)
-        return value.get(key, UNDEFINED)
-    if kind is list:
-        if type(key) is int and 0 <= key < len(value):
-            return value[key]
-        return UNDEFINED
-    if kind is frozenset and to_key(key) in value:
-        return key
-    return UNDEFINED
 
 
 def lookup_data(value: Any, key: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.errors import BuiltinError, LimitError
-from doorward.rego.numbers import Number
+from doorward.rego.numbers import CLASSES, integer_of
 from doorward.rego.values import (
     Key,
     Value,
@@ -303,10 +303,11 @@ def _index(step: Value, length: int) -> int:
         if step != "0" and step.startswith("0"):
             raise BuiltinError("leading zeros are not allowed in JSON paths")
         return int(step) if len(step) < 20 else length + 1
-    if type(step) is int:
-        return step
-    if isinstance(step, Number):
-        raise BuiltinError("invalid number type for indexing")
+    if type(step) in CLASSES:
+        index = integer_of(step)  # type: ignore[arg-type] # a number by now
+        if index is None:
+            raise BuiltinError("invalid number type for indexing")
+        return index
     raise BuiltinError("invalid type for indexing")
 
 

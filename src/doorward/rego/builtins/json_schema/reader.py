@@ -15,6 +15,7 @@ from doorward.rego.builtins.json_schema import rules
 from doorward.rego.builtins.json_schema.rules import KINDS, Schema, canonical, exact_number
 from doorward.rego.errors import BuiltinError
 from doorward.rego.golang.regexp import matcher
+from doorward.rego.numbers import integer_of, number_text
 from doorward.rego.pointers import read_name
 
 __all__ = ["read_schema"]
@@ -331,8 +332,8 @@ def _exclusive_limit(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _count(part: _Part, keyword: str, value: Any) -> None:
-    whole = exact_number(value) if _is_number(value) else None
-    if type(whole) is not int:
+    whole = 0 if _is_number(value) and number_text(value) == "-0" else value
+    if type(whole) is not int or integer_of(whole) is None:
         raise BuiltinError(f"{keyword} must be of an integer")
     if whole < 0:
         raise BuiltinError(f"{keyword} must be greater than or equal to 0")

@@ -19,6 +19,7 @@ from doorward.rego.numbers import (
     exact,
     from_binary,
     from_fraction,
+    integer_of,
 )
 from doorward.rego.values import Value, kind_name
 
@@ -29,6 +30,7 @@ __all__ = [
     "MAX_BITS",
     "binary_operand",
     "binary_result",
+    "check_size",
     "exact_operand",
     "integer_operand",
     "integer_result",
@@ -40,8 +42,6 @@ __all__ = [
 
 MAX_BITS: Final = MAX_DIGITS * 3322 // 1000
 """Largest computed integer, and smallest computed fraction: as many digits as can be read."""
-
-_MACHINE: Final = 1 << 63
 
 
 def is_number(value: object) -> bool:
@@ -86,35 +86,35 @@ def integer_operand(position: int, value: Value, wanted: str = "integer") -> int
 
 
 def machine_integer(position: int, value: Value) -> int:
-    """Operand `position` as an integer that fits 64 bits and is written as one: no `2.0`."""
-    if type(value) is int and -_MACHINE <= value < _MACHINE:
-        return value
-    if type(value) is Number and value.text == "-0":
-        return 0
+    """Operand `position` as an integer that fits 64 bits and is written as one: no `2e0`."""
     if not is_number(value):
         refuse_operand(position, "number", kind_name(value))
+    integer = integer_of(value)  # type: ignore[arg-type] # a number by now
+    if integer is not None:
+        return integer
     refuse_operand(position, "integer number", "floating-point number")
 
 
 def integer_result(value: int) -> int:
     """A computed integer; past `MAX_BITS` it is an error, not more memory."""
-    _check_size(value, 0)
+    check_size(value, 0)
     return value
 
 
 def binary_result(mantissa: int, exponent: int) -> int | Number:
     """The number for a computed form; past `MAX_BITS` it is an error, not more memory."""
-    _check_size(mantissa, exponent)
+    check_size(mantissa, exponent)
     return from_binary(mantissa, exponent)
 
 
 def number_result(value: Fraction) -> int | Number:
     """The number for a computed fraction; past `MAX_BITS` it is an error, not more memory."""
-    _check_size(value.numerator, 1 - value.denominator.bit_length())
+    check_size(value.numerator, 1 - value.denominator.bit_length())
     return from_fraction(value)
 
 
-def _check_size(mantissa: int, exponent: int) -> None:
+def check_size(mantissa: int, exponent: int) -> None:
+    """Refuse a computed form past `MAX_BITS`."""
     size = mantissa.bit_length() + exponent - 1
     if abs(size) > MAX_BITS and mantissa:
         raise LimitError(f"number is too {'large' if size > 0 else 'small'}")

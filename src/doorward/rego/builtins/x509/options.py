@@ -6,7 +6,7 @@ from typing import Final
 
 from doorward.rego.builtins.x509.chain import Options
 from doorward.rego.errors import BuiltinError
-from doorward.rego.numbers import exact
+from doorward.rego.numbers import integer_of
 from doorward.rego.values import Key, Value, iterate, sorted_keys
 
 __all__ = ["read_options"]
@@ -53,8 +53,8 @@ def read_options(given: Object, now: int) -> Options:
 def _whole(name: str, value: Value) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise BuiltinError(f"'{name}' should be a number")
-    number = exact(value)
-    if not isinstance(number, int):
+    number = integer_of(value)
+    if number is None:
         raise BuiltinError(f"'{name}' should be a valid int64 number")
     return number
 
