@@ -173,3 +173,10 @@ def test_the_digest_says_what_was_read(tree: Path) -> None:
     (tree / "dir/p.rego").write_text("package p\n\n")
     assert before != load(["dir"]).digest
     assert load([]).modules == {}
+
+
+def test_a_large_yaml_file_is_read(tree: Path) -> None:
+    items = "\n".join(f"  - {{name: user{n}, role: viewer}}" for n in range(9000))
+    write(tree, {"large.yaml": f"items:\n{items}\n"})
+    data = load(["large.yaml"]).data
+    assert len(data["items"]) == 9000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import sys
 from fractions import Fraction
 from functools import cmp_to_key
 from typing import Any
@@ -20,6 +21,7 @@ from doorward.rego.values import (
     compare,
     equal,
     from_key,
+    lookup,
     make_object,
     make_set,
     order_key,
@@ -213,3 +215,47 @@ def test_a_key_that_is_no_string_is_its_text_in_gos_json() -> None:
     key = make_object([("k", True), (True, "<&\u2028>")])
     text = '{"k":true,"true":"\\u003c\\u0026\\u2028\\u003e"}'
     assert to_python({to_key(key): 1}) == {text: 1}
+
+
+MODULUS = sys.hash_info.modulus
+COLLISIONS: dict[str, list[Any]] = {
+    "multiples": [n * MODULUS for n in range(1, 3000)],
+    "negative": [-n * MODULUS for n in range(1, 3000)],
+    "texts": [Number(f"{n * MODULUS}.0") for n in range(1, 3000)],
+    "tiny": [Number(f"{n}e-400") for n in range(1, 3000)],
+    "of one float": [Number(f"{1 << 52}.{n:05}") for n in range(1, 1000)],
+    "in arrays": [[n * MODULUS] for n in range(1, 3000)],
+    "in arrays beside a text": [["a", n * MODULUS] for n in range(1, 3000)],
+    "in objects": [{"a": n * MODULUS} for n in range(1, 3000)],
+    "in sets": [make_set([n * MODULUS]) for n in range(1, 3000)],
+    "under keys": [make_object([(n * MODULUS, 1)]) for n in range(1, 3000)],
+}
+
+
+@pytest.mark.parametrize("name", COLLISIONS)
+def test_nobody_can_choose_numbers_that_share_a_hash(name: str) -> None:
+    values = COLLISIONS[name]
+    hashes = {hash(to_key(value)) for value in values}
+    assert len(hashes) > len(make_set(values)) * 0.99
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["1e30", "1000000000000000000000000000000", "1000000000000000000000000000000.0", "10e29"],
+        ["2305843009213693951", "2305843009213693951.0", "23058430092136939510e-1"],
+        ["-2305843009213693951", "-2305843009213693951.0"],
+        ["2305843009213693950", "2305843009213693950.0"],
+        ["1.5", "1.50", "15e-1"],
+        ["1e-400", "10e-401"],
+        ["0", "-0", "0.0", "0e9"],
+        *[[str(n * MODULUS), f"{n * MODULUS}.0"] for n in range(2, 30)],
+    ],
+)
+def test_a_number_is_one_key_in_any_text(texts: list[str]) -> None:
+    numbers = [parse_number(text) for text in texts]
+    assert len(make_set(numbers)) == 1
+    assert len(make_set([[number] for number in numbers])) == 1
+    assert len({to_key({"a": number}) for number in numbers}) == 1
+    assert lookup(make_object([(numbers[0], "at")]), numbers[-1]) == "at"
+    assert from_key(to_key(numbers[0])) is numbers[0]

@@ -199,7 +199,7 @@ def _read_yaml(path: str, text: str | bytes) -> Value:
     if isinstance(text, bytes):
         text = text.decode("utf-8", errors="replace")
     try:
-        value: Value = unmarshal(text)
+        value: Value = unmarshal(text, max_text=len(text))
     except CALL_ERRORS as error:
         raise LoadError([f"{path}: {error}"]) from None
     return value

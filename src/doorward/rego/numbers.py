@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from functools import lru_cache
 from math import ldexp
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CLASSES",
     "DOUBLE_BITS",
+    "HASH_MODULUS",
     "MANTISSA_BITS",
     "MAX_DIGITS",
     "AnyNumber",
@@ -40,8 +42,10 @@ __all__ = [
     "from_binary",
     "from_double",
     "from_fraction",
+    "hash_integer",
     "integer_of",
     "is_integer",
+    "is_large",
     "multiply",
     "number_text",
     "parse_lean",
@@ -151,10 +155,9 @@ class Number(float):
         )
 
     def __hash__(self) -> int:
-        mantissa, exponent = self.binary
-        if mantissa & 1 or not exponent:
-            return hash(ldexp(mantissa, exponent) if exponent else mantissa)
-        return hash(mantissa >> 1)
+        whole = _integer(self)
+        # Not that of the float, which thousands of numbers may share.
+        return hash(self.binary) if whole is None else hash_integer(whole)
 
     def __repr__(self) -> str:
         return self.text
@@ -170,6 +173,31 @@ CLASSES: Final = frozenset({int, float, Number})
 
 AnyNumber: TypeAlias = int | float
 """`int` (never `bool`), `Number`, or a plain `float` that came in with Python data."""
+
+
+def _integer(number: AnyNumber) -> int | None:
+    """The integer that is equal to the number."""
+    mantissa, exponent = binary(number)
+    if not exponent:
+        return mantissa
+    return None if mantissa & 1 else mantissa >> 1
+
+
+def is_large(number: AnyNumber) -> bool:
+    """Return True for an integer, in any text, that Python gives the hash of another one."""
+    integer = number if type(number) is int else _integer(number)
+    return integer is not None and not -HASH_MODULUS < integer < HASH_MODULUS
+
+
+def hash_integer(integer: int) -> int:
+    """A hash that a client cannot choose: Python's own is the rest of a division."""
+    if -HASH_MODULUS < integer < HASH_MODULUS:
+        return hash(integer)
+    return hash(integer.to_bytes(integer.bit_length() // 8 + 1, "big", signed=True))
+
+
+HASH_MODULUS: Final = sys.hash_info.modulus
+"""Integers below it are their own hashes in Python."""
 
 
 def compare_numbers(a: float, b: float) -> int:

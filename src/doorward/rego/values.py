@@ -7,7 +7,8 @@ JSON that was parsed by Python is a value as it is: no conversion on the way int
 Two things Python would get wrong are kept right here. First, `True == 1` in Python: `equal` and
 `compare` know that a boolean is not a number. Second, dict keys and set members must be hashable:
 they are held in *key form*, which is the value itself for null, strings and numbers, and a
-`Boxed` value for booleans and composites (`to_key`, `from_key`).
+`Boxed` value for booleans, composites and integers of which Python gives many one hash (`to_key`,
+`from_key`).
 
 INVARIANT: a value is never changed once it can be seen by anyone else; lists and dicts included.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from functools import cmp_to_key, lru_cache
 from itertools import chain, repeat
 from operator import is_
@@ -26,11 +27,14 @@ from typing import Any, Final, TypeAlias, TypeVar, Union
 from doorward.rego.clock import count_step
 from doorward.rego.numbers import (
     CLASSES,
+    HASH_MODULUS,
     AnyNumber,
     Number,
     binary,
     compare_numbers,
+    hash_integer,
     integer_of,
+    is_large,
     number_text,
 )
 
@@ -94,7 +98,7 @@ Value: TypeAlias = Union[
 
 
 class Boxed:
-    """A boolean, array, object or set in key form: hashable, equal as Rego values are equal."""
+    """A boolean, large integer, array, object or set in key form: hashable, equal as in Rego."""
 
     __slots__ = ("_hash", "value")
 
@@ -129,10 +133,13 @@ def to_key(value: Value) -> Key:
         return _TRUE
     if value is False:
         return _FALSE
-    if value is None or isinstance(value, int):
-        return value
+    if type(value) is int:
+        return value if -HASH_MODULUS < value < HASH_MODULUS else Boxed(value)
+    if value is None:
+        return None
     if isinstance(value, float):
-        return value if type(value) is Number else Number(repr(value))
+        number = value if type(value) is Number else Number(repr(value))
+        return Boxed(number) if is_large(number) else number
     return Boxed(value)
 
 
@@ -144,13 +151,15 @@ def from_key(key: Key) -> Value:
 def _hash(value: Any) -> int:
     # Equal values have equal hashes: a boolean may have that of a number.
     kind = type(value)
+    if kind is int:
+        return hash_integer(value)
     if kind is dict:
-        if _OWN_HASH.issuperset(map(type, value.values())):
+        if _have_own_hashes(value.values()):
             return hash(frozenset(value.items()))
         count_step()
         return hash(frozenset(zip(value, [_hash_part(v) for v in value.values()], strict=True)))
     if kind is list:
-        if _OWN_HASH.issuperset(map(type, value)):
+        if _have_own_hashes(value):
             return hash(tuple(value))
         count_step()
         return hash(tuple([_hash_part(v) for v in value]))
@@ -160,8 +169,20 @@ def _hash(value: Any) -> int:
 _OWN_HASH: Final = frozenset({str, int, bool, type(None), Number})
 
 
+def _have_own_hashes(values: Collection[Any]) -> bool:
+    """Return True if Python's hash of each value is good: no integer is large."""
+    kinds = set(map(type, values))
+    if not kinds <= _OWN_HASH:
+        return False
+    if kinds == _INTEGERS:
+        return not is_large(min(values)) and not is_large(max(values))
+    return int not in kinds or not any([type(v) is int and is_large(v) for v in values])
+
+
 def _hash_part(value: Value) -> Hashable:
     """What stands for `value` in the hash of what it is a part of."""
+    if type(value) is int:
+        return to_key(value)
     if type(value) in _OWN_HASH:
         return value  # type: ignore[return-value] # hashable by now
     return Number(repr(value)) if type(value) is float else _hash(value)

@@ -41,6 +41,10 @@ other if p with data.config.on as true
             ["data.a.f", "data.a.other", "data.a.p", "data.a.q"],
         ),
         ("x := 1; x > 0", [], []),
+        ("count(input); input.a", ["input"], []),
+        ("some k, v in input; k == v", ["input"], []),
+        ("input[x] == 1", ["input"], []),
+        ("data.a.q with input as 1", ["data.members"], ["data.a.q"]),
     ],
 )
 def test_documents_are_those_that_references_name(

@@ -69,7 +69,9 @@ def _parts(body: Body, callees: Callees, read: dict[int, RuleNode]) -> Iterator[
 
 
 def _base(part: object, callees: Callees) -> Iterator[Path]:
-    """The document that a reference reads, if no rules answer for it."""
+    """The document that a reference reads, if no rules answer for it; the input as a whole, too."""
+    if isinstance(part, Var) and part.name == "input":
+        yield ("input",)
     if not isinstance(part, Ref) or not isinstance(part.head, Var):
         return
     path: list[Key] = [part.head.name]
@@ -84,7 +86,7 @@ def _base(part: object, callees: Callees) -> Iterator[Path]:
             node = node.children.get(path[-1])
             if node is not None and node.definitions:
                 return
-    if node is None and len(path) > 1:
+    if node is None and (len(path) > 1 or path[0] == "input"):
         yield tuple(path)
 
 

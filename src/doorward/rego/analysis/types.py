@@ -226,7 +226,10 @@ def select(type_: Type | None, key: Value) -> Type:
         case ObjectType(fields, rest):
             wanted = to_key(key)
             for name, field_type in fields:
-                if name == wanted and _are_written_alike(name, key):
+                if name == wanted and _are_written_alike(
+                    from_key(name),  # type: ignore[arg-type] # fields are in key form
+                    key,
+                ):
                     return field_type
             return rest[1] if rest is not None and _admits(rest[0], type_of(key)) else UNKNOWN
         case SetType(of):
@@ -237,7 +240,7 @@ def select(type_: Type | None, key: Value) -> Type:
     return UNKNOWN
 
 
-def _are_written_alike(name: object, key: Value) -> bool:
+def _are_written_alike(name: Value, key: Value) -> bool:
     """Return False for a key of equal value that OPA's types do not find: `1e0`, of `1`."""
     if type(name) not in CLASSES or type(key) not in CLASSES:
         return True

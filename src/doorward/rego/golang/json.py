@@ -49,7 +49,39 @@ def marshal(value: Value) -> str:
     try:
         return _WRITERS[type(value)](value)
     except RecursionError:
-        raise LimitError("value is nested too deeply for JSON") from None
+        return _deep_text(value)
+
+
+class _Written(str):
+    """A part of the text that waits for its turn."""
+
+    __slots__ = ()
+
+
+def _deep_text(value: Value) -> str:
+    """`marshal` of a value that nests deeper than Python's stack: the waiting parts are a list."""
+    out: list[str] = []
+    waiting: list[Any] = [value]
+    while waiting:
+        part = waiting.pop()
+        kind = type(part)
+        if kind is _Written:
+            out.append(part)
+        elif kind is dict:
+            count_step()
+            waiting.append(_Written("}"))
+            for key, item in reversed(_pairs(part)):
+                waiting += [item, _Written(f"{quote(key)}:"), _Written(",")]
+            waiting[-1:] = [_Written("{")] if part else [waiting[-1], _Written("{")]
+        elif kind is list or kind is frozenset:
+            count_step()
+            waiting.append(_Written("]"))
+            for item in reversed(part if kind is list else sorted_values(part)):
+                waiting += [item, _Written(",")]
+            waiting[-1:] = [_Written("[")] if part else [waiting[-1], _Written("[")]
+        else:
+            out.append(_WRITERS[kind](part))
+    return "".join(out)
 
 
 def _array_text(value: list[Value]) -> str:
@@ -60,11 +92,16 @@ def _array_text(value: list[Value]) -> str:
 
 def _object_text(value: dict[Key, Value]) -> str:
     count_step()
+    pairs = [f"{quote(k)}:{_WRITERS[type(v)](v)}" for k, v in _pairs(value)]
+    return "{" + ",".join(pairs) + "}"
+
+
+def _pairs(value: dict[Key, Value]) -> list[tuple[str, Value]]:
+    """The members under the texts of their keys, in order."""
     texts: dict[str, Value] = {}
     for key in sorted_keys(value):
         texts[key if type(key) is str else marshal(from_key(key))] = value[key]
-    pairs = [(key, texts[key]) for key in sorted(texts)]
-    return "{" + ",".join([f"{quote(k)}:{_WRITERS[type(v)](v)}" for k, v in pairs]) + "}"
+    return [(key, texts[key]) for key in sorted(texts)]
 
 
 _WRITERS: Final[dict[type, Callable[[Any], str]]] = {

@@ -48,13 +48,16 @@ _TIMESTAMP: Final = re.compile(r"\d{4}-\d\d?-\d\d?(?:[Tt ].*)?\Z", re.ASCII)
 _BASE_60: Final = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\Z", re.ASCII)
 
 
-def unmarshal(text: str) -> Value:
-    """The value of the first document in a YAML text; BuiltinError if it is not one."""
-    if len(text) > MAX_TEXT:
-        raise LimitError(f"yaml: text is longer than {MAX_TEXT} characters")
+def unmarshal(text: str, *, max_text: int = MAX_TEXT) -> Value:
+    """The value of the first document in a YAML text; BuiltinError if it is not one.
+
+    LimitError if it has more characters than `max_text`, or more values than that and `MAX_NODES`.
+    """
+    if len(text) > max_text:
+        raise LimitError(f"yaml: text is longer than {max_text} characters")
     try:
         root = compose(scrub(text), is_old=True)
-        return None if root is None else _Reader().value(root)
+        return None if root is None else _Reader(max(MAX_NODES, max_text)).value(root)
     except YamlError as error:
         raise BuiltinError(str(error)) from None
     except RecursionError:
@@ -68,7 +71,8 @@ def _bad_escape() -> BuiltinError:
 class _Reader:
     """Nodes become values; `count` is how many so far, those that aliases repeat counted again."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_nodes: int) -> None:
+        self.max_nodes = max_nodes
         self.count = 0
         self.repeated = 0
         self.open: set[int] = set()
@@ -108,8 +112,8 @@ class _Reader:
         self.repeated += count if repeated else 0
         if self.repeated > 100 and self.count > 1000 and self.repeated > 0.99 * self.count:
             raise BuiltinError("yaml: document contains excessive aliasing")
-        if self.count > MAX_NODES:
-            raise LimitError(f"yaml: document has more than {MAX_NODES} values")
+        if self.count > self.max_nodes:
+            raise LimitError(f"yaml: document has more than {self.max_nodes} values")
 
     def _mapping(self, node: Node) -> dict[Key, Value]:
         value: dict[Key, Value] = {}

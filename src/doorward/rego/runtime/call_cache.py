@@ -144,7 +144,7 @@ def _sketch_all(operands: tuple[Any, ...]) -> Hashable:
 def _sketch(value: Any) -> Hashable:
     """The same for equal values, mostly another for others; of bounded cost."""
     kind = type(value)
-    if kind is str or kind is int:
+    if kind is str:
         return value  # type: ignore[no-any-return]
     if kind is list:
         return len(value), *[_sketch_part(part) for part in value[:SKETCHED]]
@@ -161,4 +161,4 @@ def _sketch_part(value: Any) -> Hashable:
     kind = type(value)
     if kind is list or kind is dict or kind is frozenset:
         return kind, len(value)
-    return value if kind is str or kind is int else to_key(value)
+    return value if kind is str else to_key(value)
