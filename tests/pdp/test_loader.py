@@ -178,5 +178,4 @@ def test_the_digest_says_what_was_read(tree: Path) -> None:
 def test_a_large_yaml_file_is_read(tree: Path) -> None:
     items = "\n".join(f"  - {{name: user{n}, role: viewer}}" for n in range(9000))
     write(tree, {"large.yaml": f"items:\n{items}\n"})
-    data = load(["large.yaml"]).data
-    assert len(data["items"]) == 9000
+    assert load(["large.yaml"]).data["items"][-1] == {"name": "user8999", "role": "viewer"}  # type: ignore[index]

@@ -10,7 +10,7 @@ from doorward.rego.errors import EvalError
 from doorward.rego.numbers import Number
 from doorward.rego.runtime import operations as op
 from doorward.rego.source import NOWHERE
-from doorward.rego.values import UNDEFINED, make_set, to_key
+from doorward.rego.values import UNDEFINED, lookup, make_set, to_key
 
 OBJECT = {"b": 1, "a": 2, 1: 3, to_key(True): 4}
 
@@ -38,14 +38,14 @@ OBJECT = {"b": 1, "a": 2, 1: 3, to_key(True): 4}
     ],
 )
 def test_lookup(value: Any, key: Any, want: Any) -> None:
-    assert op.lookup(value, key) is want or op.lookup(value, key) == want
+    assert lookup(value, key) is want or lookup(value, key) == want
 
 
 def test_numbers_find_names_in_base_data_only() -> None:
     assert op.lookup_data({"2": "x"}, 2) == "x"
     assert op.lookup_data({"2.5": "x"}, Number("2.5")) == "x"
     assert op.lookup_data({"2.5": "x"}, Number("2.50")) is UNDEFINED
-    assert op.lookup({"2": "x"}, 2) is UNDEFINED
+    assert lookup({"2": "x"}, 2) is UNDEFINED
 
 
 def test_walks_go_in_regos_order() -> None:
