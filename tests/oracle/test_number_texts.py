@@ -1,8 +1,8 @@
 """One number in many texts (`1`, `1.0`, `1e0`, `-0`) means to Doorward what it means to OPA 1.20.2.
 
-Asked are the recorded calls of all built-ins, each with a number of it written otherwise, and every
-position of a policy that takes an index: in the fast code, in that for errors, in traced code and
-in partial evaluation.
+Compared are the recorded calls of all built-ins, each with a number of it written otherwise, and
+every position of a policy that takes an index: in the fast code, in that for errors, in traced code
+and in partial evaluation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fuzz.opa_engine import OpaEngine
 
 SEED: Final = 1
 CALLS: Final = 8
-"""How many calls of a built-in are asked."""
+"""How many calls of a built-in are made."""
 OUTSIDE: Final = (
     "sort",
     "rand.",
@@ -36,7 +36,7 @@ OUTSIDE: Final = (
     "time.now_ns",
 )
 """Built-ins that ask the world, and `sort`: of equal numbers any may come first."""
-_ASKED: Final = re.compile(
+_RECORD: Final = re.compile(
     r'.*?"group":"([^"]*)"(?:,"input":(.*))?,"query":("x := (?:[^"\\]|\\.)*")'
 )
 _NO_CALL: Final = re.compile('"code":"rego_|"modules":')
@@ -95,17 +95,9 @@ def _rows() -> dict[str, list[tuple[str, str]]]:
     rows: dict[str, list[tuple[str, str]]] = {}
     with gzip.open(GOLDEN / "builtins.jsonl.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
-            asked = re.match(
-                r'.*?"group":"([^"]*)"(?:,"input":(.*))?,"query":("(?:[^"\\]|\\.)*")', line
-            )
-            if (
-                asked
-                and '"query":"x := ' in line
-                and asked[1] != "sort"
-                and '"code":"rego_' not in line
-                and '"modules":' not in line
-            ):
-                rows.setdefault(asked[1], []).append((json.loads(asked[3]), asked[2] or ""))
+            record = _RECORD.match(line)
+            if record and not record[1].startswith(OUTSIDE) and not _NO_CALL.search(line):
+                rows.setdefault(record[1], []).append((json.loads(record[3]), record[2] or ""))
     return rows
 
 

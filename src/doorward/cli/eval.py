@@ -299,12 +299,19 @@ def _answer(request: _Request) -> _Answer:
     try:
         query = _prepared(request, timers, traced=traced)
     except (LoadError, RegoError) as error:
-        return _Answer(error=_in_words(error), is_stopped=True)
+        nothing = _no_coverage() if request.coverage else ""
+        return _Answer(error=_in_words(error), coverage=nothing, is_stopped=True)
     answer = _traced(query, request, timers) if traced else _plain(query, request, timers)
     if not answer.results and answer.error is None:
         for path, near in query.near_misses.items():
             click.echo(f"hint: there is no {path}: did you mean {near}?", err=True)
     return replace(answer, metrics=[timers.document()] if request.metrics else [])
+
+
+def _no_coverage() -> str:
+    from doorward.testing.coverage import Coverage
+
+    return Coverage().report({})
 
 
 def _partial(request: _Request, residual: Residual, timers: Timers) -> _Answer:

@@ -36,6 +36,8 @@ NAMES = [
     ("import data.a.x\nimport data.b.x", "4:1 import must not shadow import data.a.x"),
     ("p := print(1)", "3:6 print(1) used as value"),
     ("p if print(input.x, y)", "3:21 var y is undeclared"),
+    ("p if { print(y); y == 1 }", "3:14 var y is undeclared"),
+    ("p if { print([y]); x := y }", "3:14 var y is undeclared"),
 ]
 
 PLACES = [

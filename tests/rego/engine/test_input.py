@@ -112,3 +112,15 @@ def test_an_error_says_where_it_stands() -> None:
 def test_rego_values_are_taken_as_they_are(value: Any) -> None:
     assert Engine().prepare("input").value(value) is value
     assert Engine(data={"x": value}).prepare("data.x").value() is value
+
+
+@pytest.mark.parametrize(
+    ("query", "want"),
+    [
+        ("input := 1", {"input": 1}),
+        ("data := {}; y := data", {"data": {}, "y": {}}),
+        ("x := input; input := 2", {"x": {"a": 3}, "input": 2}),
+    ],
+)
+def test_a_query_may_name_its_variables_as_documents(query: str, want: dict[str, Any]) -> None:
+    assert Engine({}, {"b": 4}).prepare(query).results({"a": 3}) == [want]

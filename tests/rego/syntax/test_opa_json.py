@@ -192,3 +192,10 @@ package a
 def places(part: Any) -> tuple[int, int, str]:
     ((row, col, text),) = locations(part)
     return row, col, text
+
+
+def test_the_second_body_of_a_head_has_the_key_of_the_first() -> None:
+    text = 'package a\n\nf["s"] := x { x := 1 } { x := 2 }\n'
+    first, second = module_to_json(parse_module(Source("p.rego", text), v0=True))["rules"]
+    assert second["head"] == first["head"]
+    assert second["head"]["key"] == {"type": "string", "value": "s"}

@@ -105,6 +105,7 @@ def resolve_query(
 ) -> tuple[Body, list[Diagnostic]]:
     """A query's body with its names resolved, as if it were in `package`."""
     resolver = Resolver(package, exports, imports)
+    resolver.may_shadow = True  # as in OPA: `input := 1` is a variable of the query
     scope = Scope(resolver.names)
     resolved = resolver.body(body, scope)
     return resolved, [problem for _, problem in resolver.names.errors]

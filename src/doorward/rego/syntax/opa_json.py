@@ -413,6 +413,8 @@ def head_key(rule: Rule) -> Term | None:
 
 
 def _has_if(rule: Rule) -> bool:
+    if is_repeated(rule.head):
+        return False  # only a body in braces can follow another one
     rest = rule.span.source.text[rule.head.span.end : rule.span.end]
     return not rest.lstrip().startswith("{")
 

@@ -19,6 +19,7 @@ from doorward.rego.builtins.registry.signature import (
     boolean,
     kinds,
     number,
+    object_,
     set_,
     signature_text,
     string,
@@ -92,6 +93,23 @@ def test_a_name_is_declared_once() -> None:
 def test_a_body_takes_the_operands_that_are_declared(body: Any, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"built-in `a` takes \d parameters, its body \d"):
         Registry().builtin("a", number, **{"returns": number, **options})(body)
+
+
+@pytest.mark.parametrize(
+    ("operand", "result", "role"),
+    [
+        ("string", number, "operand 1"),
+        (array, number, "operand 1"),
+        (array("string"), number, "operand 1"),  # type: ignore[arg-type]
+        (any_of(number, str), number, "operand 1"),  # type: ignore[arg-type]
+        (object_(string, number, a="number"), number, "operand 1"),  # type: ignore[arg-type]
+        (number, "string", "result"),
+        (number, set_(int), "result"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_declaration_names_types(operand: Any, result: Any, role: str) -> None:
+    with pytest.raises(ValueError, match=f"built-in `a`: the type of its {role} is "):
+        Registry().builtin("a", operand, returns=result)(lambda a: a)
 
 
 def test_what_takes_any_number_of_operands_returns_nothing() -> None:

@@ -29,6 +29,7 @@ from doorward.rego.errors import COMPILE_ERROR, UNSAFE_VAR_ERROR, Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
     And,
+    Array,
     ArrayComprehension,
     Body,
     Call,
@@ -175,12 +176,22 @@ def _in_arguments(rule: Rule) -> list[Diagnostic]:
 def _undeclared(unsafe: Unsafe, flattener: Flattener) -> list[Diagnostic]:
     errors = []
     for expr, names in unsafe.values():
-        span = flattener.captured.get(id(expr))
-        if span is not None:
-            for name in sorted(n for n in names if not n.startswith("__local")):
-                message = f"var {source_name(name)} is undeclared"
-                errors.append(Diagnostic(COMPILE_ERROR, message, span))
-    return errors
+        for inner in (expr, *_inside_captures(expr)):
+            span = flattener.captured.get(id(inner))
+            if span is not None:
+                lacking = names if inner is expr else names & {v.name for v in expr_vars(inner)}
+                for name in sorted(n for n in lacking if not n.startswith("__local")):
+                    message = f"var {source_name(name)} is undeclared"
+                    errors.append(Diagnostic(COMPILE_ERROR, message, span))
+    return sorted(errors, key=lambda error: _place(error.span))
+
+
+def _inside_captures(expr: Expr) -> Iterator[Expr]:
+    """The expressions of values that `print` takes, where the call lacks what they lack."""
+    if isinstance(expr.term, Array):
+        for item in expr.term.items:
+            if isinstance(item, SetComprehension):
+                yield from item.body
 
 
 def _report(unsafe: Unsafe) -> list[Diagnostic]:

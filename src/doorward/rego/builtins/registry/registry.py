@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from doorward.records import record
 from doorward.rego.builtins.registry.foreign import guarded, is_foreign
-from doorward.rego.builtins.registry.signature import Function, Type, kinds
+from doorward.rego.builtins.registry.signature import Function, Type, any_, is_type, kinds
 from doorward.rego.errors import OperandError
 from doorward.rego.values import KINDS, Value, classes_of, kind_name
 
@@ -157,7 +157,8 @@ class Registry:
         into some of them before: it raises OPA's error, if there is one.
         `variadic`: any number of operands more, of this type; such a built-in returns nothing.
         ValueError for a name that is taken, or that no policy can call (`a.b` can be, not below
-        `data` or `input`), and for a body whose parameters do not fit the operands.
+        `data` or `input`), for a body whose parameters do not fit the operands, and for what is
+        not a type.
         """
 
         def register(body: Body) -> Body:
@@ -169,6 +170,7 @@ class Registry:
                 # Which operand would be the output of `f(1, x)`?
                 raise ValueError(f"built-in `{name}` takes any number of operands and returns one")
             _check_parameters(name, body, len(args) + context, variadic is not None)
+            _check_types(name, args, returns, variadic)
             signature = Function(args, returns, variadic)
             call: Callable[..., Any] = body
             if is_foreign(body):
@@ -229,6 +231,17 @@ def _checking_deadline(body: Callable[..., Any]) -> Callable[..., Any]:
         return body(*operands)
 
     return checking
+
+
+def _check_types(
+    name: str, args: Sequence[Type], returns: Type | None, variadic: Type | None
+) -> None:
+    types = {f"operand {number}": type_ for number, type_ in enumerate(args, start=1)}
+    types |= {"result": returns or any_, "variadic operand": variadic or any_}
+    for role, type_ in types.items():
+        if not is_type(type_):
+            text = f"built-in `{name}`: the type of its {role} is `{type_!r}`"
+            raise ValueError(f"{text}; use one of `doorward.rego.types`, as `types.string`")
 
 
 def _check_parameters(name: str, body: Callable[..., Any], count: int, variadic: bool) -> None:

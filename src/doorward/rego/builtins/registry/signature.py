@@ -23,6 +23,7 @@ __all__ = [
     "any_of",
     "array",
     "boolean",
+    "is_type",
     "kinds",
     "null",
     "number",
@@ -117,6 +118,23 @@ def object_(key: Type, value: Type, **fields: Type) -> ObjectType:
 
 def any_of(*options: Type) -> AnyOf:
     return AnyOf(options)
+
+
+def is_type(type_: object) -> bool:
+    """Return True if a declaration may name it: a type whose parts are types."""
+    match type_:
+        case ScalarType():
+            return True
+        case ArrayType(items, rest):
+            return all(map(is_type, items)) and (rest is None or is_type(rest))
+        case ObjectType(fields, rest):
+            parts = [part for _, part in fields] + list(rest or ())
+            return all(map(is_type, parts))
+        case SetType(of):
+            return is_type(of)
+        case AnyOf(options):
+            return all(map(is_type, options))
+    return False
 
 
 def kinds(type_: Type) -> tuple[str, ...]:
