@@ -19,6 +19,62 @@ from tests.differences import FOLDER, KINDS  # noqa: E402  # found from the root
 PAGE: Final = ROOT / "docs/differences.md"
 HEAD: Final = """# Differences from OPA
 
+The ten that a migration from OPA can meet; all others follow.
+
+"""
+FIRST: Final = (
+    (
+        "`--explain` and `explain=` are not compatible with what reads OPA's log:",
+        "an explanation is a tree of what was tried, with values, and not a log of events",
+    ),
+    (
+        "A filter that OPA makes too wide is an error here:",
+        "a reference that is not a column is an error; OPA lets every row through",
+    ),
+    (
+        "A rule of a filter must be true or false:",
+        "a rule whose value is not a boolean is an error; OPA lets rows through that a decision"
+        " refuses",
+    ),
+    (
+        "A mask that fails is an error:",
+        "a mask rule that does not exist, or that fails, is an error; OPA masks nothing",
+    ),
+    (
+        "Rules of a filter must not disagree:",
+        "rules that may contradict each other are an error, as they are to a decision; OPA lets"
+        " their rows through",
+    ),
+    (
+        "Data must not stand where rules do:",
+        "data beside a rule of the same path is refused by the loader (doorward.pdp), not by the"
+        " engine",
+    ),
+    (
+        "`with` over a part of what is read as a whole:",
+        "the parent of what `with` replaces is replaced as well; OPA joins old and new where the"
+        " whole parent is read",
+    ),
+    (
+        "Deep bodies:",
+        "JSON bodies nested deeper than 256 are refused; OPA allows 10,000, and then loses the"
+        " event"
+        " of such a decision. Policies are evaluated by Python, whose stack is not that deep.",
+    ),
+    (
+        "Schemas are files:",
+        "no schema is fetched from the network, and the error says so",
+    ),
+    (
+        "The server's version is not part of the data:",
+        "OPA keeps its version in the data that clients may read and change; ours is at"
+        " /v1/data?provenance",
+    ),
+)
+"""Reasons of the lists that stand first, each with what it means to a user."""
+KINDS_HEAD: Final = """
+## All
+
 Made by `make docs` from the lists that the tests read; do not edit. OPA's recorded answer wins. A
 difference is allowed only for one of these reasons. A test fails for a difference that is not
 listed, and for one that is listed and no longer there.
@@ -85,8 +141,17 @@ def sections() -> Iterable[tuple[str, list[Row]]]:
 
 def page() -> str:
     """The whole page."""
-    parts = [HEAD, *(f"| {kind} | {text} |\n" for kind, text in KINDS.items())]
-    for title, rows in sections():
+    listed = list(sections())
+    reasons = {" ".join(row.reason.split()) for _, rows in listed for row in rows}
+    missing = [reason for _, reason in FIRST if reason not in reasons]
+    if missing:
+        raise SystemExit(f"not a listed difference: {missing}")
+    parts = [
+        HEAD,
+        *(f"{n}. {means} {reason.rstrip('.')}.\n" for n, (means, reason) in enumerate(FIRST, 1)),
+    ]
+    parts += [KINDS_HEAD, *(f"| {kind} | {text} |\n" for kind, text in KINDS.items())]
+    for title, rows in listed:
         parts.append(f"\n## {title}\n\n{COLUMNS}")
         for row in rows:
             cells = (" ".join(row.reason.split()), row.kind, row.where)

@@ -148,8 +148,8 @@ def test_the_capabilities_name_every_builtin_with_its_types(
 def test_coverage_of_what_does_not_compile_is_empty(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "p.rego").write_text("package p\n\nq if x\n")
-    assert run(["eval", "--coverage", "-d", str(tmp_path), "data.p.q"]) == 2
+    (tmp_path / "p.rego").write_text("package p\n\nq if x == 1\n")
+    assert run(["eval", "--coverage", "-d", str(tmp_path / "p.rego"), "data.p.q"]) == 2
     document = json.loads(capsys.readouterr().out)
     empty = {"files": {}, "covered_lines": 0, "not_covered_lines": 0, "coverage": 0}
     assert document["coverage"] == empty

@@ -83,7 +83,7 @@ def graph_reachable(context: Context, graph: Graph, initial: Value) -> frozenset
 def graph_reachable_paths(context: Context, graph: Graph, initial: Value) -> frozenset[Key]:
     """The paths from the initial nodes, each ending at a leaf or before it would close a loop.
 
-    As OPA sees it, a node already passed on another way from the same first step closes one too.
+    A path may begin with an initial node twice, where that is its own neighbour.
     """
     _check(graph, initial)
     paths = _Paths(context, graph)
@@ -119,17 +119,15 @@ class _Paths:
 
     def follow(self, root: Key, first: Key) -> None:
         """Every path that starts with `root` and `first`."""
-        passed = {root}
         self.visit(first, (root,))
         while self.stack:
             path, neighbours = self.stack[-1]
             node = next(neighbours, _END)
             if node is _END:
                 self.stack.pop()
-            elif node in passed:
+            elif node in path:
                 self.add(path)
             else:
-                passed.add(path[-1])
                 self.visit(node, path)
 
     def visit(self, node: Key, path: tuple[Key, ...]) -> None:
