@@ -343,12 +343,12 @@ def integer_of(number: AnyNumber) -> int | None:
     if type(number) is int:
         return number if -_INT64 <= number < _INT64 else None
     written = _WRITTEN_INTEGER.fullmatch(number_text(number))
-    if written is None or len(written[2] + written[3]) > _MAX_WRITTEN:
+    if written is None or len(written[2] + (written[3] or "")) > _MAX_WRITTEN:
         return None
     return int(written[1] + written[2])
 
 
-_WRITTEN_INTEGER: Final = re.compile(r"(-?)([0-9]+)\.?(0*)")
+_WRITTEN_INTEGER: Final = re.compile(r"(-?)([0-9]++)(?:\.(0*+))?")
 _MAX_WRITTEN: Final = 18
 _INT64: Final = 1 << 63
 
