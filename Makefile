@@ -82,16 +82,9 @@ imports: $(STAMP)
 tests: $(STAMP) $(CONSOLE)
 	$(PYTEST) -n 2 tests
 
-# Without what starts other programs, and without the long comparisons with recorded answers.
-SLOW := acceptance benchmarks cli/test_extras.py cli/test_start.py conformance docker drills \
-	envoy/kit envoy/request/test_fuzz.py envoy/test_server.py envoy/test_streams.py oracle people \
-	redirect rego/analysis/test_golden_errors.py rego/builtins/test_bounds.py \
-	rego/builtins/test_deadline.py rego/builtins/test_golden.py rego/builtins/test_queries.py \
-	rego/codegen rego/engine/test_properties.py rego/syntax/test_corpora.py \
-	rego/syntax/test_format.py rest/test_server.py test_edge.py test_patterns.py testing transport
-
+# One process's own work: nothing that a test starts, and no long comparison.
 test-fast: $(STAMP) $(CONSOLE)
-	$(PYTEST) -q -n 2 $(SLOW:%=--ignore=tests/%) tests
+	$(PYTEST) -q -n 2 -m 'not system and not long' tests
 
 # The long forms of what `make test` does in seconds, and the image, which needs package registries.
 soak: $(STAMP) $(CONSOLE)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.corpora import DATA, MISSING
+from tests.tiers import Tiers
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -70,6 +71,10 @@ LONG: Final = ("soak", "property")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tiers = Tiers()
+    for item in items:
+        if isinstance(item, pytest.Function) and tiers.uses_system(item):
+            item.add_marker("system")
     off = [mark for mark in LONG if mark not in config.option.markexpr]
     excluded = [item for item in items if any(item.get_closest_marker(mark) for mark in off)]
     if excluded:

@@ -23,6 +23,8 @@ from typing import Any
 import pytest
 from tests.patterns import Attack, Use, attacks, grows_by, patterns_in, slow, slowest, uses
 
+pytestmark = pytest.mark.long
+
 LISTED: dict[str, dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("patterns.toml").read_text()
 )

@@ -13,6 +13,8 @@ import pytest
 from benchmarks.cases import CASES, SECRET, Case, signed_token
 from benchmarks.engines import engines
 
+pytestmark = pytest.mark.long
+
 Change = Callable[[Any], object]
 
 

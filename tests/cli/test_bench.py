@@ -15,6 +15,8 @@ from doorward.cli import bench
 from doorward.cli.bench_server import arguments_of
 from doorward.cli.main import run
 
+pytestmark = pytest.mark.long
+
 EXTERNAL = "external_resolve"
 """The timer of external data, of which there is none here, and in newer versions of OPA."""
 

@@ -6,6 +6,7 @@ import re
 from importlib import import_module
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from doorward.pdp.config import parse_config
@@ -16,6 +17,8 @@ from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.pdp.store import Store
 from doorward.rest.app import Api
+
+pytestmark = pytest.mark.long
 
 schemathesis = import_module("schemathesis")
 

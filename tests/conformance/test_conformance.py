@@ -8,6 +8,8 @@ import pytest
 from tests.conformance.suite import KNOWN_FAILURES, fault, parameters
 from tests.corpora import SUITE, needs
 
+pytestmark = pytest.mark.long
+
 CASES = parameters()
 
 

@@ -9,6 +9,8 @@ from tests.conformance.language import DIFFERENCES, SETS, fault, rows
 from tests.corpora import MISSING, MUTANTS, needs
 from tests.differences import KINDS
 
+pytestmark = pytest.mark.long
+
 SIZE = 500
 ROWS = {name: rows(name) for name in SETS}
 PARTS = [

@@ -8,6 +8,8 @@ from tests.oracle.asking import Oracle
 
 from doorward.rego import UNDEFINED, Engine
 
+pytestmark = pytest.mark.long
+
 ROWS = rows()
 
 

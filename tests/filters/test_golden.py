@@ -27,6 +27,8 @@ from doorward.pdp.snapshot import build
 from doorward.rego import from_python, number_text, parse_number
 from doorward.rest.app import Api
 
+pytestmark = pytest.mark.long
+
 ROWS: Final = list(read_rows(GOLDEN / "filters.jsonl.gz"))
 REASONS: Final = {row: each.reason for each in load("filters") for row in each.ids}
 GENERATED: Final = re.compile(r"__local\w+__\d*|\b1\d{18}\b|(?<=\[)_\d*(?=\])")

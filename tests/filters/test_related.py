@@ -42,6 +42,8 @@ from doorward.filters import Conditions, FilterError, to_conditions, to_sql
 from doorward.filters.sqlalchemy import where
 from doorward.rego import Engine, from_python
 
+pytestmark = pytest.mark.long
+
 POLICIES: Final = int(os.environ.get("DOORWARD_FILTERS", "40"))
 ROWS: Final = tables(Random(20261123), 80)
 DIALECTS: Final[dict[str, Any]] = {

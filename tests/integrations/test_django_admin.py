@@ -18,6 +18,8 @@ from tests.integrations import django_admin_site
 from doorward.integrations import django as integration
 from doorward.integrations.django import decide, permitted_rows
 
+pytestmark = pytest.mark.long
+
 SETTINGS: dict[str, Any] = {
     "DOORWARD": {"POINT": "tests.integrations.django_admin_site.make_point"},
     "ROOT_URLCONF": "tests.integrations.django_admin_site",

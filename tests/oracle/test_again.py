@@ -9,6 +9,8 @@ import pytest
 from doorward.rego import CompileError, Options, compile
 from fuzz.grammar import generate
 
+pytestmark = pytest.mark.long
+
 PROGRAMS = 20
 
 

@@ -10,6 +10,8 @@ from fuzz.campaign import text_of
 from fuzz.compare import RefusedError, compare
 from fuzz.grammar import generate
 
+pytestmark = pytest.mark.long
+
 SEED: Final = 1
 SIZE: Final = 50
 PROGRAMS: Final = 300

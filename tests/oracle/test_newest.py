@@ -20,6 +20,8 @@ SEED: Final = 2
 SIZE: Final = 20
 PROGRAMS: Final = 80
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def policies() -> list[Policies]:

@@ -11,6 +11,8 @@ from tests.differences import load
 from tests.oracle.asking import Oracle, OutOfScopeError
 from tests.oracle.recorded import answer, ask, is_in_scope, sample
 
+pytestmark = pytest.mark.long
+
 SHARES: Final = {"negation": 2, "heads": 1, "with": 1, "language": 8, "mutants": 8}
 """One row in so many is asked in each set, unless all are."""
 

@@ -18,7 +18,10 @@ from doorward.pdp.loader import Loaded
 from doorward.replay import ReplayError, Tally, as_json, replay
 
 # Ray reads settings that it calls deprecated itself.
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 POLICY = 'package app\n\nallow if input.user == "ann"\n'
 EVENTS = 4_000
 SIZE = 16 << 10

@@ -15,7 +15,10 @@ from tests.waiting import wait_until
 from doorward.pdp.loader import Loaded
 from doorward.replay import Tally, as_json, replay
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 POLICY = 'package app\n\nallow if input.user == "ann"\n'
 EVENTS = 8_000
 SIZE = 8 << 10

@@ -20,6 +20,8 @@ from doorward.replay import Job, ReplayError, as_json, replay
 from doorward.replay.deciding import Version
 from doorward.replay.events import events_of, read_event
 
+pytestmark = pytest.mark.long
+
 OPA = Path(__file__).parent.parent / "data/replay"
 """A log that OPA 1.9 wrote with `nd_builtin_cache`, and its policy."""
 OLD = """package app

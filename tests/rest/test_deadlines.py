@@ -33,6 +33,8 @@ from doorward.rego import EvalError, Key, Value
 from doorward.rest.app import CLIENT_LEFT, Api
 from doorward.transport.http1.asgi import CANCELLATION
 
+pytestmark = pytest.mark.long
+
 DEADLINE: Final = 0.05
 BOUND: Final = 3.0 if sys.gettrace() is None else 30.0
 """Seconds of CPU time: twelve deadlines, and what takes its time by the size of the request."""

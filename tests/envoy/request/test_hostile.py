@@ -14,6 +14,8 @@ from doorward.envoy.check import make_check
 from doorward.envoy.options import Options
 from doorward.envoy.request.input import to_input
 
+pytestmark = pytest.mark.long
+
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 PARTS = "multipart/form-data; boundary=BB"

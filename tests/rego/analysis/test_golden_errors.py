@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from tests.corpora import GOLDEN, rows
 from tests.differences import reasons
 
@@ -21,6 +22,8 @@ from doorward.rego.conversion import from_python
 from doorward.rego.errors import COMPILE_ERROR, PARSE_ERROR, TYPE_ERROR, Diagnostic, RegoError
 from doorward.rego.source import Source
 from doorward.rego.syntax.parser import parse_module, parse_query
+
+pytestmark = pytest.mark.long
 
 Said = tuple[str, str, str, int, int]
 """Code, message, file, row and column."""

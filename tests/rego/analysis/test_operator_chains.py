@@ -15,6 +15,8 @@ from doorward.rego.syntax.parser import parse_module
 from doorward.rego.syntax.parser.cursor import MAX_QUERY_LINKS
 from doorward.rego.syntax.walk import walk
 
+pytestmark = pytest.mark.long
+
 LONG = 400
 
 

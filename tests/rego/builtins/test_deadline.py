@@ -28,6 +28,8 @@ from doorward.rego.builtins.registry.context import LONG
 from doorward.rego.errors import EvaluationAborted
 from doorward.rego.syntax.parser import parse_module
 
+pytestmark = pytest.mark.long
+
 DEADLINE: Final = 0.1
 SLACK: Final = 0.15 if sys.gettrace() is None else 2
 """Seconds of CPU time past the deadline: 0.05 where nothing else runs, and some for the rest."""

@@ -26,6 +26,8 @@ from doorward.rego.builtins.registry.signature import (
 )
 from doorward.rego.values import Key, make_set, to_key
 
+pytestmark = pytest.mark.long
+
 DEADLINE: Final = 0.05
 SLACK: Final = 0.25
 """Seconds of CPU time past the deadline."""

@@ -16,6 +16,8 @@ from doorward.rego.codegen.program import Unit
 from doorward.rego.source import Source
 from doorward.rego.values import UNDEFINED, operand_text
 
+pytestmark = pytest.mark.long
+
 KEYS = [
     *("", "a", "b", "a.b", "a.b.c", ".", "a.", ".a", "a b", "A"),
     *('a b"]["a b', '"]["', 'x-1"]["y-1'),

@@ -22,6 +22,8 @@ from doorward.rego.builtins.registry import REGISTRY
 from doorward.rego.builtins.registry.signature import number, string
 from doorward.rego.engine import MAX_VARIANTS
 
+pytestmark = pytest.mark.long
+
 POLICY = """package authz
 
 default allow := false

@@ -21,6 +21,8 @@ from doorward.rego import (
     from_json,
 )
 
+pytestmark = pytest.mark.long
+
 DEADLINE = 0.1
 SLACK = 0.05
 """Seconds of the processor's time past the deadline."""

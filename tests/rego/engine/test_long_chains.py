@@ -6,6 +6,8 @@ import pytest
 
 from doorward.rego import Engine, Environment, EvalError
 
+pytestmark = pytest.mark.long
+
 
 def chain(length: int, more: str = "") -> str:
     lines = [f"p{n} := p{n - 1} + 1" for n in range(1, length)]

@@ -10,6 +10,8 @@ import pytest
 from doorward.rego import UNDEFINED, CompileError, Engine
 from doorward.rego.errors import EvalError
 
+pytestmark = pytest.mark.long
+
 CASES: Final[list[tuple[str, list[str], str]]] = [
     # the expression, what is asked before the negation, what is negated
     ("input.a", [], "input.a"),

@@ -19,6 +19,8 @@ from doorward.rego.source import Source
 from doorward.rego.syntax.format import format_source
 from doorward.rego.values import equal
 
+pytestmark = pytest.mark.long
+
 DIFFERENCES: Final = tomllib.loads(
     (Path(__file__).parent / "regopy_differences.toml").read_text(encoding="utf-8")
 )["difference"]

@@ -10,11 +10,14 @@ import os
 from random import Random
 from typing import Any, Final
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.rego.partial.programs import UNKNOWNS, document, program
 
 from doorward.rego import CompileError, Engine, EvalError, from_python
+
+pytestmark = pytest.mark.long
 
 EXAMPLES: Final = int(os.environ.get("DOORWARD_PARTIAL_EXAMPLES", "60"))
 QUERY: Final = "data.a.p = x"

@@ -12,6 +12,8 @@ from tests.rego.partial.recorded import Row, comparable, residual_of
 
 from doorward.rego import RegoError, parse_number
 
+pytestmark = pytest.mark.long
+
 DIFFERENCES: Final = {row: each for each in load("partial") for row in each.ids}
 
 

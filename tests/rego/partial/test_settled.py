@@ -15,6 +15,8 @@ from doorward.rego import CompileError, Engine, EvalError, Partial, from_python
 from doorward.rego.partial.evaluate import Lowered
 from doorward.rego.partial.settled import Settled
 
+pytestmark = pytest.mark.long
+
 FILTER = """package a
 
 p if {

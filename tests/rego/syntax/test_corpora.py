@@ -15,6 +15,8 @@ from doorward.rego.errors import PARSE_ERROR, Diagnostic, ParseError
 from doorward.rego.source import Source
 from doorward.rego.syntax.parser import MAX_ERRORS, parse_module, parse_query
 
+pytestmark = pytest.mark.long
+
 BUILTINS = frozenset({"count"})
 """Enough of the built-ins' names for the sources there."""
 

@@ -19,6 +19,8 @@ from doorward.rego.syntax.nodes import Call, Expr, Module, Object, Ref, Rule, Sc
 from doorward.rego.syntax.parser import parse_module
 from doorward.rego.syntax.walk import Node, rewrite
 
+pytestmark = pytest.mark.long
+
 
 def options(flags: list[str]) -> dict[str, Any]:
     actual: dict[str, Any] = {"drop_v0_imports": "--drop-v0-imports" in flags}

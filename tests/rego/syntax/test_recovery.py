@@ -12,6 +12,8 @@ from tests.growth import grows
 from doorward.rego import REGISTRY, Diagnostic, ParseError, Source
 from doorward.rego.syntax.parser import Parsed, parse_module, parse_what_can_be
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[3]
 POLICIES = sorted((ROOT / "examples").rglob("*.rego"))
 

@@ -1,0 +1,73 @@
+"""What a test uses decides in which tier it runs.
+
+A test is marked `system` where its module, a module of tests that this one imports from, or a
+fixture uses processes, sockets, ports or a browser. Nothing is listed here by the names of tests.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FunctionType, ModuleType
+from typing import Final
+
+import pytest
+
+__all__ = ["Tiers"]
+
+SYSTEM: Final = frozenset(
+    {"subprocess", "socket", "socketserver", "multiprocessing", "http.server", "tests.ports"}
+    | {"tests.browser", "tests.integrations.servers"}
+)
+"""The modules by which a test reaches beyond its own process."""
+_OWN: Final = ("tests", "examples", "benchmarks")
+
+
+class Tiers:
+    """The uses of the modules of a test run, each read once."""
+
+    def __init__(self) -> None:
+        self._modules: dict[str, bool] = {}
+        self._functions: dict[FunctionType, bool] = {}
+
+    def uses_system(self, item: pytest.Function) -> bool:
+        """Whether a test, or a fixture that it asks for, reaches beyond its process."""
+        if self._module_does(item.module):
+            return True
+        fixtures = item._fixtureinfo.name2fixturedefs
+        return any(
+            self._function_does(definition.func)
+            for name in item.fixturenames
+            for definition in fixtures.get(name, ())
+            if isinstance(definition.func, FunctionType)
+            and definition.func.__module__.startswith("tests.")
+        )
+
+    def _module_does(self, module: ModuleType) -> bool:
+        name = module.__name__
+        if name not in self._modules:
+            self._modules[name] = False  # for modules that import each other
+            self._modules[name] = any(map(self._value_does, vars(module).values()))
+        return self._modules[name]
+
+    def _function_does(self, function: FunctionType) -> bool:
+        """By the globals that it names: a `conftest.py` holds fixtures of both kinds."""
+        if function not in self._functions:
+            self._functions[function] = False
+            named = (function.__globals__.get(name) for name in function.__code__.co_names)
+            self._functions[function] = any(map(self._value_does, named))
+        return self._functions[function]
+
+    def _value_does(self, value: object) -> bool:
+        if isinstance(value, ModuleType):
+            module: ModuleType | None = value
+        else:
+            module = sys.modules.get(getattr(value, "__module__", None) or "")
+        if module is None:
+            return False
+        if module.__name__ in SYSTEM:
+            return True
+        if module.__name__.partition(".")[0] not in _OWN or module.__name__ == "tests.conftest":
+            return False
+        if isinstance(value, FunctionType) and module.__name__.endswith("conftest"):
+            return self._function_does(value)
+        return self._module_does(module)
