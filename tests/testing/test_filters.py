@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import create_engine, select
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
-from doorward.filters import FilterError, to_conditions
+from doorward.enforcement.rows import conditions_of_rows
+from doorward.filters import FilterError
 from doorward.testing import filters
 
 POLICY = """package docs
@@ -63,13 +64,13 @@ def test_rows_of_sqlalchemy_are_compared(assert_filter_matches: Any) -> None:
 
 
 def test_a_list_that_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wider(left: Any) -> Any:
-        return (*to_conditions(left), ())
+    def wider(*arguments: Any) -> Any:
+        return (*conditions_of_rows(*arguments), ())
 
-    monkeypatch.setattr(filters, "to_conditions", wider)
+    monkeypatch.setattr(filters, "conditions_of_rows", wider)
     with pytest.raises(AssertionError, match=r"input 0: 1 rows are listed and refused: .*'id': 3"):
         filters.assert_filter_matches(POLICY, ROWS, INPUTS, path="docs/read", table="doc")
-    monkeypatch.setattr(filters, "to_conditions", lambda left: ())
+    monkeypatch.setattr(filters, "conditions_of_rows", lambda *_: ())
     with pytest.raises(AssertionError, match="input 0: 2 rows are allowed and not listed"):
         filters.assert_filter_matches(POLICY, ROWS, INPUTS, path="docs/read", table="doc")
 
