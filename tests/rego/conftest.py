@@ -9,5 +9,6 @@ import pytest
 
 @pytest.fixture
 def quiet() -> None:
-    """What other tests left behind is not collected on the time of this one."""
+    """What other tests left behind is not collected on the time of this one, nor visited again."""
     gc.collect()
+    gc.freeze()

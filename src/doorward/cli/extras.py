@@ -27,6 +27,7 @@ EXTRAS: Final = {
     "httptools": "server",
     "jsonschema": "mcp",
     "lsprotocol": "lsp",
+    "mcp": "mcp",
     "opentelemetry": "otel",
     "orjson": "server",
     "prometheus_client": "server",

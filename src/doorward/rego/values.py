@@ -388,7 +388,7 @@ def _number_key(number: Any) -> tuple[int, float, float]:
         nearest = math.ldexp(mantissa, exponent)
     except OverflowError:
         nearest = math.inf if mantissa > 0 else -math.inf
-    return 2, nearest, to_key(number)  # type: ignore[return-value] # a number
+    return 2, nearest, number if type(number) in (int, Number) else Number(repr(number))
 
 
 _FLOAT: Final = 1 << 53

@@ -53,12 +53,11 @@ def test_indentation_is_bounded() -> None:
         call("json.marshal_with_options", [], {"indent": " " * 65})
 
 
-def test_nesting_is_bounded_both_ways() -> None:
+def test_nesting_is_bounded_where_it_is_read() -> None:
     deep: Value = []
     for _ in range(5000):
         deep = [deep]
-    with pytest.raises(LimitError, match="nested too deeply"):
-        call("json.marshal", deep)
+    assert call("json.marshal", deep) == "[" * 5001 + "]" * 5001
     with pytest.raises(LimitError, match="nested too deeply"):
         call("json.unmarshal", "[" * 200_000)
     with pytest.raises(LimitError, match="nested too deeply"):
