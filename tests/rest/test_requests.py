@@ -86,6 +86,31 @@ def test_a_zipped_body_cannot_grow_over_the_limit() -> None:
     answer = post(api(gzip_max_length=1000), bomb, content_encoding="gzip")
     assert answer.status == 400
     assert "gzip payload too large" in answer.body
+    whole = b'{"input": 7}'
+    for limit, status in ((len(whole), 200), (len(whole) - 1, 400)):
+        app = api(gzip_max_length=limit)
+        assert post(app, gzip.compress(whole), content_encoding="gzip").status == status
+
+
+def test_a_body_is_yaml_only_where_it_says_so() -> None:
+    app, text = api(), b"input:\n  x: 1\n"
+    assert post(app, text, content_type="application/yaml").body == '{"result":1}\n'
+    assert post(app, text, content_type="application/json").status == 400
+    whole = ask(app, "POST", "/v0/data/a/allow", b"x: 1\n", {"content-type": "application/json"})
+    assert whole.status == 400
+    whole = ask(app, "POST", "/v0/data/a/allow", b"x: 1\n", {"content-type": "text/yaml"})
+    assert (whole.status, whole.body) == (200, "1\n")
+
+
+def test_the_input_of_a_query_string_is_the_last_one() -> None:
+    def get(query: str) -> Answer:
+        return ask(api(), "GET", "/v1/data/a/allow" + query)
+
+    assert get("").body == "{}\n"
+    assert get('?input={"x":1}&input={"x":2}').body == '{"result":2}\n'
+    refused = get("?input={")
+    assert refused.status == 400
+    assert "parameter contains malformed input document" in refused.body
 
 
 def test_a_zipped_body_may_have_parts_and_nothing_else() -> None:

@@ -46,6 +46,14 @@ def same(path: str) -> str | None:
     return {"/srv/link": "/etc", "/srv/loop": None}.get(path, path)
 
 
+@pytest.mark.parametrize(("host", "driver"), [({}, "local"), ({"VolumeDriver": "nfs"}, "nfs")])
+def test_a_volume_without_a_name_is_of_the_driver_of_the_container(
+    host: dict[str, Any], driver: str
+) -> None:
+    mounts = create_mounts(host, {"Volumes": {"/v": {}}}, same)
+    assert {mount["driver"] for mount in mounts} == {driver}
+
+
 def of_host(**host: Any) -> list[tuple[str, str, str, bool]]:
     mounts = create_mounts(host, {}, same)
     return [(m["type"], m["clean"], m["resolved"], m["unresolved"]) for m in mounts]

@@ -111,7 +111,11 @@ TYPES: list[tuple[str, list[Any], list[Any]]] = [
         ["busybox", "a.io:5000/x:1", "f" * 64, "img@sha256:" + "a" * 64],
         ["A B", "x@", "a" * 2000, "{{x}}"],
     ),
-    ("new-image", ["busybox:1", "a.io/x"], ["f" * 64, "abcdefabcdef", "x@sha256:" + "a" * 64]),
+    (
+        "new-image",
+        ["busybox:1", "a.io/x"],
+        ["f" * 64, "abcdefabcdef", "x@sha256:" + "a" * 64, "A B", "x//y"],
+    ),
     ("tag", ["1", "sha256:" + "a" * 64], ["-1", "a b", "sha256:a"]),
     (
         "cidr",
@@ -126,7 +130,7 @@ TYPES: list[tuple[str, list[Any], list[Any]]] = [
     (
         "filters",
         ['{"label":["a=b"]}', '{"status":{"up":true}}'],
-        ["[]", "{", '{"a":"b"}', '{"a":{"b":1}}'],
+        ["[]", "{", '{"a":"b"}', '{"a":{"b":1}}', r'{"a":["\u0000"]}', r'{"a":{"\u0000":true}}'],
     ),
     ("flag", ["1", "true", "0"], ["maybe", "11"]),
     ("adjustment", [0, -1000, 1000], [-1001, 1001]),
@@ -247,6 +251,11 @@ FIELDS: list[tuple[Any, list[str]]] = [
         {"HostConfig": {"Mounts": [{"Type": "tmpfs", "Source": "x", "Target": "/b"}]}},
         ["HostConfig.Mounts[].Source"],
     ),
+    ({"HostConfig": {"Mounts": [{"Type": "volume", "Source": "vol", "Target": "/b"}]}}, []),
+    (
+        {"HostConfig": {"Mounts": [{"Type": "volume", "Source": "/a", "Target": "/b"}]}},
+        ["HostConfig.Mounts[].Source"],
+    ),
     (
         {
             "HostConfig": {
@@ -287,6 +296,36 @@ FIELDS: list[tuple[Any, list[str]]] = [
 @pytest.mark.parametrize(("body", "fields"), FIELDS)
 def test_fields_of_no_type_are_named(body: Any, fields: list[str]) -> None:
     assert untyped(CREATE, body) == fields
+
+
+VOLUMES: list[tuple[Any, list[str]]] = [
+    ({"DriverOpts": {"type": "tmpfs", "device": "tmpfs", "o": "size=1m"}}, []),
+    ({"Driver": "local", "DriverOpts": {"type": "tmpfs"}}, []),
+    ({"DriverOpts": {"type": "tmpfs", "device": "/dev/sda"}}, ["DriverOpts"]),
+    ({"DriverOpts": {"type": "tmpfs", "device": "tmpfs", "o": "bind"}}, ["DriverOpts"]),
+    ({"Driver": "other", "DriverOpts": {"type": "tmpfs"}}, ["DriverOpts"]),
+]
+
+
+@pytest.mark.parametrize(("body", "fields"), VOLUMES)
+def test_options_of_a_volume_have_one_of_the_forms_that_are_known(
+    body: Any, fields: list[str]
+) -> None:
+    assert untyped("/v1.41/volumes/create", {"Name": "v", **body}) == fields
+
+
+@pytest.mark.parametrize(("kind", "field"), [("Secrets", "Secret"), ("Configs", "Config")])
+def test_the_file_of_a_secret_is_not_a_template(kind: str, field: str) -> None:
+    def service(name: str) -> list[str]:
+        reference = {"File": {"Name": name}, f"{field}ID": "0a", f"{field}Name": "s"}
+        container = {"Image": "busybox", kind: [reference]}
+        return untyped(
+            "/v1.41/services/create",
+            {"Name": "s", "TaskTemplate": {"ContainerSpec": container}},
+        )
+
+    assert service("/run/key") == []
+    assert service("{{.Service.Name}}") != []
 
 
 def test_names_and_parameters_of_no_type_are_named() -> None:
