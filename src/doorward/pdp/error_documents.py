@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from doorward.rego import PARSE_ERROR, Diagnostic, Span
+from doorward.rego import PARSE_ERROR, Diagnostic, RegoError
 from doorward.rego.golang import marshal, object_text, ordered_text, read_json
 
-__all__ = ["diagnostic_document", "diagnostic_fields"]
+__all__ = ["diagnostic_document", "diagnostic_fields", "errors_text"]
 
 # What OPA finds where it makes rules of what it has parsed: without a line.
 _OF_WHOLE_RULES: Final = re.compile(
@@ -37,28 +37,45 @@ def diagnostic_document(diagnostic: Diagnostic) -> dict[str, Any]:
     return {name: read_json(text) for name, text in diagnostic_fields(diagnostic).items()}
 
 
+def errors_text(error: RegoError) -> str:
+    """Return the findings in one text as OPA logs them: of parse errors the line and a caret."""
+    texts = []
+    for each in error.diagnostics:
+        text, line = str(each), _line_of(each)
+        if line is not None:
+            text += f"\n\t{line[0]}\n\t{' ' * line[1]}^"
+        texts.append(text)
+    if len(texts) == 1:
+        return f"1 error occurred: {texts[0]}"
+    return f"{len(texts)} errors occurred:\n" + "\n".join(texts)
+
+
 def _details(diagnostic: Diagnostic, *, sort_keys: bool) -> str:
     """The line of a parse error; the types at hand and those wanted, of a type error."""
     if diagnostic.details is not None:
         data = {k: ordered_text(v, sort_keys=True) for k, v in diagnostic.details.data.items()}
         return _object(data, sort_keys=sort_keys)
+    line = _line_of(diagnostic)
+    if line is None:
+        return ""
+    return _object({"line": marshal(line[0]), "idx": str(line[1])}, sort_keys=sort_keys)
+
+
+def _line_of(diagnostic: Diagnostic) -> tuple[str, int] | None:
+    """The line of a parse error and the byte in it; at an end or a space what precedes it."""
     if diagnostic.code != PARSE_ERROR or _OF_WHOLE_RULES.search(diagnostic.message):
-        return ""
+        return None
     span = diagnostic.span
-    return _line_details(span.source.text.encode(errors="replace"), span, sort_keys=sort_keys)
-
-
-def _line_details(text: bytes, span: Span, *, sort_keys: bool) -> str:
-    """The line at fault and the byte in it; at an end or a space what precedes it."""
+    text = span.source.text.encode(errors="replace")
     if not text:
-        return ""
+        return None
     offset = len(span.source.text[: span.start].encode(errors="replace"))
     if not text[offset : offset + 1].strip():
         offset = len(text[: offset + 1].rstrip()) - 1
     offset = max(offset, 0)
     begin = max(text.rfind(b"\n", 0, offset), text.rfind(b"\r", 0, offset)) + 1
     line = re.split(rb"[\r\n]", text[begin:], maxsplit=1)[0].decode(errors="replace")
-    return _object({"line": marshal(line), "idx": str(offset - begin)}, sort_keys=sort_keys)
+    return line, offset - begin
 
 
 def _object(fields: dict[str, str], *, sort_keys: bool) -> str:

@@ -27,11 +27,12 @@ from doorward.pdp.control.downloads import Download, Downloader, DownloadError, 
 from doorward.pdp.control.rounds import Job, Runner, Steps, Task, Threads, drive
 from doorward.pdp.control.saved_bundles import SavedBundles
 from doorward.pdp.edit import StorageError
+from doorward.pdp.error_documents import errors_text
 from doorward.pdp.loader import Limits, LoadError
 from doorward.pdp.manifest import ManifestError
 from doorward.pdp.owners import OwnedError
 from doorward.pdp.store import BusyError, NotReplacedError, Store
-from doorward.rego import RegoError, Timers
+from doorward.rego import CompileError, ParseError, RegoError, Timers
 
 __all__ = ["Bundles", "backoff", "failure_of", "jittered"]
 
@@ -81,6 +82,9 @@ def failure_of(status: BundleStatus, error: Exception) -> BundleStatus:
 
 def text_of(error: Exception) -> str:
     """What is wrong, in one text."""
+    cause = error.cause if isinstance(error, (BundleError, DownloadError)) else error
+    if isinstance(cause, (CompileError, ParseError)):
+        return str(error).replace(str(cause), errors_text(cause))
     if isinstance(error, LoadError) and not isinstance(error, BundleError):
         return error.messages[0]
     return str(error) or type(error).__name__

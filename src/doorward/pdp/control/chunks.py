@@ -35,8 +35,8 @@ class ChunkEncoder:
         """How much text makes a full chunk."""
         self._events: list[bytes] = []
         self._size = 0
-        self.too_large = 0
-        """Events that are larger than the limit by themselves; they are in no chunk."""
+        self.too_large: list[int] = []
+        """Sizes in bytes of events that are larger than the limit by themselves: in no chunk."""
 
     def __len__(self) -> int:
         """Events that wait to be part of a chunk."""
@@ -62,7 +62,7 @@ class ChunkEncoder:
             self._guess = min(fitting, max(self._guess * GROWTH, len(text) * GROWTH))
             return [Chunk(content, len(events))]
         if len(events) == 1:
-            self.too_large += 1
+            self.too_large.append(len(content))
             return []
         self._guess = max(self._guess / GROWTH, float(self._limit))
         half = len(events) // 2

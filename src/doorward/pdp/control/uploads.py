@@ -143,13 +143,14 @@ class Uploads:
     def _put(self, chunks: list[Chunk]) -> None:
         self._note_lost(self._outbox.put(chunks))
         if self._encoder.too_large:
+            size, limit = self._encoder.too_large[0], self.options.chunk_bytes
             _log.error(
-                "Log encoding failed: received a decision event that exceeded the "
-                f"upload_size_limit_bytes ({self.options.chunk_bytes}).",
+                f"Log encoding failed: received a decision event size ({size}) that exceeded the "
+                f"upload_size_limit_bytes ({limit}). No ND cache to drop.",
                 extra=_FIELDS,
             )
-            self._lose("encoding_failure", self._encoder.too_large)
-            self._encoder.too_large = 0
+            self._lose("encoding_failure", len(self._encoder.too_large))
+            self._encoder.too_large.clear()
         if self.options.trigger == "immediate":
             self._due.set()
 
