@@ -217,7 +217,7 @@ EDGES = {
     "rest/app.py": {"_answer"},
     "rest/short_path.py": {"_decide"},
     "transport/direct.py": {"_accept"},
-    "transport/grpc/methods.py": {"call_method", "receive"},
+    "transport/grpc/methods.py": {"call_method", "open", "receive"},
     "transport/http1/asgi.py": {"_run"},
     "transport/http1/connection.py": {"_go_on", "data_received"},
     "transport/loop.py": {"_run", "run"},

@@ -83,13 +83,47 @@ class Runner(Protocol):
 class Call:
     """The server's side of a streaming call."""
 
-    __slots__ = ("_has_headers", "_stream", "handler", "messages")
+    __slots__ = (
+        "_ends_at",
+        "_has_headers",
+        "_message_ends_at",
+        "_message_seconds",
+        "_stream",
+        "handler",
+        "messages",
+    )
 
-    def __init__(self, stream: Stream, messages: Messages) -> None:
+    def __init__(self, stream: Stream, messages: Messages, ends_at: float = 0.0) -> None:
+        """`ends_at`: the deadline of the client; 0: none."""
         self._stream = stream
         self._has_headers = False
+        self._ends_at = ends_at
+        self._message_seconds = 0.0
+        self._message_ends_at = 0.0
         self.messages = messages
         self.handler: StreamHandler | None = None
+
+    def limit(self, *, seconds: float, message_seconds: float) -> None:
+        """End the call after `seconds`, or where a message, the first one included, takes longer
+        than `message_seconds` to arrive."""
+        now = self._stream.sender.now
+        ends_at = now + seconds
+        self._ends_at = min(self._ends_at, ends_at) if self._ends_at else ends_at
+        self._message_seconds = message_seconds
+        self._message_ends_at = now + message_seconds
+        self._set_deadline()
+
+    def note_arrival(self, *, completed: bool) -> None:
+        """Data has arrived; `completed`: and with it a message."""
+        if completed:
+            self._message_ends_at = 0.0
+        if self.messages.is_partial and self._message_seconds and not self._message_ends_at:
+            self._message_ends_at = self._stream.sender.now + self._message_seconds
+        self._set_deadline()
+
+    def _set_deadline(self) -> None:
+        deadlines = [each for each in (self._ends_at, self._message_ends_at) if each]
+        self._stream.deadline = min(deadlines, default=0.0)
 
     def send(self, message: bytes) -> None:
         """Send a message to the client; ignored once the call has ended."""
@@ -102,12 +136,28 @@ class Call:
         stream.sender.send_data(stream, frame_message(message))
 
     def end(self, status: Status = Status.OK, message: str = "") -> None:
-        """End the call; ignored once it has ended."""
+        """End the call; ignored once it has ended.
+
+        INVARIANT: OK is the answer to a client that has ended its side. To Envoy's filters a call
+        that ends with OK before means that the rest needs no decision.
+        """
         stream = self._stream
         if stream.trailers is not None or not stream.is_open:
             return
+        if status is Status.OK and stream.receiving:
+            status, message = Status.INTERNAL, "the call ended before its client did"
         block = trailers if self._has_headers else trailers_only
         stream.sender.finish(stream, block(status, message))
+
+    def fail(self, error: GrpcError) -> None:
+        """End the call, and tell its handler that it has ended."""
+        self._stream.route.abort(self._stream)
+        self.end(error.status, error.message)
+
+    @property
+    def has_handler(self) -> bool:
+        """Whether messages are still wanted."""
+        return self.handler is not None
 
     @property
     def is_open(self) -> bool:
@@ -378,28 +428,39 @@ class _Streaming:
         self._seconds = timeout
 
     def open(self, stream: Stream) -> None:
+        ends_at = 0.0
         if self._seconds is not None:
-            stream.deadline = stream.sender.now + self._seconds
+            stream.deadline = ends_at = stream.sender.now + self._seconds
         options = self._options
-        call = Call(stream, Messages(options.max_receive, self._encoding, options.budget))
-        stream.state = call
-        call.handler = self._method(call)
+        messages = Messages(options.max_receive, self._encoding, options.budget)
+        call = stream.state = Call(stream, messages, ends_at)
+        try:
+            call.handler = self._method(call)
+        except GrpcError as error:
+            call.end(error.status, error.message)
+        except FAULTS as fault:
+            call.end(Status.INTERNAL, _EDGE.report(fault))
 
     def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
         call = stream.state
         assert isinstance(call, Call)
-        if call.handler is None:
+        handler = call.handler
+        if handler is None:
             return  # it has ended; the client does not read that, and sends on
         try:
-            for message in call.messages.feed(data) if data else ():
-                call.handler.receive(message)
+            messages = call.messages.feed(data) if data else ()
+            call.note_arrival(completed=bool(messages))
+            for message in messages:
+                stream.sender.count_message()
+                handler.receive(message)
+                if not call.has_handler:
+                    return  # it has ended with this message
             if ended:
                 if call.messages.is_partial:
                     raise GrpcError(Status.INTERNAL, "message is cut")
-                call.handler.half_close()
+                handler.half_close()
         except GrpcError as error:
-            self.abort(stream)
-            call.end(error.status, error.message)
+            call.fail(error)
         except FAULTS as fault:
             self.abort(stream)
             call.end(Status.INTERNAL, _EDGE.report(fault))

@@ -69,6 +69,7 @@ class Connection:
         self.closed = False
         now = clock()
         self._sender = Sender(self.limits, now, on_output)
+        self._sender.count_message = self._count_request
         self.streams = self._sender.streams
         self.requested = 0.0
         """When the client last ended a request."""
@@ -184,10 +185,18 @@ class Connection:
         return self.take()
 
     def _expire_streams(self, now: float) -> None:
-        for stream in [each for each in self.streams.values() if 0 < each.deadline < now]:
-            if self._on_expired is not None and not stream.is_sending:
+        late = [
+            each
+            for each in self.streams.values()
+            if 0 < each.deadline < now or 0 < each.send_deadline < now
+        ]
+        for stream in late:
+            if self._on_expired is not None and 0 < stream.deadline < now:
+                stream.deadline = 0.0
                 self._on_expired(stream)
-            if self.streams.get(stream.id) is stream and stream.deadline < now:
+            # What is written may wait for the client; nothing else may.
+            is_waiting = stream.trailers is not None and stream.send_deadline >= now
+            if self.streams.get(stream.id) is stream and not is_waiting:
                 stream.route.abort(stream)
                 self._sender.reset(stream, ErrorCode.CANCEL)
 

@@ -59,11 +59,11 @@ class Stream:
         "deadline",
         "expected",
         "id",
-        "is_sending",
         "pending",
         "receive_window",
         "receiving",
         "route",
+        "send_deadline",
         "send_window",
         "sender",
         "state",
@@ -86,15 +86,20 @@ class Stream:
         """Data of the response that waits for the client's window."""
         self.trailers: bytes | None = None
         """The block behind the data, once the response is complete."""
-        self.is_sending = False
         self.deadline = 0.0
         """When `expire` hands the stream to `on_expired`; 0: never."""
+        self.send_deadline = 0.0
+        """When `expire` resets the stream, because the client does not read; 0: nothing waits."""
         self.state: object = None
 
     @property
     def is_open(self) -> bool:
         """Whether the response is not complete, and the client still wants it."""
         return self.sender.streams.get(self.id) is self
+
+
+def _ignore() -> None:
+    """Nobody counts."""
 
 
 class ClosedStreams:
@@ -133,6 +138,7 @@ class Sender:
         "_timeout",
         "_window",
         "closed",
+        "count_message",
         "initial_window",
         "is_busy",
         "now",
@@ -147,6 +153,8 @@ class Sender:
         self.now = now
         """The connection's time: that of the last bytes received, or of the last sweep."""
         self.is_busy = False
+        self.count_message: Callable[[], None] = _ignore
+        """Called by routes of streaming calls for each message, which is as much as a request."""
         self._on_output = on_output
         self._timeout = limits.send_timeout
         self._out: list[bytes] = []
@@ -316,9 +324,8 @@ class Sender:
         while pending:
             size = min(len(pending), self._window, stream.send_window, self._frame_size)
             if size <= 0:
-                if not stream.is_sending:
-                    stream.is_sending = True
-                    stream.deadline = self.now + self._timeout
+                if not stream.send_deadline:
+                    stream.send_deadline = self.now + self._timeout
                 self._blocked[stream.id] = stream
                 return
             self.write(FrameType.DATA, 0, stream.id, bytes(pending[:size]))
@@ -326,6 +333,7 @@ class Sender:
             self._window -= size
             stream.send_window -= size
         self._blocked.pop(stream.id, None)
+        stream.send_deadline = 0.0
         if stream.trailers is not None:
             flags = Flag.END_HEADERS | Flag.END_STREAM
             self.write(FrameType.HEADERS, flags, stream.id, self._prefixed(stream.trailers))

@@ -1,0 +1,197 @@
+"""Calls in which each message of the client gets one answer, in turn, until the client ends.
+
+    Exchanges ─open─▶ Exchange ─answer─▶ message ─…─▶ finish ─▶ OK
+
+`Exchanges` bounds all calls of a method: how many, how long, and what their messages may take. An
+`Exchange` is one call without its transport: functions of bytes, which may run in a thread.
+
+INVARIANT: a call ends with OK in one place, behind `Exchange.finish` of a client that has ended its
+side. Whatever else ends it ends with another status, or with its stream.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from doorward.cancellation import Cancellation
+from doorward.transport.grpc.messages import Budget
+from doorward.transport.grpc.methods import Call, Runner, call_method
+from doorward.transport.grpc.status import GrpcError, Status
+
+__all__ = ["Exchange", "ExchangeLimits", "Exchanges"]
+
+
+class Exchange(Protocol):
+    """One call."""
+
+    def answer(self, message: bytes) -> bytes:
+        """The answer to the next message; GrpcError ends the call."""
+
+    def finish(self) -> None:
+        """The client sends no more and has every answer; GrpcError where that is too early."""
+
+    def close(self) -> None:
+        """The call has ended, one way or another."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeLimits:
+    """What the calls of one method may cost, each with its reason."""
+
+    calls: int = 4_096
+    """Calls of all connections at the same time; each is a request that a proxy works on."""
+    messages: int = 16
+    """Messages of one call: more than a proxy sends for any request."""
+    waiting: int = 4
+    """Messages that wait while one of the same call is answered: a proxy waits for the answer."""
+    bytes: int = 128 << 20
+    """Of the messages of all calls, until their call ends."""
+    seconds: float = 900.0
+    """Of a call: it takes as long as the application does."""
+    message_seconds: float = 2.0
+    """In which a message is complete, once it has begun; the first one from the call's begin."""
+    max_send: int = 2**31 - 1
+    """Bytes of an answer."""
+
+
+class Exchanges:
+    """A streaming method; belongs to the loop."""
+
+    def __init__(
+        self, make: Callable[[], Exchange], limits: ExchangeLimits, runner: Runner | None = None
+    ) -> None:
+        """`make`: an exchange for each call. `runner`: where answers are made; without, here."""
+        self._make = make
+        self._runner = runner
+        self.limits: Final = limits
+        self.budget: Final = Budget(limits.bytes)
+        self.open_calls = 0
+
+    def open(self, call: Call) -> _Turns:
+        """The handler of a call (a `StreamMethod`); GrpcError where there are too many."""
+        if self.open_calls >= self.limits.calls:
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many calls are open")
+        turns = _Turns(self, call, self._make())
+        self.open_calls += 1
+        limits = self.limits
+        call.limit(seconds=limits.seconds, message_seconds=limits.message_seconds)
+        return turns
+
+    def run(
+        self,
+        exchange: Exchange,
+        message: bytes,
+        done: Callable[[bytes | GrpcError], None],
+        cancellation: Cancellation,
+    ) -> bytes | GrpcError | None:
+        """The answer, or None where `done` gets it later."""
+        if self._runner is None:
+            return call_method(exchange.answer, message)
+        return self._runner.run(exchange.answer, message, done, cancellation)
+
+
+class _Turns:
+    """One call: its messages are answered one after the other."""
+
+    __slots__ = (
+        "_call",
+        "_cancellation",
+        "_count",
+        "_exchange",
+        "_exchanges",
+        "_has_ended",
+        "_is_closed",
+        "_size",
+        "_waiting",
+    )
+
+    def __init__(self, exchanges: Exchanges, call: Call, exchange: Exchange) -> None:
+        self._exchanges = exchanges
+        self._call = call
+        self._exchange = exchange
+        self._waiting: deque[bytes] = deque()
+        self._cancellation: Cancellation | None = None
+        """Of the answer that is being made elsewhere."""
+        self._count = 0
+        self._size = 0
+        self._has_ended = False
+        self._is_closed = False
+
+    def receive(self, message: bytes) -> None:
+        limits = self._exchanges.limits
+        self._count += 1
+        if self._count > limits.messages:
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many messages")
+        if self._call.pending:
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, "the answers are not read")
+        if len(self._waiting) >= limits.waiting:
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many messages wait for an answer")
+        self._exchanges.budget.take(len(message))
+        self._size += len(message)
+        self._waiting.append(message)
+        self._go_on()
+
+    def half_close(self) -> None:
+        self._has_ended = True
+        self._go_on()
+
+    def cancel(self) -> None:
+        self._waiting.clear()
+        if self._cancellation is not None:
+            self._cancellation.cancel()
+        self._close()
+
+    def _go_on(self) -> None:
+        """Answer what waits; GrpcError ends the call."""
+        while self._waiting and self._cancellation is None:
+            message = self._waiting.popleft()
+            cancellation = self._cancellation = Cancellation()
+            answer = self._exchanges.run(self._exchange, message, self._resume, cancellation)
+            if answer is None:
+                return
+            self._cancellation = None
+            self._send(answer)
+        if self._has_ended and self._cancellation is None:
+            self._finish()
+            self._close()
+            self._call.end()
+
+    def _finish(self) -> None:
+        """GrpcError where the exchange is not complete, or cannot say."""
+
+        def finish(_nothing: bytes) -> bytes:
+            self._exchange.finish()
+            return b""
+
+        outcome = call_method(finish, b"")
+        if isinstance(outcome, GrpcError):
+            raise outcome
+
+    def _resume(self, answer: bytes | GrpcError) -> None:
+        """The answer was made elsewhere."""
+        self._cancellation = None
+        if self._is_closed:
+            return
+        try:
+            self._send(answer)
+            self._go_on()
+        except GrpcError as error:
+            self._call.fail(error)
+
+    def _send(self, answer: bytes | GrpcError) -> None:
+        if isinstance(answer, GrpcError):
+            raise answer
+        if len(answer) > self._exchanges.limits.max_send:
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, "response is too large")
+        self._call.send(answer)
+
+    def _close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._exchanges.open_calls -= 1
+        self._exchanges.budget.give(self._size)
+        self._exchange.close()
