@@ -221,7 +221,7 @@ EDGES = {
     "transport/http1/asgi.py": {"_run"},
     "transport/http1/connection.py": {"_go_on", "data_received"},
     "transport/loop.py": {"_run", "run"},
-    "transport/server.py": {"connection_lost", "data_received", "expire"},
+    "transport/server.py": {"_feed", "connection_lost", "expire"},
     "transport/workers.py": {"run_child"},
 }
 """The functions that catch what nobody expected, by file: the edges of the house."""

@@ -13,7 +13,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from tests.transport.http2.frames import data, frame, headers, settings, window_update
+from tests.transport.http2.frames import data, frame, headers, read, settings, window_update
 from tests.waiting import PATIENCE, wait_until
 
 from doorward import history
@@ -257,6 +257,19 @@ def test_a_client_that_sends_and_never_reads_is_not_read_for_ever() -> None:
         calls = [headers(n, CALL) + data(n, message) for n in range(1, 20_001, 2)]
         with pytest.raises(TimeoutError):
             client.sendall(b"".join(calls))
+
+
+def test_calls_that_wait_for_their_turn_are_answered_before_the_end() -> None:
+    """Far more than is read in one turn, and the client's end at once behind it."""
+    message = frame_message(b"x" * 3_000)
+    numbers = range(1, 161, 2)
+    with serving() as served, served.connect() as client:
+        calls = [headers(n, CALL) + data(n, message) for n in numbers]
+        client.sendall(window_update(0, 1 << 20) + b"".join(calls))
+        client.shutdown(socket.SHUT_WR)
+        frames = read(read_all(client))
+        ended = [each.stream for each in frames if each.flags & Flag.END_STREAM and each.stream]
+        assert ended == list(numbers)
 
 
 def test_a_connection_over_the_limit_replaces_an_idle_one() -> None:

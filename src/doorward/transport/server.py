@@ -1,7 +1,7 @@
 """The HTTP/2 core on sockets: gRPC services served from an event loop.
 
 The server stops reading from a client that does not read its responses, which bounds the memory for
-them.
+them, and reads from many that send without a pause in turns.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Final
 
 from doorward.edge import FAULTS, Edge, Parts
@@ -17,6 +18,7 @@ from doorward.transport.grpc.methods import Services, expire
 from doorward.transport.http2.connection import Connection
 from doorward.transport.http2.limits import Limits
 from doorward.transport.loop import Connections, Endpoint, LoopServer
+from doorward.transport.turns import MOST, Account, Turns
 
 __all__ = ["Http2Server", "ServerOptions"]
 
@@ -90,21 +92,37 @@ class Http2Server:
         services = self._make_services(loop)
         connections = Connections(self._options.max_connections)
         limits = self._options.limits
+        turns = Turns(loop)
+        # One buffer for all: a loop fills it and hands it on before it reads another socket.
+        buffer = memoryview(bytearray(MOST))
 
         def make_protocol() -> _Protocol:
-            return _Protocol(connections, services, limits)
+            return _Protocol(connections, services, limits, turns, buffer)
 
         return [Endpoint(each, connections, make_protocol) for each in self._sockets]
 
 
-class _Protocol(asyncio.Protocol):
+class _Protocol(asyncio.BufferedProtocol):
     """One connection: bytes from the socket to the core and back."""
 
-    def __init__(self, connections: Connections, services: Services, limits: Limits) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        services: Services,
+        limits: Limits,
+        turns: Turns,
+        buffer: memoryview,
+    ) -> None:
         self._connections = connections
         self._connection = Connection(services, limits, on_expired=expire, on_output=self._flush)
+        self._turns = turns
+        self._buffer = buffer
+        self._unread = memoryview(b"")
+        """What waits for this connection's turn; nothing is taken from the socket meanwhile."""
+        self._may_write = True
         self._transport: asyncio.Transport | None = None
         self._sweeps_closing = 0
+        self.account = Account()
 
     @property
     def idle_since(self) -> float | None:
@@ -114,6 +132,10 @@ class _Protocol(asyncio.Protocol):
         is_at_work = self._connection.streams and self._connections.now - requested < SILENT
         return None if is_at_work else requested
 
+    @property
+    def answered(self) -> int:
+        return self._connection.answered
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "pause_reading")
         self._transport = transport  # type: ignore[assignment]  # uvloop's has no common base
@@ -121,7 +143,37 @@ class _Protocol(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER)
         self._connections.add(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        data = bytes(self._buffer[:nbytes])
+        turns = self._turns
+        if not self._unread and turns.may_read(self, nbytes):
+            begun = monotonic()
+            self._feed(data)
+            turns.spend(self, begun, nbytes)
+            return
+        self._unread = memoryview(bytes(self._unread) + data)
+        self._pause_reading()
+        if self._may_write:
+            turns.wait(self)
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._may_write and len(self._unread) > 0
+
+    def read_piece(self) -> int:
+        size = self.account.piece
+        piece, self._unread = self._unread[:size], self._unread[size:]
+        self._feed(bytes(piece))
+        if self._transport is None or self._transport.is_closing():
+            self._unread = memoryview(b"")
+        elif not self._unread:
+            self._resume_reading()
+        return len(piece)
+
+    def _feed(self, data: bytes) -> None:
         try:
             written = self._connection.feed(data)
         except FAULTS as fault:
@@ -133,12 +185,21 @@ class _Protocol(asyncio.Protocol):
         if self._connection.closed:
             self._close()
 
+    def _pause_reading(self) -> None:
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._may_write and self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
     def eof_received(self) -> bool:
         """No more requests: close once the written responses are sent."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.remove(self)
+        self._turns.leave(self)
         try:
             self._connection.lost()
         except FAULTS as fault:
@@ -146,12 +207,16 @@ class _Protocol(asyncio.Protocol):
         self._transport = None
 
     def pause_writing(self) -> None:
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._may_write = False
+        self._turns.leave(self)
+        self._pause_reading()
 
     def resume_writing(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._may_write = True
+        if self._unread:
+            self._turns.wait(self)
+        else:
+            self._resume_reading()
 
     def _flush(self) -> None:
         """Write the responses that were made outside of `data_received`."""
@@ -165,6 +230,7 @@ class _Protocol(asyncio.Protocol):
 
     def expire(self) -> None:
         """End what is over its time; a client that does not read the last frames is cut off."""
+        self.account.fade()
         if self._transport is not None and self._transport.is_closing():
             self._sweeps_closing += 1
             if self._sweeps_closing > LINGER:

@@ -152,6 +152,11 @@ class Connection:
         return self.take()
 
     @property
+    def answered(self) -> int:
+        """How many calls got the whole response of a method."""
+        return self._sender.answered
+
+    @property
     def drained(self) -> bool:
         """Whether nothing is left to do after `shutdown`."""
         return self.closed or (self._draining and self._final != MAX_STREAM_ID and not self.streams)

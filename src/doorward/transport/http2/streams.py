@@ -137,6 +137,7 @@ class Sender:
         "_out",
         "_timeout",
         "_window",
+        "answered",
         "closed",
         "count_message",
         "initial_window",
@@ -150,6 +151,8 @@ class Sender:
         """The streams that are not answered completely."""
         self.closed = ClosedStreams()
         self.initial_window = DEFAULT_WINDOW
+        self.answered = 0
+        """How many calls got the whole response of a method."""
         self.now = now
         """The connection's time: that of the last bytes received, or of the last sweep."""
         self.is_busy = False
@@ -175,6 +178,7 @@ class Sender:
 
     def respond(self, stream: Stream, headers: bytes, body: bytes, trailers: bytes) -> None:
         """The whole response: two header blocks of `hpack.encode`, and the data between them."""
+        self.answered += 1
         size = len(body)
         if (
             size > self._window

@@ -1,0 +1,136 @@
+"""Connections of one loop take turns: one that is slow to read does not stop the others.
+
+    bytes of a connection -> read at once, or in pieces, the least served connection first
+
+As long as there is time, the bytes of a connection are read when they come. Once reading has taken
+`SLICE` seconds, the loop looks at its sockets before it reads on, and what comes meanwhile waits:
+the next piece is that of the connection for which the least time was spent lately, beyond what its
+answered calls are worth. So a client that asks for little waits for a few pieces of others, however
+many of them send without a pause.
+
+Nothing in here knows what the bytes mean. How many of them make a piece depends on how long earlier
+ones of the same connection took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+from typing import Final, Protocol
+
+__all__ = ["LEAST", "MOST", "SLICE", "WORTH", "Account", "Reader", "Turns"]
+
+SLICE: Final = 0.002
+"""Seconds that reading may take before the loop looks at its sockets again."""
+LEAST: Final = 4_096
+"""Bytes that are read in one turn at least: 3 ms of the slowest ones (`benchmarks/floods.py`)."""
+MOST: Final = 1 << 16
+"""Bytes that are read in one turn at most."""
+_FORGET: Final = 0.9
+"""What is left of the pace of slow bytes after a turn with faster ones."""
+_SHORT: Final = 512
+"""Bytes that shorter ones count as: the fixed cost of a turn says nothing about their contents."""
+WORTH: Final = 0.001
+"""Seconds that a call may take before they count: to answer is what the time is for."""
+
+
+class Account:
+    """What one connection has cost lately."""
+
+    __slots__ = ("_answered", "_pace", "spent")
+
+    def __init__(self) -> None:
+        self.spent = 0.0
+        """Seconds, beyond what its answered calls are worth."""
+        self._answered = 0
+        self._pace = SLICE / LEAST
+        """Seconds for a byte."""
+
+    @property
+    def piece(self) -> int:
+        """Bytes that are read in one turn."""
+        return min(MOST, max(LEAST, int(SLICE / self._pace)))
+
+    def add(self, seconds: float, size: int, answered: int) -> None:
+        """Count a turn; `answered` is how many calls of the connection were answered so far."""
+        self._pace = max(seconds / max(size, _SHORT), self._pace * _FORGET)
+        worth = WORTH * (answered - self._answered)
+        self._answered = answered
+        self.spent = max(0.0, self.spent + seconds - worth)
+
+    def fade(self) -> None:
+        """Let half a second pass: what was spent counts half."""
+        self.spent /= 2
+
+
+class Reader(Protocol):
+    """A connection, as far as its turns are concerned."""
+
+    account: Account
+
+    @property
+    def answered(self) -> int:
+        """How many calls of the connection were answered so far."""
+
+    def read_piece(self) -> int:
+        """Read a piece of what waits, and return its size. It raises nothing."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is a piece to read."""
+
+
+class Turns:
+    """The order in which the connections of a loop are read. It belongs to the loop's thread."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._waiting: dict[Reader, None] = {}
+        self._used = 0.0
+        self._is_due = False
+
+    def may_read(self, reader: Reader, size: int) -> bool:
+        """True where so many bytes may be read at once; else their reader is to `wait`."""
+        return not self._is_due and size <= reader.account.piece
+
+    def spend(self, reader: Reader, begun: float, size: int) -> None:
+        """Count the time from `begun` until now, in which bytes of `reader` were read at once."""
+        used = self._clock() - begun
+        reader.account.add(used, size, reader.answered)
+        self._used += used
+        if self._used > SLICE:
+            self._come_back()
+
+    def wait(self, reader: Reader) -> None:
+        """Give `reader` turns until nothing waits."""
+        self._waiting[reader] = None
+        self._come_back()
+
+    def leave(self, reader: Reader) -> None:
+        """Give `reader` no turn: it is gone, or cannot go on."""
+        self._waiting.pop(reader, None)
+
+    def _come_back(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        self._is_due = False
+        self._used = 0.0
+        waiting = self._waiting
+        begun = now = self._clock()
+        while waiting and now - begun < SLICE:
+            reader = min(waiting, key=lambda each: each.account.spent)
+            del waiting[reader]
+            size = reader.read_piece()
+            if reader.is_waiting:
+                waiting[reader] = None
+            before, now = now, self._clock()
+            reader.account.add(now - before, size, reader.answered)
+        if waiting:
+            self._come_back()
