@@ -148,7 +148,48 @@ TEXTS = [
     (f'{{"p\\u0061ssword": "{SECRET}"}}', MASKED),
     (f'{{"\\u0074\\u006Fken": "{SECRET}"}}', MASKED),
     (f"x{KEY}y", None),
+    (f'PASSWORD="{SECRET} {SECRET}"', f"PASSWORD={MASKED}"),
+    *(
+        (text, MASKED)
+        for text in (
+            f'user: ann\n"p\\x61ssword": {SECRET}\n',
+            f'"\\U00000070assword" : {SECRET}',
+            f"password: |\n  {SECRET}\n",
+            f"db:\n- password: >-\n    ann\n    {SECRET}\n",
+            f"passwords:\n- {SECRET}\n",
+            f"passwords: [ann, {SECRET}]",
+            f"? password\n: {SECRET}",
+            f"[db]\npassword = {SECRET}\n",
+            f"<login><password>{SECRET}</password></login>",
+            f"<a b='&#112;assword' password = '{SECRET}'/>",
+            f"user=ann&note=pass%2577ord%3D{SECRET}",
+            f"psql --user ann --password {SECRET}",
+            f'--x\r\nContent-Disposition: form-data; name="password"\r\n\r\n{SECRET}\r\n--x--',
+        )
+    ),
 ]
+BODIES = [
+    f"user,password\nann,{SECRET}\n",
+    f"(login ann password {SECRET})",
+    f'mutation {{ login(user: "ann", pass\\u0077ord:"{SECRET}") {{ id }} }}',
+    f"ann\ttoken\t{SECRET}",
+]
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_a_body_of_an_unknown_kind_that_names_a_credential_is_masked(body: str) -> None:
+    raw = base64.b64encode(body.encode()).decode()
+    event = hidden({"input": {"body": body, "raw_body": raw, "note": "kept"}})
+    assert event["input"] == {"body": MASKED, "raw_body": MASKED, "note": "kept"}
+
+
+@pytest.mark.parametrize(
+    "body", ["note=my+password+is+lost&author=ann", '{"author": "ann", "about": "a password"}', "x"]
+)
+def test_a_form_or_json_that_only_mentions_a_credential_is_shown(body: str) -> None:
+    raw = base64.b64encode(body.encode()).decode()
+    event = {"input": {"body": body, "raw_body": raw}}
+    assert hidden(copy.deepcopy(event)) == event
 
 
 @pytest.mark.parametrize(("text", "shown"), TEXTS)
@@ -168,6 +209,12 @@ def test_what_a_text_holds_is_masked(text: str, shown: str | None) -> None:
         "Bearer",
         "designs: many, see: below",
         '{"us\\u0065r": "ann"}',
+        "the password has expired",
+        "secrets:read tokens:write openid",
+        "arn:aws:secretsmanager:eu:1:secret:db",
+        "input.password == x",
+        "author: ann\n  and bob",
+        "C:\\users\\ann 100% of 20%25",
     ],
 )
 def test_what_only_looks_alike_is_shown(text: str) -> None:
@@ -322,6 +369,8 @@ PIECES = [
     *("password", "secret", "Cookie", "my-secret-x", "token", "jwts", "auth", "author", "pwd"),
     *("otp", "x.sig", "design", "api_key", "api+key", "session id", "signature-256", "key", "name"),
     *("value", "Value", "rawValue", "kty", "k", "raw_body", "rawBody", "body", "path", "plain"),
+    *("= x", " = x", ">x", "\n\nx", "\n  x", "\n: x", "--", "%3D", "%25", "\\x61", "&#112;", "- "),
+    *("p\\x61ssword", "p&#97;ssword", "[masked]", "|", "{", "}", ","),
     *("=", "&", "?", ";", " ", "\n", "\t", '"', "\\", '":', '": ', "'", "%77", "%", "+", "/", ":"),
     *("://", "@", ".", "Bearer ", "basic ", "eyJhbGciOi", "3f9A", "abcdefgh", "abcdefgh.ijklmnop."),
     *("-----BEGIN PRIVATE KEY-----", "ı", "K", "ſ", "é", "\u2003", "\x1f", "\x7f", "٣", "x", "1"),

@@ -26,10 +26,12 @@ from doorward.rego import (
     MASKED,
     Boxed,
     Value,
+    assigns_credential,
     has_credential_names,
     hide_looks,
     may_hold_credentials,
     may_look,
+    mentions_credential,
     names_all_below,
     names_credential,
     sorted_values,
@@ -51,12 +53,14 @@ LOCATIONS: Final = 8
 DEPTH: Final = 16
 """Places of credentials that are looked at first, and the names on the way to one."""
 
-_SETTING: Final = re.compile(r"(^|[?&;\s])([^=&?;\s]{1,64})=([^&;\s]+)")
+_SETTING: Final = re.compile(r"(^|[?&;\s])([^=&?;\s]{1,64})=(\"[^\"\n]*+\"?|'[^'\n]*+'?|[^&;\s]+)")
 _LINE: Final = re.compile(
     r"((?:^|[\n{,])[ \t-]*+([\"']?)([^\s:\"'{},][^\n:\"'{},]{0,63})\2[ \t]*:[ \t]+)"
-    r"([^\s\[{][^\n{},]*+)"
+    r"([\"'][^\n]*+|[^\s\[{][^\n{},]*+)"
 )
 """A line of YAML, or a member of an object that it writes in braces."""
+_FORM: Final = re.compile(r"[^\s=&]*+(?:=[^\s=&]*+)?(?:&[^\s=&]*+(?:=[^\s=&]*+)?)*+")
+"""A form, or a word."""
 _NAMED: Final = (("name", "value"), ("key", "value"), ("key", "rawValue"), ("key", "raw_value"))
 _KEYS_OF_JWK: Final = frozenset({"d", "dp", "dq", "k", "p", "q", "qi"})
 _OF_PAIRS: Final = frozenset({"kty", "rawValue", "raw_value", "value", "Value"})
@@ -154,7 +158,7 @@ def _changed(
             changed = value.copy() if changed is value else changed
             del changed[name]
             erased.append(path)
-        elif kind is str and (text := _shown(item, is_encoded=named == _ENCODED)) != item:
+        elif kind is str and (text := _shown_under(named, item)) != item:
             changed = value.copy() if changed is value else changed
             changed[name] = text
             masked.append(path)
@@ -290,7 +294,7 @@ class _Walk:
                 self._removed.setdefault(number, set()).add(key)
                 self._note(self.erased, number, key)
             elif kind is str:
-                self._text(number, key, item, is_encoded=named == _ENCODED)
+                self._text(number, key, item, named)
             elif (kind is dict or kind is list or kind is frozenset) and item:
                 self._nodes.append((item, number, key))
 
@@ -309,8 +313,8 @@ class _Walk:
             elif (kind is dict or kind is list or kind is frozenset) and item:
                 self._nodes.append((item, number, index))
 
-    def _text(self, number: int, key: Any, text: str, *, is_encoded: bool = False) -> None:
-        shown = _shown(text, is_encoded=is_encoded)
+    def _text(self, number: int, key: Any, text: str, named: int = 0) -> None:
+        shown = _shown_under(named, text)
         if shown != text:
             self._changed.setdefault(number, {})[key] = shown
             self._note(self.masked, number, key)
@@ -365,8 +369,8 @@ def _is_location(keys: list[Any]) -> bool:
     )
 
 
-_ONE, _ALL, _ENCODED = 1, 2, 3
-"""What a name says: a text is a credential; all below is; a text is in base64."""
+_ONE, _ALL, _ENCODED, _BODY = 1, 2, 3, 4
+"""What a name says: a text is a credential; all below is; a text is in base64, or any body."""
 
 
 class _Kinds(dict[str, int]):
@@ -380,6 +384,8 @@ class _Kinds(dict[str, int]):
             kind = _ONE
         elif name in _RAW:
             kind = _ENCODED
+        elif name.lower() == "body":
+            kind = _BODY
         if len(name) <= REMEMBERED:
             if len(self) >= NAMES:
                 self.clear()
@@ -403,15 +409,38 @@ def _fields_of_pair(value: dict[Any, Any]) -> frozenset[str]:
     return frozenset(fields)
 
 
-def _shown(text: str, *, is_encoded: bool) -> str:
+def _shown(text: str, *, is_encoded: bool, is_body: bool = False) -> str:
+    """`text` with the credentials masked where their ends are known, else `MASKED`."""
     shown = _without_looks(text)
     if "=" in text:
         shown = _SETTING.sub(_masked_setting, shown)
     if ": " in text or ":\t" in text:
         shown = _LINE.sub(_masked_line, shown)
-    if is_encoded and has_credential_names(_decoded(text)):
+    if is_encoded:
+        decoded = _decoded(text)
+        if decoded and _shown(decoded, is_encoded=False, is_body=True) != decoded:
+            return MASKED
+    if '"' in text and has_credential_names(text):
         return MASKED
-    return MASKED if '"' in text and has_credential_names(text) else shown
+    if assigns_credential(shown) or (is_body and _is_unknown(text) and mentions_credential(shown)):
+        return MASKED
+    return shown
+
+
+def _shown_under(named: int, text: str) -> str:
+    """The text of a member whose name says that."""
+    return _shown(text, is_encoded=named == _ENCODED, is_body=named == _BODY)
+
+
+def _is_unknown(body: str) -> bool:
+    """Whether a body is of none of the kinds whose names and values can be told apart."""
+    if _FORM.fullmatch(body):
+        return False
+    try:
+        orjson.loads(body)
+    except ValueError:
+        return True
+    return False
 
 
 def _without_looks(text: str) -> str:

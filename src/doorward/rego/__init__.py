@@ -38,9 +38,11 @@ if TYPE_CHECKING:
     from doorward.rego.credential_scan import may_hold_credentials
     from doorward.rego.credentials import (
         MASKED,
+        assigns_credential,
         has_credential_names,
         hide_looks,
         may_look,
+        mentions_credential,
         names_all_below,
         names_credential,
     )
@@ -122,7 +124,8 @@ else:
             "conversion": "from_python",
             "credential_scan": "may_hold_credentials",
             "credentials": (
-                "MASKED has_credential_names hide_looks may_look names_all_below names_credential"
+                "MASKED assigns_credential has_credential_names hide_looks may_look"
+                " mentions_credential names_all_below names_credential"
             ),
             "engine": "Engine Policies Query compile parse_term within",
             "errors": (
@@ -214,6 +217,7 @@ __all__ = [
     "Undefined",
     "Value",
     "VerifiedTokens",
+    "assigns_credential",
     "builtin",
     "compile",
     "default_sender",
@@ -231,6 +235,7 @@ __all__ = [
     "kind_name",
     "may_hold_credentials",
     "may_look",
+    "mentions_credential",
     "names_all_below",
     "names_credential",
     "number_text",

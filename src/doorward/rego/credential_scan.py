@@ -28,7 +28,7 @@ def _widened(pattern: str) -> str:
     """`pattern` of Python's `re` without regard to case, for RE2 and what a query may write."""
     return (
         pattern.replace("(", "(?:")
-        .replace("[-_. ]", "[-_. +]")
+        .replace("[-_. ]", "(?:[-_. +]|%20)")
         .replace(r"\d", r"[0-9\x{80}-\x{10FFFF}]")
         # Python takes two more letters for an `i`; both know that of `s` and `k`.
         .replace("i", r"[i\x{130}\x{131}]")
@@ -63,6 +63,8 @@ def _not_masked() -> str:
     return pattern
 
 
+_GAP: Final = r"(?:[ '`]|\\.)*"
+"""Quotes, backslashes and blanks, as JSON writes them."""
 _SUSPECTS: Final = (
     # A member with a text, a number or an array, and with an object where all below is secret.
     _named(_INNER, r'":["\[0-9-]'),
@@ -71,7 +73,14 @@ _SUSPECTS: Final = (
     _named(r"(?:[^\"\\]|\\[^\"\\])*", rf'\\+"{_SPACE}:'),
     # A line of YAML, with or without quotes, and a name that JSON within a text writes in escapes.
     _named(r"[^:]*", r"(?:'|\\\\*\")?(?: |\\t)*:(?: |\\t)"),
-    r"\\\\u00[2-7]",
+    _named(r"[^:]*", rf"{_GAP}:(?: |\\.)"),
+    # An element, a line of its own, a setting with blanks, an option, and a body of another kind.
+    _named(r"(?:[^=:>\"\\]|\\.)*", rf"(?:{_GAP}(?:>|\\n)|{_GAP}\\+n|{_GAP}(?:[ '`]|\\.)=)"),
+    rf"-[0-9A-Za-z_-]*{_named('(?:[0-9A-Za-z_. -])*', '(?: |.t)')}",
+    rf'(?i:"body":"{_INNER}(?:{_AT_THE_END}|{_WITHIN}))',
+    # Characters that are written in another way.
+    r"\\\\[uUx]|&#",
+    "%(?:0[aAdD]|2[257dDeE]|3[aAdDeE]|[4-7][0-9A-Fa-f])",
     # What a query or the environment sets, and a name that is written with percent signs.
     _named(r"(?:[^=&?; \"\\]|\\.)*", "=") + _not_masked(),
     r"%[0-9A-Fa-f]{2}(?:[^=&?; \"\\]|\\.)*=",

@@ -11,15 +11,19 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from doorward.rego.golang.regexp import byte_matcher
+
 __all__ = [
     "MASKED",
     "NAMES_AT_THE_END",
     "NAMES_OF_ALL_BELOW",
     "NAMES_OF_WORDS",
     "NAMES_WITHIN",
+    "assigns_credential",
     "has_credential_names",
     "hide_looks",
     "may_look",
+    "mentions_credential",
     "names_all_below",
     "names_credential",
 ]
@@ -92,3 +96,83 @@ _ESCAPE: Final = re.compile(r"\\u00([2-7][0-9A-Fa-f])")
 def _unescape(match: re.Match[str]) -> str:
     char = chr(int(match[1], 16))
     return match[0] if char in '"\\' else char
+
+
+# However a text is written: names behind escapes, quotes and markup, before a value.
+
+_WRITTEN: Final = re.compile(
+    r"\\u00([0-7]HH)|\\u\{0*([0-7]?HH)\}|\\U000000([0-7]HH)|\\x([0-7]HH)|%([0-7]HH)"
+    r"|&#[xX]0*([0-7]HH);?".replace("HH", "[0-9A-Fa-f]")
+    + r"|&#0*([0-9]{1,3});?"
+)
+_LAYERS: Final = 3
+"""Encodings on top of each other that are undone: a form in a query within JSON."""
+_QUOTES: Final = str.maketrans(dict.fromkeys("\"'`\\\r", " "))
+_INDENT: Final = re.compile(r"^[ \t]*-[ \t-]*", re.MULTILINE)
+_A_NAME: Final = (
+    rf"(?:(?:{NAMES_WITHIN})[\w. -]{{0,40}}|(?:{NAMES_AT_THE_END})"
+    rf"|(?<![^\W_])(?:{NAMES_OF_WORDS}))"
+)
+_ASSIGNED: Final = re.compile(
+    rf"{_A_NAME}[ \t]*(?:"
+    # A setting, a member or a line; an element; a part of a form, or a key of YAML on its own line.
+    rf"=>?[ \t]*(?!{re.escape(MASKED)})[^\s=&;,]|:[ \t]+(?!{re.escape(MASKED)})\S"
+    r"|>\s*[^\s<]|\n[ \t]*\n\s*\S|\n[ \t]*:[ \t]"
+    r")",
+    re.IGNORECASE,
+)
+_OPTION: Final = re.compile(rf"(?<!\S)--?[\w-]{{0,64}}{_A_NAME}[ \t]+[^\s-]", re.IGNORECASE)
+_GOES_ON: Final = re.compile(
+    # A line whose value continues in deeper ones.
+    rf"^([ \t]*+)[^:\n]{{0,64}}{_A_NAME}[ \t]*:(?:[ \t][^\n]*)?\n\1[ \t]+\S",
+    re.IGNORECASE | re.MULTILINE,
+)
+_MENTIONED: Final = re.compile(rf"{_A_NAME}(?![\w-])", re.IGNORECASE)
+
+
+_SEPARATOR: Final = re.compile(r"[=:>\n%\\-]|&#")
+"""One of them, or a way to write one, stands between each name and its value."""
+_may_mention: Final = byte_matcher(
+    # A part of each name above, and what may hide one.
+    rf"(?i){NAMES_WITHIN}|auth|token|jwt|key|session|signature|registry|assertion|saml"
+    rf"|{NAMES_OF_WORDS}|[\\\\%]|&#".replace("i", "[iİı]").replace("(?[iİı])", "(?i)")
+)
+
+
+def mentions_credential(text: str) -> bool:
+    """Whether the name of a credential stands anywhere in `text`, however it is written."""
+    return _mentions(text) and _MENTIONED.search(_to_plain(text)) is not None
+
+
+def assigns_credential(text: str) -> bool:
+    """Whether `text` gives a value to the name of a credential, however both are written."""
+    if _SEPARATOR.search(text) is None or not _mentions(text):
+        return False
+    plain = _to_plain(text)
+    return _MENTIONED.search(plain) is not None and (
+        _ASSIGNED.search(plain) is not None
+        or _OPTION.search(plain) is not None
+        or _GOES_ON.search(_INDENT.sub(lambda match: " " * len(match[0]), plain)) is not None
+    )
+
+
+def _mentions(text: str) -> bool:
+    """Whether `text` may name a credential: a look that costs next to nothing."""
+    return _may_mention(text.encode("utf-8", "surrogatepass"))
+
+
+def _to_plain(text: str) -> str:
+    """`text` with its characters as themselves, and blanks for quotes and backslashes."""
+    for _ in range(_LAYERS):
+        if "\\" not in text and "%" not in text and "&#" not in text:
+            break
+        before, text = text, _WRITTEN.sub(_to_char, text)
+        if text == before:
+            break
+    return text.replace("\\n", "\n").translate(_QUOTES)
+
+
+def _to_char(match: re.Match[str]) -> str:
+    decimal = match[match.re.groups]
+    code = int(decimal) if decimal else int(next(filter(None, match.groups())), 16)
+    return chr(code) if code < 128 else match[0]
