@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.corpora import DATA, MISSING
+from tests.guard import Guard
 from tests.tiers import Tiers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -80,6 +81,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if excluded:
         config.hook.pytest_deselected(items=excluded)
         items[:] = [item for item in items if item not in set(excluded)]
+
+
+GUARD: Final = Guard()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A test that is not marked `system` stays in its process."""
+    GUARD.watch()
+    try:
+        return (yield)
+    finally:
+        GUARD.release()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Last, so that what fixtures did counts as well."""
+    result = yield
+    reached = GUARD.release()
+    if reached and item.get_closest_marker("system") is None:
+        text = "\n".join(reached)
+        pytest.fail(f"a test that is not marked `system` left its process:\n{text}", pytrace=False)
+    return result
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

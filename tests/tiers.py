@@ -1,7 +1,8 @@
 """What a test uses decides in which tier it runs.
 
 A test is marked `system` where its module, a module of tests that this one imports from, or a
-fixture uses processes, sockets, ports or a browser. Nothing is listed here by the names of tests.
+fixture uses processes, sockets, ports or a browser, and where a parameter names a database server.
+Nothing is listed here by the names of tests; `tests.guard` notices what does not show in this way.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ __all__ = ["Tiers"]
 
 SYSTEM: Final = frozenset(
     {"subprocess", "socket", "socketserver", "multiprocessing", "http.server", "tests.ports"}
-    | {"tests.browser", "tests.integrations.servers"}
+    | {"tests.browser", "tests.integrations.servers", "fuzz.opa_engine"}
 )
 """The modules by which a test reaches beyond its own process."""
+SERVERS: Final = frozenset({"mariadb", "mysql", "postgresql"})
 _OWN: Final = ("tests", "examples", "benchmarks")
 
 
@@ -32,6 +34,10 @@ class Tiers:
     def uses_system(self, item: pytest.Function) -> bool:
         """Whether a test, or a fixture that it asks for, reaches beyond its process."""
         if self._module_does(item.module):
+            return True
+        if hasattr(item, "callspec") and SERVERS.intersection(
+            value for value in item.callspec.params.values() if isinstance(value, str)
+        ):
             return True
         fixtures = item._fixtureinfo.name2fixturedefs
         return any(

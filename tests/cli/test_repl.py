@@ -152,6 +152,7 @@ def test_an_open_bracket_goes_on_in_the_next_line(
     assert r'"a\nb"' in shown
 
 
+@pytest.mark.system
 def test_a_terminal_completes_and_keeps_what_was_typed(tmp_path: Path) -> None:
     history = tmp_path / "history"
     pid, terminal = pty.fork()

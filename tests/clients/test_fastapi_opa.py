@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from fastapi import FastAPI
 from fastapi_opa import OPAConfig, OPAMiddleware
 from fastapi_opa.auth.auth_interface import AuthInterface
 from tests.clients.server import serving
 from tests.rest.asgi import ask
+
+pytestmark = pytest.mark.system
 
 POLICY = """package httpapi.authz
 

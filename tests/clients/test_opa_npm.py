@@ -12,6 +12,8 @@ from tests.clients.server import serving
 from tests.npm_packages import install
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.system
+
 FOLDER = Path(__file__).parent / "npm"
 SHOP = """package shop
 

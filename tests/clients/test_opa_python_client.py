@@ -12,6 +12,8 @@ from opa_client.opa import OpaClient
 from tests.clients.server import serving
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.system
+
 POLICY: Final = (
     "package play\n\ndefault allow := false\n\nallow if input.user == data.users.admin\n"
 )

@@ -18,6 +18,8 @@ from doorward.docker.request.model.readers import MOST_ITEMS
 from doorward.docker.server import LONG, LONG_THREADS, LONG_WAITING, PluginServer, bind_unix
 from doorward.docker.unix_http import UnixConnection
 
+pytestmark = pytest.mark.system
+
 HUNDRED_THOUSAND = 100_000
 TEXTS = [f"{number:x}" for number in range(HUNDRED_THOUSAND)]
 BODIES: dict[str, dict[str, Any]] = {

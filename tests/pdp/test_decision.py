@@ -33,6 +33,7 @@ def test_ids_are_never_given_twice_by_any_thread() -> None:
 
 
 # Newer Pythons warn where another test has left a thread; the child does nothing that minds.
+@pytest.mark.system
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_forked_child_makes_ids_of_its_own() -> None:
     new_decision_id()

@@ -16,6 +16,8 @@ from doorward.cli.main import run
 from doorward.replay import ReplayError, fetching
 from doorward.replay.fetching import with_files
 
+pytestmark = pytest.mark.system
+
 EVENTS = [
     {"decision_id": f"d{n}", "path": "app/allow", "input": {"n": n}, "result": n < 3}
     for n in range(5)

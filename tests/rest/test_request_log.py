@@ -26,6 +26,8 @@ from doorward.rest.app import Api
 from doorward.rest.request_log import RequestLog
 from doorward.rest.server import HttpServer, Listener, bind
 
+pytestmark = pytest.mark.system
+
 
 class Lines:
     def __init__(self) -> None:

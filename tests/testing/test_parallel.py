@@ -27,6 +27,7 @@ def suite() -> Suite:
     return Suite(Loaded({"t.rego": TESTS}))
 
 
+@pytest.mark.system
 def test_results_are_those_of_one_process(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "FEWEST", 40)
     one, several = Coverage(), Coverage()

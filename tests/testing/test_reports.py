@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 
+import pytest
+
 from doorward.pdp.loader import Loaded
 from doorward.testing import Suite, run
-from doorward.testing.reports import json_report, junit_report, pretty
+from doorward.testing.reports import _duration, json_report, junit_report, pretty
 
 TESTS = """package t
 
@@ -64,3 +66,20 @@ def test_junit_is_xml_whatever_a_test_prints() -> None:
     assert cases["test_loud"][0].text == "<&�>\n"
     assert cases["test_good"].get("classname") == "data.t"
     assert cases["test_good"].get("line") == "3"
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [
+        (0, "0s"),
+        (999, "999ns"),
+        (1_234, "1.23µs"),
+        (999_499, "999µs"),
+        (999_600, "1ms"),
+        (12_345_678, "12.3ms"),
+        (59_960_000_000, "60s"),
+        (1_234_567_000_000, "1235s"),
+    ],
+)
+def test_a_duration_has_three_digits_and_no_exponent(nanoseconds: int, text: str) -> None:
+    assert _duration(nanoseconds) == text

@@ -97,11 +97,13 @@ def _case_lines(cases: Mapping[str, Case], depth: int, *, verbose: bool) -> Iter
 
 
 def _duration(nanoseconds: int) -> str:
-    """As Go prints a duration, to three digits."""
+    """As Go prints a duration, to three digits; seconds are whole where they have more."""
+    digits = len(str(nanoseconds))
+    rounded = round(nanoseconds, 3 - digits) if digits <= 12 else round(nanoseconds, -9)
     for unit, size in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
-        if nanoseconds >= size:
-            return f"{nanoseconds / size:.3g}{unit}"
-    return f"{nanoseconds}ns" if nanoseconds else "0s"
+        if rounded >= size:
+            return f"{rounded / size:.12g}{unit}"
+    return f"{rounded}ns" if rounded else "0s"
 
 
 # JSON

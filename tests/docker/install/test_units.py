@@ -17,6 +17,8 @@ from doorward.docker.request.input import resolver
 from doorward.docker.server import PluginServer, bind_unix
 from doorward.docker.watch.status import INSTANCE
 
+pytestmark = pytest.mark.system
+
 # Writes down how it was called; fails for what the file `fails` names.
 SYSTEMCTL = """\
 #!/bin/sh

@@ -22,6 +22,8 @@ from doorward.pdp.config import parse_config
 from doorward.pdp.control.answers import ServiceError
 from doorward.pdp.control.client import ServiceClient
 
+pytestmark = pytest.mark.system
+
 HASHES: dict[str, tuple[str, HashAlgorithm]] = {
     "ECDSA_SHA_256": ("ECC_NIST_P256", SHA256()),
     "ECDSA_SHA_384": ("ECC_NIST_P384", SHA384()),

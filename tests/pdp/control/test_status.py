@@ -53,6 +53,7 @@ def test_every_change_is_reported() -> None:
     status.close()
 
 
+@pytest.mark.system
 def test_an_update_that_is_refused_is_said(caplog: pytest.LogCaptureFixture) -> None:
     status = reporter(Sink(500))
     status.report()

@@ -1,0 +1,52 @@
+"""Fails a unit test that reaches beyond its process, with the line that did.
+
+The tier of a test is read from what its module and fixtures name (`tests.tiers`); code under test
+can do what its test does not name. So the interpreter's own audit events are watched: a test of
+another tier than `system` that binds or connects a socket, or starts a process, fails. A module
+that has to do that says `pytestmark = pytest.mark.system`.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Any, Final
+
+__all__ = ["Guard"]
+
+EVENTS: Final = frozenset(
+    {
+        "os.fork",
+        "os.forkpty",
+        "os.posix_spawn",
+        "socket.bind",
+        "socket.connect",
+        "subprocess.Popen",
+    }
+)
+"""Not `socket.__new__`: an event loop wakes itself through a pair of sockets. Not threads either,
+which Python 3.11 does not report."""
+_FRAMES: Final = 12
+
+
+class Guard:
+    """Watches one test after the other, from `watch` to `release`."""
+
+    def __init__(self) -> None:
+        self._seen: list[str] | None = None
+        sys.addaudithook(self._note)  # for the life of the process: there is no way to remove one
+
+    def watch(self) -> None:
+        self._seen = []
+
+    def release(self) -> list[str]:
+        """Return what the test did beyond its process, each with the lines that led there."""
+        seen, self._seen = self._seen or [], None
+        return seen
+
+    def _note(self, event: str, _arguments: tuple[Any, ...]) -> None:
+        if self._seen is None or event not in EVENTS:
+            return
+        frames = traceback.extract_stack(limit=_FRAMES)[:-1]
+        lines = [f"  {frame.filename}:{frame.lineno} {frame.line}" for frame in frames]
+        self._seen.append("\n".join([event, *lines]))

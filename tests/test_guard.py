@@ -1,0 +1,31 @@
+"""A test that leaves its process without saying so fails."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from tests.guard import Guard
+
+pytestmark = pytest.mark.system
+
+
+def test_what_leaves_the_process_is_seen_with_its_line() -> None:
+    guard = Guard()
+    guard.watch()
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+    (seen,) = guard.release()
+    assert seen.startswith("socket.bind")
+    assert "one.bind" in seen
+
+
+def test_nothing_else_is_seen() -> None:
+    guard = Guard()
+    with socket.socket() as before:
+        before.bind(("127.0.0.1", 0))
+    guard.watch()
+    for end in socket.socketpair():
+        end.close()
+    assert guard.release() == []
+    assert guard.release() == []
