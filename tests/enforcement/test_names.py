@@ -56,6 +56,7 @@ puts JSON.generate(all)
 ATTACKS: Final = [
     "user_id=1&user[id=2",
     "user[id=2",
+    "?user=2",
     "[a=1&_a=2",
     "a[b]=1&a[b]x=2",
     "a[b]x=2",
@@ -134,6 +135,7 @@ TOKENS: Final = [
     "a",
     "b",
     "_",
+    "?",
     ".",
     "+",
     "[",
@@ -283,9 +285,10 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reader]:
         )
         return nested(json.loads(done.stdout)[name])
 
-    return {name: partial(read, name) for name in ("qs", "querystring")}
+    return {name: partial(read, name) for name in OF_NODE}
 
 
+OF_NODE: Final = ("qs", "querystring", "URLSearchParams")
 READERS: Final[dict[str, Reader]] = {
     "php": by_php,
     "rack": by_rack,
@@ -314,7 +317,7 @@ def reader_of(name: str, node: dict[str, Reader]) -> Reader:
     return READERS.get(name) or node[name]
 
 
-NAMES: Final = [*READERS, "qs", "querystring"]
+NAMES: Final = [*READERS, *OF_NODE]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -11,4 +11,15 @@ const read = (reader) => queries.map((query) => {
     return [];
   }
 });
-console.log(JSON.stringify({ qs: read(qs.parse), querystring: read(querystring.parse) }));
+// As handlers of fetch events read a form: `new URLSearchParams(await request.text())`.
+const readParams = (query) => {
+  const params = new URLSearchParams(query);
+  return Object.fromEntries([...params.keys()].map((key) => [key, params.getAll(key)]));
+};
+console.log(
+  JSON.stringify({
+    qs: read(qs.parse),
+    querystring: read(querystring.parse),
+    URLSearchParams: read(readParams),
+  }),
+);
