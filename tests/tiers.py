@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from types import FunctionType, ModuleType
-from typing import Final
+from typing import Final, cast
 
 import pytest
 
@@ -64,8 +64,9 @@ class Tiers:
         return self._functions[function]
 
     def _value_does(self, value: object) -> bool:
-        if isinstance(value, ModuleType):
-            module: ModuleType | None = value
+        # By the type itself: a lazy object, such as Django's settings, loads what it is to say it.
+        if issubclass(type(value), ModuleType):
+            module: ModuleType | None = cast(ModuleType, value)
         else:
             module = sys.modules.get(getattr(value, "__module__", None) or "")
         if module is None:
@@ -74,6 +75,6 @@ class Tiers:
             return True
         if module.__name__.partition(".")[0] not in _OWN or module.__name__ == "tests.conftest":
             return False
-        if isinstance(value, FunctionType) and module.__name__.endswith("conftest"):
+        if type(value) is FunctionType and module.__name__.endswith("conftest"):
             return self._function_does(value)
         return self._module_does(module)
