@@ -94,7 +94,7 @@ ONE_SUM = (
     r"|doorward\.rego\.(analysis|codegen|runtime)(\..*)?"
     r"|doorward\.rego\.golang(\.(json|json_decoder|json_documents|octets|strings))?"
     r"|doorward\.rego\.syntax(\.(keywords|lexer|nodes|walk|v1)|\.parser(\..*)?)?"
-    r"|doorward\.rego\.builtins(\.(numbers|registry(\..*)?|http_client(\.cache)?|jose(\..*)?))?"
+    r"|doorward\.rego\.builtins(\.(inversion|numbers|registry(\..*)?|http_client(\.cache)?|jose(\..*)?))?"
 )
 """The modules of Doorward that `eval 1+1` may load: of the built-ins, those of numbers."""
 

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
         names_of_packages,
         resolve_modules,
     )
-    from doorward.rego.analysis.tree import check_base_data, path_text
+    from doorward.rego.analysis.tree import Definition, RuleNode, check_base_data, path_text
+    from doorward.rego.builtins.inversion.inverses import variants, witnesses
+    from doorward.rego.builtins.inversion.witnesses import glob_witnesses, regex_witnesses
+    from doorward.rego.builtins.registry import Builtin
     from doorward.rego.builtins.registry.declarations import to_declaration
-    from doorward.rego.builtins.registry.signature import signature_text, type_text
+    from doorward.rego.builtins.registry.signature import kinds, signature_text, type_text
     from doorward.rego.capabilities import FEATURES, V0_FEATURES, WASM_ABI_VERSIONS, future_keywords
     from doorward.rego.clock import count_step
     from doorward.rego.errors import Details
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from doorward.rego.syntax.keywords import KEYWORDS, ROOTS, V1_KEYWORDS
     from doorward.rego.syntax.lexer import BRACKETS, EOF, IDENT, Lexer, Token, loose_tokens
     from doorward.rego.syntax.nodes import (
+        And,
         Array,
         ArrayComprehension,
         Body,
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
         Not,
         Object,
         ObjectComprehension,
+        Or,
         Package,
         Ref,
         Rule,
@@ -53,6 +58,7 @@ if TYPE_CHECKING:
         SetComprehension,
         SomeDecl,
         SomeIn,
+        TemplateString,
         Term,
         Var,
         With,
@@ -60,7 +66,15 @@ if TYPE_CHECKING:
     from doorward.rego.syntax.opa_json import head_key, module_to_json
     from doorward.rego.syntax.parser import Parsed, parse_module, parse_query, parse_what_can_be
     from doorward.rego.syntax.walk import Node, children, walk
-    from doorward.rego.values import operand_text
+    from doorward.rego.values import (
+        compare,
+        equal,
+        iterate,
+        lookup,
+        make_object,
+        make_set,
+        operand_text,
+    )
 else:
     __getattr__ = _exporter(
         __name__,
@@ -70,9 +84,12 @@ else:
             "analysis.passes": "CheckOptions check report",
             "analysis.required": "required_builtins",
             "analysis.resolve": "Resolver import_name names_of_packages resolve_modules",
-            "analysis.tree": "check_base_data path_text",
+            "analysis.tree": "Definition RuleNode check_base_data path_text",
+            "builtins.inversion.inverses": "variants witnesses",
+            "builtins.inversion.witnesses": "glob_witnesses regex_witnesses",
+            "builtins.registry": "Builtin",
             "builtins.registry.declarations": "to_declaration",
-            "builtins.registry.signature": "signature_text type_text",
+            "builtins.registry.signature": "kinds signature_text type_text",
             "clock": "count_step",
             "errors": "Details",
             "capabilities": "FEATURES V0_FEATURES WASM_ABI_VERSIONS future_keywords",
@@ -83,14 +100,14 @@ else:
             "syntax.format": "Target format_module format_source format_tree",
             "syntax.lexer": "BRACKETS EOF IDENT Lexer Token loose_tokens",
             "syntax.nodes": (
-                "Array ArrayComprehension Body Call Every Expr Head Import Module Not Object "
-                "ObjectComprehension Package Ref Rule Scalar Set SetComprehension SomeDecl SomeIn "
-                "Term Var With"
+                "And Array ArrayComprehension Body Call Every Expr Head Import Module Not Object "
+                "ObjectComprehension Or Package Ref Rule Scalar Set SetComprehension SomeDecl "
+                "SomeIn TemplateString Term Var With"
             ),
             "syntax.opa_json": "head_key module_to_json",
             "syntax.parser": "Parsed parse_module parse_query parse_what_can_be",
             "syntax.walk": "Node children walk",
-            "values": "operand_text",
+            "values": "compare equal iterate lookup make_object make_set operand_text",
         },
         below="doorward.rego",
     )
@@ -105,11 +122,14 @@ __all__ = [
     "V0_FEATURES",
     "V1_KEYWORDS",
     "WASM_ABI_VERSIONS",
+    "And",
     "Array",
     "ArrayComprehension",
     "Body",
+    "Builtin",
     "Call",
     "CheckOptions",
+    "Definition",
     "Details",
     "Documents",
     "Every",
@@ -122,18 +142,21 @@ __all__ = [
     "Not",
     "Object",
     "ObjectComprehension",
+    "Or",
     "Package",
     "Parsed",
     "Path",
     "Ref",
     "Resolver",
     "Rule",
+    "RuleNode",
     "Scalar",
     "Set",
     "SetComprehension",
     "SomeDecl",
     "SomeIn",
     "Target",
+    "TemplateString",
     "Term",
     "Token",
     "Var",
@@ -141,15 +164,23 @@ __all__ = [
     "check",
     "check_base_data",
     "children",
+    "compare",
     "count_step",
+    "equal",
     "find_errors",
     "format_module",
     "format_source",
     "format_tree",
     "future_keywords",
+    "glob_witnesses",
     "head_key",
     "import_name",
+    "iterate",
+    "kinds",
+    "lookup",
     "loose_tokens",
+    "make_object",
+    "make_set",
     "module_to_json",
     "names_of_packages",
     "near_name",
@@ -162,11 +193,14 @@ __all__ = [
     "path_text",
     "read_name",
     "read_patch_path",
+    "regex_witnesses",
     "report",
     "required_builtins",
     "resolve_modules",
     "signature_text",
     "to_declaration",
     "type_text",
+    "variants",
     "walk",
+    "witnesses",
 ]

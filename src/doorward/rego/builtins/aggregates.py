@@ -8,6 +8,7 @@ from functools import cmp_to_key
 from itertools import repeat
 from typing import Any, Final
 
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.operands import (
@@ -58,13 +59,24 @@ __all__: list[str] = []
 _TRUE: Final = to_key(True)
 
 
-@builtin("count", any_of(array(any_), object_(any_, any_), set_(any_), string), returns=number)
+@builtin(
+    "count",
+    any_of(array(any_), object_(any_, any_), set_(any_), string),
+    returns=number,
+    inverse=inverse("count"),
+)
 def count(collection: list[Value] | dict[Key, Value] | frozenset[Key] | str) -> int:
     """How many items a collection has, or characters a string."""
     return len(collection)
 
 
-@builtin("sum", any_of(set_(number), array(number)), returns=number, context=True)
+@builtin(
+    "sum",
+    any_of(set_(number), array(number)),
+    returns=number,
+    context=True,
+    inverse=inverse("sum"),
+)
 def sum_(context: Context, collection: list[Value] | frozenset[Key]) -> int | Number:
     """The numbers added up; of no numbers, 0."""
     context.check_deadline()
@@ -80,7 +92,13 @@ def sum_(context: Context, collection: list[Value] | frozenset[Key]) -> int | Nu
     return binary_result(*total)
 
 
-@builtin("product", any_of(set_(number), array(number)), returns=number, context=True)
+@builtin(
+    "product",
+    any_of(set_(number), array(number)),
+    returns=number,
+    context=True,
+    inverse=inverse("one_item"),
+)
 def product(context: Context, collection: list[Value] | frozenset[Key]) -> int | Number:
     """The numbers multiplied; of no numbers, 1. Of integers exact, else as of doubles."""
     context.check_deadline()
@@ -129,13 +147,25 @@ def _numbers(collection: list[Value] | frozenset[Key]) -> list[Any]:
     refuse_operand(1, f"{kind} of numbers", f"{kind} containing {kind_name(odd)}")
 
 
-@builtin("max", any_of(set_(any_), array(any_)), returns=any_, context=True)
+@builtin(
+    "max",
+    any_of(set_(any_), array(any_)),
+    returns=any_,
+    context=True,
+    inverse=inverse("one_item"),
+)
 def max_(context: Context, collection: list[Value] | frozenset[Key]) -> Value | Undefined:
     """The last value in Rego's order; of an empty collection, undefined."""
     return _extreme(context, collection, max)
 
 
-@builtin("min", any_of(set_(any_), array(any_)), returns=any_, context=True)
+@builtin(
+    "min",
+    any_of(set_(any_), array(any_)),
+    returns=any_,
+    context=True,
+    inverse=inverse("one_item"),
+)
 def min_(context: Context, collection: list[Value] | frozenset[Key]) -> Value | Undefined:
     """The first value in Rego's order; of an empty collection, undefined."""
     return _extreme(context, collection, min)
@@ -159,7 +189,13 @@ def _extreme(
     return choose(context.checked_iter(values), key=order_key)  # type: ignore[no-any-return]
 
 
-@builtin("sort", any_of(set_(any_), array(any_)), returns=array(any_), context=True)
+@builtin(
+    "sort",
+    any_of(set_(any_), array(any_)),
+    returns=array(any_),
+    context=True,
+    inverse=inverse("same"),
+)
 def sort(context: Context, collection: list[Value] | frozenset[Key]) -> list[Value]:
     """The values in Rego's order."""
     context.check_deadline()
@@ -183,7 +219,13 @@ def _values(collection: list[Value] | frozenset[Key]) -> list[Value]:
     return sorted_values(collection) if isinstance(collection, frozenset) else collection
 
 
-@builtin("all", any_of(array(any_), set_(any_)), returns=boolean, deprecated="use `every`")
+@builtin(
+    "all",
+    any_of(array(any_), set_(any_)),
+    returns=boolean,
+    deprecated="use `every`",
+    inverse=inverse("all"),
+)
 def all_(collection: list[Value] | frozenset[Key]) -> bool:
     """Whether nothing but `true` is in the collection."""
     if isinstance(collection, frozenset):
@@ -191,7 +233,13 @@ def all_(collection: list[Value] | frozenset[Key]) -> bool:
     return all([item is True for item in collection])
 
 
-@builtin("any", any_of(array(any_), set_(any_)), returns=boolean, deprecated="use `true in …`")
+@builtin(
+    "any",
+    any_of(array(any_), set_(any_)),
+    returns=boolean,
+    deprecated="use `true in …`",
+    inverse=inverse("all"),
+)
 def any__(collection: list[Value] | frozenset[Key]) -> bool:
     """Whether `true` is in the collection."""
     if isinstance(collection, frozenset):

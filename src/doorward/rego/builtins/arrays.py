@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.operands import machine_integer
 from doorward.rego.builtins.registry.signature import any_, array, number
@@ -10,13 +11,28 @@ from doorward.rego.values import Value
 __all__: list[str] = []
 
 
-@builtin("array.concat", array(any_), array(any_), returns=array(any_), checks_deadline=True)
+@builtin(
+    "array.concat",
+    array(any_),
+    array(any_),
+    returns=array(any_),
+    checks_deadline=True,
+    inverse=inverse("array_concat"),
+)
 def array_concat(x: list[Value], y: list[Value]) -> list[Value]:
     """The items of `x`, then the items of `y`."""
     return x + y
 
 
-@builtin("array.slice", array(any_), number, number, returns=array(any_), checked=False)
+@builtin(
+    "array.slice",
+    array(any_),
+    number,
+    number,
+    returns=array(any_),
+    checked=False,
+    inverse=inverse("array_slice"),
+)
 def array_slice(items: Value, start: Value, stop: Value) -> list[Value]:
     """Items from `start` up to, not including, `stop`; bounds are clamped."""
     if not isinstance(items, list):
@@ -25,13 +41,25 @@ def array_slice(items: Value, start: Value, stop: Value) -> list[Value]:
     return items[first : max(machine_integer(3, stop), 0)]
 
 
-@builtin("array.reverse", array(any_), returns=array(any_), checks_deadline=True)
+@builtin(
+    "array.reverse",
+    array(any_),
+    returns=array(any_),
+    checks_deadline=True,
+    inverse=inverse("array_reverse"),
+)
 def array_reverse(items: list[Value]) -> list[Value]:
     """The items, last one first."""
     return items[::-1]
 
 
-@builtin("array.flatten", array(any_), returns=array(any_), checks_deadline=True)
+@builtin(
+    "array.flatten",
+    array(any_),
+    returns=array(any_),
+    checks_deadline=True,
+    inverse=inverse("same"),
+)
 def array_flatten(items: list[Value]) -> list[Value]:
     """The items, with those of arrays among them in their place, one level deep."""
     flat: list[Value] = []

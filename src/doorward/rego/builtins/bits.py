@@ -5,6 +5,7 @@ A shift to the left that would give more than `MAX_BITS` bits is an error.
 
 from __future__ import annotations
 
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.operands import MAX_BITS, integer_operand, refuse_operand
 from doorward.rego.builtins.registry.signature import number
@@ -14,31 +15,31 @@ from doorward.rego.values import Value
 __all__: list[str] = []
 
 
-@builtin("bits.and", number, number, returns=number, checked=False)
+@builtin("bits.and", number, number, returns=number, checked=False, inverse=inverse("bits", "and"))
 def bits_and(x: Value, y: Value) -> int:
     """The bits that both have."""
     return integer_operand(1, x) & integer_operand(2, y)
 
 
-@builtin("bits.or", number, number, returns=number, checked=False)
+@builtin("bits.or", number, number, returns=number, checked=False, inverse=inverse("bits", "or"))
 def bits_or(x: Value, y: Value) -> int:
     """The bits that either has."""
     return integer_operand(1, x) | integer_operand(2, y)
 
 
-@builtin("bits.xor", number, number, returns=number, checked=False)
+@builtin("bits.xor", number, number, returns=number, checked=False, inverse=inverse("bits", "xor"))
 def bits_xor(x: Value, y: Value) -> int:
     """The bits that exactly one has."""
     return integer_operand(1, x) ^ integer_operand(2, y)
 
 
-@builtin("bits.negate", number, returns=number, checked=False)
+@builtin("bits.negate", number, returns=number, checked=False, inverse=inverse("bits", "negate"))
 def bits_negate(x: Value) -> int:
     """Every bit turned over: `-x - 1`."""
     return ~integer_operand(1, x)
 
 
-@builtin("bits.lsh", number, number, returns=number, checked=False)
+@builtin("bits.lsh", number, number, returns=number, checked=False, inverse=inverse("bits", "lsh"))
 def bits_lsh(x: Value, s: Value) -> int:
     """`x` moved `s` bits to the left."""
     value, shift = integer_operand(1, x), _shift(s)
@@ -47,7 +48,7 @@ def bits_lsh(x: Value, s: Value) -> int:
     return value << shift if value else 0
 
 
-@builtin("bits.rsh", number, number, returns=number, checked=False)
+@builtin("bits.rsh", number, number, returns=number, checked=False, inverse=inverse("bits", "rsh"))
 def bits_rsh(x: Value, s: Value) -> int:
     """`x` moved `s` bits to the right, its sign kept."""
     return integer_operand(1, x) >> _shift(s)

@@ -6,6 +6,7 @@ what a policy calls by name. No kind is refused: any two values compare.
 
 from __future__ import annotations
 
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.signature import any_, boolean
 from doorward.rego.values import Undefined, Value, compare, equal, item_at, to_key
@@ -13,31 +14,31 @@ from doorward.rego.values import Undefined, Value, compare, equal, item_at, to_k
 __all__: list[str] = []
 
 
-@builtin("equal", any_, any_, returns=boolean, infix="==")
+@builtin("equal", any_, any_, returns=boolean, infix="==", inverse=inverse("equal"))
 def equal_(x: Value, y: Value) -> bool:
     """Whether `x` and `y` are the same value; `1` and `1.0` are, `1` and `true` are not."""
     return equal(x, y)
 
 
-@builtin("eq", any_, any_, returns=boolean, infix="=")
+@builtin("eq", any_, any_, returns=boolean, infix="=", inverse=inverse("equal"))
 def eq(x: Value, y: Value) -> bool:
     """Whether `x` and `y` unify: for two values, whether they are the same."""
     return equal(x, y)
 
 
-@builtin("assign", any_, any_, returns=boolean, infix=":=")
+@builtin("assign", any_, any_, returns=boolean, infix=":=", inverse=inverse("equal"))
 def assign(x: Value, y: Value) -> bool:
     """Whether `x` can be assigned `y`: for two values, whether they are the same."""
     return equal(x, y)
 
 
-@builtin("neq", any_, any_, returns=boolean, infix="!=")
+@builtin("neq", any_, any_, returns=boolean, infix="!=", inverse=inverse("neq"))
 def neq(x: Value, y: Value) -> bool:
     """Whether `x` and `y` are different values."""
     return not equal(x, y)
 
 
-@builtin("lt", any_, any_, returns=boolean, infix="<")
+@builtin("lt", any_, any_, returns=boolean, infix="<", inverse=inverse("order"))
 def lt(x: Value, y: Value) -> bool:
     """Whether `x` comes before `y` in Rego's order of all values."""
     if type(x) is int and type(y) is int:
@@ -45,7 +46,7 @@ def lt(x: Value, y: Value) -> bool:
     return compare(x, y) < 0
 
 
-@builtin("lte", any_, any_, returns=boolean, infix="<=")
+@builtin("lte", any_, any_, returns=boolean, infix="<=", inverse=inverse("order"))
 def lte(x: Value, y: Value) -> bool:
     """Whether `x` comes before `y`, or is the same."""
     if type(x) is int and type(y) is int:
@@ -53,7 +54,7 @@ def lte(x: Value, y: Value) -> bool:
     return compare(x, y) <= 0
 
 
-@builtin("gt", any_, any_, returns=boolean, infix=">")
+@builtin("gt", any_, any_, returns=boolean, infix=">", inverse=inverse("order"))
 def gt(x: Value, y: Value) -> bool:
     """Whether `x` comes after `y` in Rego's order of all values."""
     if type(x) is int and type(y) is int:
@@ -61,7 +62,7 @@ def gt(x: Value, y: Value) -> bool:
     return compare(x, y) > 0
 
 
-@builtin("gte", any_, any_, returns=boolean, infix=">=")
+@builtin("gte", any_, any_, returns=boolean, infix=">=", inverse=inverse("order"))
 def gte(x: Value, y: Value) -> bool:
     """Whether `x` comes after `y`, or is the same."""
     if type(x) is int and type(y) is int:
@@ -69,7 +70,7 @@ def gte(x: Value, y: Value) -> bool:
     return compare(x, y) >= 0
 
 
-@builtin("internal.member_2", any_, any_, returns=boolean, infix="in")
+@builtin("internal.member_2", any_, any_, returns=boolean, infix="in", inverse=inverse("member"))
 def member_2(x: Value, collection: Value) -> bool:
     """`x in collection`: an item of an array, a value of an object, a member of a set."""
     if type(collection) is list:
@@ -82,7 +83,15 @@ def member_2(x: Value, collection: Value) -> bool:
     return False
 
 
-@builtin("internal.member_3", any_, any_, any_, returns=boolean, infix="in")
+@builtin(
+    "internal.member_3",
+    any_,
+    any_,
+    any_,
+    returns=boolean,
+    infix="in",
+    inverse=inverse("member"),
+)
 def member_3(key: Value, x: Value, collection: Value) -> bool:
     """`key, x in collection`: `x` is under `key`; in a set each member is its own key."""
     if type(collection) is list:

@@ -10,6 +10,7 @@ import re
 from fractions import Fraction
 from typing import Final
 
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.operands import number_result
 from doorward.rego.builtins.registry.signature import (
@@ -49,7 +50,13 @@ _PLAIN: Final = 16
 """Digits below which a number needs no second look."""
 
 
-@builtin("to_number", any_of(number, string, boolean, null), returns=number, checked=False)
+@builtin(
+    "to_number",
+    any_of(number, string, boolean, null),
+    returns=number,
+    checked=False,
+    inverse=inverse("to_number"),
+)
 def to_number(x: Value) -> AnyNumber:
     """The number that a string spells; 0 for null and false, 1 for true."""
     if isinstance(x, str):
@@ -118,7 +125,13 @@ def _hexadecimal(match: re.Match[str]) -> Fraction:
     return -value if match["sign"] == "-" else value
 
 
-@builtin("cast_array", any_, returns=array(any_), deprecated="use a comprehension")
+@builtin(
+    "cast_array",
+    any_,
+    returns=array(any_),
+    deprecated="use a comprehension",
+    inverse=inverse("same"),
+)
 def cast_array(x: Value) -> list[Value]:
     """The array, or the members of the set in order."""
     if isinstance(x, list):
@@ -128,7 +141,13 @@ def cast_array(x: Value) -> list[Value]:
     raise operand_error(1, x, "array", "set")
 
 
-@builtin("cast_set", any_, returns=set_(any_), deprecated="use a comprehension")
+@builtin(
+    "cast_set",
+    any_,
+    returns=set_(any_),
+    deprecated="use a comprehension",
+    inverse=inverse("same"),
+)
 def cast_set(x: Value) -> frozenset[Key]:
     """The set, or the items of the array as one."""
     if isinstance(x, frozenset):
@@ -144,25 +163,37 @@ def _same(x: Value, kind: type, name: str) -> Value:
     return x
 
 
-@builtin("cast_string", any_, returns=string, deprecated="use `is_string`")
+@builtin("cast_string", any_, returns=string, deprecated="use `is_string`", inverse=inverse("same"))
 def cast_string(x: Value) -> Value:
     """The string; anything else is an error."""
     return _same(x, str, "string")
 
 
-@builtin("cast_boolean", any_, returns=boolean, deprecated="use `is_boolean`")
+@builtin(
+    "cast_boolean",
+    any_,
+    returns=boolean,
+    deprecated="use `is_boolean`",
+    inverse=inverse("same"),
+)
 def cast_boolean(x: Value) -> Value:
     """The boolean; anything else is an error."""
     return _same(x, bool, "boolean")
 
 
-@builtin("cast_null", any_, returns=null, deprecated="use `is_null`")
+@builtin("cast_null", any_, returns=null, deprecated="use `is_null`", inverse=inverse("same"))
 def cast_null(x: Value) -> Value:
     """Null; anything else is an error."""
     return _same(x, type(None), "null")
 
 
-@builtin("cast_object", any_, returns=object_(any_, any_), deprecated="use `is_object`")
+@builtin(
+    "cast_object",
+    any_,
+    returns=object_(any_, any_),
+    deprecated="use `is_object`",
+    inverse=inverse("same"),
+)
 def cast_object(x: Value) -> Value:
     """The object; anything else is an error."""
     return _same(x, dict, "object")

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.signature import (
@@ -40,19 +41,25 @@ MAX_INDENT: Final = 64
 """Longest `indent` and `prefix` of json.marshal_with_options, in characters."""
 
 
-@builtin("base64.encode", string, returns=string)
+@builtin("base64.encode", string, returns=string, inverse=inverse("base64_encode"))
 def base64_encode(x: str) -> str:
     """The bytes of `x` in standard base64, padded."""
     return base64.encode(to_bytes(x))
 
 
-@builtin("base64.decode", string, returns=string)
+@builtin("base64.decode", string, returns=string, inverse=inverse("base64_decode"))
 def base64_decode(x: str) -> str:
     """The string whose standard base64 is `x`; line ends in it do not count."""
     return from_bytes(base64.decode(x))
 
 
-@builtin("base64.is_valid", string, returns=boolean, checked=False)
+@builtin(
+    "base64.is_valid",
+    string,
+    returns=boolean,
+    checked=False,
+    inverse=inverse("valid", "YQ==", "~"),
+)
 def base64_is_valid(x: Value) -> bool:
     """Whether `x` is a string that base64.decode can decode."""
     if not isinstance(x, str):
@@ -60,19 +67,19 @@ def base64_is_valid(x: Value) -> bool:
     return base64.is_valid(x)
 
 
-@builtin("base64url.encode", string, returns=string)
+@builtin("base64url.encode", string, returns=string, inverse=inverse("base64_encode"))
 def base64url_encode(x: str) -> str:
     """The bytes of `x` in URL-safe base64, padded."""
     return base64.url_encode(to_bytes(x))
 
 
-@builtin("base64url.encode_no_pad", string, returns=string)
+@builtin("base64url.encode_no_pad", string, returns=string, inverse=inverse("base64_encode"))
 def base64url_encode_no_pad(x: str) -> str:
     """The bytes of `x` in URL-safe base64 without padding."""
     return base64.url_encode(to_bytes(x)).rstrip("=")
 
 
-@builtin("base64url.decode", string, returns=string)
+@builtin("base64url.decode", string, returns=string, inverse=inverse("base64_decode"))
 def base64url_decode(x: str) -> str:
     """The string whose URL-safe base64 is `x`, padded or not."""
     if x.isalnum():
@@ -84,13 +91,13 @@ def base64url_decode(x: str) -> str:
     return from_bytes(base64.url_decode(x))
 
 
-@builtin("hex.encode", string, returns=string)
+@builtin("hex.encode", string, returns=string, inverse=inverse("hex_encode"))
 def hex_encode(x: str) -> str:
     """The bytes of `x` as lower-case hexadecimal digits."""
     return to_bytes(x).hex()
 
 
-@builtin("hex.decode", string, returns=string)
+@builtin("hex.decode", string, returns=string, inverse=inverse("hex_decode"))
 def hex_decode(x: str) -> str:
     """The string whose bytes `x` spells in hexadecimal digits of either case."""
     octets = to_bytes(x)
@@ -105,7 +112,7 @@ def hex_decode(x: str) -> str:
     return from_bytes(binascii.unhexlify(octets))
 
 
-@builtin("json.marshal", any_, returns=string, checks_deadline=True)
+@builtin("json.marshal", any_, returns=string, checks_deadline=True, inverse=inverse("marshal"))
 def json_marshal(x: Value) -> str:
     """The compact JSON text of `x`; sets become arrays, keys that are not strings their text."""
     return go_json.marshal(x)
@@ -116,7 +123,14 @@ _MARSHAL_OPTIONS: Final = ObjectType(
 )
 
 
-@builtin("json.marshal_with_options", any_, _MARSHAL_OPTIONS, returns=string, checks_deadline=True)
+@builtin(
+    "json.marshal_with_options",
+    any_,
+    _MARSHAL_OPTIONS,
+    returns=string,
+    checks_deadline=True,
+    inverse=inverse("marshal"),
+)
 def json_marshal_with_options(x: Value, opts: dict[Key, Value]) -> str:
     """The JSON text of `x`, over several lines if `pretty`, or if `indent` or `prefix` is given."""
     texts = {"indent": "\t", "prefix": ""}
@@ -154,25 +168,44 @@ def _marshal_text(key: str, option: Value) -> str:
     return option
 
 
-@builtin("json.unmarshal", string, returns=any_, checks_deadline=True)
+@builtin("json.unmarshal", string, returns=any_, checks_deadline=True, inverse=inverse("unmarshal"))
 def json_unmarshal(x: str) -> Value:
     """The value of the JSON text `x`; numbers keep their text, of equal keys the last wins."""
     return go_json.unmarshal(x)
 
 
-@builtin("json.is_valid", string, returns=boolean, checked=False, checks_deadline=True)
+@builtin(
+    "json.is_valid",
+    string,
+    returns=boolean,
+    checked=False,
+    checks_deadline=True,
+    inverse=inverse("valid", "{}", "{"),
+)
 def json_is_valid(x: Value) -> bool:
     """Whether `x` is a string that holds one JSON text."""
     return isinstance(x, str) and go_json.is_valid(x)
 
 
-@builtin("urlquery.encode", string, returns=string, checks_deadline=True)
+@builtin(
+    "urlquery.encode",
+    string,
+    returns=string,
+    checks_deadline=True,
+    inverse=inverse("query_encode"),
+)
 def urlquery_encode(x: str) -> str:
     """`x` escaped for use as a name or value in a URL query; a space becomes `+`."""
     return go_url.query_escape(x)
 
 
-@builtin("urlquery.decode", string, returns=string, checks_deadline=True)
+@builtin(
+    "urlquery.decode",
+    string,
+    returns=string,
+    checks_deadline=True,
+    inverse=inverse("query_decode"),
+)
 def urlquery_decode(x: str) -> str:
     """`x` with `+` and `%xx` undone."""
     return go_url.query_unescape(x)
@@ -184,7 +217,13 @@ MAX_QUERY: Final = 1 << 24
 _QUERY_VALUE: Final = any_of(string, array(string), set_(string))
 
 
-@builtin("urlquery.encode_object", object_(string, _QUERY_VALUE), returns=string, context=True)
+@builtin(
+    "urlquery.encode_object",
+    object_(string, _QUERY_VALUE),
+    returns=string,
+    context=True,
+    inverse=inverse("encode_object"),
+)
 def urlquery_encode_object(context: Context, object: dict[Key, Value]) -> str:
     """The URL query of an object's names and values, sorted by name."""
     pairs: list[str] = []
@@ -214,7 +253,11 @@ def _query_values(value: Value) -> list[str]:
 
 
 @builtin(
-    "urlquery.decode_object", string, returns=object_(string, array(string)), checks_deadline=True
+    "urlquery.decode_object",
+    string,
+    returns=object_(string, array(string)),
+    checks_deadline=True,
+    inverse=inverse("decode_object"),
 )
 def urlquery_decode_object(x: str) -> dict[str, list[str]]:
     """The names of a URL query, each with its values in order."""
@@ -224,13 +267,20 @@ def urlquery_decode_object(x: str) -> dict[str, list[str]]:
 _URI: Final = ObjectType(rest=(string, string))
 
 
-@builtin("uri.parse", string, returns=_URI, checks_deadline=True)
+@builtin("uri.parse", string, returns=_URI, checks_deadline=True, inverse=inverse("uri_parse"))
 def uri_parse(uri: str) -> dict[str, str]:
     """The parts that `uri` has of scheme, hostname, port, path, raw_path, raw_query, fragment."""
     return go_url.parse(uri)
 
 
-@builtin("uri.is_valid", string, returns=boolean, checked=False, checks_deadline=True)
+@builtin(
+    "uri.is_valid",
+    string,
+    returns=boolean,
+    checked=False,
+    checks_deadline=True,
+    inverse=inverse("valid", "https://a/", "%"),
+)
 def uri_is_valid(uri: Value) -> bool:
     """Whether `uri` is a string that uri.parse can read, and not empty."""
     if not isinstance(uri, str) or not uri:
@@ -242,20 +292,29 @@ def uri_is_valid(uri: Value) -> bool:
     return True
 
 
-@builtin("yaml.marshal", any_, returns=string, checks_deadline=True)
+@builtin(
+    "yaml.marshal", any_, returns=string, checks_deadline=True, inverse=inverse("yaml_marshal")
+)
 def yaml_marshal(x: Value) -> str:
     """The YAML text of `x`, in blocks, keys sorted."""
     return go_yaml.marshal(x)
 
 
-@builtin("yaml.unmarshal", string, returns=any_, context=True)
+@builtin("yaml.unmarshal", string, returns=any_, context=True, inverse=inverse("unmarshal"))
 def yaml_unmarshal(context: Context, x: str) -> Value:
     """The value of the first document in the YAML text `x`; its keys become strings."""
     with context.enforce_deadline(len(x)):
         return go_yaml.unmarshal(x)
 
 
-@builtin("yaml.is_valid", string, returns=boolean, context=True, checked=False)
+@builtin(
+    "yaml.is_valid",
+    string,
+    returns=boolean,
+    context=True,
+    checked=False,
+    inverse=inverse("valid", "{}", "{"),
+)
 def yaml_is_valid(context: Context, x: Value) -> bool:
     """Whether `x` is a string that yaml.unmarshal can read."""
     if not isinstance(x, str):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from doorward.rego.builtins.globbing.compiler import Matcher, compile_glob
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.operands import refuse_operand
 from doorward.rego.builtins.registry.signature import any_of, array, boolean, null, string
@@ -28,6 +29,7 @@ def prepare_glob(pattern: str, delimiters: Value) -> Matcher:
     returns=boolean,
     checked=False,
     prepare=prepare_glob,
+    inverse=inverse("glob"),
 )
 def glob_match(pattern: Value, delimiters: Value, match: Value) -> bool:
     """Whether the whole of `match` fits the glob; no delimiters for null, `.` for none given."""

@@ -16,6 +16,7 @@ from socket import AF_INET, inet_pton
 from typing import Final
 
 from doorward.records import record
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.signature import (
@@ -113,7 +114,14 @@ def _refuse(one: Value, other: Value) -> None:
     raise operand_error(1, other if isinstance(one, str) else one, "string")
 
 
-@builtin("net.cidr_contains", string, string, returns=boolean, refuse=_refuse)
+@builtin(
+    "net.cidr_contains",
+    string,
+    string,
+    returns=boolean,
+    refuse=_refuse,
+    inverse=inverse("cidr"),
+)
 def net_cidr_contains(cidr: str, cidr_or_ip: str) -> bool:
     """Whether a network holds a whole other network, or an address."""
     return _contains(cidr, cidr_or_ip)
@@ -126,20 +134,34 @@ def net_cidr_contains(cidr: str, cidr_or_ip: str) -> bool:
     returns=boolean,
     deprecated="use net.cidr_contains",
     refuse=_refuse,
+    inverse=inverse("cidr"),
 )
 def net_cidr_overlap(cidr: str, cidr_or_ip: str) -> bool:
     """Whether a network holds a whole other network, or an address."""
     return _contains(cidr, cidr_or_ip)
 
 
-@builtin("net.cidr_intersects", string, string, returns=boolean, refuse=_refuse)
+@builtin(
+    "net.cidr_intersects",
+    string,
+    string,
+    returns=boolean,
+    refuse=_refuse,
+    inverse=inverse("cidr"),
+)
 def net_cidr_intersects(cidr1: str, cidr2: str) -> bool:
     """Whether two networks have an address in common."""
     one, two = _network(cidr1), _network(cidr2)
     return one.first in two or two.first in one
 
 
-@builtin("net.cidr_is_valid", string, returns=boolean, checked=False)
+@builtin(
+    "net.cidr_is_valid",
+    string,
+    returns=boolean,
+    checked=False,
+    inverse=inverse("valid", "10.0.0.0/8", "a"),
+)
 def net_cidr_is_valid(cidr: Value) -> bool:
     """Whether `cidr` is a string that names a network."""
     if not isinstance(cidr, str):
@@ -151,7 +173,13 @@ def net_cidr_is_valid(cidr: Value) -> bool:
     return True
 
 
-@builtin("net.cidr_expand", string, returns=set_(string), checks_deadline=True)
+@builtin(
+    "net.cidr_expand",
+    string,
+    returns=set_(string),
+    checks_deadline=True,
+    inverse=inverse("cidr_expand"),
+)
 def net_cidr_expand(cidr: str) -> frozenset[Key]:
     """All addresses of a network."""
     network = _network(cidr)

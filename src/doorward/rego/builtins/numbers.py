@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.operands import (
@@ -57,7 +58,7 @@ def _is_negative(x: AnyNumber) -> bool:
     return number_text(x).startswith("-")
 
 
-@builtin("plus", number, number, returns=number, infix="+", checked=False)
+@builtin("plus", number, number, returns=number, infix="+", checked=False, inverse=inverse("plus"))
 def plus(x: Any, y: Any) -> int | Number:
     """The sum of two numbers."""
     if type(x) is int and type(y) is int:
@@ -78,6 +79,7 @@ def plus(x: Any, y: Any) -> int | Number:
     returns=any_of(number, set_(any_)),
     infix="-",
     checked=False,
+    inverse=inverse("minus"),
 )
 def minus(x: Any, y: Any) -> int | Number | frozenset[Key]:
     """The difference of two numbers, or of two sets."""
@@ -97,7 +99,7 @@ def minus(x: Any, y: Any) -> int | Number | frozenset[Key]:
     return binary_result(*add(rounded(*a), rounded(-n, f)))
 
 
-@builtin("mul", number, number, returns=number, infix="*", checked=False)
+@builtin("mul", number, number, returns=number, infix="*", checked=False, inverse=inverse("mul"))
 def mul(x: Any, y: Any) -> int | Number:
     """The product of two numbers."""
     if type(x) is int and type(y) is int:
@@ -113,7 +115,7 @@ def mul(x: Any, y: Any) -> int | Number:
     return binary_result(*multiply(rounded(*a), rounded(*b)))
 
 
-@builtin("div", number, number, returns=number, infix="/", checked=False)
+@builtin("div", number, number, returns=number, infix="/", checked=False, inverse=inverse("div"))
 def div(x: Any, y: Any) -> int | Number:
     """The quotient of two numbers; dividing by zero is an error."""
     if type(x) is int and type(y) is int and x and y:
@@ -133,7 +135,7 @@ def div(x: Any, y: Any) -> int | Number:
     return binary_result(*divide(rounded(*a), rounded(*b)))
 
 
-@builtin("rem", number, number, returns=number, infix="%", checked=False)
+@builtin("rem", number, number, returns=number, infix="%", checked=False, inverse=inverse("rem"))
 def rem(x: Any, y: Any) -> int:
     """The rest of a whole division, with the sign of `x`; only for integers."""
     if type(x) is int and type(y) is int:
@@ -150,7 +152,7 @@ def rem(x: Any, y: Any) -> int:
     return -rest if dividend < 0 else rest
 
 
-@builtin("abs", number, returns=number)
+@builtin("abs", number, returns=number, inverse=inverse("abs"))
 def abs_(x: AnyNumber) -> int | Number:
     """The number without its sign."""
     mantissa, exponent = binary_operand(x)
@@ -159,7 +161,7 @@ def abs_(x: AnyNumber) -> int | Number:
     return integer_result(abs(mantissa))
 
 
-@builtin("round", number, returns=number)
+@builtin("round", number, returns=number, inverse=inverse("rounding"))
 def round_(x: AnyNumber) -> int:
     """The nearest integer; a half goes away from zero."""
     mantissa, exponent = form = binary_operand(x)
@@ -170,7 +172,7 @@ def round_(x: AnyNumber) -> int:
     return -nearest if form[0] < 0 else nearest
 
 
-@builtin("ceil", number, returns=number)
+@builtin("ceil", number, returns=number, inverse=inverse("rounding"))
 def ceil(x: AnyNumber) -> int:
     """The next integer up. OPA's answer between -1 and 0 is 1, and so is this one."""
     form = binary_operand(x)
@@ -178,7 +180,7 @@ def ceil(x: AnyNumber) -> int:
     return whole if whole < 0 or is_integer(*form) else whole + 1
 
 
-@builtin("floor", number, returns=number)
+@builtin("floor", number, returns=number, inverse=inverse("rounding"))
 def floor(x: AnyNumber) -> int:
     """The next integer down. OPA's answer between -1 and 0 is 0, and so is this one."""
     form = binary_operand(x)
@@ -186,7 +188,15 @@ def floor(x: AnyNumber) -> int:
     return whole - 1 if whole < 0 and not is_integer(*form) else whole
 
 
-@builtin("numbers.range", number, number, returns=array(number), checked=False, context=True)
+@builtin(
+    "numbers.range",
+    number,
+    number,
+    returns=array(number),
+    checked=False,
+    context=True,
+    inverse=inverse("range"),
+)
 def numbers_range(context: Context, a: Value, b: Value) -> list[int]:
     """The integers from `a` to `b`, both included, upwards or downwards."""
     return _range(context, integer_operand(1, a), integer_operand(2, b), 1)

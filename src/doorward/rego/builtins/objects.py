@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias, cast
 
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.json_patch.edit_tree import EditTree
 from doorward.rego.builtins.json_patch.operations import apply_patch
 from doorward.rego.builtins.json_patch.pointers import select, without
@@ -54,7 +55,15 @@ _OBJECT = object_(any_, any_)
 _KEYS = any_of(_OBJECT, set_(any_), array(any_))
 
 
-@builtin("object.get", _OBJECT, any_, any_, returns=any_, checked=False)
+@builtin(
+    "object.get",
+    _OBJECT,
+    any_,
+    any_,
+    returns=any_,
+    checked=False,
+    inverse=inverse("object_get"),
+)
 def object_get(object_: Value, key: Value, default: Value) -> Value:
     """What is under `key`, or at the path where `key` is an array; else `default`."""
     if type(object_) is not dict:
@@ -77,13 +86,20 @@ def at_path(value: Value, path: list[Value]) -> Value | Undefined:
     return target
 
 
-@builtin("object.keys", _OBJECT, returns=set_(any_))
+@builtin("object.keys", _OBJECT, returns=set_(any_), inverse=inverse("object_keys"))
 def object_keys(object_: Object) -> frozenset[Key]:
     """The keys of the object."""
     return frozenset(object_)
 
 
-@builtin("object.filter", _OBJECT, _KEYS, returns=_OBJECT, checks_deadline=True)
+@builtin(
+    "object.filter",
+    _OBJECT,
+    _KEYS,
+    returns=_OBJECT,
+    checks_deadline=True,
+    inverse=inverse("object_filter"),
+)
 def object_filter(object_: Object, keys: Keys) -> Object:
     """The object with only these keys."""
     wanted = _keys(keys)
@@ -92,7 +108,14 @@ def object_filter(object_: Object, keys: Keys) -> Object:
     return {key: value for key, value in object_.items() if key in wanted}
 
 
-@builtin("object.remove", _OBJECT, _KEYS, returns=_OBJECT, checks_deadline=True)
+@builtin(
+    "object.remove",
+    _OBJECT,
+    _KEYS,
+    returns=_OBJECT,
+    checks_deadline=True,
+    inverse=inverse("object_remove"),
+)
 def object_remove(object_: Object, keys: Keys) -> Object:
     """The object without these keys."""
     unwanted = _keys(keys)
@@ -103,7 +126,14 @@ def _keys(keys: Keys) -> dict[Key, None]:
     return dict.fromkeys(map(to_key, keys) if isinstance(keys, list) else keys)
 
 
-@builtin("object.union", _OBJECT, _OBJECT, returns=_OBJECT, checks_deadline=True)
+@builtin(
+    "object.union",
+    _OBJECT,
+    _OBJECT,
+    returns=_OBJECT,
+    checks_deadline=True,
+    inverse=inverse("object_union"),
+)
 def object_union(a: Object, b: Object) -> Object:
     """Both objects in one; where both have a key, objects are united and else `b` wins."""
     count_step()
@@ -150,7 +180,15 @@ def _unite(united: Object, item: Object, own: set[int], *, last_text: bool) -> N
 _SUBSETS = any_of(_OBJECT, set_(any_), array(any_))
 
 
-@builtin("object.subset", _SUBSETS, _SUBSETS, returns=boolean, checked=False, checks_deadline=True)
+@builtin(
+    "object.subset",
+    _SUBSETS,
+    _SUBSETS,
+    returns=boolean,
+    checked=False,
+    checks_deadline=True,
+    inverse=inverse("object_subset"),
+)
 def object_subset(super_: Value, sub: Value) -> bool:
     """Whether `sub` is in `super`: pairs of an object (deeply), members, or a run of items.
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeGuard
 
 from doorward.rego.builtins.globbing.intersection import intersect
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.operands import machine_integer
@@ -38,19 +39,39 @@ _CACHED: Final = 256
 _KEPT_TEXT: Final = 4096
 
 
-@builtin("regex.match", string, string, returns=boolean, prepare=small_matcher)
+@builtin(
+    "regex.match",
+    string,
+    string,
+    returns=boolean,
+    prepare=small_matcher,
+    inverse=inverse("regex"),
+)
 def regex_match(expression: str, value: str) -> bool:
     """Whether the pattern matches somewhere in `value`."""
     return matcher(expression)(value)  # type: ignore[no-any-return] # a function of str to bool
 
 
-@builtin("re_match", string, string, returns=boolean, deprecated="use `regex.match`")
+@builtin(
+    "re_match",
+    string,
+    string,
+    returns=boolean,
+    deprecated="use `regex.match`",
+    inverse=inverse("regex"),
+)
 def re_match(expression: str, value: str) -> bool:
     """Whether the pattern matches somewhere in `value`."""
     return matcher(expression)(value)  # type: ignore[no-any-return] # a function of str to bool
 
 
-@builtin("regex.is_valid", string, returns=boolean, checked=False)
+@builtin(
+    "regex.is_valid",
+    string,
+    returns=boolean,
+    checked=False,
+    inverse=inverse("valid", "a", "("),
+)
 def regex_is_valid(expression: Value) -> bool:
     """Whether this is a pattern."""
     if not isinstance(expression, str):
@@ -62,7 +83,14 @@ def regex_is_valid(expression: Value) -> bool:
     return True
 
 
-@builtin("regex.split", string, string, returns=array(string), context=True)
+@builtin(
+    "regex.split",
+    string,
+    string,
+    returns=array(string),
+    context=True,
+    inverse=inverse("regex_split"),
+)
 def regex_split(context: Context, expression: str, value: str) -> list[str]:
     """The pieces of `value` between the matches."""
     regex = pattern(expression)
@@ -107,7 +135,16 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
 
 
-@builtin("regex.find_n", string, string, number, returns=array(string), context=True, checked=False)
+@builtin(
+    "regex.find_n",
+    string,
+    string,
+    number,
+    returns=array(string),
+    context=True,
+    checked=False,
+    inverse=inverse("regex_find"),
+)
 def regex_find_n(context: Context, expression: Value, value: Value, count: Value) -> list[str]:
     """The first `count` matches; all of them for a negative `count`."""
     regex, text, limit = _find(expression, value, count)
@@ -126,6 +163,7 @@ def regex_find_n(context: Context, expression: Value, value: Value, count: Value
     returns=array(array(string)),
     context=True,
     checked=False,
+    inverse=inverse("regex_find"),
 )
 def regex_find_all_string_submatch_n(
     context: Context, expression: Value, value: Value, count: Value
@@ -148,7 +186,15 @@ def _find(expression: Value, value: Value, count: Value) -> tuple[Pattern, str, 
     return pattern(expression), value, max(limit, -1)
 
 
-@builtin("regex.replace", string, string, string, returns=string, context=True)
+@builtin(
+    "regex.replace",
+    string,
+    string,
+    string,
+    returns=string,
+    context=True,
+    inverse=inverse("regex_replace"),
+)
 def regex_replace(context: Context, base: str, expression: str, value: str) -> str:
     """`base` with every match replaced; in `value`, `$1` and `${name}` stand for groups."""
     regex = pattern(expression)
@@ -247,7 +293,15 @@ def _expand(pieces: list[bytes | int], data: bytes, spans: Spans) -> bytes:
     return b"".join([p if isinstance(p, bytes) else data[slice(*spans[p])] for p in pieces])
 
 
-@builtin("regex.template_match", string, string, string, string, returns=boolean)
+@builtin(
+    "regex.template_match",
+    string,
+    string,
+    string,
+    string,
+    returns=boolean,
+    inverse=inverse("template_match"),
+)
 def regex_template_match(template: str, value: str, start: str, end: str) -> bool:
     """Whether `value` is what the template describes: plain text, and patterns in delimiters."""
     for which, delimiter in (("start", start), ("end", end)):

@@ -6,6 +6,7 @@ import re
 from itertools import zip_longest
 from typing import Final
 
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.signature import any_, boolean, number, string
 from doorward.rego.errors import BuiltinError
@@ -26,13 +27,13 @@ _MAX_TEXT: Final = 4096
 _Parts = tuple[tuple[int, int, int], list[str]]
 
 
-@builtin("semver.is_valid", any_, returns=boolean)
+@builtin("semver.is_valid", any_, returns=boolean, inverse=inverse("valid_semver"))
 def semver_is_valid(vsn: Value) -> bool:
     """Whether this is a string that holds a version."""
     return isinstance(vsn, str) and _parse(vsn) is not None
 
 
-@builtin("semver.compare", string, string, returns=number)
+@builtin("semver.compare", string, string, returns=number, inverse=inverse("semver"))
 def semver_compare(a: str, b: str) -> int:
     """-1, 0 or 1 as `a` comes before `b`, is as old, or comes after it."""
     one, other = _version(1, a), _version(2, b)

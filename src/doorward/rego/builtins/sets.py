@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.operands import refuse_operand
 from doorward.rego.builtins.registry.signature import any_, set_
@@ -10,26 +11,45 @@ from doorward.rego.values import Key, from_key, kind_name, sorted_keys
 __all__: list[str] = []
 
 
-@builtin("and", set_(any_), set_(any_), returns=set_(any_), infix="&")
+@builtin(
+    "and",
+    set_(any_),
+    set_(any_),
+    returns=set_(any_),
+    infix="&",
+    inverse=inverse("intersection"),
+)
 def and_(x: frozenset[Key], y: frozenset[Key]) -> frozenset[Key]:
     """The members of both sets."""
     return y & x  # as OPA: of equal members that of the smaller set, or of the first, stays
 
 
-@builtin("or", set_(any_), set_(any_), returns=set_(any_), infix="|")
+@builtin("or", set_(any_), set_(any_), returns=set_(any_), infix="|", inverse=inverse("set_union"))
 def or_(x: frozenset[Key], y: frozenset[Key]) -> frozenset[Key]:
     """The members of either set."""
     return x | y
 
 
-@builtin("intersection", set_(set_(any_)), returns=set_(any_), checks_deadline=True)
+@builtin(
+    "intersection",
+    set_(set_(any_)),
+    returns=set_(any_),
+    checks_deadline=True,
+    inverse=inverse("set_of_sets"),
+)
 def intersection(sets: frozenset[Key]) -> frozenset[Key]:
     """The members that all the sets have; of no sets, the empty set."""
     members = _sets(sets)
     return members[0].intersection(*members[1:]) if members else frozenset()
 
 
-@builtin("union", set_(set_(any_)), returns=set_(any_), checks_deadline=True)
+@builtin(
+    "union",
+    set_(set_(any_)),
+    returns=set_(any_),
+    checks_deadline=True,
+    inverse=inverse("set_of_sets"),
+)
 def union(sets: frozenset[Key]) -> frozenset[Key]:
     """The members that any of the sets has."""
     return frozenset().union(*_sets(sets))
@@ -45,7 +65,14 @@ def _sets(sets: frozenset[Key]) -> list[frozenset[Key]]:
     return members
 
 
-@builtin("set_diff", set_(any_), set_(any_), returns=set_(any_), deprecated="use `-`")
+@builtin(
+    "set_diff",
+    set_(any_),
+    set_(any_),
+    returns=set_(any_),
+    deprecated="use `-`",
+    inverse=inverse("minus"),
+)
 def set_diff(x: frozenset[Key], y: frozenset[Key]) -> frozenset[Key]:
     """The members of `x` that `y` has not."""
     return x - y

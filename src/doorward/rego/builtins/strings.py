@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import repeat
 from typing import Any, Final, TypeAlias
 
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.operands import exact_operand, machine_integer, refuse_operand
@@ -46,43 +47,43 @@ _STRINGS = any_of(set_(string), array(string))
 _SEARCH = any_of(string, set_(string), array(string))
 
 
-@builtin("startswith", string, string, returns=boolean)
+@builtin("startswith", string, string, returns=boolean, inverse=inverse("startswith"))
 def startswith(search: str, base: str) -> bool:
     """Whether `search` starts with `base`."""
     return search.startswith(base)
 
 
-@builtin("endswith", string, string, returns=boolean)
+@builtin("endswith", string, string, returns=boolean, inverse=inverse("endswith"))
 def endswith(search: str, base: str) -> bool:
     """Whether `search` ends with `base`."""
     return search.endswith(base)
 
 
-@builtin("contains", string, string, returns=boolean)
+@builtin("contains", string, string, returns=boolean, inverse=inverse("contains"))
 def contains(haystack: str, needle: str) -> bool:
     """Whether `needle` is somewhere in `haystack`."""
     return needle in haystack
 
 
-@builtin("lower", string, returns=string)
+@builtin("lower", string, returns=string, inverse=inverse("lower"))
 def lower(x: str) -> str:
     """Lower case, one character for one."""
     return x.lower() if x.isascii() else go_lower(x)
 
 
-@builtin("upper", string, returns=string)
+@builtin("upper", string, returns=string, inverse=inverse("upper"))
 def upper(x: str) -> str:
     """Upper case, one character for one: `ß` stays."""
     return x.upper() if x.isascii() else go_upper(x)
 
 
-@builtin("split", string, string, returns=array(string))
+@builtin("split", string, string, returns=array(string), inverse=inverse("split"))
 def split(x: str, delimiter: str) -> list[str]:
     """The pieces between the delimiters; without a delimiter, the characters."""
     return x.split(delimiter) if delimiter else list(x)
 
 
-@builtin("strings.split_n", string, string, number, returns=array(string))
+@builtin("strings.split_n", string, string, number, returns=array(string), inverse=inverse("split"))
 def strings_split_n(x: str, delimiter: str, n: AnyNumber) -> list[str]:
     """The first `n` pieces between the delimiters; for a negative `n`, the last ones."""
     pieces = split(x, delimiter)
@@ -90,7 +91,7 @@ def strings_split_n(x: str, delimiter: str, n: AnyNumber) -> list[str]:
     return pieces[:count] if count > 0 else pieces[count:] if count else []
 
 
-@builtin("concat", string, _STRINGS, returns=string)
+@builtin("concat", string, _STRINGS, returns=string, inverse=inverse("concat"))
 def concat(delimiter: str, collection: Strings) -> str:
     """The strings in one, with `delimiter` between them."""
     texts = _texts(2, collection)
@@ -115,7 +116,9 @@ def _texts(position: int, collection: Strings) -> list[str]:
     return texts
 
 
-@builtin("replace", string, string, string, returns=string, context=True)
+@builtin(
+    "replace", string, string, string, returns=string, context=True, inverse=inverse("replace")
+)
 def replace(context: Context, x: str, old: str, new: str) -> str:
     """`x` with every `old` replaced; an empty `old` is found between any two bytes."""
     context.check_deadline()
@@ -127,7 +130,14 @@ def replace(context: Context, x: str, old: str, new: str) -> str:
     return x.replace(old, new)
 
 
-@builtin("strings.replace_n", object_(string, string), string, returns=string, context=True)
+@builtin(
+    "strings.replace_n",
+    object_(string, string),
+    string,
+    returns=string,
+    context=True,
+    inverse=inverse("replace_n"),
+)
 def strings_replace_n(context: Context, patterns: dict[Key, Value], value: str) -> str:
     """`value` with each key replaced by its text, in one pass; of two keys that fit, the first."""
     context.check_deadline()
@@ -206,13 +216,13 @@ def _replace_everywhere(context: Context, value: str, replacements: dict[str, st
     return from_bytes(b"".join(out))
 
 
-@builtin("trim", string, string, returns=string)
+@builtin("trim", string, string, returns=string, inverse=inverse("trim"))
 def trim(value: str, cutset: str) -> str:
     """`value` without characters of `cutset` at both ends."""
     return trim_left(trim_right(value, cutset), cutset)
 
 
-@builtin("trim_left", string, string, returns=string)
+@builtin("trim_left", string, string, returns=string, inverse=inverse("trim"))
 def trim_left(value: str, cutset: str) -> str:
     """`value` without characters of `cutset` at its start."""
     if len(cutset) <= _FEW:
@@ -222,7 +232,7 @@ def trim_left(value: str, cutset: str) -> str:
     return value[next((n for n, char in enumerate(value) if char not in unwanted), len(value)) :]
 
 
-@builtin("trim_right", string, string, returns=string)
+@builtin("trim_right", string, string, returns=string, inverse=inverse("trim"))
 def trim_right(value: str, cutset: str) -> str:
     """`value` without characters of `cutset` at its end."""
     if len(cutset) <= _FEW:
@@ -233,25 +243,33 @@ def trim_right(value: str, cutset: str) -> str:
 _FEW: Final = 64
 
 
-@builtin("trim_prefix", string, string, returns=string)
+@builtin("trim_prefix", string, string, returns=string, inverse=inverse("trim_prefix"))
 def trim_prefix(value: str, prefix: str) -> str:
     """`value` without `prefix`, if it starts with it."""
     return value.removeprefix(prefix)
 
 
-@builtin("trim_suffix", string, string, returns=string)
+@builtin("trim_suffix", string, string, returns=string, inverse=inverse("trim_suffix"))
 def trim_suffix(value: str, suffix: str) -> str:
     """`value` without `suffix`, if it ends with it."""
     return value.removesuffix(suffix)
 
 
-@builtin("trim_space", string, returns=string)
+@builtin("trim_space", string, returns=string, inverse=inverse("trim_space"))
 def trim_space(value: str) -> str:
     """`value` without white space at both ends."""
     return value.strip(_SPACES)
 
 
-@builtin("substring", string, number, number, returns=string, checked=False)
+@builtin(
+    "substring",
+    string,
+    number,
+    number,
+    returns=string,
+    checked=False,
+    inverse=inverse("substring"),
+)
 def substring(value: Value, offset: Value, length: Value) -> str:
     """`length` characters from `offset` on; with a negative length, all the rest."""
     if not isinstance(value, str):
@@ -262,7 +280,7 @@ def substring(value: Value, offset: Value, length: Value) -> str:
     return value[start:] if count < 0 else value[start : start + count]
 
 
-@builtin("indexof", string, string, returns=number)
+@builtin("indexof", string, string, returns=number, inverse=inverse("indexof"))
 def indexof(haystack: str, needle: str) -> int:
     """Where `needle` is found first, from 0; -1 if nowhere."""
     if not needle:
@@ -286,19 +304,28 @@ def indexof_n(context: Context, haystack: str, needle: str) -> list[int]:
     return positions
 
 
-@builtin("strings.count", string, string, returns=number)
+@builtin("strings.count", string, string, returns=number, inverse=inverse("strings_count"))
 def strings_count(search: str, substring: str) -> int:
     """How often `substring` is in `search`, places that overlap counted once."""
     return search.count(substring)
 
 
-@builtin("strings.reverse", string, returns=string, checks_deadline=True)
+@builtin(
+    "strings.reverse", string, returns=string, checks_deadline=True, inverse=inverse("reverse")
+)
 def strings_reverse(x: str) -> str:
     """The characters, last one first."""
     return x[::-1]
 
 
-@builtin("strings.any_prefix_match", _SEARCH, _SEARCH, returns=boolean, context=True)
+@builtin(
+    "strings.any_prefix_match",
+    _SEARCH,
+    _SEARCH,
+    returns=boolean,
+    context=True,
+    inverse=inverse("any_match"),
+)
 def strings_any_prefix_match(context: Context, search: str | Strings, base: str | Strings) -> bool:
     """Whether any of `search` starts with any of `base`."""
     texts = _one_or_more(1, search)
@@ -307,7 +334,14 @@ def strings_any_prefix_match(context: Context, search: str | Strings, base: str 
     return any([text.startswith(prefixes) for text in checked])
 
 
-@builtin("strings.any_suffix_match", _SEARCH, _SEARCH, returns=boolean, context=True)
+@builtin(
+    "strings.any_suffix_match",
+    _SEARCH,
+    _SEARCH,
+    returns=boolean,
+    context=True,
+    inverse=inverse("any_match"),
+)
 def strings_any_suffix_match(context: Context, search: str | Strings, base: str | Strings) -> bool:
     """Whether any of `search` ends with any of `base`."""
     texts = _one_or_more(1, search)
@@ -328,7 +362,7 @@ def _one_or_more(position: int, given: str | Strings) -> list[str]:
 _BASES: Final = {2: "b", 8: "o", 10: "d", 16: "x"}
 
 
-@builtin("format_int", number, number, returns=string)
+@builtin("format_int", number, number, returns=string, inverse=inverse("format_int"))
 def format_int(value: AnyNumber, base: AnyNumber) -> str:
     """The integer in base 2, 8, 10 or 16; what is behind the point is cut off."""
     form = _BASES.get(base) if type(base) is int else None
@@ -337,7 +371,7 @@ def format_int(value: AnyNumber, base: AnyNumber) -> str:
     return format(int(exact_operand(value)), form)
 
 
-@builtin("sprintf", string, array(any_), returns=string, context=True)
+@builtin("sprintf", string, array(any_), returns=string, context=True, inverse=inverse("sprintf"))
 def sprintf(context: Context, template: str, values: list[Value]) -> str:
     """Go's `fmt.Sprintf`: `%v` for any value, `%s` for strings, `%d` for integers, …"""
     pieces = _compiled(template)

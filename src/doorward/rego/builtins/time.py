@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.operands import (
@@ -65,7 +66,7 @@ def time_now_ns(context: Context) -> int:
     return context.now_ns
 
 
-@builtin("time.parse_ns", string, string, returns=number)
+@builtin("time.parse_ns", string, string, returns=number, inverse=inverse("parse_ns"))
 def time_parse_ns(layout: str, value: str) -> int:
     """The time that `value` stands for, written as `layout` or in the form that it names."""
     layout = _LAYOUTS.get(layout, layout)
@@ -73,7 +74,7 @@ def time_parse_ns(layout: str, value: str) -> int:
     return _checked(*(known or parse_time(layout, value)))
 
 
-@builtin("time.parse_rfc3339_ns", string, returns=number)
+@builtin("time.parse_rfc3339_ns", string, returns=number, inverse=inverse("rfc3339"))
 def time_parse_rfc3339_ns(value: str) -> int:
     """The time that an RFC 3339 text stands for."""
     return _checked(*(_plain_iso(value) or parse_time(_RFC3339, value)))
@@ -109,7 +110,9 @@ def _checked(seconds: int, nanoseconds: int) -> int:
     return total
 
 
-@builtin("time.format", _STAMP_LAYOUT, returns=string, checked=False)
+@builtin(
+    "time.format", _STAMP_LAYOUT, returns=string, checked=False, inverse=inverse("time_format")
+)
 def time_format(x: Value) -> str:
     """The time as text: RFC 3339, or by the layout that stands third."""
     instant = _instant(x)
@@ -132,27 +135,48 @@ def _iso(nanoseconds: int, *, fraction: bool) -> str:
     return text + "Z"
 
 
-@builtin("time.date", _STAMP, returns=tuple_(number, number, number), checked=False)
+@builtin(
+    "time.date",
+    _STAMP,
+    returns=tuple_(number, number, number),
+    checked=False,
+    inverse=inverse("date"),
+)
 def time_date(x: Value) -> list[int]:
     """Year, month and day."""
     local = _local(_instant(x))
     return [local.year, local.month, local.day]
 
 
-@builtin("time.clock", _STAMP, returns=tuple_(number, number, number), checked=False)
+@builtin(
+    "time.clock",
+    _STAMP,
+    returns=tuple_(number, number, number),
+    checked=False,
+    inverse=inverse("clock"),
+)
 def time_clock(x: Value) -> list[int]:
     """Hour, minute and second."""
     local = _local(_instant(x))
     return [local.hour, local.minute, local.second]
 
 
-@builtin("time.weekday", _STAMP, returns=string, checked=False)
+@builtin("time.weekday", _STAMP, returns=string, checked=False, inverse=inverse("weekday"))
 def time_weekday(x: Value) -> str:
     """The day of the week, in English."""
     return format_time("Monday", _moment(_instant(x)))
 
 
-@builtin("time.add_date", number, number, number, number, returns=number, checked=False)
+@builtin(
+    "time.add_date",
+    number,
+    number,
+    number,
+    number,
+    returns=number,
+    checked=False,
+    inverse=inverse("add_date"),
+)
 def time_add_date(x: Value, years: Value, months: Value, days: Value) -> int:
     """The time with years, months and days added, by the calendar and clock of its zone."""
     instant = _instant(x)
@@ -168,7 +192,14 @@ def time_add_date(x: Value, years: Value, months: Value, days: Value) -> int:
     return _checked(seconds, instant[0] % _SECOND)
 
 
-@builtin("time.diff", _STAMP, _STAMP, returns=tuple_(*[number] * 6), checked=False)
+@builtin(
+    "time.diff",
+    _STAMP,
+    _STAMP,
+    returns=tuple_(*[number] * 6),
+    checked=False,
+    inverse=inverse("diff"),
+)
 def time_diff(ns1: Value, ns2: Value) -> list[int]:
     """Years, months, days, hours, minutes and seconds between two times, in the zone of `ns1`."""
     (first, zone), (second, _) = _instant(ns1), _instant(ns2)
@@ -263,7 +294,7 @@ _UNITS: Final = {
 _SEGMENT: Final = re.compile(r"(?P<whole>\d*)(?:\.(?P<part>\d*))?(?P<unit>[^.\d]*)", re.ASCII)
 
 
-@builtin("time.parse_duration_ns", string, returns=number)
+@builtin("time.parse_duration_ns", string, returns=number, inverse=inverse("duration"))
 def time_parse_duration_ns(duration: str) -> int:
     """The nanoseconds of a duration such as `1h30m`; units are ns, us, ms, s, m, h, d, w and y."""
     shown = quote_bytes(as_bytes(duration))

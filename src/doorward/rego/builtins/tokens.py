@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 from doorward.rego.builtins.encoding import (
     base64url_encode_no_pad,
 )
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.jose.compact import Object, Token, json_object, split_token
 from doorward.rego.builtins.jose.constraints import (
     claimed,
@@ -54,7 +55,12 @@ _DOCUMENT: Final = object_(any_, any_)
 _NAMED: Final = object_(string, any_)
 
 
-@builtin("io.jwt.decode", string, returns=tuple_(_DOCUMENT, _DOCUMENT, string))
+@builtin(
+    "io.jwt.decode",
+    string,
+    returns=tuple_(_DOCUMENT, _DOCUMENT, string),
+    inverse=inverse("decode_token"),
+)
 def io_jwt_decode(jwt: str) -> list[Value]:
     """The header, payload and hexadecimal signature of a token. Nothing is verified."""
     for _ in range(MAX_NESTING):
@@ -82,7 +88,8 @@ def _declare_hmac(size: int) -> None:
 
     verify = _cached(name, verified)
     verify.__doc__ = f"Whether the token's HS{size} signature is that of `secret`."
-    builtin(name, string, string, returns=boolean, context=True)(verify)
+    candidates = inverse("verify_token") if size == 256 else None
+    builtin(name, string, string, returns=boolean, context=True, inverse=candidates)(verify)
 
 
 def _declare_asymmetric(algorithm: Algorithm, name: str) -> None:
@@ -157,6 +164,7 @@ def _refuse_to_verify(jwt: Value, constraints: Value) -> None:
     context=True,
     pure=False,
     refuse=_refuse_to_verify,
+    inverse=inverse("decode_verify"),
 )
 def io_jwt_decode_verify(context: Context, jwt: str, constraints: Object) -> list[Value]:
     """`[true, header, payload]` of a token that verifies and meets every constraint.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.operands import is_number as _is_number
 from doorward.rego.builtins.registry.signature import any_, boolean, string
@@ -10,49 +11,49 @@ from doorward.rego.values import Value, kind_name
 __all__: list[str] = []
 
 
-@builtin("is_array", any_, returns=boolean)
+@builtin("is_array", any_, returns=boolean, inverse=inverse("kind", "array"))
 def is_array(x: Value) -> bool:
     """Whether `x` is an array."""
     return type(x) is list
 
 
-@builtin("is_boolean", any_, returns=boolean)
+@builtin("is_boolean", any_, returns=boolean, inverse=inverse("kind", "boolean"))
 def is_boolean(x: Value) -> bool:
     """Whether `x` is true or false."""
     return type(x) is bool
 
 
-@builtin("is_null", any_, returns=boolean)
+@builtin("is_null", any_, returns=boolean, inverse=inverse("kind", "null"))
 def is_null(x: Value) -> bool:
     """Whether `x` is null."""
     return x is None
 
 
-@builtin("is_number", any_, returns=boolean)
+@builtin("is_number", any_, returns=boolean, inverse=inverse("kind", "number"))
 def is_number(x: Value) -> bool:
     """Whether `x` is a number."""
     return _is_number(x)
 
 
-@builtin("is_object", any_, returns=boolean)
+@builtin("is_object", any_, returns=boolean, inverse=inverse("kind", "object"))
 def is_object(x: Value) -> bool:
     """Whether `x` is an object."""
     return type(x) is dict
 
 
-@builtin("is_set", any_, returns=boolean)
+@builtin("is_set", any_, returns=boolean, inverse=inverse("kind", "set"))
 def is_set(x: Value) -> bool:
     """Whether `x` is a set."""
     return type(x) is frozenset
 
 
-@builtin("is_string", any_, returns=boolean)
+@builtin("is_string", any_, returns=boolean, inverse=inverse("kind", "string"))
 def is_string(x: Value) -> bool:
     """Whether `x` is a string."""
     return type(x) is str
 
 
-@builtin("type_name", any_, returns=string)
+@builtin("type_name", any_, returns=string, inverse=inverse("type_name"))
 def type_name(x: Value) -> str:
     """The kind of `x`: null, boolean, number, string, array, object or set."""
     return kind_name(x)

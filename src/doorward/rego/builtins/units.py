@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.signature import number, string
 from doorward.rego.errors import BuiltinError, LimitError
@@ -30,7 +31,7 @@ _BYTES: Final = {
 }
 
 
-@builtin("units.parse", string, returns=number)
+@builtin("units.parse", string, returns=number, inverse=inverse("units"))
 def units_parse(x: str) -> int | Number:
     """The number that an amount with an SI unit stands for; `m` is milli and `M` is mega."""
     text = x.replace('"', "")
@@ -62,7 +63,7 @@ def _decimal(numerator: int, denominator: int) -> str:
     return f"{sign}{digits[:-_PLACES]}.{digits[-_PLACES:]}"
 
 
-@builtin("units.parse_bytes", string, returns=number)
+@builtin("units.parse_bytes", string, returns=number, inverse=inverse("units"))
 def units_parse_bytes(x: str) -> int:
     """The bytes that an amount stands for, cut to a whole number; units in any case."""
     text = lower(x).replace('"', "")

@@ -25,7 +25,12 @@ def tried(search: Search) -> str:
         f"{search.different:,} decided differently, with "
         f"{counted(len(search.findings), 'cause')}. "
         "Requests that were not tried may differ as well."
-    )
+    ) + _not_inverted(search)
+
+
+def _not_inverted(search: Search) -> str:
+    names = ", ".join(sorted(search.not_inverted))
+    return f" Not inverted: {names}." if names else ""
 
 
 def text(search: Search) -> str:
@@ -58,6 +63,7 @@ def as_json(search: Search) -> str:
         "tried": search.candidates,
         "different": search.different,
         "seconds": round(search.seconds, 3),
+        "not_inverted": sorted(search.not_inverted),
         "findings": [
             {
                 "kind": each.kind,

@@ -17,6 +17,7 @@ from doorward.replay.compare import UNCHANGED, Answer, kind_of
 from doorward.replay.deciding import Version
 from doorward.replay.events import Event
 from doorward.replay.search.candidates import Candidates
+from doorward.replay.search.inversion import Goal, Inversion
 from doorward.replay.search.shape import shape_of
 
 __all__ = ["Finding", "Search", "entry_points", "search"]
@@ -51,6 +52,8 @@ class Search:
     findings: list[Finding] = field(default_factory=list)
     reached: int = 0
     """Rules and expressions that were asked, and those that held, of either version."""
+    not_inverted: frozenset[str] = frozenset()
+    """Built-ins without an inverse that stood between the input and a condition."""
 
 
 _Node = tuple[int | str, bool, int]
@@ -165,8 +168,15 @@ def search(
             each.peers.clear()
     reached: set[_Node] = set()
     # To compile code that reports is not searching.
+    changed = changed_definitions(old, new)
     hunts = [
-        _Hunt(_Pair(old, new, path), Candidates(material, Random(seed)), reached, guided=guided)
+        _Hunt(
+            _Pair(old, new, path),
+            Candidates(material, Random(seed)),
+            _inversion((old, new), path, material.constants, changed) if guided else Inversion([]),
+            reached,
+            guided=guided,
+        )
         for path in paths
     ]
     causes: set[tuple[str, str, Cause]] = set()
@@ -182,6 +192,7 @@ def search(
         if is_enough(result) or clock() >= until:
             break
     result.reached = len(reached)
+    result.not_inverted = frozenset(name for hunt in hunts for name in hunt.inversion.not_inverted)
     result.seconds = clock() - began
     return result
 
@@ -202,10 +213,18 @@ class _Hunt:
     """The search of one document, which can be left and gone on with."""
 
     def __init__(
-        self, pair: _Pair, candidates: Candidates, reached: set[_Node], *, guided: bool
+        self,
+        pair: _Pair,
+        candidates: Candidates,
+        inversion: Inversion,
+        reached: set[_Node],
+        *,
+        guided: bool,
     ) -> None:
         self.pair = pair
         self._candidates = candidates
+        self.inversion = inversion
+        self._seconds = {False: 0.0, True: 0.0}
         self._reached = reached
         self._is_guided = guided
         self._random = Random(0)
@@ -215,20 +234,55 @@ class _Hunt:
         self, until: float, clock: Callable[[], float], result: Search
     ) -> Iterator[tuple[Any, str]]:
         """Inputs that make a difference, and which."""
+        began = clock()
         while True:
-            input = self._waiting.pop() if self._waiting else self._candidates.new()
+            # Shared by time: an inverted candidate costs many times what one by chance does.
+            is_inverted = self._seconds[True] <= self._seconds[False]
+            is_first = bool(self._waiting)
+            if is_inverted and not is_first and self._is_guided and self.inversion.is_idle:
+                self.inversion.begin(self._candidates.new())
+            inverted = self.inversion.new() if is_inverted and not is_first else []
+            if inverted:
+                input = inverted[0]
+            else:
+                input = self._waiting.pop() if is_first else self._candidates.new()
             result.candidates += 1
             kind = self.pair.kind(input)
             if kind != UNCHANGED:
                 result.different += 1
                 yield input, kind
-            if self._is_guided and self._random.random() < 0.5:
+            if self._is_guided and (is_first or inverted or self._random.random() < 0.5):
                 nodes = self.pair.reached(input)
                 if not nodes <= self._reached:
                     self._reached |= nodes
                     self._candidates.keep(input)
-            if clock() >= until:
+                    self.inversion.begin(input)
+            now = clock()
+            self._seconds[is_inverted] += now - began
+            began = now
+            if now >= until:
                 return
+
+
+def changed_definitions(old: Version, new: Version) -> frozenset[str]:
+    """The texts of the definitions that only one of two versions has."""
+    texts = [
+        {
+            definition.rule.span.text
+            for node in version.snapshot.engine.policies.program.root.walk()
+            for definition in node.definitions
+        }
+        for version in (old, new)
+    ]
+    return frozenset(texts[0] ^ texts[1])
+
+
+def _inversion(
+    versions: Sequence[Version], path: str, constants: Sequence[Any], changed: frozenset[str]
+) -> Inversion:
+    # The new version first: what was added is reached by its conditions.
+    engines = [version.snapshot.engine for version in reversed(versions)]
+    return Inversion([Goal(engine, path, NOW_NS, constants, changed) for engine in engines])
 
 
 def _smaller(pair: _Pair, input: Any, kind: str) -> Any:
@@ -272,6 +326,13 @@ def _simpler(value: Any) -> Iterator[Any]:
         yield 1
 
 
+def _is_of_tests(path: Sequence[str]) -> bool:
+    """Return True for tests, and for all in a package of tests."""
+    *packages, name = path
+    is_test = name.startswith(("test_", "todo_test_"))
+    return is_test or any(package.endswith("_test") for package in packages)
+
+
 def entry_points(versions: Iterable[Version]) -> list[str]:
     """The documents of rules that no other rule asks, in every version: `app/allow`."""
     entries: list[set[str]] = []
@@ -282,7 +343,7 @@ def entry_points(versions: Iterable[Version]) -> list[str]:
             for node in engine.policies.program.root.walk()
             if node.definitions and all(rule.rule.head.args is None for rule in node.definitions)
         }
-        rules = {path for path in rules if not path[-1].startswith(("test_", "todo_test_"))}
+        rules = {path for path in rules if not _is_of_tests(path)}
         read: set[tuple[str, ...]] = set()
         for path in rules:
             query = path_text(path)

@@ -29,9 +29,11 @@ from doorward.rego.tools import (
     Term,
     Var,
     With,
+    glob_witnesses,
+    regex_witnesses,
     walk,
 )
-from doorward.replay.search.witnesses import glob_witnesses, regex_witnesses
+from doorward.replay.search.seeds import inputs_of_tests
 
 __all__ = ["CLAIMS", "Material", "Shape", "shape_of"]
 
@@ -40,6 +42,8 @@ CLAIMS: Final = "<claims>"
 
 VALUES: Final = 64
 """Values kept of one location."""
+EXAMPLES: Final = 400
+"""Inputs of tests that are begun with."""
 CONSTANTS: Final = 400
 """Constants and values of data that any location may hold."""
 NAMES: Final = 16
@@ -121,14 +125,15 @@ def shape_of(engines: Sequence[Engine]) -> Material:
     """What the programs of some engines say of the input."""
     root = Shape()
     constants: dict[str, Value] = {}
-    examples: list[Value] = []
+    examples: dict[str, Value] = {}
     for engine in engines:
         reader = _Reader(root, engine)
-        examples += reader.examples()
+        for example in [*inputs_of_tests(engine), *reader.examples()]:
+            examples.setdefault(to_json(example), example)
         for value in reader.constants():
             if len(constants) < CONSTANTS:
                 constants.setdefault(to_json(value), value)
-    return Material(root, list(constants.values()), examples[:VALUES])
+    return Material(root, list(constants.values()), list(examples.values())[:EXAMPLES])
 
 
 class _Reader:

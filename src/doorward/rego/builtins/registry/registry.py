@@ -52,6 +52,8 @@ class Builtin:
     deprecated: str | None = None
     infix: str | None = None
     prepare: Callable[..., Callable[[str], Any]] | None = None
+    inverse: Callable[[int, Any, Sequence[Any]], Iterable[Any]] | None = None
+    """Candidates for an operand from a wanted answer, for searches (`builtins/inversion`)."""
     absent: bool = False
     """Whether it is only declared: a call ends the evaluation."""
 
@@ -71,6 +73,7 @@ class Builtin:
             context=context,
             relation=self.relation,
             deprecated=self.deprecated,
+            inverse=self.inverse,
         )
 
 
@@ -142,6 +145,7 @@ class Registry:
         checks_deadline: bool = False,
         prepare: Callable[..., Callable[[str], Any]] | None = None,
         refuse: Callable[..., object] | None = None,
+        inverse: Callable[[int, Any, Sequence[Any]], Iterable[Any]] | None = None,
     ) -> Callable[[Body], Body]:
         """Declare the decorated function as `name`. It is returned unchanged.
 
@@ -155,6 +159,8 @@ class Registry:
         rounds of a loop must not add up before the evaluation checks it itself.
         `refuse`: what to do first with operands of which one is of the wrong kind, where OPA looks
         into some of them before: it raises OPA's error, if there is one.
+        `inverse`: from the position of an operand, a wanted answer and all operands, values for the
+        operand that may bring that answer; searches decide each of them.
         `variadic`: any number of operands more, of this type; such a built-in returns nothing.
         ValueError for a name that is taken, or that no policy can call (`a.b` can be, not below
         `data` or `input`), for a body whose parameters do not fit the operands, and for what is
@@ -193,6 +199,7 @@ class Registry:
                 deprecated=deprecated,
                 infix=infix,
                 prepare=prepare,
+                inverse=inverse,
             )
             self._entries[name] = entry
             return body

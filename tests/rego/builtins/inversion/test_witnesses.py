@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from doorward.rego import REGISTRY
-from doorward.replay.search.witnesses import glob_witnesses, regex_witnesses
+from doorward.rego.builtins.inversion.witnesses import glob_witnesses, regex_witnesses
 
 
 @pytest.mark.parametrize("pattern", ["/people/*", "a?c", "[ab]x", "{on,off}-*", "**/x", "plain"])

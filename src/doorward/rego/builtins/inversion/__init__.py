@@ -1,0 +1,26 @@
+"""Candidates for operands: what searches ask of built-ins.
+
+    @builtin("lower", string, returns=string, inverse=inverse("lower"))
+
+The functions are in `inverses.py`, which is imported when a search first asks: decisions never do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from typing import Any
+
+__all__ = ["inverse"]
+
+
+def inverse(name: str, *options: str) -> Callable[[int, Any, Sequence[Any]], Iterable[Any]]:
+    """`invert_<name>`, or what it makes of `options`."""
+
+    def candidates(position: int, want: Any, operands: Sequence[Any]) -> Iterable[Any]:
+        function: Any = getattr(import_module(f"{__name__}.inverses"), f"invert_{name}")
+        invert = function(*options) if options else function
+        operand_values: Iterable[Any] = invert(position, want, operands)
+        return operand_values
+
+    return candidates

@@ -1,0 +1,771 @@
+"""Inverses of built-ins: candidates for one operand that may make a call answer a wanted value.
+
+    lower(x) == "a"   ─invert_lower(0, "a", ["Q"])─▶   "a", "A"
+
+Each stands beside a declaration as `inverse=`. It is called with the position of the operand, the
+wanted answer and all operands; an operand that is undefined is a value of its kind. Candidates may
+be wrong: who asks puts each through the built-in. Sizes are bounded, since wanted values may be
+large by chance.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from doorward.rego.builtins.inversion.witnesses import glob_witnesses, regex_witnesses
+from doorward.rego.golang import json as go_json
+from doorward.rego.golang import urls as go_url
+from doorward.rego.golang.layouts import time_text
+from doorward.rego.values import from_key, iterate, kind_name, sorted_values, to_json, to_key
+
+__all__ = ["Inverse", "variants", "witnesses"]
+
+Inverse = Callable[[int, Any, Sequence[Any]], Iterable[Any]]
+
+LONGEST: Final = 4_096
+"""Characters or items of a candidate."""
+LATER: Final = 1_000_000_000
+_DAY: Final = 86_400 * 10**9
+_RFC3339: Final = "2006-01-02T15:04:05.999999999Z07:00"
+_WITNESSES: Final[dict[str, list[Any]]] = {
+    "null": [None],
+    "boolean": [True, False],
+    "number": [0, 1],
+    "string": ["a", ""],
+    "array": [[], ["a"]],
+    "object": [{}, {"a": "a"}],
+    "set": [frozenset(), frozenset({"a"})],
+}
+
+
+def witnesses(kinds: Iterable[str]) -> list[Any]:
+    """Values of each of some kinds; of all for none."""
+    return [value for kind in kinds or _WITNESSES for value in _WITNESSES[kind]]
+
+
+def variants(value: Any) -> list[Any]:
+    """Values close to one, on both sides of it in Rego's order, and further away."""
+    match kind_name(value):
+        case "boolean":
+            return [not value]
+        case "number":
+            return [value + 1, value - 1, value * 10, value + LATER, value - LATER, 0]
+        case "string":
+            return [f"{value}a", value[:-1], f"a{value}", ""] if value else ["a"]
+        case "array":
+            return [[*value[:LONGEST], "a"], *([value[:-1]] if value else [])]
+        case "object":
+            return [{**value, "a": "b"}, {}] if value else [{"a": "a"}]
+    return ["a", 1, {}]
+
+
+def _truth(want: Any, yes: Iterable[Any], no: Iterable[Any]) -> Iterable[Any]:
+    return yes if want is True else no
+
+
+# Comparisons
+
+
+def invert_equal(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return _truth(want, [o[1 - i]], variants(o[1 - i]))
+
+
+def invert_neq(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return invert_equal(i, not want, o)
+
+
+def invert_order(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [o[1 - i], *variants(o[1 - i])]
+
+
+def invert_member(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    item, collection = o[-2:]
+    kind = kind_name(collection)
+    if i == len(o) - 2:
+        items = [value for _, value in iterate(collection)][:64] if kind in _HOLDING else []
+        return _truth(want, items, [other for value in items[:4] for other in variants(value)])
+    if i == 0:
+        return [key for key, _ in iterate(collection)][:64] if kind in _HOLDING else []
+    if want is not True:
+        return [[], {}]
+    if len(o) == 3:
+        return [{**(collection if kind == "object" else {}), to_key(o[0]): item}]
+    if kind == "set":
+        return [collection | {to_key(item)}]
+    if kind == "object":
+        return [{**collection, "a": item}]
+    return [[*collection, item] if kind == "array" else [item]]
+
+
+_HOLDING: Final = ("array", "object", "set")
+
+
+def invert_kind(kind: str) -> Inverse:
+    """The inverse of `is_<kind>`."""
+    others = [value for other, values in _WITNESSES.items() if other != kind for value in values]
+    return lambda _i, want, _o: _truth(want, _WITNESSES[kind], others)
+
+
+def invert_type_name(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return _WITNESSES.get(want, [])
+
+
+# Numbers
+
+
+def invert_plus(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [want - o[1 - i]]
+
+
+def invert_minus(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    if kind_name(want) == "set":
+        return [want | o[1], want] if i == 0 else [o[0] - want]
+    return [want + o[1]] if i == 0 else [o[0] - want]
+
+
+def invert_mul(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return _quotients(want, o[1 - i])
+
+
+def invert_div(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [want * o[1]] if i == 0 else _quotients(o[0], want)
+
+
+def _quotients(value: Any, divisor: Any) -> Iterator[Any]:
+    if divisor:
+        if type(value) is int and type(divisor) is int:
+            yield value // divisor
+        yield value / divisor
+
+
+def invert_rem(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    value, divisor = o
+    if i == 0:
+        near = value - value % divisor if type(value) is int else 0
+        return [want + divisor * n for n in (0, 1, 10, 1_000, 1_000_000, -1)] + [near + want]
+    return [value - want, value - want or 1, want + 1]
+
+
+def invert_abs(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [want, -want]
+
+
+def invert_rounding(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [want, want + 0.25, want - 0.25]
+
+
+def invert_range(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [want[0] if i == 0 else want[-1]] if want and i < 2 else []
+
+
+def invert_bits(name: str) -> Inverse:
+    """The inverse of `bits.<name>`."""
+
+    def invert(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+        match name:
+            case "and":
+                return [want, want | ~o[1 - i]]
+            case "or":
+                return [want, want & ~o[1 - i]]
+            case "xor":
+                return [want ^ o[1 - i]]
+            case "negate":
+                return [~want]
+            case "lsh" if i == 0:
+                return [want >> min(o[1], 4_096)]
+            case "rsh" if i == 0:
+                return [want << min(o[1], 4_096)]
+        return range(65)
+
+    return invert
+
+
+# Collections
+
+
+def invert_count(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    if type(want) is not int or not 0 <= want <= 256:
+        return []
+    return _sized(o[0], want)
+
+
+def _sized(value: Any, size: int) -> Iterator[Any]:
+    """The value grown or shrunk to a size: first with other items, then with the last one again."""
+    missing = range(size - len(value) if kind_name(value) in (*_HOLDING, "string") else size)
+    match kind_name(value):
+        case "string":
+            yield value[:size] + "a" * len(missing)
+        case "object":
+            kept = dict(list(value.items())[:size])
+            yield kept | {f"k{n}": n for n in missing}
+        case "set":
+            kept_items = sorted_values(value)[:size]
+            yield frozenset([to_key(each) for each in kept_items] + [f"k{n}" for n in missing])
+        case "array":
+            yield [*value[:size], *[f"k{n}" for n in missing]]
+            yield [*value[:size], *(value[-1:] or [{}]) * len(missing)]
+        case _:
+            yield [f"k{n}" for n in range(size)]
+    yield "a" * size
+
+
+def invert_sum(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    rest: list[Any] = [value for _, value in iterate(o[0])][:64]
+    numbers = [value for value in rest if kind_name(value) == "number"]
+    return [[want], [*numbers, want - sum(numbers)], [*numbers[:-1], want - sum(numbers[:-1])]]
+
+
+def invert_one_item(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """For `product`, `max` and `min`: a collection of the wanted value alone, or beside others."""
+    return [[want], [want, *variants(want)[:1]]]
+
+
+def invert_same(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """For those that leave some values as they are: `sort`, `array.flatten`, the casts."""
+    return [want]
+
+
+def invert_all(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [[want], []]
+
+
+def invert_array_concat(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    if i == 0:
+        return [want[: len(want) - len(o[1])], want]
+    return [want[len(o[0]) :], want]
+
+
+def invert_array_reverse(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [want[::-1]]
+
+
+def invert_array_slice(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    items, start, stop = o
+    if i == 0 and 0 <= start <= 256:
+        return [[*items[:start], *["a"] * (start - len(items)), *want, *items[stop:]]]
+    return [] if i == 0 else range(17)
+
+
+def invert_object_get(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    owner, key, _ = o
+    if i == 0:
+        path = key if isinstance(key, list) else [key]
+        return [_put(owner, path, want), {}]
+    if i == 1:
+        return [name for name, value in list(iterate(owner))[:256] if to_key(value) == to_key(want)]
+    return [want]
+
+
+def _put(owner: Any, path: Sequence[Any], value: Any) -> Any:
+    if not path:
+        return value
+    fields = owner if isinstance(owner, dict) else {}
+    key = to_key(path[0])
+    return {**fields, key: _put(fields.get(key), path[1:], value)}
+
+
+def invert_object_keys(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [{key: o[0].get(key, "a") for key in want}]
+
+
+def invert_object_filter(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [want, {**o[0], **want}] if i == 0 else [[from_key(key) for key in want]]
+
+
+def invert_object_remove(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    if i == 0:
+        return [want]
+    return [[from_key(key) for key in o[0] if key not in want]]
+
+
+def invert_object_union(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [want, {key: item for key, item in want.items() if key not in o[1 - i]}]
+
+
+def invert_object_subset(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    if want is not True:
+        return [{}, []] if i == 0 else [{"~": "~"}, ["~"]]
+    if i == 1 or kind_name(o[0]) != kind_name(o[1]):
+        return [o[1 - i]]
+    return [{**o[0], **o[1]} if kind_name(o[0]) == "object" else [*o[0], *o[1]]]
+
+
+def invert_intersection(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [want, want | (o[i] - o[1 - i])]
+
+
+def invert_set_union(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [want, want - o[1 - i]]
+
+
+def invert_set_of_sets(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [frozenset({to_key(want)})]
+
+
+# Strings
+
+
+def invert_startswith(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    text, base = o
+    if i == 1:
+        return _truth(want, [text, text[:1], ""], [f"{text}~", "~"])
+    return _truth(want, [base, f"{base}a", f"{base}{text}"], ["", f"~{base}", text[1:]])
+
+
+def invert_endswith(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    text, base = o
+    if i == 1:
+        return _truth(want, [text, text[-1:], ""], [f"{text}~", "~"])
+    return _truth(want, [base, f"a{base}", f"{text}{base}"], ["", f"{base}~", text[:-1]])
+
+
+def invert_contains(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    text, base = o
+    if i == 1:
+        return _truth(want, [text, text[:1], ""], [f"{text}~", "~"])
+    return _truth(want, [base, f"a{base}a", f"{text}{base}"], ["", text.replace(base, "")])
+
+
+def invert_any_match(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """For `strings.any_prefix_match` and `strings.any_suffix_match`."""
+    other = o[1 - i]
+    texts = [other] if isinstance(other, str) else [value for _, value in iterate(other)][:16]
+    return _truth(want, texts, ["~", "", []])
+
+
+def invert_lower(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [want, want.upper(), want.title(), want.swapcase()]
+
+
+def invert_upper(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [want, want.lower(), want.title(), want.swapcase()]
+
+
+def invert_split(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    if i != 0:
+        return ["/", ",", " ", ".", ":", "-"]
+    parts = ["a" if part is None else str(part) for part in want[:256]]
+    joined = o[1].join(parts)
+    return [joined, f"{joined}{o[1]}a"]
+
+
+def invert_concat(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    delimiter, parts = o
+    if i == 0:
+        return ["/", ",", " ", ".", ":", "-", ""]
+    size = len(parts)
+    if delimiter:
+        cut = [want.split(delimiter), want.split(delimiter, max(size - 1, 0))]
+        return [*cut, want.rsplit(delimiter, max(size - 1, 0)), [want]]
+    return [[want], *[[want[:n], *[""] * (size - 2), want[n:]] for n in range(min(len(want), 16))]]
+
+
+def invert_replace(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    _, old, new = o
+    return [want.replace(new, old) if new else old + want, want] if i == 0 else []
+
+
+def invert_replace_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    if i == 0:
+        return []
+    text = want
+    for old, new in list(o[0].items())[:16]:
+        text = text.replace(new, old) if new else text
+    return [text, want]
+
+
+def invert_trim(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    edge = o[1][:1]
+    return [want, f"{edge}{want}{edge}", f"{edge}{want}", f"{want}{edge}"] if i == 0 else []
+
+
+def invert_trim_prefix(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    text, prefix = o
+    return [f"{prefix}{want}", want] if i == 0 else [text.removesuffix(want)]
+
+
+def invert_trim_suffix(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    text, suffix = o
+    return [f"{want}{suffix}", want] if i == 0 else [text.removeprefix(want)]
+
+
+def invert_trim_space(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [want, f" {want} "]
+
+
+def invert_substring(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    text, offset, length = o
+    if i == 0 and 0 <= offset <= LONGEST:
+        head = text[:offset].ljust(offset, "a")
+        rest = [text[offset + length :]] if length >= 0 else []
+        return [*[f"{head}{want}{each}" for each in rest], f"{head}{want}", f"{head}{want}a"]
+    return [text.find(want)] if i == 1 else [len(want), -1]
+
+
+def invert_indexof(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    text, needle = o
+    if i == 1:
+        return ["~"] if want < 0 else [text[want:], text[want : want + 1]]
+    if want < 0:
+        return [text.replace(needle, ""), ""]
+    fill = "b" if needle.startswith("a") else "a"
+    return (
+        [f"{text[:want].ljust(want, fill)}{needle}", fill * want + needle] if want < 4_096 else []
+    )
+
+
+def invert_strings_count(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    _, part = o
+    return ["~".join([part] * want)] if i == 0 and 0 <= want * (len(part) + 1) <= LONGEST else []
+
+
+def invert_reverse(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [want[::-1]]
+
+
+def invert_format_int(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [int(want[:64], int(o[1]))] if i == 0 else [10, 16, 8, 2]
+
+
+_VERB: Final = re.compile(r"%[^a-zA-Z%]{0,16}([a-zA-Z%])")
+
+
+def invert_sprintf(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
+    """The text cut at what the format has between its verbs, from the left and from the right."""
+    if i == 0:
+        return
+    verbs, between, rest = [], [""], o[0][:LONGEST]
+    while (match := _VERB.search(rest)) is not None:
+        between[-1] += rest[: match.start()] + ("%" if match[1] == "%" else "")
+        rest = rest[match.end() :]
+        if match[1] != "%":
+            verbs.append(match[1])
+            between.append("")
+    between[-1] += rest
+    for from_right in (False, True):
+        parts = _cut(want[:LONGEST], between, from_right=from_right)
+        if len(parts) == len(verbs):
+            yield [_scanned(verb, part) for verb, part in zip(verbs, parts, strict=True)]
+            yield parts
+
+
+def _cut(text: str, between: Sequence[str], *, from_right: bool) -> list[str]:
+    first, *inner = between
+    if not inner or not (text.startswith(first) and text.endswith(inner[-1])):
+        return []
+    text = text[len(first) : len(text) - len(inner.pop())]
+    parts = []
+    for literal in reversed(inner) if from_right else inner:
+        head, _, tail = (
+            text.rpartition(literal or " ") if from_right else text.partition(literal or " ")
+        )
+        parts.append(tail if from_right else head)
+        text = head if from_right else tail
+    return [text, *reversed(parts)] if from_right else [*parts, text]
+
+
+def _scanned(verb: str, text: str) -> Any:
+    match verb:
+        case "d":
+            return int(text[:64])
+        case "x" | "X":
+            return int(text[:64], 16)
+        case "q":
+            return text[1:-1]
+        case "t":
+            return text == "true"
+        case "v" if text.removeprefix("-").isdecimal() and len(text) < 19:
+            return int(text)
+    return text
+
+
+def invert_glob(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return _truth(want, glob_witnesses(o[0]), ["", "~", f"~{o[2]}"]) if i == 2 else []
+
+
+def invert_regex(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return _truth(want, regex_witnesses(o[0]), ["", "~", f"~{o[1]}"]) if i == 1 else []
+
+
+def invert_regex_find(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    if i != 1:
+        return []
+    parts = [each if isinstance(each, str) else each[0] for each in want[:16]]
+    return ["".join(parts), " ".join(parts), "/".join(parts), *regex_witnesses(o[0])]
+
+
+def invert_regex_split(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [each.join(want[:256]) for each in regex_witnesses(o[0])] if i == 1 else []
+
+
+def invert_regex_replace(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    if i != 0:
+        return []
+    old = regex_witnesses(o[1])
+    return [want, *[want.replace(o[2], each) if o[2] else f"{each}{want}" for each in old]]
+
+
+def invert_template_match(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    if i != 1 or not (o[2] and o[3]):
+        return []
+    text, rest = "", o[0][:LONGEST]
+    while o[2] in rest and o[3] in rest:
+        head, _, rest = rest.partition(o[2])
+        inner, _, rest = rest.partition(o[3])
+        text += head + next(iter(regex_witnesses(inner)), "")
+    return _truth(want, [text + rest], ["~", ""])
+
+
+# Encodings
+
+
+def _encode(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _url_encode(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+def _url_decode(text: str) -> str:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+
+
+def invert_base64_encode(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [_url_decode(want.replace("+", "-").replace("/", "_"))]
+
+
+def invert_base64_decode(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [_encode(want), _url_encode(want), _url_encode(want).rstrip("=")]
+
+
+def invert_valid(yes: str, no: str) -> Inverse:
+    """For the `is_valid` family: a text that is valid, and one that is not."""
+    return lambda _i, want, _o: [yes] if want is True else [no, ""]
+
+
+def invert_hex_encode(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [bytes.fromhex(want).decode()]
+
+
+def invert_hex_decode(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [want.encode().hex()]
+
+
+def invert_marshal(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [go_json.unmarshal(want)] if i == 0 else []
+
+
+def invert_yaml_marshal(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    from doorward.rego.golang import yaml as go_yaml  # it brings a parser that few need
+
+    return [go_yaml.unmarshal(want)]
+
+
+def invert_unmarshal(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [to_json(want)]
+
+
+def invert_query_encode(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [go_url.query_unescape(want)]
+
+
+def invert_query_decode(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [go_url.query_escape(want), want]
+
+
+def invert_encode_object(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    pairs = [pair.partition("=") for pair in want.split("&")[:256]]
+    return [{go_url.query_unescape(k): [go_url.query_unescape(v)] for k, _, v in pairs}]
+
+
+def invert_decode_object(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    pairs = [
+        f"{go_url.query_escape(key)}={go_url.query_escape(value)}"
+        for key, values in list(want.items())[:256]
+        for value in (values if isinstance(values, list) else [values])[:256]
+        if isinstance(key, str) and isinstance(value, str)
+    ]
+    return ["&".join(pairs)]
+
+
+def invert_uri_parse(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
+    part = want.get
+    query = f"?{part('raw_query')}" if part("raw_query") else ""
+    fragment = f"#{part('fragment')}" if part("fragment") else ""
+    rest = f"{part('path') or part('raw_path') or ''}{query}{fragment}"
+    # A part may have been changed without the whole: all ways to write a host.
+    for host in (":".join(p for p in (part("hostname"), part("port")) if p), part("host") or ""):
+        scheme = part("scheme") or ("https" if host else "")
+        below = rest if rest.startswith(("/", "?", "#")) or not rest else f"/{rest}"
+        yield f"{scheme}://{host}{below}" if host else f"{scheme}:{rest}" if scheme else rest
+
+
+# Time, units and versions
+
+
+def invert_parse_ns(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [time_text(o[0], want)] if i == 1 and _is_moment(want) else []
+
+
+def invert_rfc3339(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [time_text(_RFC3339, want)] if _is_moment(want) else []
+
+
+def _is_moment(ns: Any) -> bool:
+    return type(ns) is int and abs(ns) < 1 << 63
+
+
+def invert_duration(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [f"{int(want)}ns"]
+
+
+def _like(stamp: Any, ns: int) -> Any:
+    """A moment in the form of an operand: a number, or an array with a zone."""
+    return [ns, *stamp[1:]] if isinstance(stamp, list) and stamp else ns
+
+
+def _moment(stamp: Any) -> int:
+    ns = stamp[0] if isinstance(stamp, list) and stamp else stamp
+    return ns if type(ns) is int else 0
+
+
+def invert_date(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
+    year, month, day = [each if type(each) is int else 1 for each in (*want, None, None, None)][:3]
+    year = year if year > 1 else 2_026
+    before = (year - 1) // 4 - (year - 1) // 100 + (year - 1) // 400 - 477
+    months = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
+    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    days = (year - 1970) * 365 + before + months[month - 1] + (is_leap and month > 2) + day - 1
+    of_day = _moment(o[0]) % _DAY
+    for hours in (0, 12, -12):
+        yield _like(o[0], days * _DAY + of_day + hours * 3_600 * 10**9)
+
+
+def invert_clock(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
+    hour, minute, second = [each if type(each) is int else 0 for each in (*want, 0, 0, 0)][:3]
+    start = _moment(o[0]) // _DAY * _DAY
+    of_day = (hour * 3_600 + minute * 60 + second) * 10**9
+    for shift in (0, *range(-14, 15)):  # zones
+        yield _like(o[0], start + (of_day + shift * 3_600 * 10**9) % _DAY)
+
+
+def invert_weekday(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    now = _moment(o[0])
+    return [_like(o[0], now + days * _DAY) for days in range(7)]
+
+
+def invert_add_date(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    if i != 0:
+        return [0, 1, -1]
+    days = o[1] * 365 + o[2] * 30 + o[3]
+    return [want - (days + near) * _DAY for near in (0, *range(-3, 4))]
+
+
+def invert_diff(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    years, months, days, hours, minutes, seconds = [
+        each if type(each) is int else 0 for each in (*want, *[0] * 6)
+    ][:6]
+    length = ((years * 365 + months * 30 + days) * 86_400) * 10**9
+    length += (hours * 3_600 + minutes * 60 + seconds) * 10**9
+    other = _moment(o[1 - i])
+    return [
+        _like(o[i], other + sign * (length + near * _DAY)) for near in (0, 1) for sign in (1, -1)
+    ]
+
+
+def invert_time_format(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    from datetime import datetime  # few ask for it
+
+    moment = datetime.fromisoformat(want)
+    return [_like(o[0], int(moment.timestamp()) * 10**9 + moment.microsecond * 1_000)]
+
+
+def invert_to_number(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [to_json(want), want, str(want)]
+
+
+def invert_units(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    whole = want if type(want) is int else float(want)
+    return [f"{whole}", *[f"{whole / 1024**n:g}{u}i" for n, u in enumerate("KMG", 1)]]
+
+
+def invert_semver(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    other = o[1 - i]
+    parts = other.lstrip("v").partition("-")[0].partition("+")[0].split(".")
+    major, minor, patch = [int(each[:18]) for each in parts[:3]]
+    above = [f"{major}.{minor}.{patch + 1}", f"{major + 1}.0.0", f"{major}.{minor}.{patch}"]
+    below = [f"{major}.{minor}.{patch}-a", f"{major}.{minor}.{max(patch - 1, 0)}", "0.0.0-a"]
+    return [other, *above, *below]
+
+
+def invert_valid_semver(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return _truth(want, ["1.0.0"], ["a"])
+
+
+# Networks
+
+
+def invert_cidr(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """For `net.cidr_contains` and `net.cidr_intersects`."""
+    from ipaddress import ip_network  # few ask for it
+
+    if want is not True:
+        return ["0.0.0.1", "255.255.255.254", "::1", "203.0.113.0/32"]
+    network = ip_network(o[1 - i], strict=False)
+    address = network.network_address
+    wide = [f"{address}/{network.max_prefixlen}"]
+    near = [str(address + 1)] if network.num_addresses > 1 else []
+    return [*near, str(address), o[1 - i], *wide]
+
+
+def invert_cidr_expand(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [f"{min(map(str, want), default='10.0.0.0')}/32"]
+
+
+# Tokens
+
+_HEADER: Final = {"alg": "HS256", "typ": "JWT"}
+_FOREVER: Final = 4_102_444_800
+
+
+def sign_token(header: Any, claims: Any, secret: str) -> str:
+    """A token with these claims, signed with HMAC."""
+    fields: Any = {**header, "alg": "HS256"} if isinstance(header, dict) else _HEADER
+    parts = [_url_encode(to_json(each)).rstrip("=") for each in (fields, claims)]
+    text = ".".join(parts)
+    digest = hmac.digest(secret.encode(), text.encode(), "sha256")
+    return f"{text}.{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
+
+
+def invert_decode_token(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    header, claims = [*want, None, None][:2]
+    return [sign_token(header, claims if isinstance(claims, dict) else {}, "a")]
+
+
+def invert_decode_verify(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
+    valid, header, claims = [*want, None, None, None][:3]
+    constraints = o[1]
+    secret = constraints.get("secret")
+    if i != 0 or not isinstance(secret, str):
+        return
+    if valid is False:
+        yield "a.a.a"
+        return
+    fields = claims if isinstance(claims, dict) else {}
+    demanded = {key: constraints[key] for key in ("iss", "aud") if key in constraints}
+    yield sign_token(header, {**demanded, "nbf": 0, "exp": _FOREVER, **fields}, secret)
+    yield sign_token(header, {**demanded, **fields}, secret)
+
+
+def invert_verify_token(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """For `io.jwt.verify_hs256`: what the token says stays."""
+    if i != 0:
+        return []
+    parts = o[0].split(".")
+    claims = go_json.unmarshal(_url_decode(parts[1])) if len(parts) == 3 else {}
+    return _truth(want, [sign_token(None, claims, o[1])], ["a.a.a"])

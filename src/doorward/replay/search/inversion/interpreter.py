@@ -1,0 +1,968 @@
+"""The checked tree, walked with one input: each value knows how the input must change for another.
+
+It answers as the engine does where it knows a construct, and has no value where it does not (a
+replacement of data, a path that rules are found by at run time). It is asked for changes, never for
+decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count, islice, takewhile
+from typing import Any, Final, TypeAlias
+
+from doorward.records import record
+from doorward.rego import (
+    CALL_ERRORS,
+    UNDEFINED,
+    EvalError,
+    Evaluation,
+    Registry,
+    from_key,
+    to_key,
+    to_rego,
+)
+from doorward.rego.tools import (
+    And,
+    Array,
+    ArrayComprehension,
+    Body,
+    Call,
+    Definition,
+    Every,
+    Expr,
+    Not,
+    Object,
+    ObjectComprehension,
+    Or,
+    Ref,
+    Rule,
+    RuleNode,
+    Scalar,
+    Set,
+    SetComprehension,
+    SomeDecl,
+    SomeIn,
+    TemplateString,
+    Term,
+    Var,
+    equal,
+    iterate,
+    lookup,
+    make_object,
+    make_set,
+)
+from doorward.replay.search.inversion.lenses import (
+    APPEND,
+    FALSY,
+    TRUTHY,
+    Lens,
+    Want,
+    call_lens,
+    composite,
+    constant,
+    is_truthy,
+    item_lens,
+    near,
+    path_lens,
+    to_be,
+)
+
+__all__ = ["Attempt", "Interpreter", "Outcome", "Policy"]
+
+STEPS: Final = 20_000
+"""Expressions walked with one input."""
+ROWS: Final = 64
+"""Solutions and failures kept of one body."""
+DEPTH: Final = 40
+"""Rules and calls inside each other."""
+_EQUATIONS: Final = frozenset({"eq", "assign", "equal"})
+
+Env: TypeAlias = Mapping[str, Lens]
+Changes: TypeAlias = Callable[[Any], Iterator[Any]]
+
+
+@record(frozen=True)
+class Policy:
+    """What is interpreted: the rules, what they may call, base data, and values that leaves of the
+    input may have where nothing else is known."""
+
+    root: RuleNode
+    registry: Registry
+    data: Any
+    constants: Sequence[Any]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """One expression with the bindings that it met. `is_soft`: it does not hold, and those after it
+    are looked at all the same, since they say which value would be of use."""
+
+    expr: Expr
+    env: Env
+    holds: bool
+    fix: Changes
+    spoil: Changes
+    is_soft: bool = False
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A body tried: the outcomes of each solution, and those that stopped others, with how many
+    expressions were behind them."""
+
+    solutions: list[tuple[Env, list[Outcome]]] = field(default_factory=list)
+    failures: list[tuple[int, Outcome]] = field(default_factory=list)
+
+    def fixes(self, input: Any) -> Iterator[Any]:
+        """Inputs with which the body may hold: the expression that stopped it last is repaired."""
+        deepest = sorted(self.failures, key=lambda each: -each[0])
+        for _, outcome in deepest[:8]:
+            yield from islice(outcome.fix(input), 16)
+
+    def spoils(self, input: Any) -> Iterator[Any]:
+        """Inputs with which the body may fail."""
+        for _, outcomes in self.solutions[:4]:
+            for outcome in outcomes:
+                yield from islice(outcome.spoil(input), 8)
+
+
+def _nothing(_input: Any) -> Iterator[Any]:
+    return iter(())
+
+
+class Interpreter:
+    """One walk with one input. `visited` are the definitions that were asked, in that order."""
+
+    def __init__(self, policy: Policy, input: Any, evaluation: Evaluation) -> None:
+        self._policy = policy
+        self._evaluation = evaluation
+        self._input = path_lens(input, (), ())
+        self._raw = input
+        self._documents: dict[int, Lens] = {}
+        self._left = STEPS
+        self._depth = 0
+        self.visited: list[tuple[Rule, Attempt]] = []
+        self.not_inverted: set[str] = set()
+
+    def document(self, path: Sequence[Any]) -> Lens:
+        """The document at a path below `data`."""
+        node = self._policy.root.find(path)
+        return constant(UNDEFINED) if node is None else self._node(node)
+
+    # Rules
+
+    def _node(self, node: RuleNode) -> Lens:
+        known = self._documents.get(id(node))
+        if known is None:
+            self._documents[id(node)] = constant(UNDEFINED)  # nothing is known of it in itself
+            known = self._documents[id(node)] = self._asked(node)
+        return known
+
+    def _asked(self, node: RuleNode) -> Lens:
+        if self._depth > DEPTH or node.is_function:
+            return constant(UNDEFINED)
+        self._depth += 1
+        try:
+            if not node.definitions:
+                return self._package(node)
+            if node.is_complete:
+                return self._choice(node.definitions, {})
+            return self._partial(node)
+        finally:
+            self._depth -= 1
+
+    def _package(self, node: RuleNode) -> Lens:
+        items: dict[Any, Lens] = {}
+        base = lookup_path(self._policy.data, node.path)
+        if isinstance(base, dict):
+            items = {key: constant(value) for key, value in base.items()}
+        for key, child in node.children.items():
+            lens = self._node(child)
+            items[key] = lens
+        value = {key: lens.value for key, lens in items.items() if lens.value is not UNDEFINED}
+        return composite(value, value, items)
+
+    def _choice(self, definitions: Sequence[Definition], params: Env) -> Lens:
+        """A complete rule or a function: the first definition that holds."""
+        default: Lens = constant(UNDEFINED)
+        tried: list[list[tuple[Rule, Attempt]]] = []
+        winner: tuple[list[tuple[Rule, Attempt]], Lens] | None = None
+        for definition in definitions:
+            if definition.rule.default:
+                default = self._head_value(definition.rule, {})
+                continue
+            chain, lens = self._chain(definition.rule, params)
+            tried.append(chain)
+            if lens is not None and winner is None:
+                winner = chain, lens
+        value = winner[1] if winner is not None else default
+
+        def put(want: Want, input: Any) -> Iterator[Any]:
+            if winner is not None and winner[1].put is not None:
+                yield from winner[1].put(want, input)
+            for chain in tried:
+                for number, (rule, attempt) in enumerate(chain):
+                    if attempt.solutions or not self._may_be(rule, want):
+                        continue
+                    yield from attempt.fixes(input)
+                    for _, before in chain[:number]:
+                        yield from before.spoils(input)
+            if winner is not None and want.accepts(default.value):
+                yield from winner[0][-1][1].spoils(input)
+            if winner is not None:
+                for rule, attempt in winner[0]:
+                    if not self._may_be(rule, want):
+                        yield from attempt.spoils(input)
+
+        return Lens(value.value, put)
+
+    def _chain(self, rule: Rule, params: Env) -> tuple[list[tuple[Rule, Attempt]], Lens | None]:
+        """The branches of a definition up to the one that holds, and its value."""
+        tried = []
+        branch: Rule | None = rule
+        answer: Lens | None = None
+        while branch is not None:
+            attempt = self._attempt(branch, params)
+            tried.append((branch, attempt))
+            if answer is None:
+                for env, _ in attempt.solutions:
+                    lens = self._head_value(branch, env)
+                    if lens.value is not UNDEFINED:
+                        answer = lens
+                        break
+                if answer is not None:
+                    return tried, answer
+            branch = branch.else_rule
+        return tried, answer
+
+    def _attempt(self, rule: Rule, params: Env) -> Attempt:
+        args = rule.head.args
+        attempt = Attempt()
+        if args is None:
+            self._solve(rule.body, 0, {}, [], None, attempt)
+        else:
+            matched = self._match_all(list(args), [params[str(n)] for n in range(len(args))], {})
+            for env, mismatches in matched:
+                if mismatches:
+                    expr = Expr(Scalar(False), span=rule.span)
+                    fix = _sequence(mismatches)
+                    attempt.failures.append((0, Outcome(expr, env, False, fix, _nothing)))
+                else:
+                    self._solve(rule.body, 0, env, [], None, attempt)
+        self.visited.append((rule, attempt))
+        return attempt
+
+    def _head_value(self, rule: Rule, env: Env) -> Lens:
+        if rule.head.value is None:
+            return constant(True)
+        return next((lens for lens, _ in self._term(rule.head.value, env)), constant(UNDEFINED))
+
+    def _may_be(self, rule: Rule, want: Want) -> bool:
+        value = rule.head.value
+        if value is None:
+            return want.accepts(True)
+        return want.accepts(value.value) if isinstance(value, Scalar) else True
+
+    def _partial(self, node: RuleNode) -> Lens:
+        """Rules that make a set or an object, each for some of its members."""
+        items: dict[Any, Lens] = {}
+        attempts: list[tuple[Definition, Attempt]] = []
+        is_set = node.is_set_of_members
+        for definition in node.definitions:
+            if definition.rule.default:
+                continue
+            attempt = self._attempt(definition.rule, {})
+            attempts.append((definition, attempt))
+            for env, _ in attempt.solutions:
+                self._add_member(definition, env, items, is_set=is_set)
+        value: Any = frozenset(items) if is_set else {k: each.value for k, each in items.items()}
+
+        def grow(key: Any, input: Any) -> Iterator[Any]:
+            for definition, attempt in attempts:
+                yield from self._grown(definition, attempt, key, input)
+
+        def put(want: Want, input: Any) -> Iterator[Any]:
+            wanted = next((each for each in want.samples if is_collection(each)), None)
+            if wanted is not None:
+                for key, _ in islice(iterate(wanted), 8):
+                    if to_key(key) not in items:
+                        yield from islice(grow(key, input), 8)
+            fewer = wanted is not None and len(wanted) < len(items)
+            orders = ("spoils", "fixes") if fewer else ("fixes", "spoils")
+            for order in orders:
+                for _, attempt in attempts:
+                    yield from islice(getattr(attempt, order)(input), 16)
+
+        return Lens(value, put, items=items, grow=grow)
+
+    def _add_member(
+        self, definition: Definition, env: Env, items: dict[Any, Lens], *, is_set: bool
+    ) -> None:
+        key_term = definition.rule.head.key if is_set else definition.tail[0]
+        if key_term is None:
+            return
+        for key, _ in islice(self._term(key_term, env), 1):
+            if key.value is UNDEFINED:
+                return
+            if is_set:
+                items[to_key(key.value)] = key
+            elif len(definition.tail) == 1 and definition.rule.head.key is None:
+                items[to_key(key.value)] = self._head_value(definition.rule, env)
+            else:
+                items[to_key(key.value)] = constant({})
+
+    def _grown(
+        self, definition: Definition, attempt: Attempt, key: Any, input: Any
+    ) -> Iterator[Any]:
+        """Inputs with which a definition may make a member."""
+        term = definition.rule.head.key or (definition.tail[0] if definition.tail else None)
+        if isinstance(term, Scalar) and not equal(term.value, key):
+            return
+        yield from attempt.fixes(input)
+        if term is not None:
+            for env, _ in attempt.solutions[:4]:
+                for lens, _ in islice(self._term(term, env), 1):
+                    yield from islice(lens.changed(to_be(key), input), 4)
+
+    # Bodies
+
+    def _solve(
+        self,
+        body: Body,
+        number: int,
+        env: Env,
+        behind: list[Outcome],
+        soft: Outcome | None,
+        attempt: Attempt,
+    ) -> None:
+        if self._left < 0 or len(attempt.solutions) >= ROWS or len(attempt.failures) >= ROWS:
+            return
+        if number == len(body):
+            if soft is None:
+                attempt.solutions.append((env, behind))
+            else:
+                attempt.failures.append((number, soft))
+            return
+        for outcome in self._expr(body[number], env):
+            self._left -= 1
+            if outcome.holds:
+                self._solve(body, number + 1, outcome.env, [*behind, outcome], soft, attempt)
+            elif outcome.is_soft:
+                self._solve(body, number + 1, outcome.env, behind, outcome, attempt)
+            else:
+                attempt.failures.append((number, outcome))
+
+    def attempt_body(self, body: Body, env: Env) -> Attempt:
+        """A body tried with some bindings."""
+        attempt = Attempt()
+        self._solve(body, 0, env, [], None, attempt)
+        return attempt
+
+    def _expr(self, expr: Expr, env: Env) -> Iterator[Outcome]:
+        if expr.withs:
+            return  # another world: nothing is known of it
+        if expr.negated:
+            yield self._negated(expr, env)
+            return
+        match expr.term:
+            case SomeDecl():
+                yield Outcome(expr, env, True, _nothing, _nothing)
+            case SomeIn():
+                yield from self._some(expr, expr.term, env)
+            case Every():
+                yield self._every(expr, expr.term, env)
+            case Not(body):
+                yield self._without(expr, body, env)
+            case And(left, right):
+                yield self._joined(expr, (*left, *right), env)
+            case Or(left, right):
+                yield self._either(expr, (left, right), env)
+            case Call() as call if call.name in _EQUATIONS and len(call.args) == 2:
+                yield from self._equation(expr, call, env)
+            case term:
+                for lens, bound in self._term(term, env):
+                    yield _judged(expr, bound, lens)
+
+    def _negated(self, expr: Expr, env: Env) -> Outcome:
+        inner = Expr(expr.term, span=expr.span)
+        return self._without(expr, (*expr.before, inner), env)
+
+    def _without(self, expr: Expr, body: Body, env: Env) -> Outcome:
+        attempt = self.attempt_body(body, env)
+        return Outcome(expr, env, not attempt.solutions, attempt.spoils, attempt.fixes)
+
+    def _joined(self, expr: Expr, body: Body, env: Env) -> Outcome:
+        attempt = self.attempt_body(body, env)
+        return Outcome(expr, env, bool(attempt.solutions), attempt.fixes, attempt.spoils)
+
+    def _either(self, expr: Expr, bodies: Sequence[Body], env: Env) -> Outcome:
+        attempts = [self.attempt_body(body, env) for body in bodies]
+
+        def fix(input: Any) -> Iterator[Any]:
+            for attempt in attempts:
+                yield from attempt.fixes(input)
+
+        def spoil(input: Any) -> Iterator[Any]:
+            for attempt in attempts:
+                yield from attempt.spoils(input)
+
+        return Outcome(expr, env, any(each.solutions for each in attempts), fix, spoil)
+
+    def _every(self, expr: Expr, every: Every, env: Env) -> Outcome:
+        domain = self._first(every.domain, env)
+        tried: list[Attempt] = []
+        for key, item, is_real in self._items(domain):
+            bound = {**env, every.value.name: item}
+            if every.key is not None:
+                bound[every.key.name] = key
+            attempt = self.attempt_body(every.body, bound)
+            if is_real or not tried:
+                tried.append(attempt)
+        is_known = is_collection(domain.value)
+        real = tried[: len(domain.value)] if is_known else []
+        failing = [each for each in real if not each.solutions]
+
+        def fix(input: Any) -> Iterator[Any]:
+            if not is_known:
+                yield from domain.changed(Want(is_collection, ([], {})), input)
+            for attempt in failing:
+                yield from attempt.fixes(input)
+            yield from domain.changed(Want(lambda v: is_collection(v) and not v, ([], {})), input)
+
+        def spoil(input: Any) -> Iterator[Any]:
+            for attempt in real[:4]:
+                yield from islice(attempt.spoils(input), 8)
+            if domain.put is not None:
+                more: list[Any] = [["a"], [0], [None], [{}]]
+                yield from domain.changed(Want(is_collection, more), input)
+
+        return Outcome(expr, env, is_known and not failing, fix, spoil)
+
+    def _some(self, expr: Expr, some: SomeIn, env: Env) -> Iterator[Outcome]:
+        domain = self._first(some.domain, env)
+        for key, item, is_real in self._items(domain):
+            patterns = [some.value] if some.key is None else [some.key, some.value]
+            lenses = [item] if some.key is None else [key, item]
+            for bound, mismatches in self._match_all(patterns, lenses, env):
+                fix = _sequence(mismatches) if mismatches else _first_value(item)
+                spoil = _emptied(domain)
+                holds = is_real and not mismatches
+                is_soft = not is_real and not mismatches
+                yield Outcome(expr, bound, holds, fix, spoil, is_soft)
+
+    def _equation(self, expr: Expr, call: Call, env: Env) -> Iterator[Outcome]:
+        """`x := …`, `[a, b] = …`, `x == …`: one side may be a pattern."""
+        left, right = call.args
+        if self._is_open(right, env) and not self._is_open(left, env):
+            left, right = right, left
+        if not self._is_open(left, env):
+            for a, bound in self._term(left, env):
+                for b, both in self._term(right, bound):
+                    yield _compared(expr, both, a, b)
+            return
+        for lens, bound in self._term(right, env):
+            for matched, mismatches in self._match(left, lens, bound):
+                is_there = lens.value is not UNDEFINED
+                fix = _sequence(mismatches) if mismatches else _first_value(lens)
+                holds = is_there and not mismatches
+
+                def spoil(input: Any, lens: Lens = lens) -> Iterator[Any]:
+                    yield from islice(lens.changed(FALSY, input), 2)
+
+                yield Outcome(expr, matched, holds, fix, spoil, not is_there and not mismatches)
+
+    # Patterns
+
+    def _is_open(self, term: Term, env: Env) -> bool:
+        """Return True if a term has a variable without a value."""
+        match term:
+            case Var(name):
+                return name not in env and name not in ("input", "data")
+            case Array(items):
+                return any(self._is_open(each, env) for each in items)
+            case Object(pairs):
+                return any(self._is_open(value, env) for _, value in pairs)
+        return False
+
+    def _match_all(
+        self, patterns: Sequence[Term], lenses: Sequence[Lens], env: Env
+    ) -> Iterator[tuple[Env, list[tuple[Lens, Lens]]]]:
+        if not patterns:
+            yield env, []
+            return
+        for bound, wrong in self._match(patterns[0], lenses[0], env):
+            for rest, more in self._match_all(patterns[1:], lenses[1:], bound):
+                yield rest, [*wrong, *more]
+
+    def _match(
+        self, pattern: Term, lens: Lens, env: Env
+    ) -> Iterator[tuple[Env, list[tuple[Lens, Lens]]]]:
+        """Bindings for a pattern, and the pairs of values that differ."""
+        match pattern:
+            case Var(name) if self._is_open(pattern, env):
+                yield {**env, name: lens}, []
+            case Array(items) if self._is_open(pattern, env):
+                parts = [item_lens(lens, constant(n)) for n in range(len(items))]
+                for bound, wrong in self._match_all(items, parts, env):
+                    if isinstance(lens.value, list) and len(lens.value) != len(items):
+                        size = len(items)
+                        filled = [*lens.value[:size], *["a"] * (size - len(lens.value))]
+                        wrong = [*wrong, (lens, constant(filled))]
+                    yield bound, wrong
+            case Object(pairs) if self._is_open(pattern, env):
+                keys = [self._first(key, env) for key, _ in pairs]
+                parts = [item_lens(lens, key) for key in keys]
+                yield from self._match_all([value for _, value in pairs], parts, env)
+            case _:
+                for other, bound in self._term(pattern, env):
+                    is_same = _are_equal(other, lens)
+                    yield bound, [] if is_same else [(lens, other)]
+
+    # Terms
+
+    def _first(self, term: Any, env: Env) -> Lens:
+        return next((lens for lens, _ in self._term(term, env)), constant(UNDEFINED))
+
+    def _term(self, term: Any, env: Env) -> Iterator[tuple[Lens, Env]]:
+        """The values of a term; at least one, which may be undefined."""
+        match term:
+            case Scalar(value):
+                yield constant(value), env
+            case Var("input"):
+                yield self._input, env
+            case Var("data"):
+                yield self._node(self._policy.root), env
+            case Var(name):
+                yield env.get(name, constant(UNDEFINED)), env
+            case Ref(head, args):
+                yield from self._ref(head, args, env)
+            case Call():
+                yield from self._call(term, env)
+            case Array(items):
+                for parts, bound in self._terms(items, env):
+                    yield _array(parts), bound
+            case Set(items):
+                for parts, bound in self._terms(items, env):
+                    yield _set(parts), bound
+            case Object(pairs):
+                for keys, inner in self._terms([key for key, _ in pairs], env):
+                    for values, bound in self._terms([value for _, value in pairs], inner):
+                        yield _object(keys, values), bound
+            case ArrayComprehension(head, body) | SetComprehension(head, body):
+                is_set = isinstance(term, SetComprehension)
+                yield self._comprehension((head,), body, env, is_set=is_set), env
+            case ObjectComprehension(key, value, body):
+                yield self._comprehension((key, value), body, env, is_set=False), env
+            case TemplateString(parts):
+                yield from self._template(parts, env)
+            case _:
+                yield constant(UNDEFINED), env
+
+    def _terms(self, terms: Sequence[Term], env: Env) -> Iterator[tuple[list[Lens], Env]]:
+        if not terms:
+            yield [], env
+            return
+        for lens, bound in self._term(terms[0], env):
+            for rest, last in self._terms(terms[1:], bound):
+                yield [lens, *rest], last
+
+    def _template(self, parts: Sequence[str | Expr], env: Env) -> Iterator[tuple[Lens, Env]]:
+        lenses = [
+            constant(part) if isinstance(part, str) else self._inserted(part, env) for part in parts
+        ]
+
+        def text(values: Sequence[Any]) -> str:
+            return "".join(v if isinstance(v, str) else to_rego(v) for v in values)
+
+        template = "".join(part if isinstance(part, str) else "%v" for part in parts)
+        values = [lens for lens, part in zip(lenses, parts, strict=True) if part is not lens.value]
+        operands = [constant(template.replace("%%", "%")), _array(values)]
+        sprintf = self._policy.registry.get("sprintf")
+        lens = call_lens(sprintf, lambda o: self._apply("sprintf", o), operands, ())
+        lens.value = text([each.value for each in lenses])
+        yield lens, env
+
+    def _inserted(self, expr: Expr, env: Env) -> Lens:
+        is_term = not isinstance(expr.term, (SomeDecl, SomeIn, Every, Not, And, Or))
+        return self._first(expr.term, env) if is_term else constant(UNDEFINED)
+
+    def _ref(self, head: Term, args: Sequence[Term], env: Env) -> Iterator[tuple[Lens, Env]]:
+        if isinstance(head, Var) and head.name == "input":
+            yield from self._below_input((), args, env)
+        elif isinstance(head, Var) and head.name == "data":
+            yield from self._below_data(self._policy.root, args, env)
+        else:
+            for lens, bound in self._term(head, env):
+                yield from self._below(lens, args, bound)
+
+    def _below_input(
+        self, path: tuple[Any, ...], args: Sequence[Term], env: Env
+    ) -> Iterator[tuple[Lens, Env]]:
+        """As far as keys are written, one path."""
+        written = list(takewhile(lambda arg: isinstance(arg, Scalar), args))
+        path = (*path, *[arg.value for arg in written if isinstance(arg, Scalar)])
+        yield from self._below(self._path(path), args[len(written) :], env)
+
+    def _path(self, path: tuple[Any, ...]) -> Lens:
+        lens = path_lens(self._raw, path, self._policy.constants)
+        lens.items = _Paths(lambda key: self._path((*path, key)))
+        return lens
+
+    def _below_data(
+        self, node: RuleNode, args: Sequence[Term], env: Env
+    ) -> Iterator[tuple[Lens, Env]]:
+        """A path below `data`: the rules there, else what data holds."""
+        for number, arg in enumerate(args):
+            child = node.children.get(to_key(arg.value)) if isinstance(arg, Scalar) else None
+            if child is None:
+                if node.children and not isinstance(arg, Scalar) and not node.definitions:
+                    yield from self._below(self._node(node), args[number:], env)
+                    return
+                base = constant(lookup_path(self._policy.data, node.path))
+                owner = self._node(node) if node.definitions else base
+                yield from self._below(owner, args[number:], env)
+                return
+            node = child
+            if node.definitions:
+                yield from self._below(self._node(node), args[number + 1 :], env)
+                return
+        yield self._node(node), env
+
+    def _below(self, owner: Lens, args: Sequence[Term], env: Env) -> Iterator[tuple[Lens, Env]]:
+        if not args:
+            yield owner, env
+            return
+        first, rest = args[0], args[1:]
+        if self._is_open(first, env):
+            for key, item, _ in self._items(owner):
+                for bound, mismatches in self._match(first, key, env):
+                    if not mismatches:
+                        yield from self._below(item, rest, bound)
+            return
+        for key, bound in self._term(first, env):
+            yield from self._below(item_lens(owner, key), rest, bound)
+
+    def _items(self, owner: Lens) -> Iterator[tuple[Lens, Lens, bool]]:
+        """Keys and items of a collection; last of all those that it could have as well, which have
+        no value."""
+        value = owner.value
+        if is_collection(value):
+            for key, item in islice(iterate(value), ROWS):
+                lens = item_lens(owner, constant(key))
+                if lens.value is UNDEFINED:
+                    lens = Lens(item, lens.put)
+                yield self._key(owner, key, item), lens, True
+        if isinstance(owner.items, _Paths):
+            yield from self._phantoms(owner.items, value)
+        elif owner.put is not None:
+            yield constant(UNDEFINED), Lens(UNDEFINED, _added(owner)), False
+
+    def _key(self, owner: Lens, key: Any, item: Any) -> Lens:
+        if not isinstance(owner.items, _Paths) or type(key) is not str:
+            return constant(key)
+        paths = owner.items
+
+        def put(want: Want, input: Any) -> Iterator[Any]:
+            for sample in want.samples[:8]:
+                if type(sample) is str and want.accepts(sample):
+                    yield from islice(paths[sample].changed(to_be(item), input), 1)
+
+        return Lens(key, put)
+
+    def _phantoms(self, paths: _Paths, value: Any) -> Iterator[tuple[Lens, Lens, bool]]:
+        if not isinstance(value, dict) or not value:
+            yield constant(UNDEFINED), paths[APPEND], False
+        if isinstance(value, dict) or value is UNDEFINED:
+            known = value if isinstance(value, dict) else {}
+            name = next(name for n in count() if (name := f"k{n}") not in known)
+            missing = self._key_of_phantom(paths)
+            yield missing, paths[name], False
+
+    def _key_of_phantom(self, paths: _Paths) -> Lens:
+        def put(want: Want, input: Any) -> Iterator[Any]:
+            for sample in want.samples[:8]:
+                if type(sample) is str and want.accepts(sample):
+                    yield from islice(paths[sample].changed(TRUTHY, input), 2)
+
+        return Lens(UNDEFINED, put)
+
+    # Comprehensions
+
+    def _comprehension(self, head: Sequence[Term], body: Body, env: Env, *, is_set: bool) -> Lens:
+        attempt = self.attempt_body(body, env)
+        rows = [[self._first(term, bound) for term in head] for bound, _ in attempt.solutions]
+        rows = [row for row in rows if all(each.value is not UNDEFINED for each in row)]
+        values = [row[-1].value for row in rows]
+        if len(head) == 2:
+            value: Any = make_object([(row[0].value, row[1].value) for row in rows])
+            items = {to_key(row[0].value): row[1] for row in rows}
+        else:
+            value = make_set(values) if is_set else values
+            items = {to_key(v) if is_set else n: rows[n][0] for n, v in enumerate(values)}
+
+        def put(want: Want, input: Any) -> Iterator[Any]:
+            for sample in want.samples[:8]:
+                if not is_collection(sample):
+                    continue
+                yield from islice(self._with_members(head[-1], attempt, sample, values, input), 4)
+                if len(sample) > len(value):
+                    yield from _repeated(attempt, len(sample) - len(value), input)
+                elif len(sample) < len(value):
+                    yield from attempt.spoils(input)
+                elif len(sample) == len(value) == 1:
+                    (row,) = rows[:1] or [[constant(UNDEFINED)]]
+                    item = next(each for _, each in iterate(sample))
+                    yield from row[-1].changed(to_be(item), input)
+            for row in rows[:4]:
+                inner = Want(lambda v: True, [each for s in want.samples[:4] for each in _parts(s)])
+                if inner.samples:
+                    yield from islice(row[-1].changed(inner, input), 4)
+            yield from attempt.fixes(input)
+            yield from attempt.spoils(input)
+
+        return Lens(value, put, items=items)
+
+    def _with_members(
+        self, head: Term, attempt: Attempt, sample: Any, values: Sequence[Any], input: Any
+    ) -> Iterator[Any]:
+        """Inputs with which a comprehension has the members of `sample` that it lacks."""
+        members = [item for _, item in islice(iterate(sample), 16)]
+        lacking = [item for item in members if not any(equal(item, each) for each in values)]
+        for _, outcome in attempt.failures[-4:] if lacking else ():
+            lens = self._first(head, outcome.env)
+            changed: list[Any] = [input]
+            for item in lacking:
+                changed = list(islice(lens.changed(to_be(item), changed[0]), 1)) or changed
+            if changed[0] is not input:
+                yield changed[0]
+
+    # Calls
+
+    def _call(self, call: Call, env: Env) -> Iterator[tuple[Lens, Env]]:
+        name = call.name
+        if name.startswith("data."):
+            yield from self._function(call, env)
+            return
+        for operands, bound in self._terms(call.args, env):
+            if name == "walk" and len(operands) == 1:
+                for each in self._walked(operands[0], (), 0):
+                    yield each, bound
+                continue
+            builtin = self._policy.registry.get(name)
+            if builtin is None:
+                yield constant(UNDEFINED), bound
+                continue
+            if builtin.inverse is None and any(each.put for each in operands):
+                self.not_inverted.add(name)
+            yield (
+                call_lens(
+                    builtin,
+                    lambda values: self._apply(name, values),
+                    operands,
+                    self._policy.constants,
+                ),
+                bound,
+            )
+
+    def _walked(self, lens: Lens, path: tuple[Any, ...], depth: int) -> Iterator[Lens]:
+        yield _array([constant(list(path)), lens])
+        if depth < 8 and is_collection(lens.value):
+            for key, _ in islice(iterate(lens.value), ROWS):
+                item = item_lens(lens, constant(key))
+                if item.value is not UNDEFINED:
+                    yield from self._walked(item, (*path, key), depth + 1)
+
+    def _function(self, call: Call, env: Env) -> Iterator[tuple[Lens, Env]]:
+        path = [arg.value for arg in call.operator.args if isinstance(arg, Scalar)]
+        node = self._policy.root.find([to_key(part) for part in path])
+        for operands, bound in self._terms(call.args, env):
+            if node is None or not node.is_function or self._depth > DEPTH:
+                yield constant(UNDEFINED), bound
+                continue
+            self._depth += 1
+            params = {str(number): lens for number, lens in enumerate(operands)}
+            lens = self._choice(node.definitions, params)
+            self._depth -= 1
+            yield lens, bound
+
+    def _apply(self, name: str, values: Sequence[Any]) -> Any:
+        builtin = self._policy.registry.get(name)
+        if builtin is None or builtin.relation:
+            return UNDEFINED
+        try:
+            if builtin.context:
+                return builtin.call(self._evaluation, *values)
+            return builtin.call(*values)
+        except (*CALL_ERRORS, EvalError):
+            return UNDEFINED
+
+
+class _Paths(Mapping[Any, Lens]):
+    """The items of a location of the input, each made when it is asked for."""
+
+    def __init__(self, make: Callable[[Any], Lens]) -> None:
+        self._make = make
+
+    def __getitem__(self, key: Any) -> Lens:
+        return self._make(key if key is APPEND else from_key(key))
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return self[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def is_collection(value: Any) -> bool:
+    return isinstance(value, (list, dict, frozenset))
+
+
+def lookup_path(value: Any, path: Iterable[Any]) -> Any:
+    """The value at a path of base data."""
+    for key in path:
+        value = lookup(value, from_key(key))
+        if value is UNDEFINED:
+            break
+    return value
+
+
+def _parts(value: Any) -> list[Any]:
+    return [item for _, item in islice(iterate(value), 4)] if is_collection(value) else []
+
+
+def _are_equal(a: Lens, b: Lens) -> bool:
+    return UNDEFINED not in (a.value, b.value) and equal(a.value, b.value)
+
+
+def _judged(expr: Expr, env: Env, lens: Lens) -> Outcome:
+    def fix(input: Any) -> Iterator[Any]:
+        return lens.changed(TRUTHY, input)
+
+    def spoil(input: Any) -> Iterator[Any]:
+        return lens.changed(FALSY, input)
+
+    return Outcome(expr, env, is_truthy(lens.value), fix, spoil)
+
+
+def _compared(expr: Expr, env: Env, a: Lens, b: Lens) -> Outcome:
+    def spoil(input: Any) -> Iterator[Any]:
+        for one, other in ((a, b), (b, a)):
+            if one.put is not None:
+                samples = near(other.value)[1:] if other.value is not UNDEFINED else ()
+                want = Want(_differs_from(other), (*samples, UNDEFINED))
+                yield from islice(one.changed(want, input), 4)
+
+    return Outcome(expr, env, _are_equal(a, b), _sequence([(a, b)]), spoil)
+
+
+def _differs_from(lens: Lens) -> Callable[[Any], bool]:
+    def differs(value: Any) -> bool:
+        return UNDEFINED in (value, lens.value) or not equal(value, lens.value)
+
+    return differs
+
+
+def _sequence(pairs: Sequence[tuple[Lens, Lens]]) -> Changes:
+    """Changes that make the values of each pair equal, one pair after the other."""
+
+    def changes(input: Any) -> Iterator[Any]:
+        if not pairs:
+            yield input
+            return
+        (a, b), rest = pairs[0], _sequence(pairs[1:])
+        for one, other in ((a, b), (b, a)):
+            if one.put is None:
+                continue
+            value = other.value if other.value is not UNDEFINED else other.shape
+            wants = [to_be(value)] if value is not None and value is not UNDEFINED else []
+            if not wants and other.put is not None:
+                yield from _both(one, other, input)
+            for want in wants:
+                for changed in islice(one.changed(want, input), 8):
+                    yield from islice(rest(changed), 4)
+
+    return changes
+
+
+def _both(one: Lens, other: Lens, input: Any) -> Iterator[Any]:
+    """Two values that are not there: both become the same text."""
+    for value in ("a", 1):
+        for changed in islice(other.changed(to_be(value), input), 2):
+            yield from islice(one.changed(to_be(value), changed), 2)
+
+
+def _first_value(lens: Lens) -> Changes:
+    def fix(input: Any) -> Iterator[Any]:
+        return lens.changed(Want(lambda v: v is not UNDEFINED, ("a", 1, {}, [])), input)
+
+    return fix
+
+
+def _emptied(domain: Lens) -> Changes:
+    def spoil(input: Any) -> Iterator[Any]:
+        return islice(domain.changed(Want(lambda v: not v, ([], UNDEFINED)), input), 2)
+
+    return spoil
+
+
+def _added(owner: Lens) -> Callable[[Want, Any], Iterator[Any]]:
+    """To put an item that is not there: its collection with it."""
+
+    def put(want: Want, input: Any) -> Iterator[Any]:
+        base = owner.value if owner.value is not UNDEFINED else []
+        grown: list[Any] = []
+        for sample in want.samples[:8]:
+            if isinstance(base, frozenset):
+                grown.append(base | {to_key(sample)})
+            elif sample is not UNDEFINED:
+                grown.append([*base, sample] if isinstance(base, list) else {**base, "a": sample})
+
+        def accepts(value: Any) -> bool:
+            known = iterate(value) if is_collection(value) else ()
+            return any(want.accepts(item) for _, item in islice(known, ROWS))
+
+        yield from islice(owner.changed(Want(accepts, grown), input), 16)
+
+    return put
+
+
+def _array(parts: Sequence[Lens]) -> Lens:
+    values = [each.value for each in parts]
+    shape = [None if value is UNDEFINED else value for value in values]
+    value = UNDEFINED if any(each is UNDEFINED for each in values) else values
+    return composite(value, shape, dict(enumerate(parts)))
+
+
+def _set(parts: Sequence[Lens]) -> Lens:
+    values = [each.value for each in parts]
+    if any(each is UNDEFINED for each in values):
+        return constant(UNDEFINED)
+    return composite(make_set(values), None, {to_key(each.value): each for each in parts})
+
+
+def _object(keys: Sequence[Lens], values: Sequence[Lens]) -> Lens:
+    if any(each.value is UNDEFINED for each in keys):
+        return constant(UNDEFINED)
+    pairs = [(key.value, lens) for key, lens in zip(keys, values, strict=True)]
+    items = {to_key(key): lens for key, lens in pairs}
+    known = {key: lens.value for key, lens in items.items()}
+    shape = {key: None if value is UNDEFINED else value for key, value in known.items()}
+    value = UNDEFINED if any(each is UNDEFINED for each in known.values()) else known
+    return composite(value, shape, items)
+
+
+def _repeated(attempt: Attempt, more: int, input: Any) -> Iterator[Any]:
+    """An input with which a body has `more` solutions: another item is added each time."""
+    for start in range(2):
+        changed = input
+        for number in range(min(more, 64)):
+            every = list(islice(attempt.fixes(changed), 8))
+            if not every:
+                return
+            changed = every[(start + number) % len(every)]
+        yield changed

@@ -1,0 +1,361 @@
+"""Values that can be put: a value of an evaluation, and how to change the input to get another one.
+
+Nothing is known here of rules; `interpreter.py` makes the lenses of rules out of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, TypeAlias
+
+from doorward.rego import UNDEFINED, BuiltinError, from_json, from_key, to_json, to_key
+from doorward.rego.tools import Builtin, equal, iterate, kinds, lookup, variants, witnesses
+
+__all__ = [
+    "APPEND",
+    "FALSY",
+    "TRUTHY",
+    "Lens",
+    "Put",
+    "Want",
+    "call_lens",
+    "composite",
+    "constant",
+    "is_truthy",
+    "item_lens",
+    "path_lens",
+    "put_at",
+    "to_be",
+]
+
+SAMPLES: Final = 24
+"""Candidates tried for one value."""
+KEYS: Final = 2_000
+"""Items looked at for one with a wanted value."""
+CHOSEN: Final = 6
+"""Keys of such items that are used."""
+APPEND: Final = object()
+"""In a path: behind the last item."""
+
+Put: TypeAlias = Callable[["Want", Any], Iterator[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What a value should be: one that `accepts`, of which `samples` may be some. UNDEFINED among
+    them: nothing at all."""
+
+    accepts: Callable[[Any], bool]
+    samples: Sequence[Any] = ()
+
+
+def is_truthy(value: Any) -> bool:
+    """Return True if an expression with this value holds."""
+    return value is not UNDEFINED and value is not False
+
+
+TRUTHY: Final = Want(is_truthy, (True, "a", 1, ["a"], {"a": "a"}))
+FALSY: Final = Want(lambda value: not is_truthy(value), (UNDEFINED, False))
+
+
+def to_be(value: Any) -> Want:
+    """A wish for this value."""
+    return Want(lambda other: other is not UNDEFINED and equal(value, other), (value,))
+
+
+class Lens:
+    """A value, UNDEFINED where there is none, and `put`: from what is wanted and an input to
+    changed inputs; None for what no input changes.
+
+    `shape` is what of a composite is known where parts are undefined. `items` are its parts that
+    can be put; `grow` makes one more, under a key if that is not None.
+    """
+
+    __slots__ = ("grow", "items", "put", "shape", "value")
+
+    def __init__(
+        self,
+        value: Any,
+        put: Put | None,
+        *,
+        shape: Any = None,
+        items: Mapping[Any, Lens] | None = None,
+        grow: Callable[[Any, Any], Iterator[Any]] | None = None,
+    ) -> None:
+        self.value = value
+        self.put = put
+        self.shape = shape
+        self.items = items
+        self.grow = grow
+
+    def changed(self, want: Want, input: Any) -> Iterator[Any]:
+        """Inputs with which the value may be as wanted."""
+        if self.put is not None:
+            yield from self.put(want, input)
+        elif want.accepts(self.value):
+            yield input
+
+
+def constant(value: Any) -> Lens:
+    """A value that no input changes."""
+    return Lens(value, None)
+
+
+def chosen(want: Want, more: Sequence[Any] = ()) -> Iterator[Any]:
+    """Values that are as wanted; of `more` only where no sample is."""
+    is_empty = True
+    for values in (want.samples, more):
+        for value in values:
+            if want.accepts(value):
+                is_empty = False
+                yield value
+        if not is_empty:
+            return
+
+
+# The input
+
+
+def path_lens(input: Any, path: tuple[Any, ...], others: Sequence[Any]) -> Lens:
+    """The value at a path of the input. `others`: values that it may have if no sample will do."""
+    value = input
+    for key in path:
+        value = UNDEFINED if key is APPEND else lookup(value, key)
+        if value is UNDEFINED:
+            break
+
+    def put(want: Want, changing: Any) -> Iterator[Any]:
+        for sample in islice(chosen(want, others), SAMPLES):
+            document = sample if sample is UNDEFINED else to_document(sample)
+            yield put_at(changing, path, document)
+
+    return Lens(value, put)
+
+
+def to_document(value: Any) -> Any:
+    """A value as a part of an input: sets are arrays there."""
+    if isinstance(value, (str, int, float, type(None))):
+        return value
+    return from_json(to_json(value))
+
+
+def put_at(document: Any, path: Sequence[Any], value: Any) -> Any:
+    """A copy of the document with another value at a path; UNDEFINED leaves it out."""
+    if not path:
+        return {} if value is UNDEFINED else value
+    key, rest = path[0], path[1:]
+    if key is APPEND or (type(key) is int and not isinstance(document, dict)):
+        return _put_item(document if isinstance(document, list) else [], key, rest, value)
+    fields = document if isinstance(document, dict) else {}
+    if type(key) is not str:
+        return document  # no document has such a key
+    if value is UNDEFINED and not rest:
+        return {name: item for name, item in fields.items() if name != key}
+    if value is UNDEFINED and key not in fields:
+        return document
+    return {**fields, key: put_at(fields.get(key), rest, value)}
+
+
+def _put_item(items: list[Any], key: Any, rest: Sequence[Any], value: Any) -> list[Any]:
+    if key is APPEND or key >= len(items):
+        if value is UNDEFINED:
+            return items
+        filling = 0 if key is APPEND else min(key - len(items), 256)
+        return [*items, *[None] * filling, put_at(None, rest, value)]
+    if value is UNDEFINED and not rest:
+        return [*items[:key], *items[key + 1 :]]
+    return [*items[:key], put_at(items[key], rest, value), *items[key + 1 :]]
+
+
+# Parts
+
+
+def item_lens(owner: Lens, key: Lens) -> Lens:
+    """The item of a collection under a key; either may come from the input."""
+    known = None
+    if owner.items is not None and key.value is not UNDEFINED:
+        known = owner.items.get(to_key(key.value))
+    value = known.value if known is not None else UNDEFINED
+    if known is None and UNDEFINED not in (owner.value, key.value):
+        value = lookup(owner.value, key.value)
+
+    def put(want: Want, input: Any) -> Iterator[Any]:
+        if known is not None:
+            yield from known.changed(want, input)
+        elif owner.grow is not None and key.value is not UNDEFINED and want.accepts(key.value):
+            yield from owner.grow(key.value, input)
+        if owner.put is not None and known is None:
+            yield from _put_container(owner, key.value, want, input)
+        if key.put is not None:
+            yield from _put_key(owner, key, want, input)
+
+    return Lens(value, None if owner.put is None and key.put is None else put)
+
+
+def _put_container(owner: Lens, key: Any, want: Want, input: Any) -> Iterator[Any]:
+    base = owner.shape if owner.value is UNDEFINED else owner.value
+    samples = [_with_item(base, key, each) for each in islice(chosen(want), SAMPLES)]
+    wanted = Want(lambda each: want.accepts(_lookup(each, key)), samples)
+    yield from owner.changed(wanted, input)
+
+
+def _lookup(owner: Any, key: Any) -> Any:
+    return UNDEFINED if owner is UNDEFINED or key is UNDEFINED else lookup(owner, key)
+
+
+def _with_item(owner: Any, key: Any, item: Any) -> Any:
+    if type(key) is int and 0 <= key < 256 and not isinstance(owner, dict):
+        items = owner if isinstance(owner, list) else []
+        if item is UNDEFINED:
+            return items[:key]
+        return [*items[:key], *[None] * (key - len(items)), item, *items[key + 1 :]]
+    fields = owner if isinstance(owner, dict) else {}
+    if key is UNDEFINED:
+        return fields
+    if item is UNDEFINED:
+        return {name: each for name, each in fields.items() if name != to_key(key)}
+    return {**fields, to_key(key): item}
+
+
+def _put_key(owner: Lens, key: Lens, want: Want, input: Any) -> Iterator[Any]:
+    """Other keys, whose items are as wanted: so one document is joined with another."""
+    number = 0
+    value = owner.value
+    pairs = islice(iterate(value), KEYS) if isinstance(value, (list, dict, frozenset)) else ()
+    for other, item in pairs:
+        if number < CHOSEN and want.accepts(item):
+            number += 1
+            yield from islice(key.changed(to_be(other), input), 2)
+    if want.accepts(UNDEFINED):
+        absent = Want(lambda each: want.accepts(_lookup(owner.value, each)), ("~", UNDEFINED))
+        yield from islice(key.changed(absent, input), 2)
+
+
+def composite(value: Any, shape: Any, items: Mapping[Any, Lens]) -> Lens:
+    """An array, object or set of lenses: its parts are put one after the other."""
+
+    def put(want: Want, input: Any) -> Iterator[Any]:
+        for sample in islice(chosen(want), SAMPLES):
+            targets = _targets(sample, items)
+            if targets is not None:
+                yield from _put_all(targets, input)
+
+    is_constant = all(each.put is None for each in items.values())
+    return Lens(value, None if is_constant else put, shape=shape, items=items)
+
+
+def _targets(sample: Any, items: Mapping[Any, Lens]) -> list[tuple[Lens, Any]] | None:
+    """Which part must be which value; None where there are others."""
+    if not isinstance(sample, (list, dict)) or len(sample) != len(items):
+        return None
+    pairs = [(items.get(to_key(key)), item) for key, item in iterate(sample)]
+    if any(lens is None for lens, _ in pairs):
+        return None
+    return [(lens, item) for lens, item in pairs if lens is not None]
+
+
+def _put_all(targets: Sequence[tuple[Lens, Any]], input: Any) -> Iterator[Any]:
+    if not targets:
+        yield input
+        return
+    (lens, item), *rest = targets
+    # An item that says nothing stands where an inverse knows none.
+    is_right = item is None or (lens.value is not UNDEFINED and equal(lens.value, item))
+    inputs = iter([input]) if is_right else lens.changed(to_be(item), input)
+    for changed in islice(inputs, 3):
+        yield from _put_all(rest, changed)
+
+
+# Calls
+
+
+def call_lens(
+    builtin: Builtin | None,
+    apply: Callable[[Sequence[Any]], Any],
+    operands: Sequence[Lens],
+    others: Sequence[Any],
+) -> Lens:
+    """What a built-in answers; its operands are put by candidates of its inverse."""
+    values = [each.value for each in operands]
+    value = UNDEFINED if any(each is UNDEFINED for each in values) else apply(values)
+    types = builtin.signature.args if builtin is not None else ()
+
+    def put(want: Want, input: Any) -> Iterator[Any]:
+        known = [
+            _known(lens, types[i] if i < len(types) else None) for i, lens in enumerate(operands)
+        ]
+        for position, lens in enumerate(operands):
+            if lens.put is None:
+                continue
+
+            def accepts(each: Any, position: int = position) -> bool:
+                if each is UNDEFINED:
+                    return want.accepts(UNDEFINED)
+                return want.accepts(apply([*known[:position], each, *known[position + 1 :]]))
+
+            samples = _candidates(builtin, position, want, known, others)
+            for changed in lens.changed(Want(accepts, samples), input):
+                yield from _put_all(_missing(operands, known, position), changed)
+
+    return Lens(value, None if all(each.put is None for each in operands) else put)
+
+
+def _missing(
+    operands: Sequence[Lens], known: Sequence[Any], position: int
+) -> list[tuple[Lens, Any]]:
+    """The other operands that have no value, and what was taken for them."""
+    pairs = enumerate(zip(operands, known, strict=True))
+    return [
+        (lens, value)
+        for number, (lens, value) in pairs
+        if number != position and lens.value is UNDEFINED and lens.put is not None
+    ]
+
+
+def _known(lens: Lens, type_: Any) -> Any:
+    if lens.value is not UNDEFINED:
+        return lens.value
+    return lens.shape if lens.shape is not None else witnesses(kinds(type_))[0]
+
+
+def _candidates(
+    builtin: Builtin | None,
+    position: int,
+    want: Want,
+    known: Sequence[Any],
+    others: Sequence[Any],
+) -> list[Any]:
+    """Operands that may bring what is wanted; without an inverse the constants of the policy."""
+    candidates: list[Any] = []
+    if builtin is not None and builtin.inverse is not None:
+        for sample in islice(chosen(want), SAMPLES):
+            if sample is UNDEFINED:
+                candidates.append(UNDEFINED)
+                continue
+            try:
+                candidates += islice(builtin.inverse(position, sample, known), SAMPLES)
+            except _WRONG_KIND:
+                continue  # what is wanted is nothing that it answers
+    return candidates or [*others[:SAMPLES], UNDEFINED]
+
+
+_WRONG_KIND: Final = (
+    ArithmeticError,
+    AttributeError,
+    BuiltinError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+
+
+def near(value: Any) -> list[Any]:
+    """A value and others close to it."""
+    return [value, *variants(value)]
+
+
+def key_value(key: Any) -> Lens:
+    """A key as a value that no input changes."""
+    return constant(from_key(key))

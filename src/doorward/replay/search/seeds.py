@@ -1,0 +1,74 @@
+"""Inputs that the tests of policies give, whatever term makes them.
+
+A test is evaluated, and the input that a `with` puts is noted where a rule is asked with it: so a
+union of objects, or the parameter of a helper, is an input like one that is written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import monotonic
+from typing import Any, Final
+
+from doorward.rego import Engine, Evaluation, RegoError, to_json
+from doorward.rego.tools import Expr, Rule, path_text
+
+__all__ = ["inputs_of_tests"]
+
+MOST: Final = 400
+"""Inputs that are noted."""
+SECONDS: Final = 1.0
+"""For all tests together."""
+EACH: Final = 0.2
+"""For one test."""
+
+
+class _Inputs:
+    """A tracer that notes the inputs with which rules are asked."""
+
+    def __init__(self) -> None:
+        self.noted: dict[str, Any] = {}
+        self._last: Any = None
+
+    def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
+        """Note the input of the evaluation that a `with` made."""
+        input = evaluation.input
+        if input is not self._last and isinstance(input, dict) and len(self.noted) < MOST:
+            self._last = input
+            self.noted.setdefault(to_json(input), input)
+
+    def leave(self, name: str, answer: Any) -> None:
+        """Nothing ends with a rule."""
+
+    def trace(
+        self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
+    ) -> None:
+        """Expressions are asked with the input of their rule."""
+
+
+def inputs_of_tests(engine: Engine) -> list[Any]:
+    """The inputs that the tests among the policies of an engine give, each once."""
+    tests = [
+        node.path
+        for node in engine.policies.program.root.walk()
+        if node.definitions
+        and str(node.path[-1]).startswith("test_")
+        and not node.definitions[0].is_function
+    ]
+    inputs = _Inputs()
+    if not tests:
+        return []
+    traced = engine.policies.traced().bind(engine.data, is_parsed=True)
+    until = monotonic() + SECONDS
+    for path in tests:
+        if monotonic() > until or len(inputs.noted) >= MOST:
+            break
+        try:
+            query = traced.prepare(path_text(path), deadline=EACH)
+            evaluation = query.evaluation({})
+            evaluation.tracer = inputs
+            query.value_of(evaluation)
+        except RegoError:
+            continue  # what was noted until then is of use
+    inputs.noted.pop("{}", None)
+    return list(inputs.noted.values())
