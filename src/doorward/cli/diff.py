@@ -14,11 +14,13 @@ from doorward.pdp.loader import LoadError
 from doorward.pdp.sources import Sources
 from doorward.replay import KINDS, ReplayError
 from doorward.replay.deciding import Version
-from doorward.replay.search import as_json, entry_points, markdown, search, text
+from doorward.replay.search import Search, are_same, as_json, entry_points, markdown, search, text
 
 __all__ = ["command"]
 
 _FORMATS: Final = {"text": text, "json": as_json, "markdown": markdown}
+UNKNOWN: Final = 3
+"""The exit code where no difference is known, nor that there is none."""
 _FAILS: Final = [kind for kind in KINDS if kind not in ("unchanged", "not-replayable")]
 
 
@@ -48,6 +50,11 @@ Examples:
     type=click.Choice([*_FAILS, "change"]),
     help="End with 2 if there is one; `change` is any.",
 )
+@click.option(
+    "--searched",
+    is_flag=True,
+    help="End with 0 where none is found and every changed expression held and failed.",
+)
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
@@ -55,8 +62,9 @@ def command(old: str, new: str, **options: Any) -> int:
     """Search for requests that policies OLD and NEW decide differently.
 
     Requests are made of what the policies read and compare. Both versions decide each one; a
-    difference is made small, and shown with its cause and as a test to keep. What was not tried may
-    differ as well: no finding is not a proof.
+    difference is made small, and shown with its cause and as a test to keep. It ends with 0 where
+    the versions are the same or a difference is shown that --fail-on does not name, with 2 for one
+    that it names, and with 3 where none was found: what was not tried may differ.
     """
     try:
         before, after = (_version((path, *options["data"]), options) for path in (old, new))
@@ -67,14 +75,17 @@ def command(old: str, new: str, **options: Any) -> int:
         paths = given or entry_points([before, after])
         if not paths:
             raise ReplayError("the versions have no document in common: name one with --query")
-        result = search(
-            before,
-            after,
-            paths,
-            seconds=seconds(options["duration"], "--time") or 2.0,
-            seed=options["seed"],
-            most=options["limit"],
-        )
+        if are_same(before, after):
+            result = Search(is_equal=True)
+        else:
+            result = search(
+                before,
+                after,
+                paths,
+                seconds=seconds(options["duration"], "--time") or 2.0,
+                seed=options["seed"],
+                most=options["limit"],
+            )
     except (ReplayError, LoadError) as error:
         raise click.ClickException(str(error)) from None
     report = _FORMATS[options["style"]](result)
@@ -83,7 +94,12 @@ def command(old: str, new: str, **options: Any) -> int:
     else:
         click.echo(report, nl=False)
     kinds = {each.kind for each in result.findings} | ({"change"} if result.findings else set())
-    return 2 if kinds & set(options["fail_on"]) else 0
+    if kinds & set(options["fail_on"]):
+        return 2
+    if result.findings or result.is_equal:
+        return 0
+    is_reached = bool(result.reach) and all(each.is_full for each in result.reach)
+    return 0 if options["searched"] and is_reached else UNKNOWN
 
 
 def _version(paths: tuple[str, ...], options: dict[str, Any]) -> Version:

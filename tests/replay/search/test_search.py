@@ -322,3 +322,44 @@ def test_a_query_for_what_is_not_there_is_an_error(
     files = [str(tmp_path / "p.rego")] * 2
     assert run(["diff", "--query", "data.app.alow", *files]) == 1
     assert "neither version has data.app.alow" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("new", "options", "code"),
+    [
+        ("package p\n\n# the same\na  if input.x == 1\n", [], 0),
+        ("package p\n\na if input.x == 1.0\n", [], 3),
+        ("package p\n\na if input.x == 2\n", [], 0),
+        ("package p\n\na if input.x == 2\n", ["--fail-on", "change"], 2),
+        ("package p\n\na if input.x in {1}\n", [], 3),
+        ("package p\n\na if input.x in {1}\n", ["--searched"], 0),
+        (f'package p\n\na if {{ input.x == 1; crypto.md5(input.y) == "{"0" * 32}" }}\n', [], 0),
+        (f'package p\n\na if {{ input.x == 1; crypto.md5(input.y) != "{"0" * 32}" }}\n', [], 0),
+        (
+            'package p\n\na if input.x == 1\n\na if crypto.md5(input.y) == "0"\n',
+            ["--searched"],
+            3,
+        ),
+    ],
+)
+def test_no_finding_ends_with_0_only_where_that_is_known(
+    tmp_path: Path, new: str, options: list[str], code: int
+) -> None:
+    (tmp_path / "a.rego").write_text("package p\n\na if input.x == 1\n")
+    (tmp_path / "b.rego").write_text(new)
+    files = [str(tmp_path / name) for name in ("a.rego", "b.rego")]
+    assert run(["diff", "--query", "data.p.a", "--time", "300ms", *options, *files]) == code
+
+
+def test_what_was_never_reached_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.rego").write_text("package p\n\na if input.x == 1\n")
+    added = 'a if {\n\tcrypto.md5(input.y) == "0"\n\tinput.z\n}\n'
+    (tmp_path / "b.rego").write_text(f"package p\n\na if input.x == 1\n\n{added}")
+    files = [str(tmp_path / name) for name in ("a.rego", "b.rego")]
+    assert run(["diff", "--time", "200ms", *files]) == 3
+    shown = capsys.readouterr().out
+    assert 'b.rego:6 `crypto.md5(input.y) == "0"`' in shown
+    assert "never seen to be reached" in shown
+    assert "Not inverted: crypto.md5." in shown

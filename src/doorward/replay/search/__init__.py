@@ -10,11 +10,13 @@ and decided once more. A search that finds nothing proves nothing: it says how m
 from __future__ import annotations
 
 from doorward.replay.search.findings import as_json, markdown, rego_test, text
-from doorward.replay.search.searching import Finding, Search, entry_points, search
+from doorward.replay.search.searching import Finding, Reach, Search, are_same, entry_points, search
 
 __all__ = [
     "Finding",
+    "Reach",
     "Search",
+    "are_same",
     "as_json",
     "entry_points",
     "markdown",

@@ -4,28 +4,44 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from doorward.counting import counted
 from doorward.pdp.snapshot import document_ref
 from doorward.rego import Undefined, to_json, to_python, to_rego
 from doorward.replay.compare import Answer
-from doorward.replay.search.searching import NOW_NS, Finding, Search
+from doorward.replay.search.searching import NOW_NS, Finding, Reach, Search
 
-__all__ = ["as_json", "markdown", "rego_test", "text"]
+__all__ = ["as_json", "markdown", "rego_test", "text", "unreached"]
 
 _WORD: Final = re.compile(r"[^A-Za-z0-9]+")
 
 
 def tried(search: Search) -> str:
     """One line: how much was tried."""
+    if search.is_equal:
+        return "The versions have the same rules and data."
     return (
-        f"{counted(search.candidates, 'request')} tried in {search.seconds:.1f} s, "
-        f"{search.different:,} decided differently, with "
-        f"{counted(len(search.findings), 'cause')}. "
-        "Requests that were not tried may differ as well."
-    ) + _not_inverted(search)
+        (
+            f"{counted(search.candidates, 'request')} tried in {search.seconds:.1f} s, "
+            f"{search.different:,} decided differently, with "
+            f"{counted(len(search.findings), 'cause')}. "
+            "Requests that were not tried may differ as well."
+        )
+        + _not_inverted(search)
+        + "".join(f"\n{line}" for line in unreached(search.reach))
+    )
+
+
+def unreached(reach: Iterable[Reach]) -> list[str]:
+    """One line for each expression that no request made hold, or fail."""
+    lines = []
+    for each in reach:
+        if not each.is_full:
+            lacks = "fail" if each.holds else "hold" if each.fails else "be reached"
+            lines.append(f"never seen to {lacks}: {each.where} `{_one_line(each.text)}`")
+    return lines
 
 
 def _not_inverted(search: Search) -> str:
@@ -64,6 +80,11 @@ def as_json(search: Search) -> str:
         "different": search.different,
         "seconds": round(search.seconds, 3),
         "not_inverted": sorted(search.not_inverted),
+        "equal": search.is_equal,
+        "reach": [
+            {"where": each.where, "text": each.text, "holds": each.holds, "fails": each.fails}
+            for each in search.reach
+        ],
         "findings": [
             {
                 "kind": each.kind,

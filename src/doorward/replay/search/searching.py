@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import cycle
 from random import Random
 from typing import Any, Final
 
-from doorward.rego import Evaluation, Query, RegoError
-from doorward.rego.tools import Expr, Rule, path_text
+from doorward.records import replace
+from doorward.rego import Engine, Evaluation, Query, RegoError, to_json
+from doorward.rego.tools import Expr, Rule, format_tree, path_text, walk
 from doorward.replay.causes import Cause, cause_of
 from doorward.replay.compare import UNCHANGED, Answer, kind_of
 from doorward.replay.deciding import Version
@@ -20,7 +22,7 @@ from doorward.replay.search.candidates import Candidates
 from doorward.replay.search.inversion import Goal, Inversion
 from doorward.replay.search.shape import shape_of
 
-__all__ = ["Finding", "Search", "entry_points", "search"]
+__all__ = ["Finding", "Reach", "Search", "entry_points", "search"]
 
 NOW_NS: Final = 1_790_000_000_000_000_000
 """The time at which candidates are decided."""
@@ -42,6 +44,20 @@ class Finding:
     cause: Cause
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """An expression, and whether a request made it hold, and fail."""
+
+    where: str
+    text: str
+    holds: bool = False
+    fails: bool = False
+
+    @property
+    def is_full(self) -> bool:
+        return self.holds and self.fails
+
+
 @dataclass(slots=True)
 class Search:
     """What was tried and what came of it."""
@@ -52,6 +68,10 @@ class Search:
     findings: list[Finding] = field(default_factory=list)
     reached: int = 0
     """Rules and expressions that were asked, and those that held, of either version."""
+    reach: tuple[Reach, ...] = ()
+    """The expressions of definitions that only one version has."""
+    is_equal: bool = False
+    """Whether the versions were proved to be the same: then nothing was tried."""
     not_inverted: frozenset[str] = frozenset()
     """Built-ins without an inverse that stood between the input and a condition."""
 
@@ -66,7 +86,8 @@ class _Reached:
     """A tracer that counts which expressions were asked and which held. That a condition holds for
     more items than ever is progress, and so is that fewer definitions of a rule hold."""
 
-    def __init__(self) -> None:
+    def __init__(self, reach: _ReachOf) -> None:
+        self._reach = reach
         self._counts: Counter[tuple[int, bool]] = Counter()
         self._rules: Counter[str] = Counter()
 
@@ -87,17 +108,66 @@ class _Reached:
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
         self._counts[id(node), holds] += 1
+        if not isinstance(node, Rule):
+            self._reach.note(node, holds=holds)
         if isinstance(node, Rule):
             self._rules[node.head.ref.span.text] += holds
+
+
+class _ReachOf:
+    """Which of some expressions held and failed, in all requests together."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        expressions = [node for rule in rules for node in walk(rule) if isinstance(node, Expr)]
+        self._keys = {_key(each): each for each in expressions if each.span.file}
+        self._holds: set[tuple[str, int, int]] = set()
+        self._fails: set[tuple[str, int, int]] = set()
+        self._open: set[tuple[str, int, int]] = set()
+
+    def note(self, expr: Expr, *, holds: bool) -> None:
+        """An expression is about to be asked, or holds."""
+        key = _key(expr)
+        if key not in self._keys:
+            return
+        if holds:
+            self._holds.add(key)
+            self._open.discard(key)
+        else:
+            if key in self._open:
+                self._fails.add(key)
+            self._open.add(key)
+
+    def end(self) -> None:
+        """An evaluation is over: what was asked and did not hold failed."""
+        self._fails |= self._open
+        self._open.clear()
+
+    def all(self) -> tuple[Reach, ...]:
+        """Each expression, in the order of the files."""
+        return tuple(
+            Reach(str(expr.span), expr.span.text, key in self._holds, key in self._fails)
+            for key, expr in sorted(self._keys.items(), key=lambda each: each[0])
+        )
+
+
+def _key(expr: Expr) -> tuple[str, int, int]:
+    return expr.span.file, expr.span.start, expr.span.end
 
 
 class _Pair:
     """One document in two versions."""
 
-    def __init__(self, old: Version, new: Version, path: str) -> None:
+    def __init__(
+        self, old: Version, new: Version, path: str, reach: Mapping[int, _ReachOf]
+    ) -> None:
         self.versions = old, new
+        self._reach = reach
         self.path = path
-        self._traced = [query for each in (old, new) if (query := _traced(each, path)) is not None]
+        self._traced = [
+            (number, query)
+            for number, each in enumerate((old, new))
+            if (query := _traced(each, path)) is not None
+        ]
 
     def event(self, input: Any) -> Event:
         return Event("", self.path, "", input, None, False, NOW_NS, (), {}, {})
@@ -113,15 +183,16 @@ class _Pair:
         return UNCHANGED if kind == "not-replayable" else kind
 
     def reached(self, input: Any) -> set[_Node]:
-        tracer = _Reached()
-        for query in self._traced:
+        nodes: set[_Node] = set()
+        for number, query in self._traced:
+            tracer = _Reached(self._reach[number])
             evaluation = query.evaluation(input, now_ns=NOW_NS)
             evaluation.tracer = tracer
-            try:
+            with suppress(RegoError):  # what was reached until then counts
                 query.value_of(evaluation)
-            except RegoError:
-                continue  # what was reached until then counts
-        return tracer.nodes()
+                self._reach[number].end()
+            nodes |= tracer.nodes()
+        return nodes
 
     def finding(self, input: Any, kind: str) -> Finding:
         event = self.event(input)
@@ -149,6 +220,7 @@ def search(
     seed: int = 0,
     most: int = 10,
     guided: bool = True,
+    watched: Container[str] = (),
     is_enough: Callable[[Search], bool] = lambda _search: False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Search:
@@ -157,7 +229,7 @@ def search(
     At most `most` findings with causes of their own, in all of `seconds` of `clock` or until
     `is_enough`.
     `guided=False` is for comparison: what policies compare with what is not used, and nothing
-    that rules reached is kept.
+    that rules reached is kept. The reach of rules that are `watched` is reported as well.
     """
     result = Search()
     material = shape_of([version.snapshot.engine for version in (old, new)])
@@ -169,9 +241,17 @@ def search(
     reached: set[_Node] = set()
     # To compile code that reports is not searching.
     changed = changed_definitions(old, new)
+    reach = {
+        number: _ReachOf(
+            rule
+            for rule in _rules(version)
+            if rule.span.text in changed or str(rule.head.ref.span.text) in watched
+        )
+        for number, version in enumerate((old, new))
+    }
     hunts = [
         _Hunt(
-            _Pair(old, new, path),
+            _Pair(old, new, path, reach),
             Candidates(material, Random(seed)),
             _inversion((old, new), path, material.constants, changed) if guided else Inversion([]),
             reached,
@@ -192,6 +272,7 @@ def search(
         if is_enough(result) or clock() >= until:
             break
     result.reached = len(reached)
+    result.reach = tuple(dict.fromkeys([*reach[0].all(), *reach[1].all()]))
     result.not_inverted = frozenset(name for hunt in hunts for name in hunt.inversion.not_inverted)
     result.seconds = clock() - began
     return result
@@ -266,15 +347,14 @@ class _Hunt:
 
 def changed_definitions(old: Version, new: Version) -> frozenset[str]:
     """The texts of the definitions that only one of two versions has."""
-    texts = [
-        {
-            definition.rule.span.text
-            for node in version.snapshot.engine.policies.program.root.walk()
-            for definition in node.definitions
-        }
-        for version in (old, new)
-    ]
+    texts = [{rule.span.text for rule in _rules(version)} for version in (old, new)]
     return frozenset(texts[0] ^ texts[1])
+
+
+def _rules(version: Version) -> Iterator[Rule]:
+    for node in version.snapshot.engine.policies.program.root.walk():
+        for definition in node.definitions:
+            yield definition.rule
 
 
 def _inversion(
@@ -331,6 +411,29 @@ def _is_of_tests(path: Sequence[str]) -> bool:
     *packages, name = path
     is_test = name.startswith(("test_", "todo_test_"))
     return is_test or any(package.endswith("_test") for package in packages)
+
+
+def are_same(old: Version, new: Version) -> bool:
+    """Return True if two versions have the same rules, the same text apart from its layout, and the
+    same data. That they differ says nothing."""
+    engines = [version.snapshot.engine for version in (old, new)]
+    if to_json(engines[0].data) != to_json(engines[1].data):
+        return False
+    texts = [_texts_of(engine) for engine in engines]
+    return texts[0] == texts[1]
+
+
+def _texts_of(engine: Engine) -> Counter[tuple[str, ...]]:
+    """The rules by package and imports, without their layout; METADATA counts where it is read."""
+    texts: Counter[tuple[str, ...]] = Counter()
+    trees = engine.trees.values()
+    reads_metadata = any("rego.metadata" in tree.span.source.text for tree in trees)
+    for tree in trees:
+        if reads_metadata:
+            texts[tree.span.source.text,] += 1
+        for rule in tree.rules:
+            texts[str(tree.v1), format_tree(replace(tree, rules=(rule,), comments=()))] += 1
+    return texts
 
 
 def entry_points(versions: Iterable[Version]) -> list[str]:
