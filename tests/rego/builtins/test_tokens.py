@@ -91,6 +91,28 @@ def test_a_token_holds_from_nbf_until_exp(cached: bool) -> None:
     assert decode_verify(last, token, {"secret": "secret"})[0] is True
 
 
+@pytest.mark.parametrize(
+    ("claims", "constraints"),
+    [
+        ({"exp": True, "iss": "me"}, {"iss": "you"}),
+        ({"nbf": [], "aud": "x"}, {"aud": "y"}),
+        ({"nbf": None, "exp": NOW - 1}, {}),
+        ({"exp": "1"}, {}),
+        ({"nbf": []}, {}),
+    ],
+)
+def test_a_claim_that_is_not_a_number_is_an_error_where_nothing_before_it_refuses(
+    claims: dict[str, Any], constraints: dict[str, Value]
+) -> None:
+    """Issuer, audience, end and begin, in this order, as OPA 1.20.2 asks."""
+    token = sign(claims)
+    if constraints or ("exp" in claims and claims["exp"] != "1"):
+        assert decode_verify(context(), token, {"secret": "secret", **constraints})[0] is False
+    else:
+        with pytest.raises(BuiltinError):
+            decode_verify(context(), token, {"secret": "secret"})
+
+
 def test_the_cache_answers_only_for_the_same_key_and_constraints() -> None:
     tokens = VerifiedTokens()
     token = sign({"iss": "me"})

@@ -216,21 +216,25 @@ def _decode_verify(jwt: str, given: Object, now: int) -> tuple[list[Value], int,
             jwt = payload
             continue
         claims = json_object(payload)
-        expires, starts = claimed(claims, "exp"), claimed(claims, "nbf")
-        seconds: Any = (float(now) if constraints.time is None else constraints.time) / 1e9
-        if type(expires) is Fraction or type(starts) is Fraction:
-            # A float compares with an integer by its exact value, with other numbers by its text.
-            seconds = exact(seconds)
         if not meets(constraints, claims):
             return invalid
-        if (expires is not None and seconds >= expires) or (
-            starts is not None and seconds < starts
-        ):
+        # In OPA's order: a claim that is not a number is an error where none before it refuses.
+        seconds: Any = (float(now) if constraints.time is None else constraints.time) / 1e9
+        expires = claimed(claims, "exp")
+        if expires is not None and _to_compare(seconds, expires) >= expires:
+            return invalid
+        starts = claimed(claims, "nbf")
+        if starts is not None and _to_compare(seconds, starts) < starts:
             return invalid
         begin = 0 if starts is None else int(starts * 10**9) + _ROUNDING_NS
         end = _FOREVER if expires is None else int(expires * 10**9) - _ROUNDING_NS
         return [True, token.decoded_header(), claims], begin, end
     raise LimitError(f"more than {MAX_NESTING} JWTs inside each other")
+
+
+def _to_compare(seconds: Any, claim: Any) -> Any:
+    """A float compares with an integer by its exact value, with other numbers by its text."""
+    return exact(seconds) if type(claim) is Fraction else seconds
 
 
 def _refuse_to_sign(headers: Value, payload: Value, key: Value) -> None:

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
-from doorward.rego.builtins.jose.jwk import parse_key_set, verification_keys
+from doorward.rego.builtins.jose.jwk import USELESS, parse_key_set, verification_keys
 from doorward.rego.errors import BuiltinError, LimitError
 
 
@@ -129,7 +129,7 @@ OKP = PAIRS["EdDSA"][1]
         {**public(RSA_JWK), "kid": 1},
         {**public(P256), "crv": "P-1"},
         {**public(P256), "x": "AQ"},
-        {**public(OKP), "crv": "X25519"},
+        {**public(OKP), "crv": "X448"},
         {**public(OKP), "x": "AQ"},
         {**OKP, "x": okp_jwk()[1]["x"]},
         {**RSA_JWK, "d": "AQ"},
@@ -140,6 +140,66 @@ def test_what_is_no_key_is_an_error_without_its_material(keys: Any) -> None:
         parse_key_set(json.dumps(keys))
     assert str(caught.value).startswith("jwk.Parse: ")
     assert RSA_JWK["d"] not in str(caught.value)
+
+
+READ = public(RSA_JWK)
+CERTIFICATE = base64.b64encode(b"no certificate").decode()
+MEMBERS: list[tuple[dict[str, Any], bool]] = [
+    ({"kid": None, "use": None, "key_ops": None, "x5u": None, "x5t": "", "x5c": []}, True),
+    ({"alg": "A128GCM", "use": "any", "key_ops": ["verify", None, "x"], "other": 1}, True),
+    ({"n": READ["n"][:5] + "\r\n" + READ["n"][5:] + "\n"}, True),
+    ({"n": READ["n"] + "=" * (-len(READ["n"]) % 4)}, True),
+    ({"n": READ["n"].replace("-", "+").replace("_", "/")}, True),
+    ({"e": "f_________8"}, True),
+    ({"alg": None}, False),
+    ({"alg": ""}, False),
+    ({"alg": "hs256"}, False),
+    ({"use": 1}, False),
+    ({"x5u": []}, False),
+    ({"x5t": 1}, False),
+    ({"x5t#S256": {}}, False),
+    ({"key_ops": "verify"}, False),
+    ({"key_ops": [1]}, False),
+    ({"x5c": None}, False),
+    ({"x5c": "AA=="}, False),
+    ({"x5c": [None]}, False),
+    ({"x5c": ["AA"]}, False),
+    ({"x5c": [CERTIFICATE]}, False),
+    ({"n": READ["n"] + "="}, False),
+    ({"n": READ["n"] + "=" * (-len(READ["n"]) % 4) + "\n"}, False),
+    ({"n": "+" + READ["n"][:40] + "--"}, False),
+    ({"e": "AQAB="}, False),
+    ({"e": "AQAAAAAAAAAB"}, False),
+    ({"keys": None}, False),
+]
+
+
+@pytest.mark.parametrize(("members", "is_read"), MEMBERS)
+def test_each_member_of_a_key_is_read_as_opa_reads_it(
+    members: dict[str, Any], is_read: bool
+) -> None:
+    """By the answers of OPA 1.20.2: one key that cannot be read makes its whole set unreadable."""
+    key = {**READ, **members}
+    for document in (key, {"keys": [READ, key]} if "keys" not in members else key):
+        if is_read:
+            verification_keys(json.dumps(document))
+        else:
+            with pytest.raises(BuiltinError, match="failed to parse a JWK key"):
+                verification_keys(json.dumps(document))
+
+
+@pytest.mark.parametrize("octets", [b"\0", b"\0\0\0"])
+def test_coordinates_have_the_length_of_their_curve(octets: bytes) -> None:
+    point = public(P256)
+    x = octets + base64.urlsafe_b64decode(point["x"] + "=")
+    longer = {**point, "x": base64.urlsafe_b64encode(x).rstrip(b"=").decode()}
+    with pytest.raises(BuiltinError, match="length"):
+        verification_keys(json.dumps(longer))
+
+
+def test_a_key_for_agreement_verifies_nothing() -> None:
+    (key,) = verification_keys(json.dumps({**public(OKP), "crv": "X25519"}))
+    assert key.material is USELESS
 
 
 def test_key_material_is_bounded() -> None:

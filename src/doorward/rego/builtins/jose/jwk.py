@@ -2,6 +2,9 @@
 
 Parsing is costly and a policy names the same few keys again and again, so parsed keys are kept:
 the 128 used last. Nothing here says which key may verify which token; that is `tokens`.
+
+Each member that a key may have has one reader, as in OPA's library: a set with one key that cannot
+be read is none, also where the member is not used.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from doorward.rego.golang.octets import to_bytes
 __all__ = [
     "MAX_KEYS",
     "MAX_RSA_BITS",
+    "USELESS",
     "VerificationKey",
     "is_rsa_key",
     "parse_key_set",
@@ -32,6 +36,7 @@ MAX_KEYS: Final = 1000
 
 MAX_MATERIAL: Final = 4 * 1024 * 1024
 MAX_RSA_BITS: Final = 16_384
+MAX_EXPONENT_BITS: Final = 63
 MAX_FACTORED_BITS: Final = 4096
 """Largest RSA key whose factors are computed where it does not name them."""
 
@@ -42,9 +47,10 @@ _CURVES: Final = {
 }
 
 
+X25519_SIZE: Final = 32
 USELESS: Final = object()
-"""The material of an RSA key with an exponent that no signature can be checked with: as in OPA, it
-can be read, and verifies nothing."""
+"""The material of a key that no signature can be checked with, such as an RSA key with exponent 1:
+as in OPA, it can be read, and verifies nothing."""
 
 
 @record(frozen=True)
@@ -99,9 +105,9 @@ def _key_set(text: str, context: str) -> tuple[VerificationKey, ...]:
         document = unmarshal(text)
         if not isinstance(document, dict):
             raise BuiltinError("a JWK is an object")
-        keys = document.get("keys")
-        if keys is None:
+        if "keys" not in document:
             return (_parse_key(document),)
+        keys = document["keys"]
         if not isinstance(keys, list):
             raise BuiltinError('"keys" must be an array')
         if len(keys) > MAX_KEYS:
@@ -118,17 +124,62 @@ def _parse_key(key: object) -> VerificationKey:
     read = _KINDS.get(kind) if isinstance(kind, str) else None
     if read is None:
         raise BuiltinError(f"invalid key type from JSON ({kind if isinstance(kind, str) else ''})")
+    for name in _UNUSED_TEXTS:
+        _optional(key, name)
+    if "alg" in key and _optional(key, "alg") not in _ALGORITHMS:
+        raise BuiltinError("failed to decode value for key alg: invalid key algorithm")
+    _check_operations(key.get("key_ops"))
+    if "x5c" in key:
+        _check_chain(key["x5c"])
     return VerificationKey(read(key), _optional(key, "alg"), _optional(key, "kid"))
 
 
+_UNUSED_TEXTS: Final = ("use", "x5u", "x5t", "x5t#S256")
+_WRAPPED: Final = ("A128KW", "A192KW", "A256KW")
+_ALGORITHMS: Final = frozenset(
+    (
+        *(f"{kind}{size}" for kind in ("HS", "RS", "PS", "ES") for size in (256, 384, 512)),
+        *("ES256K", "EdDSA", "Ed25519", "none", "dir", "RSA1_5", "RSA-OAEP"),
+        *(f"RSA-OAEP-{size}" for size in (256, 384, 512)),
+        *_WRAPPED,
+        *("ECDH-ES", *(f"ECDH-ES+{each}" for each in _WRAPPED)),
+        *("PBES2-HS256+A128KW", "PBES2-HS384+A192KW", "PBES2-HS512+A256KW"),
+        *("A128CBC-HS256", "A192CBC-HS384", "A256CBC-HS512"),
+        *(f"A{size}GCM{kind}" for size in (128, 192, 256) for kind in ("", "KW")),
+    )
+)
+"""The names that a key may give as its algorithm (RFC 7518, RFC 8812, RFC 9864)."""
+
+
 def _optional(key: Mapping[Any, Any], name: str) -> str:
-    text = key.get(name, "")
+    text = key.get(name)
+    if text is None:
+        return ""
     if not isinstance(text, str):
         raise BuiltinError(f"failed to decode value for key {name}: expected a string")
     return text
 
 
-_BASE64: Final = re.compile(rb"[A-Za-z0-9_\-+/]+={0,2}")
+def _check_operations(operations: object) -> None:
+    listed = [] if operations is None else operations
+    if not isinstance(listed, list) or any(not isinstance(each, str | None) for each in listed):
+        raise BuiltinError("failed to decode value for key key_ops: expected an array of strings")
+
+
+def _check_chain(chain: object) -> None:
+    from cryptography import x509  # loaded by those who use it
+
+    if not isinstance(chain, list):
+        raise BuiltinError("failed to decode value for key x5c: expected JSON array")
+    for text in chain:
+        octets = to_bytes(text).translate(None, b"\r\n") if isinstance(text, str) else b""
+        try:
+            x509.load_der_x509_certificate(binascii.a2b_base64(octets, strict_mode=True))
+        except (ValueError, x509.InvalidVersion):
+            raise BuiltinError("failed to decode value for key x5c: not a certificate") from None
+
+
+_BASE64: Final = re.compile(rb"[A-Za-z0-9_-]+={0,2}|[A-Za-z0-9+/]+={0,2}")
 _STANDARD: Final = bytes.maketrans(b"-_", b"+/")
 
 
@@ -137,11 +188,12 @@ def _octets(key: Mapping[Any, Any], name: str) -> bytes:
     if text is None:
         raise BuiltinError(f"required field {name} is missing")
     octets = to_bytes(text) if isinstance(text, str) else b""
-    if not _BASE64.fullmatch(octets):
-        raise BuiltinError(f"failed to decode value for key {name}: expected base64")
+    is_padded = octets.endswith(b"=")
+    octets = octets.translate(None, b"\r\n")
     digits = octets.rstrip(b"=").translate(_STANDARD)
-    if len(digits) % 4 == 1:
-        raise BuiltinError(f"failed to decode value for key {name}: illegal base64 data")
+    is_whole = len(octets) % 4 == 0 if is_padded else digits == octets.translate(_STANDARD)
+    if not _BASE64.fullmatch(octets) or not is_whole or len(digits) % 4 == 1:
+        raise BuiltinError(f"failed to decode value for key {name}: expected base64")
     return binascii.a2b_base64(digits + b"=" * (-len(digits) % 4))
 
 
@@ -157,6 +209,8 @@ def _rsa(key: Mapping[Any, Any]) -> Any:
     from cryptography.hazmat.primitives.asymmetric import rsa  # loaded by those who use it
 
     public = rsa.RSAPublicNumbers(_integer(key, "e"), _integer(key, "n"))
+    if public.e.bit_length() > MAX_EXPONENT_BITS:
+        raise BuiltinError("rsa public exponent too large for this platform")
     if public.e == 1 and "d" not in key:
         return USELESS
     if public.n.bit_length() > MAX_RSA_BITS:
@@ -205,9 +259,12 @@ def is_rsa_key(numbers: Any) -> bool:
 def _elliptic(key: Mapping[Any, Any]) -> Any:
     from cryptography.hazmat.primitives.asymmetric import ec  # loaded by those who use it
 
-    curve, _ = _CURVES.get(_optional(key, "crv"), ("", 0))
+    curve, size = _CURVES.get(_optional(key, "crv"), ("", 0))
     if not curve:
         raise BuiltinError(f"invalid elliptic curve {_optional(key, 'crv')}")
+    for name in ("x", "y"):
+        if len(_octets(key, name)) != size:
+            raise BuiltinError(f"invalid {name} length for curve {key['crv']}")
     try:
         numbers = ec.EllipticCurvePublicNumbers(
             _integer(key, "x"), _integer(key, "y"), getattr(ec, curve)()
@@ -223,6 +280,8 @@ def _octet_pair(key: Mapping[Any, Any]) -> Any:
     from cryptography.hazmat.primitives.asymmetric import ed25519  # loaded by those who use it
 
     curve = _optional(key, "crv")
+    if curve == "X25519" and "d" not in key and len(_octets(key, "x")) == X25519_SIZE:
+        return USELESS
     if curve != "Ed25519":
         raise BuiltinError(f"invalid OKP curve {curve}")
     try:
