@@ -217,6 +217,7 @@ EDGES = {
     "rest/app.py": {"_answer"},
     "rest/short_path.py": {"_decide"},
     "transport/direct.py": {"_accept"},
+    "envoy/ext_proc/exchange.py": {"_guarded"},
     "transport/grpc/methods.py": {"call_method", "open", "receive"},
     "transport/http1/asgi.py": {"_run"},
     "transport/http1/connection.py": {"_go_on", "data_received"},

@@ -30,8 +30,10 @@ from doorward.rego.golang import parse_int
 __all__ = [
     "FORBIDDEN",
     "STATUS_CODES",
+    "Pairs",
     "ResultError",
     "Verdict",
+    "check_headers",
     "failed",
     "is_allowed",
     "items",
@@ -66,6 +68,7 @@ _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 Pairs = tuple[tuple[str, str], ...]
+"""Names and values of headers."""
 
 
 class ResultError(Exception):
@@ -115,7 +118,7 @@ def read_verdict(result: Value | Undefined, decision_id: str = "") -> Verdict:
         return Verdict(result, decision_id=decision_id, result=result)
     given = object_of(result)
     allowed = read_allowed(given)
-    headers = _checked(read_headers(given, "headers", "response headers"))
+    headers = check_headers(read_headers(given, "headers", "response headers"))
     if not allowed:
         body, status = read_body(given), read_http_status(given)
         # An interim status ends no request: the client would wait for another one.
@@ -124,7 +127,7 @@ def read_verdict(result: Value | Undefined, decision_id: str = "") -> Verdict:
         return Verdict(False, status, headers, body, decision_id=decision_id, result=result)
     removed = read_names(given, "request_headers_to_remove", "request headers to remove")
     what = "response headers to send to client"
-    added = _checked(read_headers(given, "response_headers_to_add", what))
+    added = check_headers(read_headers(given, "response_headers_to_add", what))
     what = "request query parameters to remove"
     if read_names(given, "query_parameters_to_remove", what) or any(read_parameters(given)):
         raise failed("request query parameters", "they cannot be changed here")
@@ -139,7 +142,8 @@ def read_verdict(result: Value | Undefined, decision_id: str = "") -> Verdict:
     )
 
 
-def _checked(pairs: Iterable[tuple[str, str]]) -> Pairs:
+def check_headers(pairs: Iterable[tuple[str, str]]) -> Pairs:
+    """The same pairs; ResultError for what HTTP/1.1 does not allow."""
     checked = tuple(pairs)
     for name, value in checked:
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):

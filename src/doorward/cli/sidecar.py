@@ -23,6 +23,7 @@ from doorward.cli.sidecar_options import (
     announce,
     bind_all,
     envoy_options,
+    ext_proc_options,
     forward_options,
     identified_options,
     load,
@@ -34,6 +35,7 @@ from doorward.cli.sidecar_options import (
     write_to_stderr,
 )
 from doorward.edge import Edge, Told, repeat
+from doorward.envoy.ext_proc.options import PLUGIN as EXT_PROC
 from doorward.envoy.metrics import Metrics as EnvoyMetrics
 from doorward.envoy.server import PLUGIN, Server, StartError, make_server
 from doorward.forward.app import ForwardAuth
@@ -60,6 +62,7 @@ from doorward.rest.server import MAX_CONNECTIONS, BindError, HttpServer, Listene
 
 if TYPE_CHECKING:
     from doorward.console import Console
+    from doorward.envoy.ext_proc.server import ExtProcServer
     from doorward.pdp.identity import Identity
     from doorward.pdp.identity_options import Issuer
     from doorward.replay.shadow import Shadow
@@ -95,6 +98,7 @@ class Sidecar:
         self._write = write_to_stderr if shared is None else shared.write
         settings = settings_of(options)
         self._envoy_options = envoy_options(options.config)
+        self._ext_proc_options = ext_proc_options(options.config)
         # Looks at the files before they are read, so that no change falls between the two.
         self._watcher: Watcher | None = None
         if options.watch and options.sources and shared is None:
@@ -145,6 +149,7 @@ class Sidecar:
         )
         self._reading = time.monotonic() - started
         self._envoy = self._envoy_server()
+        self._ext_proc = self._ext_proc_server()
         self._tls = None if options.tls is None else tls_context(options.tls)
         self._http = HttpServer(
             self._listeners(),
@@ -223,7 +228,8 @@ class Sidecar:
         )
 
     def _warm(self, snapshot: Snapshot) -> None:
-        warm(snapshot, self._options.config, self._envoy_options, self._options.access)
+        config, access = self._options.config, self._options.access
+        warm(snapshot, config, self._envoy_options, self._ext_proc_options, access)
 
     @property
     def _status(self) -> Status:
@@ -266,6 +272,28 @@ class Sidecar:
 
     def _envoy_state(self, state: str) -> None:
         self.health.set(PLUGIN, State(state))
+
+    def _ext_proc_server(self) -> ExtProcServer | None:
+        options = self._ext_proc_options
+        if options is None:
+            return None
+        # Few decide on responses, and Envoy's types take memory.
+        from doorward.envoy.ext_proc.metrics import Metrics as ExtProcMetrics
+        from doorward.envoy.ext_proc.server import ExtProcServer
+
+        is_measured = options.enable_performance_metrics
+        try:
+            return ExtProcServer(
+                self.pdp,
+                options,
+                observer=ExtProcMetrics(self.metrics.registry) if is_measured else None,
+                on_state=lambda state: self.health.set(EXT_PROC, State(state)),
+                parts=self.health.parts,
+                deadline=self._options.config.evaluation.deadline,
+                listeners=self._shared.processors if self._shared else (),
+            )
+        except StartError as error:
+            raise StartupError(f"{EXT_PROC}: {error}") from None
 
     def _request_log(self) -> RequestLog | None:
         """Where requests are lines of the log, as it is at `info` and below."""
@@ -357,6 +385,8 @@ class Sidecar:
                 self._wait_until_ready(options.ready_timeout)
             if self._envoy is not None:
                 self._envoy.start()
+            if self._ext_proc is not None:
+                self._ext_proc.start()
             self._http.start()
         except (StartError, BindError) as error:
             self.close()
@@ -442,6 +472,8 @@ class Sidecar:
             self._identity.close()
         if self._envoy is not None:
             self._envoy.stop(self._options.grace)
+        if self._ext_proc is not None:
+            self._ext_proc.stop(self._options.grace)
         self._http.close()
         for api in self._apis:
             api.close()

@@ -12,9 +12,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from socket import socket as Socket
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from doorward import __version__
+from doorward.envoy.ext_proc.options import PLUGIN as EXT_PROC
+from doorward.envoy.ext_proc.options import Options as ExtProcOptions
+from doorward.envoy.ext_proc.options import from_block as ext_proc_from_block
 from doorward.envoy.options import Options, OptionsError, from_block
 from doorward.envoy.server import PLUGIN
 from doorward.forward.options import PLUGIN as FORWARD
@@ -55,6 +58,7 @@ __all__ = [
     "announce",
     "bind_all",
     "envoy_options",
+    "ext_proc_options",
     "forward_options",
     "identified_options",
     "load",
@@ -67,6 +71,7 @@ __all__ = [
 ]
 
 _log: Final = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class StartupError(Exception):
@@ -117,6 +122,8 @@ class Shared:
     """Of the HTTP API, in the order of `all_addresses`."""
     checks: Sequence[Socket]
     """Of this worker's gRPC server."""
+    processors: Sequence[Socket]
+    """Of this worker's server of external processing."""
     write: Callable[[bytes], object]
     """Writes lines of the decision log."""
     peers: Peers | None = None
@@ -160,7 +167,13 @@ def settings_of(options: SidecarOptions) -> Settings:
 def envoy_options(config: Config) -> Options | None:
     """The options of the gRPC server, where there is to be one."""
     block = config.plugins.get(PLUGIN)
-    return None if block is None else _envoy_options(block)
+    return None if block is None else _read_options(block, from_block)
+
+
+def ext_proc_options(config: Config) -> ExtProcOptions | None:
+    """The options of the server of external processing, where there is to be one."""
+    block = config.plugins.get(EXT_PROC)
+    return None if block is None else _read_options(block, ext_proc_from_block)
 
 
 def forward_options(config: Config) -> ForwardOptions | None:
@@ -191,7 +204,13 @@ def load(options: SidecarOptions) -> Loaded:
     return loaded
 
 
-def warm(snapshot: Snapshot, config: Config, envoy: Options | None, access: Access) -> None:
+def warm(
+    snapshot: Snapshot,
+    config: Config,
+    envoy: Options | None,
+    ext_proc: ExtProcOptions | None,
+    access: Access,
+) -> None:
     """Prepare the questions to come."""
     logs = config.decision_logs
     snapshot.warm([logs.drop_decision, logs.mask_decision] if logs.is_enabled else [])
@@ -199,6 +218,9 @@ def warm(snapshot: Snapshot, config: Config, envoy: Options | None, access: Acce
         snapshot.warm([config.default_authorization_decision])
     if envoy is not None and not envoy.query:
         snapshot.warm([envoy.path])
+    if ext_proc is not None:
+        snapshot.warm([ext_proc.document])
+        snapshot.warm([each.rule for each in ext_proc.lists.values()])
 
 
 def announce(options: SidecarOptions, snapshot: Snapshot) -> None:
@@ -277,9 +299,11 @@ def tracer_of(options: SidecarOptions) -> Tracer | None:
     return options.sender.tracer
 
 
-def _envoy_options(block: Block) -> Options:
+def _read_options(
+    block: Block, read: Callable[[Mapping[str, object]], tuple[T, tuple[str, ...]]]
+) -> T:
     try:
-        options, unknown = from_block(block.plain())
+        options, unknown = read(block.plain())
     except OptionsError as error:
         location = block.location(error.key) if error.key else f"{block.file}: {block.path}"
         raise ConfigError(f"{location} {error.message}") from None

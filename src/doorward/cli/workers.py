@@ -34,6 +34,7 @@ from doorward.cli.sidecar_options import (
     announce,
     bind_all,
     envoy_options,
+    ext_proc_options,
     identified_options,
     load,
     reread,
@@ -42,6 +43,8 @@ from doorward.cli.sidecar_options import (
     warm,
 )
 from doorward.edge import Edge, Told, repeat
+from doorward.envoy.ext_proc.options import PLUGIN as EXT_PROC
+from doorward.envoy.http2_server import bind_each
 from doorward.envoy.server import PLUGIN, StartError, bind_workers
 from doorward.pdp.config import Config, ConfigError
 from doorward.pdp.control.plane import followed
@@ -107,6 +110,7 @@ class WorkerGroup:
         self._errors = _SharedErrors()
         self._settings = settings_of(options)
         self._envoy = envoy_options(options.config)
+        self._ext_proc = ext_proc_options(options.config)
         if options.tls is not None:
             tls_context(options.tls)  # what is wrong with it is said here, not by each worker
         self._watcher: Watcher | None = None
@@ -138,26 +142,34 @@ class WorkerGroup:
             metrics=lambda: {"prometheus": self._totals.documents()},
         )
         self._totals = Totals(self._plane.registry)
-        self._sockets, self._checks = self._bind()
+        self._sockets, self._checks, self._processors = self._bind()
 
     def _warm(self, snapshot: Snapshot) -> None:
-        warm(snapshot, self._options.config, self._envoy, self._options.access)
+        options = self._options
+        warm(snapshot, options.config, self._envoy, self._ext_proc, options.access)
 
     def _let_go(self) -> None:
         """In the process that asks services: what is the parent's only."""
         if self._serves:
             self._supervisor.let_go()
 
-    def _bind(self) -> tuple[list[Socket], list[list[Socket]]]:
-        """The sockets of the HTTP API, and of each worker's gRPC server."""
-        sockets = bind_all(self._options)
-        if self._envoy is None:
-            return sockets, [[] for _ in range(self._options.workers)]
+    def _bind(self) -> tuple[list[Socket], list[list[Socket]], list[list[Socket]]]:
+        """The sockets of the HTTP API, and of each worker's gRPC servers."""
+        sockets, workers = bind_all(self._options), self._options.workers
+        checks: list[list[Socket]] = [[] for _ in range(workers)]
+        processors: list[list[Socket]] = [[] for _ in range(workers)]
+        plugin = PLUGIN
         try:
-            return sockets, bind_workers(self._envoy, self._options.workers)
+            if self._envoy is not None:
+                checks = bind_workers(self._envoy, workers)
+            plugin = EXT_PROC
+            if self._ext_proc is not None:
+                options = self._ext_proc
+                processors = bind_each(options.addr, workers, mode=options.socket_mode)
         except StartError as error:
-            _close(sockets)
-            raise StartupError(f"{PLUGIN}: {error}") from None
+            _close([*sockets, *[each for listeners in checks for each in listeners]])
+            raise StartupError(f"{plugin}: {error}") from None
+        return sockets, checks, processors
 
     def start(self) -> None:
         """Serve. StartupError, with nothing left running, where a worker cannot."""
@@ -207,11 +219,12 @@ class WorkerGroup:
                 snapshot,
                 self._sockets,
                 self._checks[number],
+                self._processors[number],
                 self._errors.write_bytes,
                 Peers(number, mailboxes) if mailboxes else None,
             )
-            for numbered, listeners in enumerate(self._checks):
-                if numbered != number:
+            for others in (self._checks, self._processors):
+                for listeners in [*others[:number], *others[number + 1 :]]:
                     for each in listeners:
                         each.close()
             _log_to(self._errors)
@@ -268,7 +281,8 @@ class WorkerGroup:
         self._plane.close()
         self._supervisor.end()
         _close_all(self._mailboxes)
-        _close([*self._sockets, *[each for listeners in self._checks for each in listeners]])
+        numbered = [*self._checks, *self._processors]
+        _close([*self._sockets, *[each for listeners in numbered for each in listeners]])
 
     def wake(self) -> None:
         """End a wait for workers and files; for handlers of signals, too."""

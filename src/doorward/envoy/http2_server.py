@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from doorward.edge import Parts
-from doorward.envoy.addresses import Address, AddressError, check_folder, parse_address
+from doorward.envoy.addresses import (
+    Address,
+    AddressError,
+    check_folder,
+    parse_address,
+    worker_addresses,
+)
 from doorward.envoy.check import Check
 from doorward.envoy.errors import CallFailedError
 from doorward.envoy.options import Options
@@ -43,12 +49,95 @@ from doorward.transport.server import Http2Server, ServerOptions
 if TYPE_CHECKING:
     from doorward.pdp.tracing import Tracer
 
-__all__ = ["Http2CheckServer", "bind_check"]
+__all__ = ["GrpcListener", "Http2CheckServer", "bind_check", "bind_each"]
 
 RECEIVE_TIMEOUT: Final = 2.0
 """Seconds within which the message of a Check must have arrived: a proxy sends it at once."""
 _BACKLOG: Final = 1_024
 _log: Final = logging.getLogger(__name__)
+
+
+class GrpcListener:
+    """gRPC services on an address: `start` listens, `stop` lets open calls end within its grace."""
+
+    def __init__(
+        self,
+        addr: str,
+        services: Callable[[asyncio.AbstractEventLoop, health.Health], methods.Services],
+        names: Sequence[str],
+        *,
+        socket_mode: int,
+        on_state: Callable[[State], object] = lambda _state: None,
+        parts: Parts | None = None,
+        deadline: float = DEADLINE,
+        listeners: Sequence[socket.socket] = (),
+        name: str = "grpc",
+    ) -> None:
+        """`services`: makes the methods of the services `names` on the loop that runs them.
+
+        `listeners`: sockets that others bound, and whose files are theirs; else `addr` is.
+        """
+        self._addr = addr
+        self._make_services = services
+        self._socket_mode = socket_mode
+        self._on_state = on_state
+        self._parts = parts
+        self._stuck_after = STUCK_AFTER + 4 * deadline
+        self._name = name
+        try:
+            self._address = parse_address(addr)
+        except AddressError as error:
+            raise StartError(f"cannot listen on {error}") from None
+        self._health = health.Health(tuple(names))
+        self._server: Http2Server | None = None
+        self._listeners = tuple(listeners)
+        self._owns_file = not listeners
+        self.port = 0
+        """The TCP port of the listener; 0 for a Unix socket."""
+        on_state("NOT_READY")
+
+    @property
+    def address(self) -> str:
+        """The address of the listener, in gRPC's words."""
+        return self._address.target
+
+    def start(self) -> None:
+        """Listen and serve; StartError when the address is not available."""
+        if not self._listeners:
+            try:
+                self._listeners = (bind_check(self._addr, mode=self._socket_mode),)
+            except StartError:
+                self._on_state("ERROR")
+                raise
+        if self._listeners[0].family != socket.AF_UNIX:
+            self.port = self._listeners[0].getsockname()[1]
+        self._server = Http2Server(
+            lambda loop: self._make_services(loop, self._health),
+            self._listeners,
+            options=ServerOptions(
+                stuck_after=self._stuck_after, shares_sockets=not self._owns_file
+            ),
+            parts=self._parts,
+            name=self._name,
+        )
+        self._server.start()
+        self._server.call(lambda: self._health.set_serving(True))
+        self._on_state("OK")
+        _log.info("Starting gRPC server.", extra={"addr": self.address})
+        warn_if_public(self._address)
+
+    def stop(self, grace: float = 5.0) -> None:
+        """Accept no more calls, let open calls end within `grace` seconds, and close."""
+        self._on_state("NOT_READY")
+        if self._server is not None:
+            self._server.call(lambda: self._health.set_serving(False))
+            self._server.stop(grace)
+        if self._listeners and self._owns_file and self._address.path is not None:
+            _remove(self._address.path)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether the server ended within `timeout` seconds."""
+        return self._server is None or self._server.wait(timeout)
 
 
 class Http2CheckServer:
@@ -69,54 +158,34 @@ class Http2CheckServer:
         self._tracer = tracer
         self._checks = checks
         self._options = options
-        self._on_state = on_state
-        self._parts = parts
-        self._stuck_after = STUCK_AFTER + 4 * deadline
-        try:
-            self._address = parse_address(options.addr)
-        except AddressError as error:
-            raise StartError(f"cannot listen on {error}") from None
-        names = [SERVICES[version] for version in checks]
-        self._health = health.Health(tuple(names))
-        self._names = names
-        self._server: Http2Server | None = None
+        self._names = [SERVICES[version] for version in checks]
         self._runner: AdaptiveRunner | None = None
-        self._listeners = tuple(listeners)
-        self._owns_file = not listeners
-        self.port = 0
+        self._listener = GrpcListener(
+            options.addr,
+            self._services,
+            self._names,
+            socket_mode=options.socket_mode,
+            on_state=on_state,
+            parts=parts,
+            deadline=deadline,
+            listeners=listeners,
+        )
+
+    @property
+    def port(self) -> int:
         """The TCP port of the listener; 0 for a Unix socket."""
-        on_state("NOT_READY")
+        return self._listener.port
 
     @property
     def address(self) -> str:
         """The address of the listener, in gRPC's words."""
-        return self._address.target
+        return self._listener.address
 
     def start(self) -> None:
         """Listen and serve; StartError when the address is not available."""
-        if not self._listeners:
-            try:
-                self._listeners = (bind_check(self._options.addr, mode=self._options.socket_mode),)
-            except StartError:
-                self._on_state("ERROR")
-                raise
-        if self._listeners[0].family != socket.AF_UNIX:
-            self.port = self._listeners[0].getsockname()[1]
-        self._server = Http2Server(
-            self._services,
-            self._listeners,
-            options=ServerOptions(
-                stuck_after=self._stuck_after, shares_sockets=not self._owns_file
-            ),
-            parts=self._parts,
-        )
-        self._server.start()
-        self._server.call(lambda: self._health.set_serving(True))
-        self._on_state("OK")
-        _log.info("Starting gRPC server.", extra={"addr": self.address})
-        warn_if_public(self._address)
+        self._listener.start()
 
-    def _services(self, loop: asyncio.AbstractEventLoop) -> methods.Services:
+    def _services(self, loop: asyncio.AbstractEventLoop, states: health.Health) -> methods.Services:
         """The methods, on the loop that runs them."""
         options = self._options
         self._runner = AdaptiveRunner(loop, options.threads)
@@ -124,12 +193,12 @@ class Http2CheckServer:
             f"/{SERVICES[version]}/Check": _to_method(check)
             for version, check in self._checks.items()
         }
-        streaming = dict(self._health.streaming)
+        streaming = dict(states.streaming)
         if options.enable_reflection:
             reflection = Reflection((*self._names, health.SERVICE))
             streaming.update(reflection.streaming)
         return methods.Services(
-            {**unary, **self._health.unary},
+            {**unary, **states.unary},
             streaming,
             options=methods.Options(
                 max_receive=options.grpc_max_recv_msg_size,
@@ -142,18 +211,13 @@ class Http2CheckServer:
 
     def stop(self, grace: float = 5.0) -> None:
         """Accept no more calls, let open calls end within `grace` seconds, and close."""
-        self._on_state("NOT_READY")
-        if self._server is not None:
-            self._server.call(lambda: self._health.set_serving(False))
-            self._server.stop(grace)
+        self._listener.stop(grace)
         if self._runner is not None:
             self._runner.close()
-        if self._listeners and self._owns_file and self._address.path is not None:
-            _remove(self._address.path)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Whether the server ended within `timeout` seconds."""
-        return self._server is None or self._server.wait(timeout)
+        return self._listener.wait(timeout)
 
 
 def bind_check(addr: str, *, mode: int) -> socket.socket:
@@ -163,6 +227,22 @@ def bind_check(addr: str, *, mode: int) -> socket.socket:
     except (AddressError, PathTakenError, OSError) as error:
         text = getattr(error, "strerror", None) or error
         raise StartError(f"cannot listen on {addr}: {text}") from None
+
+
+def bind_each(addr: str, workers: int, *, mode: int) -> list[list[socket.socket]]:
+    """The listeners of each of several workers (`worker_addresses`); StartError where one cannot
+    be had."""
+    bound: list[list[socket.socket]] = []
+    try:
+        for addresses in worker_addresses(addr, workers):
+            bound.append([])
+            for address in addresses:
+                bound[-1].append(bind_check(address, mode=mode))
+    except (AddressError, StartError) as error:
+        for listener in [each for listeners in bound for each in listeners]:
+            listener.close()
+        raise StartError(str(error)) from None
+    return bound
 
 
 def _bind(address: Address, mode: int) -> socket.socket:

@@ -6,11 +6,22 @@ line numbers are the configuration reader's business; sockets are `server`'s.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, TypeAlias
+
+from doorward.envoy.option_values import (
+    MAX_SIZE,
+    OptionsError,
+    read_buckets,
+    read_header,
+    read_mode,
+    read_name,
+    read_size,
+    read_switch,
+    read_text,
+    read_threads,
+)
 
 __all__ = ["DEFAULT_BUCKETS", "OnError", "Options", "OptionsError", "Transport", "from_block"]
 
@@ -18,17 +29,6 @@ OnError: TypeAlias = Literal["deny", "fail-call"]
 Transport: TypeAlias = Literal["http2", "grpcio"]
 
 DEFAULT_BUCKETS: Final = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 3e-3, 5e-3, 0.1, 1.0)
-_MAX_SIZE: Final = 2**31 - 1
-_HEADER: Final = re.compile(r"[a-z][a-z0-9-]{0,63}")
-
-
-class OptionsError(ValueError):
-    """A key of the block has a wrong type or value; `key` names it."""
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(f"{key}: {message}" if key else message)
-        self.key = key
-        self.message = message
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Options:
     enable_reflection: bool = False
     proto_descriptor: str = ""
     grpc_max_recv_msg_size: int = 4 * 1024 * 1024
-    grpc_max_send_msg_size: int = _MAX_SIZE
+    grpc_max_send_msg_size: int = MAX_SIZE
     skip_request_body_parse: bool = False
     enable_performance_metrics: bool = False
     grpc_request_duration_seconds_buckets: tuple[float, ...] = DEFAULT_BUCKETS
@@ -80,44 +80,6 @@ def from_block(block: Mapping[str, object]) -> tuple[Options, tuple[str, ...]]:
     return Options(**options), tuple(unknown)
 
 
-def _read_text(key: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise OptionsError(key, "must be a string")
-    return value
-
-
-def _read_name(key: str, value: object) -> str:
-    if not _read_text(key, value).strip():
-        raise OptionsError(key, "must not be empty")
-    return str(value)
-
-
-def _read_switch(key: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise OptionsError(key, "must be true or false")
-    return value
-
-
-def _read_size(key: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise OptionsError(key, "must be a whole number of bytes")
-    if not 0 < value <= _MAX_SIZE:
-        raise OptionsError(key, f"must be from 1 to {_MAX_SIZE}")
-    return value
-
-
-def _read_buckets(key: str, value: object) -> tuple[float, ...]:
-    if not isinstance(value, (list, tuple)) or not value:
-        raise OptionsError(key, "must be a list of numbers")
-    for item in value:
-        if isinstance(item, bool) or not isinstance(item, (int, float)) or not math.isfinite(item):
-            raise OptionsError(key, "must be a list of numbers")
-    buckets = tuple(float(item) for item in value)
-    if list(buckets) != sorted(set(buckets)):
-        raise OptionsError(key, "must rise from each number to the next")
-    return buckets
-
-
 def _read_on_error(key: str, value: object) -> OnError:
     if value == "deny":
         return "deny"
@@ -134,48 +96,23 @@ def _read_transport(key: str, value: object) -> Transport:
     raise OptionsError(key, "must be `http2` or `grpcio`")
 
 
-def _read_mode(key: str, value: object) -> int:
-    # YAML reads 0660 as the number 432: only a quoted text says what was meant.
-    if not isinstance(value, str):
-        raise OptionsError(key, 'must be permission bits in quotes, such as "660"')
-    try:
-        mode = int(value, 8)
-    except ValueError:
-        raise OptionsError(key, 'must be permission bits in quotes, such as "660"') from None
-    if not 0 <= mode <= 0o777:
-        raise OptionsError(key, "must be permission bits from 000 to 777")
-    return mode
-
-
-def _read_header(key: str, value: object) -> str:
-    if not isinstance(value, str) or _HEADER.fullmatch(value) is None:
-        raise OptionsError(key, "must be a header name in small letters")
-    return value
-
-
-def _read_threads(key: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 512:
-        raise OptionsError(key, "must be a whole number from 1 to 512")
-    return value
-
-
 _READERS: Final[dict[str, Callable[[str, object], object]]] = {
-    "addr": _read_name,
-    "path": _read_name,
-    "query": _read_text,
-    "dry-run": _read_switch,
-    "enable-reflection": _read_switch,
-    "proto-descriptor": _read_text,
-    "grpc-max-recv-msg-size": _read_size,
-    "grpc-max-send-msg-size": _read_size,
-    "skip-request-body-parse": _read_switch,
-    "enable-performance-metrics": _read_switch,
-    "grpc-request-duration-seconds-buckets": _read_buckets,
+    "addr": read_name,
+    "path": read_name,
+    "query": read_text,
+    "dry-run": read_switch,
+    "enable-reflection": read_switch,
+    "proto-descriptor": read_text,
+    "grpc-max-recv-msg-size": read_size,
+    "grpc-max-send-msg-size": read_size,
+    "skip-request-body-parse": read_switch,
+    "enable-performance-metrics": read_switch,
+    "grpc-request-duration-seconds-buckets": read_buckets,
     "on-error": _read_on_error,
-    "strict": _read_switch,
-    "socket-mode": _read_mode,
-    "decision-id-header": _read_header,
-    "threads": _read_threads,
+    "strict": read_switch,
+    "socket-mode": read_mode,
+    "decision-id-header": read_header,
+    "threads": read_threads,
     "transport": _read_transport,
 }
 

@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from doorward.edge import Parts
-from doorward.envoy.addresses import AddressError, worker_addresses
 from doorward.envoy.check import Check, Decider, Observer, make_check
-from doorward.envoy.http2_server import Http2CheckServer, bind_check
+from doorward.envoy.http2_server import Http2CheckServer, bind_each
 from doorward.envoy.options import Options
 from doorward.envoy.request.descriptors import load_services
 from doorward.envoy.request.input import Version
@@ -76,18 +75,7 @@ def make_server(
 
 
 def bind_workers(options: Options, workers: int) -> list[list[socket.socket]]:
-    """The listeners of each of several workers (`worker_addresses`); StartError where one cannot
-    be had."""
+    """The listeners of each of several workers; StartError where one cannot be had."""
     if options.transport == "grpcio":
         raise StartError("several workers need `transport: http2`")
-    bound: list[list[socket.socket]] = []
-    try:
-        for addresses in worker_addresses(options.addr, workers):
-            bound.append([])
-            for address in addresses:
-                bound[-1].append(bind_check(address, mode=options.socket_mode))
-    except (AddressError, StartError) as error:
-        for listener in [each for listeners in bound for each in listeners]:
-            listener.close()
-        raise StartError(str(error)) from None
-    return bound
+    return bind_each(options.addr, workers, mode=options.socket_mode)

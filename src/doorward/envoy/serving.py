@@ -45,8 +45,9 @@ class StartError(Exception):
 class Server(Protocol):
     """A gRPC server for Checks."""
 
-    port: int
-    """The TCP port of the listener; 0 for a Unix socket."""
+    @property
+    def port(self) -> int:
+        """The TCP port of the listener; 0 for a Unix socket."""
 
     @property
     def address(self) -> str:

@@ -68,7 +68,7 @@ REFUSED: Final = {
     "storage": "data is in memory (`storage.disk` is OPA's)",
 }
 """OPA's keys that are not followed, each with what holds instead."""
-_PLUGINS: Final = ("envoy_ext_authz_grpc", "forward_auth")
+_PLUGINS: Final = ("envoy_ext_authz_grpc", "envoy_ext_proc_grpc", "forward_auth")
 
 
 @dataclass(frozen=True, slots=True)

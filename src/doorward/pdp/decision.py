@@ -69,6 +69,8 @@ class Decision(NamedTuple):
     policies do not note it."""
     custom: Mapping[str, Any] | None = None
     """What the adapter adds to the event, under `custom`."""
+    erased: tuple[str, ...] = ()
+    """Paths of what the adapter left out of the event, such as the body of a response."""
 
     @property
     def allowed(self) -> bool:

@@ -471,6 +471,8 @@ def event_of(answered: Answered, labels: Mapping[str, str]) -> dict[str, Any]:
         event["nd_builtin_cache"] = decision.builtins
     if decision.custom is not None:
         event["custom"] = dict(decision.custom)
+    if decision.erased:
+        event["erased"] = list(decision.erased)
     return event
 
 

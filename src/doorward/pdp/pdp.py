@@ -166,7 +166,7 @@ class PDP:
             self.on_denied(input)
         shown = path if type(path) is str else "/".join(path)
         number, revision = new_decision_id(), snapshot.revision
-        fields = (number, shown, result, error, revision, elapsed, None, "", notes, marks, None)
+        fields = (number, shown, result, error, revision, elapsed, None, "", notes, marks, None, ())
         return _to_decision(Decision, fields)
 
     def decide_query(

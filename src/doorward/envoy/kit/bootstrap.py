@@ -23,6 +23,7 @@ Document = dict[str, Any]
 _KIB: Final = 1024
 _TYPE: Final = "type.googleapis.com/envoy."
 _FILTER: Final = "envoy.filters.http.ext_authz"
+_EXT_PROC: Final = "envoy.filters.http.ext_proc"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +39,14 @@ class Bootstrap:
     pdp: tuple[str, ...] = ("unix:doorward.sock",)
     admin: str | None = None
     """Where the administration interface listens, on this host only. None: it is off."""
+    responses: tuple[str, ...] = ()
+    """Where decision points decide on responses (`envoy_ext_proc_grpc`); none: nobody does."""
     timeout: float = 0.5
     """Seconds that a decision may take; later it is a denial."""
+    response_timeout: float = 2.0
+    """Seconds that a decision on a response may take; later it is an error (504)."""
+    max_response: int = 1024 * _KIB
+    """Bytes of a response that is decided on; a longer one is an error (500)."""
     upstream_timeout: float = 15.0
     """Seconds that the application may take for a whole answer."""
     max_body: int = 8 * _KIB
@@ -69,7 +76,13 @@ def to_document(options: Bootstrap) -> Document:
         document["admin"] = {"address": _to_address(options.admin)}
     document["static_resources"] = {
         "listeners": [_to_listener(options)],
-        "clusters": [_to_application(options), _to_decision_points(options)],
+        "clusters": [
+            _to_application(options),
+            _to_decision_points(
+                "doorward", options.pdp, "envoy.service.auth.v3.Authorization", retries=True
+            ),
+            *_to_processors(options),
+        ],
     }
     document["overload_manager"] = _to_overload_manager(options)
     document["layered_runtime"] = {
@@ -88,18 +101,21 @@ def to_document(options: Bootstrap) -> Document:
 
 
 def _check_options(options: Bootstrap) -> None:
-    for address in (options.listen, options.upstream, *options.pdp):
+    for address in (options.listen, options.upstream, *options.pdp, *options.responses):
         _to_address(address)
     if not options.pdp:
         raise ValueError("a decision point is needed")
-    kinds = {_to_kind(_to_address(address)) for address in options.pdp}
-    if kinds == {"pipe", "name"}:
-        raise ValueError("decision points by name and by Unix socket cannot share one cluster")
+    for addresses in (options.pdp, options.responses):
+        if {_to_kind(_to_address(address)) for address in addresses} == {"pipe", "name"}:
+            raise ValueError("decision points by name and by Unix socket cannot share one cluster")
     if options.admin is not None and not _is_local(_to_address(options.admin)):
         raise ValueError(f"`{options.admin}` would show the administration interface to others")
     if _to_kind(_to_address(options.listen)) == "name":
         raise ValueError(f"`{options.listen}` has a name; Envoy listens on IP addresses")
-    for name in ("timeout", "upstream_timeout", "max_connections", "max_heap"):
+    for name in (
+        *("timeout", "upstream_timeout", "response_timeout"),
+        *("max_connections", "max_heap", "max_response"),
+    ):
         if not getattr(options, name) > 0:
             raise ValueError(f"`{name}` must be greater than 0")
     for name in ("max_body", "trusted_hops"):
@@ -160,7 +176,9 @@ def _to_listener(options: Bootstrap) -> Document:
     return {
         "name": "ingress",
         "address": address,
-        "per_connection_buffer_limit_bytes": max(32 * _KIB, options.max_body),
+        "per_connection_buffer_limit_bytes": max(
+            32 * _KIB, options.max_body, options.max_response if options.responses else 0
+        ),
         "filter_chains": [{"filters": [_to_connection_manager(options)]}],
     }
 
@@ -208,6 +226,7 @@ def _to_connection_manager(options: Bootstrap) -> Document:
             "http_filters": [
                 _to_head_length(),
                 _to_ext_authz(options),
+                *_to_ext_proc(options),
                 _typed("envoy.filters.http.router", "extensions.filters.http.router.v3.Router", {}),
             ],
         },
@@ -337,6 +356,40 @@ def _to_ext_authz(options: Bootstrap) -> Document:
     return _typed(_FILTER, "extensions.filters.http.ext_authz.v3.ExtAuthz", fields)
 
 
+def _to_ext_proc(options: Bootstrap) -> list[Document]:
+    if not options.responses:
+        return []
+    fields: Document = {
+        "stat_prefix": "doorward",
+        "failure_mode_allow": False,
+        "status_on_error": {"code": "Forbidden"},
+        "message_timeout": _seconds(options.response_timeout),
+        "processing_mode": {
+            "request_header_mode": "SEND",
+            "response_header_mode": "SEND",
+            "request_body_mode": "NONE",
+            "response_body_mode": "BUFFERED",
+            "request_trailer_mode": "SKIP",
+            "response_trailer_mode": "SEND",
+        },
+        "allow_mode_override": True,
+        "allowed_override_modes": [
+            {
+                "request_header_mode": "SEND",
+                "response_header_mode": "SEND",
+                "request_body_mode": "NONE",
+                "response_body_mode": "NONE",
+                "request_trailer_mode": "SKIP",
+                "response_trailer_mode": "SKIP",
+            }
+        ],
+        "request_attributes": ["source.address", "destination.address", "request.protocol"],
+        "response_attributes": ["response.code_details"],
+        "grpc_service": {"envoy_grpc": {"cluster_name": "doorward-responses"}},
+    }
+    return [_typed(_EXT_PROC, "extensions.filters.http.ext_proc.v3.ExternalProcessor", fields)]
+
+
 _RETRY: Final = {
     "num_retries": 2,
     "retry_on": "connect-failure,refused-stream,reset,unavailable",
@@ -363,20 +416,32 @@ def _to_application(options: Bootstrap) -> Document:
     )
 
 
-_HEALTH_CHECK: Final = {
-    "timeout": "1s",
-    "interval": "2s",
-    "no_traffic_interval": "2s",
-    "unhealthy_threshold": 2,
-    "healthy_threshold": 1,
-    "grpc_health_check": {"service_name": "envoy.service.auth.v3.Authorization"},
-}
+def _to_health_check(service: str) -> Document:
+    return {
+        "timeout": "1s",
+        "interval": "2s",
+        "no_traffic_interval": "2s",
+        "unhealthy_threshold": 2,
+        "healthy_threshold": 1,
+        "grpc_health_check": {"service_name": service},
+    }
 
 
-def _to_decision_points(options: Bootstrap) -> Document:
+def _to_processors(options: Bootstrap) -> list[Document]:
+    if not options.responses:
+        return []
+    service = "envoy.service.ext_proc.v3.ExternalProcessor"
+    # A stream is not repeated elsewhere: the application has been asked by then.
+    name = "doorward-responses"
+    return [_to_decision_points(name, options.responses, service, retries=False)]
+
+
+def _to_decision_points(
+    name: str, addresses: tuple[str, ...], service: str, *, retries: bool
+) -> Document:
     cluster = _to_cluster(
-        "doorward",
-        options.pdp,
+        name,
+        addresses,
         {
             "explicit_http_config": {
                 "http2_protocol_options": {
@@ -385,12 +450,13 @@ def _to_decision_points(options: Bootstrap) -> Document:
             }
         },
     )
-    if len(options.pdp) == 1:
+    if len(addresses) == 1:
         return cluster  # there is nowhere else to go
     # One that is gone is left out, and until that is known its Checks go to another one.
     [threshold] = cluster["circuit_breakers"]["thresholds"]
-    threshold["max_retries"] = threshold["max_requests"]
-    return cluster | {"health_checks": [_HEALTH_CHECK]}
+    if retries:
+        threshold["max_retries"] = threshold["max_requests"]
+    return cluster | {"health_checks": [_to_health_check(service)]}
 
 
 def _to_cluster(name: str, addresses: tuple[str, ...], protocol: Document) -> Document:
@@ -496,6 +562,16 @@ _WHY: Final[Mapping[str, str]] = {
     ),
     "request_headers_to_remove": "Nobody behind the policy needs the token.",
     "http_filters": "The check is the last filter before the router: nothing changes what it saw.",
+    "message_timeout": "A decision on a response that comes later is an error: nothing passes.",
+    "processing_mode": (
+        "Whole bodies are decided on. A streamed body would have left before the decision, and "
+        "BUFFERED_PARTIAL lets the rest through."
+    ),
+    "allow_mode_override": (
+        "The one mode that the decision point may ask for: a response that the policy lets pass "
+        "unread is not buffered."
+    ),
+    "response_attributes": "Tells an answer of Envoy itself from one of the application.",
     "response_mutations": (
         "A denied HEAD is as empty as any other denial, and says so; Envoy alone leaves the length "
         "of an answer to HEAD open."

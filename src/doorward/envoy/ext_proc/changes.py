@@ -1,0 +1,255 @@
+"""What of a body stays: paths that are kept, removed or set, applied to a copy of it.
+
+    ["items", "*", "ssn"]        `*` is any key or index
+
+All paths refer to the body as it came. What one of them hides no other one shows: a removed value
+is gone whatever is kept or set, and a value that is set where a part is kept shows that part.
+A path to remove or set that goes on below a text or a number, by a key into an array or by an index
+into an object does not fit: the body is not what the policy takes it for, and that is an error.
+What is missing, or null, has nothing to hide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from doorward.rego import Value, to_json
+
+__all__ = ["ANY", "HIDDEN", "Path", "PathError", "change", "read_path", "values_at"]
+
+ANY: Final = "*"
+MAX_LENGTH: Final = 64
+"""Steps of a path."""
+Name: TypeAlias = "str | int"
+Path: TypeAlias = tuple[Name, ...]
+
+HIDDEN: Final[Any] = object()
+"""In place of a body of which nothing is kept."""
+
+
+class PathError(Exception):
+    """A path that is not one, or does not fit the body."""
+
+
+def read_path(value: Any) -> Path:
+    """The path that a list of keys and indexes is; PathError."""
+    if not isinstance(value, (list, tuple)):
+        raise PathError("a path is a list of keys and indexes")
+    if len(value) > MAX_LENGTH:
+        raise PathError(f"a path has at most {MAX_LENGTH} steps")
+    for name in value:
+        is_index = isinstance(name, int) and not isinstance(name, bool) and name >= 0
+        if not is_index and not isinstance(name, str):
+            raise PathError("a step of a path is a key or an index")
+    return tuple(value)
+
+
+class _Node:
+    """A place in the trees of paths: where to go from it, and whether a path ends here."""
+
+    __slots__ = ("below", "ends", "has_index", "has_key", "value")
+
+    def __init__(self) -> None:
+        self.below: dict[Name, _Node] = {}
+        self.ends = False
+        self.has_index = self.has_key = False
+        self.value: Value = None
+
+    def add(self, path: Path) -> _Node:
+        node = self
+        for name in path:
+            if isinstance(name, int):
+                node.has_index = True
+            elif name != ANY:
+                node.has_key = True
+            node = node.below.setdefault(name, _Node())
+        node.ends = True
+        return node
+
+    def at(self, path: Path) -> _Node | None:
+        """The end of a path that was added."""
+        node: _Node | None = self
+        for name in path:
+            node = node.below.get(name) if node is not None else None
+        return node if node is not None and node.ends else None
+
+
+_Nodes: TypeAlias = "list[_Node]"
+
+
+def change(
+    body: Value,
+    *,
+    keep: Iterable[Path] | None,
+    remove: Iterable[Path],
+    set: Iterable[tuple[Path, Value]],
+) -> Any:
+    """The body that is left; `HIDDEN` where that is nothing, PathError for a path that does not
+    fit."""
+    keeps, removes, sets = _Node(), _Node(), _Node()
+    for path in keep or ():
+        keeps.add(path)
+    for path in remove:
+        removes.add(path)
+    for path, value in set:
+        if (known := sets.at(path)) is not None and _differ(known.value, value):
+            raise PathError("two values are set at one path")
+        sets.add(path).value = value
+    kept = None if keep is None else [keeps]
+    return _apply(_outcome(kept, [removes], [sets], is_set=False), body)
+
+
+def _differ(one: Value, other: Value) -> bool:
+    return to_json(one) != to_json(other)  # to Python, true is 1
+
+
+_WHOLE: Final[Any] = object()
+"""All of a value stays as it is."""
+
+
+class _Replaced(NamedTuple):
+    """Another value in place of one, and what of it stays."""
+
+    value: Value
+    outcome: Any
+
+
+class _Parts:
+    """Some of a value may stay: what becomes of its members, worked out when one is met."""
+
+    __slots__ = ("_known", "_nodes", "has_index", "has_key", "is_set", "mentioned", "others")
+
+    def __init__(
+        self, keeps: _Nodes | None, removes: _Nodes, sets: _Nodes, *, is_set: bool
+    ) -> None:
+        self._nodes = keeps, removes, sets
+        self._known: dict[Name, Any] = {}
+        self.is_set = is_set
+        self.has_index = any([node.has_index for node in (*removes, *sets)])
+        self.has_key = any([node.has_key for node in (*removes, *sets)])
+        self.mentioned = {
+            name for node in (*(keeps or ()), *removes, *sets) for name in node.below if name != ANY
+        }
+        self.others = self._work_out(ANY)
+        """What becomes of members that no path mentions."""
+
+    @property
+    def is_for_members_only(self) -> bool:
+        """Whether a value without members does not stay."""
+        return self._nodes[0] is not None
+
+    def at(self, name: Name) -> Any:
+        """What becomes of a member that a path mentions."""
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._work_out(name)
+        return known
+
+    def _work_out(self, name: Name) -> Any:
+        keeps, removes, sets = self._nodes
+        if keeps is not None and not (keeps := _next(keeps, name)):
+            return HIDDEN
+        return _outcome(keeps, _next(removes, name), _next(sets, name), is_set=self.is_set)
+
+
+def _next(nodes: _Nodes, name: Name) -> _Nodes:
+    reached = [node.below[name] for node in nodes if name in node.below]
+    if name != ANY:
+        reached += [node.below[ANY] for node in nodes if ANY in node.below]
+    return reached
+
+
+def _outcome(keeps: _Nodes | None, removes: _Nodes, sets: _Nodes, *, is_set: bool) -> Any:
+    """What becomes of a value at which these paths have arrived."""
+    if any([node.ends for node in removes]):
+        return HIDDEN
+    if keeps is not None and any([node.ends for node in keeps]):
+        keeps = None
+    ends = [node for node in sets if node.ends]
+    if any([_differ(node.value, ends[0].value) for node in ends[1:]]):
+        raise PathError("two values are set at one path")
+    if ends:
+        return _Replaced(ends[0].value, _outcome(keeps, removes, [], is_set=True))
+    if keeps is None and not any([node.below for node in (*removes, *sets)]):
+        return _WHOLE
+    return _Parts(keeps, removes, sets, is_set=is_set)
+
+
+def _apply(outcome: Any, value: Value) -> Any:
+    if outcome is _WHOLE:
+        return value
+    if outcome is HIDDEN:
+        return HIDDEN
+    if type(outcome) is _Replaced:
+        return _apply(outcome.outcome, outcome.value)
+    parts: _Parts = outcome
+    if isinstance(value, dict):
+        if parts.has_index and not parts.is_set:
+            raise PathError("an index into an object")
+        return _members(parts, value)
+    if isinstance(value, list):
+        if parts.has_key and not parts.is_set:
+            raise PathError("a key into an array")
+        return _items(parts, value)
+    if parts.is_for_members_only:
+        return HIDDEN
+    if value is not None and not parts.is_set:
+        raise PathError("a path goes on below a value that has no members")
+    return value
+
+
+def _members(parts: _Parts, value: dict[Any, Value]) -> dict[Any, Value]:
+    mentioned, others = parts.mentioned, parts.others
+    if others is _WHOLE:
+        left = dict(value)
+        for name in mentioned:
+            if name in left:
+                member = _apply(parts.at(name), left[name])
+                if member is HIDDEN:
+                    del left[name]
+                else:
+                    left[name] = member
+        return left
+    left = {}
+    for name, each in value.items():
+        outcome = parts.at(name) if name in mentioned else others
+        if outcome is not HIDDEN and (member := _apply(outcome, each)) is not HIDDEN:
+            left[name] = member
+    return left
+
+
+def _items(parts: _Parts, value: list[Value]) -> list[Value]:
+    mentioned, others = parts.mentioned, parts.others
+    left = []
+    for name, each in enumerate(value):
+        outcome = parts.at(name) if name in mentioned else others
+        if outcome is not HIDDEN and (item := _apply(outcome, each)) is not HIDDEN:
+            left.append(item)
+    return left
+
+
+def values_at(body: Value, path: Path) -> Iterator[tuple[Path, Value]]:
+    """The values at a path, each with its own path; PathError where it does not fit the body."""
+    reached: list[tuple[Path, Value]] = [((), body)]
+    for name in path:
+        reached = [inner for each in reached for inner in _below(*each, name)]
+    yield from reached
+
+
+def _below(path: Path, value: Value, name: Name) -> Iterator[tuple[Path, Value]]:
+    if value is None:
+        return
+    if isinstance(value, dict) and isinstance(name, str):
+        members: Mapping[Any, Value] = value if name == ANY else {}
+        if name != ANY and name in value:
+            members = {name: value[name]}
+    elif isinstance(value, list) and (isinstance(name, int) or name == ANY):
+        if name == ANY:
+            members = dict(enumerate(value))
+        else:
+            members = {name: value[name]} if isinstance(name, int) and name < len(value) else {}
+    else:
+        raise PathError("a path does not fit the body")
+    for key, member in members.items():
+        yield (*path, key), member

@@ -1,0 +1,557 @@
+"""One response, from the headers of its request to its trailers: messages in, answers out.
+
+    request_headers ─▶ response_headers ─▶ response_body ─▶ response_trailers
+         new              requested            awaited           decided
+
+A message in another order, or from a filter that does not send whole bodies, ends the call with a
+status that is not OK, which Envoy answers with an error of its own. `finish` says that a call is
+complete where the response was decided, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import logging
+from time import perf_counter_ns
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+
+from doorward.edge import FAULTS, Edge
+from doorward.enforcement.errors import RequestError
+from doorward.enforcement.http_input import HttpRequest, Input, join_headers, to_input
+from doorward.envoy.ext_proc import messages
+from doorward.envoy.ext_proc.bodies import BodyError, State, parse_body, state_of, to_bytes
+from doorward.envoy.ext_proc.changes import HIDDEN, PathError, change
+from doorward.envoy.ext_proc.lists import Hidden, ListError, find_hidden
+from doorward.envoy.ext_proc.messages import Message, Mutation
+from doorward.envoy.ext_proc.options import Options
+from doorward.envoy.ext_proc.verdict import FIELDS, ResponseVerdict, read_response_verdict
+from doorward.pdp.decision import Decision, DecisionError, new_decision_id
+from doorward.pdp.pdp import PDP
+from doorward.pdp.quiet import Quiet
+from doorward.pdp.snapshot import Snapshot
+from doorward.rego import UNDEFINED, RegoError, Undefined, Value
+from doorward.transport.grpc.status import GrpcError, Status
+from doorward.verdicts import FORBIDDEN, ResultError
+
+__all__ = ["Observer", "Outcome", "Processor", "ResponseExchange"]
+
+_log: Final = logging.getLogger(__name__)
+_EDGE: Final = Edge("ext_proc", "the decision on a response failed")
+_BUFFERED: Final = 2
+_HEAD: Final = 4096
+"""Bytes that an input takes besides the body, about."""
+_GROWTH: Final = 8
+"""How many times its bytes a parsed body takes."""
+_NONE: Final = 0
+"""How Envoy sends bodies: its enumeration of modes."""
+Outcome: TypeAlias = Literal["passed", "filtered", "denied", "unread", "failed"]
+_Stage: TypeAlias = Literal["new", "requested", "awaited", "decided", "unread", "foreign"]
+
+READ_HEADERS: Final = ("accept-encoding", "range", "if-range")
+"""Headers of a request that make an answer unreadable."""
+CONDITIONS: Final = ("if-match", "if-modified-since", "if-none-match", "if-unmodified-since")
+"""Those that make the answer to a read depend on one that another user may have had. A write keeps
+them: they protect what is written."""
+_READS: Final = frozenset({"GET", "HEAD"})
+STALE: Final = frozenset(
+    {"accept-ranges", "content-digest", "content-md5", "digest", "etag", "expires"}
+    | {"last-modified", "repr-digest", "surrogate-control", "trailer", "x-accel-expires"}
+)
+"""Headers of a response that are about the body as it was, or let others have it."""
+_CACHES: Final = "-cache-control"
+_ENVOYS_OWN: Final = (
+    *("ext_authz_", "rbac_access_denied", "jwt_authn_access_denied", "local_rate_limited"),
+    *("request_payload_too_large", "request_overall_timeout", "request_header_timeout"),
+    *("route_not_found", "cluster_not_found", "no_healthy_upstream", "maintenance_mode"),
+    *("upstream_reset_", "upstream_response_timeout", "response_timeout"),
+    *("upstream_per_try_timeout", "upstream_max_stream_duration_reached", "duration_timeout"),
+    *("max_duration_timeout", "stream_idle_timeout", "overload", "upgrade_failed"),
+)
+"""How `response.code_details` begin where Envoy has made the response, of none of the application's
+data. Others, and a filter that does not send them, count as the application's."""
+
+
+class Observer(Protocol):
+    """Who is told what became of responses (`metrics.Metrics`)."""
+
+    def observe(self, outcome: Outcome, reason: str, seconds: float) -> None: ...
+
+
+class _Response(NamedTuple):
+    status: int
+    headers: dict[str, str]
+
+
+class _Denied(Exception):
+    """The response does not pass, for a reason that is not the policy's verdict."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Processor:
+    """What all calls of a server share; makes their exchanges."""
+
+    def __init__(self, pdp: PDP, options: Options, observer: Observer | None = None) -> None:
+        self.pdp = pdp
+        self.options = options
+        self.path = options.document
+        self._observer = observer
+        self._quiet = Quiet()
+
+    def open(self) -> ResponseExchange:
+        """The exchange for a call."""
+        return ResponseExchange(self)
+
+    def has_stream_rule(self, snapshot: Snapshot) -> bool:
+        """Whether the policy may let responses pass unread."""
+        return snapshot.has_rule_at(f"{self.path}/stream")
+
+    def note(self, outcome: Outcome, reason: str, started: int) -> None:
+        """Count what became of a response."""
+        if self._observer is not None:
+            self._observer.observe(outcome, reason, (perf_counter_ns() - started) / 1e9)
+
+    def complain(self, what: str, reason: str, decision_id: str) -> None:
+        """One line per second and reason: senders must not be able to fill the log."""
+        more = self._quiet.suppressed(reason)
+        if more is not None:
+            extra = {"reason": reason, "decision-id": decision_id, "more": more}
+            _log.error(what, extra=extra)
+
+
+class ResponseExchange:
+    """The messages of one response; each may be answered in another thread, one after the other."""
+
+    def __init__(self, processor: Processor) -> None:
+        self._processor = processor
+        self._stage: _Stage = "new"
+        self._method = ""
+        self._input: Input = {}
+        self._response = _Response(0, {})
+
+    def answer(self, message: bytes) -> bytes:
+        """The answer to a message; GrpcError ends the call."""
+        read = messages.read_message(message)
+        if self._stage == "new":
+            self._check_modes(read)
+        match read.phase, self._stage:
+            case "request_headers", "new":
+                return self._on_request(read)
+            case "response_headers", "new" | "requested":
+                return self._on_response(read)
+            case "response_body", "awaited":
+                return self._on_body(read)
+            case "response_body", "unread":
+                return self._on_unread_body()
+            case "response_body", "foreign":
+                return messages.CONTINUE_BODY
+            case "response_trailers", "decided":
+                return messages.write_trailers({name.decode("latin-1") for name, _ in read.headers})
+            case "response_trailers", "foreign" | "unread":
+                return messages.write_trailers(())
+        what = f"{read.phase or 'an unknown message'} is not what comes next"
+        raise GrpcError(Status.FAILED_PRECONDITION, what)
+
+    def finish(self) -> None:
+        """GrpcError where the response was not decided."""
+        if self._stage not in ("decided", "unread", "foreign"):
+            raise GrpcError(Status.ABORTED, "the call ended before the response was decided")
+
+    def close(self) -> None:
+        self._input = {}
+
+    def _check_modes(self, first: Message) -> None:
+        if first.is_observed:
+            why = "observability_mode is on: no answer has an effect"
+        elif first.modes != (_NONE, _BUFFERED):
+            why = "response_body_mode must be BUFFERED, and request_body_mode NONE"
+        else:
+            return
+        self._processor.complain(f"Responses are not filtered: {why}", "filter_modes", "")
+        raise GrpcError(Status.FAILED_PRECONDITION, why)
+
+    # The request
+
+    def _on_request(self, message: Message) -> bytes:
+        options = self._processor.options
+        started = perf_counter_ns()
+        try:
+            request = _to_request(message, is_strict=options.strict)
+            self._method = request.method
+            self._input = to_input(request, strict=options.strict, skip_body=True)
+        except RequestError as error:
+            self._stage = "decided"
+            decision = Decision(new_decision_id(), self._processor.path)
+            decision = decision._replace(error=DecisionError(str(error)))
+            self._record(decision, UNDEFINED, started, 0)
+            self._processor.note("denied", error.code, started)
+            text = f"{error.code}: {error}"
+            return messages.write_denial(400, (), text, f"doorward_{error.code}")
+        if message.filter_metadata:
+            attributes: Any = self._input["attributes"]
+            attributes["metadataContext"] = {"filterMetadata": message.filter_metadata}
+        self._stage = "requested"
+        if self._is_unread_anyway():
+            return messages.write_headers("request_headers", Mutation())
+        removed = READ_HEADERS + (CONDITIONS if self._method in _READS else ())
+        present = {name for name, _ in message.headers}
+        removed = tuple([name for name in removed if name.encode() in present])
+        return messages.write_headers("request_headers", Mutation(remove=removed))
+
+    def _is_unread_anyway(self) -> bool:
+        """Whether the policy lets the response pass unread, whatever it will be."""
+        processor = self._processor
+        snapshot = processor.pdp.snapshot
+        if not processor.has_stream_rule(snapshot):
+            return False
+        path = f"{processor.path}/stream"
+        answer = processor.pdp.decide(path, self._input, is_parsed=True, snapshot=snapshot)
+        return answer.error is None and answer.result is True
+
+    # The response
+
+    def _on_response(self, message: Message) -> bytes:
+        details = message.attributes.get("response.code_details", "")
+        if isinstance(details, str) and details.startswith(_ENVOYS_OWN):
+            self._stage = "foreign"
+            return messages.write_unread(Mutation())
+        if self._stage == "new":
+            what = "the headers of the request did not come: request_header_mode must be SEND"
+            raise GrpcError(Status.FAILED_PRECONDITION, what)
+        headers = messages.to_headers(message.headers)
+        status = headers.pop(":status", "")
+        if not (status.isascii() and status.isdecimal() and len(status) == 3):
+            raise GrpcError(Status.INVALID_ARGUMENT, "the response has no status")
+        self._response = _Response(int(status), headers)
+        state = state_of(int(status), headers, has_body=not message.ends)
+        if state == "unread" and not self._passes_unread():
+            self._stage = "awaited"
+            return messages.write_headers("response_headers", Mutation())
+        return self._guarded(state, None, 0)
+
+    def _passes_unread(self) -> bool:
+        """Whether the policy wants none of a body that it could read: the decision follows."""
+        processor = self._processor
+        snapshot = processor.pdp.snapshot
+        if not processor.has_stream_rule(snapshot):
+            return False
+        input = self._with_response("unread")
+        path = f"{processor.path}/stream"
+        answer = processor.pdp.decide(path, input, is_parsed=True, snapshot=snapshot)
+        return answer.error is None and answer.result is True
+
+    def _with_response(self, state: State, **more: Value) -> Input:
+        """The input with the response."""
+        response: dict[Any, Value] = {
+            "status": self._response.status,
+            "headers": dict[Any, Value](self._response.headers),
+            "body_state": state,
+            **more,
+        }
+        return {**self._input, "response": response}
+
+    def _on_body(self, message: Message) -> bytes:
+        # A body that trailers follow does not end its stream. It is whole all the same: the filter
+        # said at the beginning that it sends bodies whole, and another piece would not be answered.
+        return self._guarded("parsed", message.body, len(message.body))
+
+    def _on_unread_body(self) -> bytes:
+        """A body that the policy let pass unread: the filter does not take `mode_override`."""
+        started = perf_counter_ns()
+        decision = Decision(new_decision_id(), self._processor.path)
+        why = _Denied("mode_override_refused", "allow_mode_override must be true")
+        return self._fail(decision, self._input, why, started, "unread", 0)
+
+    def _guarded(self, state: State, body: bytes | None, size: int) -> bytes:
+        """The answer to a response; whatever fails is a denial."""
+        started = perf_counter_ns()
+        # INVARIANT: decided from here on, or on its way out by an exception, which is not OK.
+        decision = Decision(new_decision_id(), self._processor.path)
+        try:
+            return self._decide(state, body, started)
+        except FAULTS as fault:
+            said = _EDGE.report(fault, **{"decision-id": decision.decision_id})
+        return self._fail(
+            decision, UNDEFINED, _Denied("internal_error", said), started, state, size
+        )
+
+    def _decide(self, state: State, body: bytes | None, started: int) -> bytes:
+        processor = self._processor
+        options = processor.options
+        snapshot = processor.pdp.snapshot
+        value: Value = None
+        plain = body or b""
+        if body is None:
+            input = self._with_response(state)
+        elif not body:
+            state = "none"
+            input = self._with_response(state, size=0)
+        else:
+            encoding = self._response.headers.get("content-encoding", "")
+            try:
+                value, plain = parse_body(body, encoding, options.max_body)
+            except BodyError as error:
+                decision = Decision(new_decision_id(), processor.path, revision=snapshot.revision)
+                input = self._with_response("opaque", size=len(body))
+                why = _Denied(error.code, str(error))
+                return self._fail(decision, input, why, started, "opaque", len(body))
+            input = self._with_response(state, size=len(plain), parsed_body=value)
+        size = len(plain)
+        decision = processor.pdp.decide(processor.path, input, is_parsed=True, snapshot=snapshot)
+        if decision.error is not None:
+            why = _Denied(_code_of(decision.error), str(decision.error))
+            return self._fail(decision, input, why, started, state, size)
+        try:
+            verdict = read_response_verdict(decision.result)
+        except ResultError as error:
+            return self._fail(
+                decision, input, _Denied("result_error", str(error)), started, state, size
+            )
+        if not verdict.allowed:
+            return self._deny(decision, input, verdict, started, state, size)
+        try:
+            if body is None or state == "none":
+                return self._pass_headers(decision, input, verdict, started, state)
+            hidden = self._find_hidden(snapshot, verdict, input, value)
+            left = _apply(verdict, hidden, value)
+        except (_Denied, RegoError) as error:
+            why = error if isinstance(error, _Denied) else _Denied(_code_of(error), str(error))
+            return self._fail(decision, input, why, started, state, size)
+        is_changed = left is not value
+        self._stage = "decided"
+        self._log_answer(
+            decision, input, "filtered" if is_changed else "passed", started, state, size, hidden
+        )
+        if options.dry_run:
+            return messages.CONTINUE_BODY
+        was_encoded = plain is not body
+        new_body = to_bytes(left) if is_changed else plain if was_encoded else None
+        return messages.write_body(self._mutation(verdict, new_body, state), new_body)
+
+    def _pass_headers(
+        self,
+        decision: Decision,
+        input: Input,
+        verdict: ResponseVerdict,
+        started: int,
+        state: State,
+    ) -> bytes:
+        """Answer a response without a body, or one whose body is not read."""
+        is_answered_with_body = state == "none" and self._stage == "awaited"
+        if state != "none":
+            if verdict.stream and verdict.reads_body:
+                raise _Denied("result_error", "a response that passes unread cannot be changed")
+            if not verdict.stream:
+                raise _Denied(f"response_{state}", _UNREADABLE[state])
+        self._stage = "unread" if state != "none" else "decided"
+        outcome: Outcome = "unread" if state != "none" else "passed"
+        self._log_answer(decision, input, outcome, started, state, 0, None)
+        if state != "none":
+            return messages.write_unread(Mutation(verdict.added, verdict.removed))
+        if self._processor.options.dry_run:
+            mutation = Mutation()
+        else:
+            mutation = self._mutation(verdict, None, state)
+        if is_answered_with_body:
+            return messages.write_body(mutation, None)
+        return messages.write_headers("response_headers", mutation)
+
+    def _find_hidden(
+        self, snapshot: Snapshot, verdict: ResponseVerdict, input: Input, value: Value
+    ) -> Hidden:
+        lists = self._processor.options.lists
+        if verdict.lists is not None:
+            unknown = verdict.lists - lists.keys()
+            if unknown:
+                raise _Denied("result_error", f"there is no list {min(unknown)}")
+            lists = {name: each for name, each in lists.items() if name in verdict.lists}
+        try:
+            return find_hidden(snapshot, lists, input, value)
+        except ListError as error:
+            raise _Denied("response_list", str(error)) from None
+
+    def _mutation(self, verdict: ResponseVerdict, body: bytes | None, state: State) -> Mutation:
+        """The headers of what passes, after a look at its body."""
+        headers = self._response.headers
+        removed = [name for name in headers if name in STALE or name.endswith(_CACHES)]
+        added = list(verdict.added)
+        if body is not None:
+            added.append(("content-length", str(len(body))))
+            if "content-encoding" in headers:
+                removed.append("content-encoding")
+        elif state == "none" and headers.get("content-length", "0") != "0":
+            removed.append("content-length")
+        if not any([name.lower() == "cache-control" for name, _ in verdict.added]):
+            is_stored = "no-store" not in headers.get("cache-control", "").lower()
+            added.append(("cache-control", "private" if is_stored else "private, no-store"))
+        return Mutation(added, [*removed, *verdict.removed])
+
+    # Denials
+
+    def _deny(
+        self,
+        decision: Decision,
+        input: Input,
+        verdict: ResponseVerdict,
+        started: int,
+        state: State,
+        size: int,
+    ) -> bytes:
+        """The policy has said no."""
+        if self._processor.options.dry_run:
+            self._log_answer(decision, input, "denied", started, state, size, None, "dry_run")
+            return self._let_pass(state)
+        self._stage = "decided"
+        self._log_answer(decision, input, "denied", started, state, size, None, "denied")
+        headers = verdict.headers
+        return messages.write_denial(verdict.status, headers, verdict.body, "doorward_denied")
+
+    def _let_pass(self, state: State) -> bytes:
+        """A trial run: the answer is as it came."""
+        if self._stage == "awaited":
+            self._stage = "decided"
+            return messages.CONTINUE_BODY
+        if state == "none":
+            self._stage = "decided"
+            return messages.write_headers("response_headers", Mutation())
+        self._stage = "foreign"
+        return messages.write_unread(Mutation())
+
+    def _fail(
+        self,
+        decision: Decision,
+        input: Input | Undefined,
+        why: _Denied,
+        started: int,
+        state: State,
+        size: int,
+    ) -> bytes:
+        """Nobody has decided, or on something that cannot be filtered: 403 with an empty body."""
+        self._stage = "decided"
+        decision = decision._replace(error=DecisionError(str(why)))
+        self._log_answer(decision, input, "failed", started, state, size, None, why.code)
+        what = "A response was not let through"
+        self._processor.complain(what, why.code, decision.decision_id)
+        return messages.write_denial(FORBIDDEN, (), "", f"doorward_{why.code}")
+
+    # What is told of it
+
+    def _log_answer(
+        self,
+        decision: Decision,
+        input: Input | Undefined,
+        outcome: Outcome,
+        started: int,
+        state: State,
+        size: int,
+        hidden: Hidden | None,
+        reason: str = "",
+    ) -> None:
+        processor = self._processor
+        if processor.pdp.logs_decisions:
+            told: dict[str, Any] = {"outcome": outcome, "body_state": state, "size": size}
+            if reason:
+                told["reason"] = reason
+            if hidden is not None and hidden.counts:
+                told["lists"] = {
+                    name: {"items": count, "shown": left}
+                    for name, (count, left) in hidden.counts.items()
+                }
+            decision = decision._replace(custom={"response": told})
+            self._record(decision, input, started, size)
+        processor.note(outcome, reason, started)
+
+    def _record(
+        self, decision: Decision, input: Input | Undefined, started: int, size: int
+    ) -> None:
+        pdp = self._processor.pdp
+        if not pdp.logs_decisions:
+            return
+        if not self._processor.options.log_bodies:
+            decision, input = _without_body(decision, input)
+            size = 0
+        elapsed = perf_counter_ns() - started
+        pdp.record(decision, input, handler_ns=elapsed, size=_HEAD + _GROWTH * size)
+
+
+_UNREADABLE: Final[dict[State, str]] = {
+    "unread": "the policy has two answers: to pass unread, and not to",
+    "opaque": "the body is not JSON, and the policy does not let it pass unread",
+    "encoded": "the body is compressed in a way that is not read",
+    "partial": "the body is a part of one",
+}
+
+
+def _apply(verdict: ResponseVerdict, hidden: Hidden, value: Value) -> Value:
+    """The body that is left, `value` itself where nothing is changed."""
+    if verdict.keep is None and not verdict.remove and not verdict.set and not hidden.paths:
+        return value
+    try:
+        left: Any = change(
+            value, keep=verdict.keep, remove=[*verdict.remove, *hidden.paths], set=verdict.set
+        )
+    except PathError as error:
+        raise _Denied("response_path", str(error)) from None
+    if left is HIDDEN:
+        raise _Denied("response_path", "nothing of the body is left")
+    return left  # type: ignore[no-any-return]  # JSON
+
+
+def _without_body(
+    decision: Decision, input: Input | Undefined
+) -> tuple[Decision, Input | Undefined]:
+    """What the log is told of a response: not its body, nor what rules have made of it."""
+    erased: list[str] = []
+    response: Any = None if isinstance(input, Undefined) else input.get("response")
+    if isinstance(response, dict) and "parsed_body" in response:
+        shown = {name: each for name, each in response.items() if name != "parsed_body"}
+        assert not isinstance(input, Undefined)
+        input = {**input, "response": shown}
+        erased.append("/input/response/parsed_body")
+    result: Any = decision.result
+    if isinstance(result, dict):
+        kept: Any = {name: result[name] for name in FIELDS if name in result}
+        erased += [f"/result/{name}" for name in result if name not in kept]
+        if "set" in kept:
+            del kept["set"]
+            erased.append("/result/set")
+        decision = decision._replace(result=kept)
+    return decision._replace(erased=tuple(erased[:100])), input
+
+
+def _to_request(message: Message, *, is_strict: bool) -> HttpRequest:
+    """The request as the input is made of it; RequestError."""
+    pseudo: dict[bytes, str] = {}
+    pairs: list[tuple[bytes, bytes]] = []
+    for name, value in message.headers:
+        if name.startswith(b":"):
+            pseudo[name] = value.decode("utf-8", "replace")
+        else:
+            pairs.append((name, value))
+    headers, host, _ = join_headers(pairs, frozenset(), strict=is_strict)
+    attributes = message.attributes
+    protocol = attributes.get("request.protocol", "HTTP/1.1")
+    return HttpRequest(
+        pseudo.get(b":method", ""),
+        pseudo.get(b":path", ""),
+        headers,
+        host=pseudo.get(b":authority", host),
+        scheme=pseudo.get(b":scheme", "http"),
+        protocol=protocol if isinstance(protocol, str) else "HTTP/1.1",
+        source=_to_address(attributes.get("source.address")),
+        destination=_to_address(attributes.get("destination.address")),
+    )
+
+
+def _to_address(value: Value) -> tuple[str, int] | None:
+    host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    if not host or not (port.isascii() and port.isdecimal() and len(port) <= 5):
+        return None
+    return host.strip("[]"), int(port)
+
+
+def _code_of(error: Exception) -> str:
+    if isinstance(error, RegoError) and error.diagnostics:
+        return error.diagnostics[0].code
+    return "eval_error"

@@ -1,0 +1,222 @@
+"""Envoy's messages of external processing become tuples, and answers become messages.
+
+    ProcessingRequest (bytes) -> `read_message` -> Message        Answer -> `write_*` -> bytes
+
+Nothing here decides. Header values are in `raw_value`; `value` is empty since Envoy 1.27.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from envoy.config.core.v3 import base_pb2
+from envoy.extensions.filters.http.ext_proc.v3 import processing_mode_pb2
+from envoy.service.ext_proc.v3 import external_processor_pb2 as pb
+from google.protobuf.message import DecodeError
+
+from doorward.enforcement.http_input import text_of
+from doorward.envoy.request.attributes import from_struct_value
+from doorward.rego import Value
+from doorward.transport.grpc.status import GrpcError, Status
+
+__all__ = [
+    "CONTINUE_BODY",
+    "SERVICE",
+    "Headers",
+    "Message",
+    "Mutation",
+    "Phase",
+    "read_message",
+    "to_headers",
+    "write_body",
+    "write_denial",
+    "write_headers",
+    "write_trailers",
+    "write_unread",
+]
+
+SERVICE: Final = "envoy.service.ext_proc.v3.ExternalProcessor"
+_FILTER: Final = "envoy.filters.http.ext_proc"
+_Mode: Final = processing_mode_pb2.ProcessingMode
+_Option: Final = base_pb2.HeaderValueOption
+_NO_METADATA: Final[dict[str, Value]] = {}
+
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+Phase: TypeAlias = Literal[
+    "request_headers", "response_headers", "request_body", "response_body",
+    "request_trailers", "response_trailers", "",
+]  # fmt: skip
+
+
+class Message(NamedTuple):
+    """One message of Envoy; "" for a phase that is not known."""
+
+    phase: Phase
+    headers: Headers
+    """Of a request or a response, or trailers."""
+    body: bytes
+    ends: bool
+    """Whether nothing follows in this direction."""
+    attributes: dict[str, Value]
+    filter_metadata: dict[str, Value]
+    modes: tuple[int, int] | None
+    """Of the first message: how bodies of requests and responses are sent."""
+    is_observed: bool
+    """Whether Envoy takes no notice of answers."""
+
+
+class Mutation(NamedTuple):
+    """What becomes of headers."""
+
+    set: Sequence[tuple[str, str]] = ()
+    """A name that comes again is added."""
+    remove: Iterable[str] = ()
+
+
+def read_message(message: bytes) -> Message:
+    """The message; GrpcError for bytes that are none."""
+    try:
+        request: Any = pb.ProcessingRequest.FromString(message)
+    except DecodeError:
+        what = "message is not a ProcessingRequest"
+        raise GrpcError(Status.INVALID_ARGUMENT, what) from None
+    phase: Phase = request.WhichOneof("request") or ""
+    part: Any = getattr(request, phase) if phase else None
+    headers: Headers = []
+    body, ends = b"", False
+    if phase in ("request_headers", "response_headers"):
+        headers = _to_pairs(part.headers)
+        ends = part.end_of_stream
+    elif phase in ("request_body", "response_body"):
+        body, ends = part.body, part.end_of_stream
+    elif phase:
+        headers, ends = _to_pairs(part.trailers), True
+    attributes: dict[str, Value] = {}
+    if request.attributes:
+        for name, value in request.attributes[_FILTER].fields.items():
+            attributes[name] = from_struct_value(value)
+    modes = None
+    if request.HasField("protocol_config"):
+        config = request.protocol_config
+        modes = config.request_body_mode, config.response_body_mode
+    return Message(
+        phase,
+        headers,
+        body,
+        ends,
+        attributes,
+        _to_metadata(request.metadata_context),
+        modes,
+        request.observability_mode,
+    )
+
+
+def _to_pairs(headers: Any) -> Headers:
+    return [(each.key.encode(), each.raw_value or each.value.encode()) for each in headers.headers]
+
+
+def _to_metadata(metadata: Any) -> dict[str, Value]:
+    if not metadata.filter_metadata:
+        return _NO_METADATA
+    return {
+        name: {key: from_struct_value(value) for key, value in struct.fields.items()}
+        for name, struct in metadata.filter_metadata.items()
+    }
+
+
+def to_headers(pairs: Headers) -> dict[str, str]:
+    """Headers of a response by their names: those that are repeated are joined by commas."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in pairs:
+        name, value = raw_name.decode("latin-1").lower(), text_of(raw_value)
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def _mutate(out: Any, mutation: Mutation) -> None:
+    seen: set[str] = set()
+    for name, value in mutation.set:
+        again = name.lower() in seen
+        seen.add(name.lower())
+        action = "APPEND_IF_EXISTS_OR_ADD" if again else "OVERWRITE_IF_EXISTS_OR_ADD"
+        out.set_headers.add(
+            header=base_pb2.HeaderValue(key=name, raw_value=value.encode()),
+            append_action=_Option.HeaderAppendAction.Value(action),
+        )
+    out.remove_headers.extend(mutation.remove)
+
+
+def _to_bytes(response: Any) -> bytes:
+    encoded: bytes = response.SerializeToString()
+    return encoded
+
+
+def write_headers(phase: Literal["request_headers", "response_headers"], change: Mutation) -> bytes:
+    """Go on, with changed headers."""
+    response = pb.ProcessingResponse()
+    common = getattr(response, phase).response
+    common.SetInParent()
+    _mutate(common.header_mutation, change)
+    return _to_bytes(response)
+
+
+def write_unread(change: Mutation) -> bytes:
+    """Answer headers of a response whose body is not to be sent here."""
+    response = pb.ProcessingResponse()
+    common = response.response_headers.response
+    common.SetInParent()
+    _mutate(common.header_mutation, change)
+    # Each field is given: the filter compares it with the modes that it allows.
+    response.mode_override.CopyFrom(
+        _Mode(
+            request_header_mode=_Mode.SEND,
+            response_header_mode=_Mode.SEND,
+            request_body_mode=_Mode.NONE,
+            response_body_mode=_Mode.NONE,
+            request_trailer_mode=_Mode.SKIP,
+            response_trailer_mode=_Mode.SKIP,
+        )
+    )
+    return _to_bytes(response)
+
+
+def write_body(change: Mutation, body: bytes | None) -> bytes:
+    """Go on with another body, or with the same one for None."""
+    response = pb.ProcessingResponse()
+    common = response.response_body.response
+    _mutate(common.header_mutation, change)
+    if body is not None:
+        common.body_mutation.body = body
+    return _to_bytes(response)
+
+
+def write_trailers(names: Iterable[str]) -> bytes:
+    """Go on without the trailers of these names."""
+    response = pb.ProcessingResponse()
+    mutation = response.response_trailers.header_mutation
+    mutation.SetInParent()
+    mutation.remove_headers.extend(names)
+    return _to_bytes(response)
+
+
+def write_denial(status: int, headers: Sequence[tuple[str, str]], body: str, details: str) -> bytes:
+    """An answer in place of the response."""
+    response = pb.ProcessingResponse()
+    immediate = response.immediate_response
+    # INVARIANT: an answer carries a status; Envoy takes none for 200.
+    immediate.status.code = status
+    _mutate(immediate.headers, Mutation(headers))
+    immediate.body = body.encode()
+    immediate.details = details
+    return _to_bytes(response)
+
+
+def _continue_body() -> bytes:
+    response = pb.ProcessingResponse()
+    response.response_body.response.SetInParent()
+    return _to_bytes(response)
+
+
+CONTINUE_BODY: Final = _continue_body()
+"""Go on with the body as it is: of answers of Envoy itself only."""

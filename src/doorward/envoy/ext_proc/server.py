@@ -1,0 +1,91 @@
+"""Options become a gRPC server of external processing, on Doorward's own transport.
+
+It listens beside the server of Checks, at an address of its own. A server that cannot listen does
+not start: that is an error of its caller's start-up, not a line in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+
+from doorward.edge import Parts
+from doorward.envoy.ext_proc.exchange import Observer, Processor
+from doorward.envoy.ext_proc.messages import SERVICE
+from doorward.envoy.ext_proc.options import Options
+from doorward.envoy.http2_server import GrpcListener
+from doorward.envoy.serving import State
+from doorward.pdp.limits import DEADLINE
+from doorward.pdp.pdp import PDP
+from doorward.transport.grpc import health, methods
+from doorward.transport.grpc.exchanges import ExchangeLimits, Exchanges
+from doorward.transport.runner import AdaptiveRunner
+
+__all__ = ["ExtProcServer"]
+
+
+class ExtProcServer:
+    """The server. `start` listens, `stop` lets open calls end within its grace."""
+
+    def __init__(
+        self,
+        pdp: PDP,
+        options: Options,
+        *,
+        observer: Observer | None = None,
+        on_state: Callable[[State], object] = lambda _state: None,
+        parts: Parts | None = None,
+        deadline: float = DEADLINE,
+        listeners: Sequence[socket.socket] = (),
+    ) -> None:
+        """`listeners`: what `bind_each` bound for this one of several workers."""
+        self._options = options
+        self._processor = Processor(pdp, options, observer)
+        self._runner: AdaptiveRunner | None = None
+        self._listener = GrpcListener(
+            options.addr,
+            self._services,
+            [SERVICE],
+            socket_mode=options.socket_mode,
+            on_state=on_state,
+            parts=parts,
+            deadline=deadline,
+            listeners=listeners,
+            name="ext-proc",
+        )
+
+    def _services(self, loop: asyncio.AbstractEventLoop, states: health.Health) -> methods.Services:
+        options = self._options
+        self._runner = AdaptiveRunner(loop, options.threads)
+        limits = ExchangeLimits(calls=options.max_streams)
+        exchanges = Exchanges(self._processor.open, limits, self._runner)
+        return methods.Services(
+            states.unary,
+            {**states.streaming, f"/{SERVICE}/Process": exchanges.open},
+            options=methods.Options(max_receive=options.grpc_max_recv_msg_size),
+        )
+
+    @property
+    def port(self) -> int:
+        """The TCP port of the listener; 0 for a Unix socket."""
+        return self._listener.port
+
+    @property
+    def address(self) -> str:
+        """The address of the listener, in gRPC's words."""
+        return self._listener.address
+
+    def start(self) -> None:
+        """Listen and serve; StartError when the address is not available."""
+        self._listener.start()
+
+    def stop(self, grace: float = 5.0) -> None:
+        """Accept no more calls, let open calls end within `grace` seconds, and close."""
+        self._listener.stop(grace)
+        if self._runner is not None:
+            self._runner.close()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether the server ended within `timeout` seconds."""
+        return self._listener.wait(timeout)

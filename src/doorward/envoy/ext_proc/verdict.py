@@ -1,0 +1,152 @@
+"""The document of a response policy becomes a verdict, or an error that denies.
+
+    {"allow": true, "keep": [["items", "*", "id"]], "lists": ["people"]}
+
+`allow` must be exactly true. Fields are checked where they are used; names that are not known here
+are rules that help the policy. `http_status`, `body` and `headers` are those of a denial, and
+`response_headers_to_add` and `response_headers_to_remove` those of OPA-Envoy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from doorward.envoy.ext_proc.changes import Path, PathError, read_path
+from doorward.rego import Key, Undefined, Value, from_key
+from doorward.verdicts import (
+    FORBIDDEN,
+    Pairs,
+    ResultError,
+    check_headers,
+    failed,
+    object_of,
+    read_body,
+    read_headers,
+    read_http_status,
+    read_names,
+)
+
+__all__ = ["FIELDS", "MAX_PATHS", "ResponseVerdict", "read_response_verdict"]
+
+FIELDS: Final = (
+    *("allow", "stream", "keep", "remove", "set", "lists", "http_status", "body", "headers"),
+    *("response_headers_to_add", "response_headers_to_remove"),
+)
+"""The names that mean something."""
+MAX_PATHS: Final = 100_000
+"""Paths in one field."""
+_FRAMING: Final = frozenset(
+    {"connection", "content-encoding", "content-length", "content-range", "keep-alive", "te"}
+    | {"trailer", "transfer-encoding", "upgrade"}
+)
+"""Headers that say how a body is to be read, which the policy does not know."""
+
+
+class ResponseVerdict(NamedTuple):
+    """What is done with a response."""
+
+    allowed: bool
+    status: int = FORBIDDEN
+    """Of a denial, as `headers` and `body` are."""
+    headers: Pairs = ()
+    body: str = ""
+    stream: bool = False
+    """Let it pass unread."""
+    keep: tuple[Path, ...] | None = None
+    remove: tuple[Path, ...] = ()
+    set: tuple[tuple[Path, Value], ...] = ()
+    lists: frozenset[str] | None = None
+    """The lists that are filtered; None: each one that the configuration names."""
+    added: Pairs = ()
+    """Headers of an allowed response."""
+    removed: tuple[str, ...] = ()
+
+    @property
+    def reads_body(self) -> bool:
+        """Whether something of the body is asked for."""
+        return self.keep is not None or bool(self.remove or self.set or self.lists)
+
+
+def read_response_verdict(result: Value | Undefined) -> ResponseVerdict:
+    """The verdict that a result is; ResultError where it is not one."""
+    if isinstance(result, bool):
+        raise ResultError("the decision is a boolean: an object with `allow` is needed")
+    document = object_of(result)
+    if not _read_flag(document, "allow"):
+        headers = check_headers(read_headers(document, "headers", "response headers"))
+        status = read_http_status(document)
+        if status < 200 or status in (204, 304):
+            raise failed("response http status", f"no denial has the status {status}")
+        return ResponseVerdict(False, status, headers, read_body(document))
+    what = "response headers to send to client"
+    added = check_headers(read_headers(document, "response_headers_to_add", what))
+    removed = read_names(document, "response_headers_to_remove", "response headers to remove")
+    removed = [name.lower() for name in removed]
+    if not _FRAMING.isdisjoint([*removed, *[name.lower() for name, _ in added]]):
+        raise failed("response headers", "a header that says how the body is read")
+    return ResponseVerdict(
+        True,
+        stream=_read_flag(document, "stream"),
+        keep=_read_paths(document, "keep") if "keep" in document else None,
+        remove=_read_paths(document, "remove"),
+        set=tuple([_read_set(each) for each in _items(document, "set")]),
+        lists=_read_lists(document),
+        added=added,
+        removed=tuple(removed),
+    )
+
+
+def _read_flag(document: dict[Key, Value], name: str) -> bool:
+    flag = document.get(name, False)
+    if not isinstance(flag, bool):
+        raise failed(name, "it is not a boolean")
+    return flag
+
+
+def _items(document: dict[Key, Value], name: str) -> Iterator[Any]:
+    items: Any = document.get(name, [])
+    if not isinstance(items, (list, frozenset)):
+        raise failed(name, "it is neither an array nor a set")
+    if len(items) > MAX_PATHS:
+        raise failed(name, f"it has more than {MAX_PATHS} members")
+    yield from map(from_key, items) if isinstance(items, frozenset) else items
+
+
+def _read_paths(document: dict[Key, Value], name: str) -> tuple[Path, ...]:
+    return tuple([_path(name, each) for each in _items(document, name)])
+
+
+def _path(name: str, value: Any) -> Path:
+    try:
+        return read_path(value)
+    except PathError as error:
+        raise failed(name, str(error)) from None
+
+
+def _read_set(value: Any) -> tuple[Path, Value]:
+    if not isinstance(value, dict) or value.keys() != {"path", "value"}:
+        raise failed("set", "a member is not an object with `path` and `value`")
+    return _path("set", value["path"]), _plain(value["value"])
+
+
+def _plain(value: Any) -> Value:
+    """The value as JSON has it: no sets, and keys that are texts."""
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        if not all([isinstance(key, str) for key in value]):
+            raise failed("set", "a key of a value is not a text")
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, frozenset):
+        raise failed("set", "a value holds a set")
+    return value  # type: ignore[no-any-return]  # JSON
+
+
+def _read_lists(document: dict[Key, Value]) -> frozenset[str] | None:
+    if "lists" not in document:
+        return None
+    names = list(_items(document, "lists"))
+    if not all([isinstance(name, str) for name in names]):
+        raise failed("lists", "a member is not the name of a list")
+    return frozenset(names)
