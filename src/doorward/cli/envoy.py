@@ -45,6 +45,11 @@ Examples:
     show_default=True,
     help="How many workers each decision point has: Envoy calls them in turn.",
 )
+@click.option(
+    "--responses", multiple=True, metavar="ADDR", help="Where responses are decided; repeatable."
+)
+@click.option("--response-timeout", type=float, metavar="SECONDS", help="Time for one of those.")
+@click.option("--max-response", type=int, metavar="BYTES", help="The largest response of those.")
 @click.option("--admin", metavar="ADDR", help="Administration interface, on this host; else off.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="Time for a decision.")
 @click.option("--upstream-timeout", type=float, metavar="SECONDS", help="Time for an answer.")
@@ -56,13 +61,18 @@ Examples:
     "--forward-authorization", is_flag=True, help="Let the application see `authorization`."
 )
 def bootstrap(
-    pdp: tuple[str, ...], workers: int, forward_authorization: bool, **options: object
+    pdp: tuple[str, ...],
+    responses: tuple[str, ...],
+    workers: int,
+    forward_authorization: bool,
+    **options: object,
 ) -> None:
     """Print a hardened Envoy configuration with comments that say why."""
     given = {name: value for name, value in options.items() if value is not None}
     try:
         if pdp or workers > 1:
             given["pdp"] = _worker_addresses(pdp or Bootstrap().pdp, workers)
+        given["responses"] = _worker_addresses(responses, workers)
         settings = Bootstrap(**given, forward_authorization=forward_authorization)  # type: ignore[arg-type]  # click has checked them
     except ValueError as error:
         raise click.UsageError(str(error)) from None

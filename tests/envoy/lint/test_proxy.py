@@ -15,6 +15,7 @@ from doorward.pdp.located_yaml import read_documents
 
 MANAGER = ("static_resources", "listeners", 0, "filter_chains", 0, "filters", 0, "typed_config")
 CHECK = (*MANAGER, "http_filters", 1, "typed_config")
+RESPONSES = (*MANAGER, "http_filters", 2, "typed_config")
 CLUSTER = ("static_resources", "clusters", 1)
 ANYWHERE = {"socket_address": {"address": "192.0.2.1", "port_value": 9191}}
 MISSING = object()
@@ -62,6 +63,36 @@ CHANGES: list[tuple[tuple[str | int, ...], Any, str]] = [
         {"envoy.filters.http.ext_authz": {"disabled": True}},
         "envoy-check-disabled",
     ),
+    (
+        (*MANAGER, "route_config", "typed_per_filter_config"),
+        {"envoy.filters.http.ext_proc": {"overrides": {}}},
+        "envoy-check-disabled",
+    ),
+    ((*RESPONSES, "failure_mode_allow"), True, "envoy-failure-mode-allow"),
+    ((*RESPONSES, "observability_mode"), True, "envoy-responses-observed"),
+    ((*RESPONSES, "disable_immediate_response"), True, "envoy-responses-observed"),
+    ((*RESPONSES, "processing_mode", "response_body_mode"), MISSING, "envoy-responses-mode"),
+    (
+        (*RESPONSES, "processing_mode", "response_body_mode"),
+        "BUFFERED_PARTIAL",
+        "envoy-responses-mode",
+    ),
+    ((*RESPONSES, "processing_mode", "response_header_mode"), "SKIP", "envoy-responses-mode"),
+    ((*RESPONSES, "processing_mode", "request_header_mode"), "SKIP", "envoy-responses-mode"),
+    ((*RESPONSES, "processing_mode", "request_body_mode"), "BUFFERED", "envoy-responses-mode"),
+    (
+        (*RESPONSES, "processing_mode", "response_trailer_mode"),
+        MISSING,
+        "envoy-responses-trailers",
+    ),
+    ((*RESPONSES, "allowed_override_modes"), MISSING, "envoy-responses-override"),
+    (
+        (*RESPONSES, "allowed_override_modes", 0, "response_header_mode"),
+        "SKIP",
+        "envoy-responses-override",
+    ),
+    ((*RESPONSES, "message_timeout"), MISSING, "envoy-responses-timeout"),
+    ((*RESPONSES, "status_on_error"), MISSING, "envoy-responses-status"),
     (("admin",), {"address": ANYWHERE}, "envoy-admin-exposed"),
     (("overload_manager", "resource_monitors", 0), MISSING, "envoy-overload"),
     ((*CLUSTER, "per_connection_buffer_limit_bytes"), MISSING, "envoy-buffer-limit"),
@@ -69,7 +100,7 @@ CHANGES: list[tuple[tuple[str | int, ...], Any, str]] = [
 
 
 def change(path: tuple[str | int, ...], value: Any) -> str:
-    document: Any = to_document(Bootstrap())
+    document: Any = to_document(Bootstrap(responses=("unix:r.sock",)))
     position = document
     for key in path[:-1]:
         position = position[key]
@@ -98,14 +129,14 @@ def test_what_is_taken_away_is_found(path: tuple[str | int, ...], value: Any, ru
 
 
 def test_a_check_that_is_not_the_last_is_found() -> None:
-    document = to_document(Bootstrap())
+    document = to_document(Bootstrap(responses=("unix:r.sock",)))
     filters = document["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]
     filters["typed_config"]["http_filters"].insert(2, {"name": "envoy.filters.http.lua"})
     assert rules_broken_by(json.dumps(document)) == ["envoy-check-not-last"]
 
 
 def test_connections_without_any_limit_are_found() -> None:
-    document = to_document(Bootstrap())
+    document = to_document(Bootstrap(responses=("unix:r.sock",)))
     del document["layered_runtime"], document["overload_manager"]["resource_monitors"][1]
     assert rules_broken_by(json.dumps(document)) == ["envoy-connection-limit"]
 

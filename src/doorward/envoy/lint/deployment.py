@@ -14,6 +14,7 @@ __all__ = ["check_compose", "check_manifests", "check_pdp", "check_unit", "is_pd
 Found = tuple[str, str, Located]
 
 _PLUGIN: Final = "envoy_ext_authz_grpc"
+_RESPONSES: Final = "envoy_ext_proc_grpc"
 _PODS: Final = {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"}
 _LOCAL: Final = ("localhost:", "127.", "[::1]:", "unix:")
 _FALSE: Final = {None, False, "false"}
@@ -24,7 +25,8 @@ for the application itself can be tricked into a request."""
 
 def is_pdp(document: Located) -> bool:
     """Whether a document configures a decision point for Envoy."""
-    return document.get("plugins", _PLUGIN).value is not None
+    plugins = document.get("plugins")
+    return any(_is_given(plugins.get(name)) for name in (_PLUGIN, _RESPONSES))
 
 
 def check_pdp(file: str, document: Located) -> Iterator[Finding]:
@@ -35,6 +37,18 @@ def check_pdp(file: str, document: Located) -> Iterator[Finding]:
 
 def _check_pdp(document: Located) -> Iterator[Found]:
     plugin = document.get("plugins", _PLUGIN)
+    if _is_given(plugin):
+        yield from _check_plugin(plugin)
+    yield from _check_processor(document.get("plugins", _RESPONSES))
+    if not any(_is_given(document.get(*path)) for path in _CLOSES):
+        message = "the HTTP API serves all data: name decision_paths, or secrets"
+        yield "pdp-data-served", message, document
+    if document.get("decision_logs").value is None:
+        yield "pdp-no-decision-log", "there are no decision logs", document
+
+
+def _check_plugin(plugin: Located) -> Iterator[Found]:
+    """Of the plugin that decides on requests."""
     address = plugin.get("addr")
     if not str(address.value or ":9191").startswith(_LOCAL):
         yield "pdp-exposed", f"`{address.value or ':9191'}` is open to others", address
@@ -44,11 +58,17 @@ def _check_pdp(document: Located) -> Iterator[Found]:
         yield "pdp-fail-call", "on-error is fail-call", given
     if (given := plugin.get("strict")).value is not True:
         yield "pdp-not-strict", "strict is not true", given
-    if not any(_is_given(document.get(*path)) for path in _CLOSES):
-        message = "the HTTP API serves all data: name decision_paths, or secrets"
-        yield "pdp-data-served", message, document
-    if document.get("decision_logs").value is None:
-        yield "pdp-no-decision-log", "there are no decision logs", document
+
+
+def _check_processor(plugin: Located) -> Iterator[Found]:
+    """Of the plugin that decides on responses; its default listens on loopback."""
+    address = plugin.get("addr")
+    if address.value is not None and not str(address.value).startswith(_LOCAL):
+        yield "pdp-exposed", f"`{address.value}` is open to others", address
+    if (given := plugin.get("dry-run")).value not in _FALSE:
+        yield "pdp-dry-run", "dry-run of responses is on", given
+    if (given := plugin.get("log-bodies")).value is True:
+        yield "pdp-logs-bodies", "log-bodies is true", given
 
 
 def _is_given(at: Located) -> bool:

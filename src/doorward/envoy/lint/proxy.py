@@ -17,6 +17,13 @@ __all__ = ["check_proxy", "is_proxy", "read_check_timeout"]
 
 _MANAGER: Final = "HttpConnectionManager"
 _CHECK: Final = "envoy.filters.http.ext_authz"
+_RESPONSES: Final = "envoy.filters.http.ext_proc"
+_MODES: Final[dict[str, set[object]]] = {
+    "request_header_mode": {"SEND", "DEFAULT", None},
+    "response_header_mode": {"SEND", "DEFAULT", None},
+    "request_body_mode": {"NONE", None},
+    "response_body_mode": {"BUFFERED"},
+}
 _ROUTER: Final = "envoy.filters.http.router"
 _SLASHES: Final = {"REJECT_REQUEST", "UNESCAPE_AND_REDIRECT"}
 _TIMEOUTS: Final = ("request_timeout", "request_headers_timeout", "stream_idle_timeout")
@@ -79,13 +86,23 @@ def _check_manager(document: Located, manager: Located) -> Iterator[Found]:
         yield "envoy-no-check", "there is no ext_authz filter", filters
         return
     position = names.index(_CHECK)
-    if names[position + 1 :] != [_ROUTER]:
+    if [name for name in names[position + 1 :] if name != _RESPONSES] != [_ROUTER]:
         yield "envoy-check-not-last", "ext_authz is not the last filter before the router", filters
+    if _RESPONSES in names and names[names.index(_RESPONSES) + 1 :] != [_ROUTER]:
+        message = "ext_proc is not the last filter before the router"
+        yield "envoy-check-not-last", message, filters
+    for each in filters.items():
+        if each.get("name").value == _RESPONSES:
+            yield from _check_ext_proc(each.get("typed_config"))
     yield from _check_ext_authz(document, filters.items()[position].get("typed_config"))
     for each in manager.get("route_config").walk():
         override = each.get("typed_per_filter_config", _CHECK)
         if override.get("disabled").value is True:
             yield "envoy-check-disabled", "a route disables ext_authz", override
+        override = each.get("typed_per_filter_config", _RESPONSES)
+        if override.value is not None:
+            message = "a route disables ext_proc, or runs it in another way"
+            yield "envoy-check-disabled", message, override
 
 
 def _check_paths(manager: Located) -> Iterator[Found]:
@@ -167,6 +184,37 @@ def _check_ext_authz(document: Located, config: Located) -> Iterator[Found]:
                 if "endpoint" in each.fields() and not _is_local(each.get("endpoint", "address")):
                     message = "the decision point is asked without TLS"
                     yield "envoy-pdp-in-the-clear", message, each
+
+
+def _check_ext_proc(config: Located) -> Iterator[Found]:
+    """Of the filter that sends responses to a decision point."""
+    if (given := config.get("failure_mode_allow")).value is True:
+        yield "envoy-failure-mode-allow", "failure_mode_allow of ext_proc is true", given
+    if (given := config.get("observability_mode")).value is True:
+        yield "envoy-responses-observed", "observability_mode is true", given
+    if (given := config.get("disable_immediate_response")).value is True:
+        message = "disable_immediate_response is true: a denial is a failure"
+        yield "envoy-responses-observed", message, given
+    mode = config.get("processing_mode")
+    for name, right in _MODES.items():
+        given = mode.get(name)
+        if given.value not in right:
+            yield "envoy-responses-mode", f"{name} is {given.value or 'not given'}", given
+    if (given := mode.get("response_trailer_mode")).value != "SEND":
+        yield "envoy-responses-trailers", "response_trailer_mode is not SEND", given
+    if (given := config.get("allow_mode_override")).value is True:
+        allowed = config.get("allowed_override_modes")
+        if not allowed.items():
+            message = "allow_mode_override without allowed_override_modes"
+            yield "envoy-responses-override", message, given
+        for each in allowed.items():
+            if each.get("response_header_mode").value == "SKIP":
+                message = "an allowed mode leaves out the headers of responses"
+                yield "envoy-responses-override", message, each
+    if (given := config.get("message_timeout")).value is None:
+        yield "envoy-responses-timeout", "ext_proc has no message_timeout", given
+    if (given := config.get("status_on_error")).value is None:
+        yield "envoy-responses-status", "ext_proc has no status_on_error", given
 
 
 def _managers(document: Located) -> list[Located]:
