@@ -193,10 +193,9 @@ def serve(
     lists: Mapping[str, ListOptions] | None = None,
     *,
     change: Callable[[dict[str, Any]], object] = lambda _filter: None,
-    timeout: float = PATIENCE,
-    processors: int = 1,
+    late_after: float = PATIENCE,
 ) -> Iterator[Stack]:
-    """`change`: what differs in the filter's configuration from the kit's."""
+    """`late_after`: seconds of a message. `change`: differences from the kit's filter."""
     stack = Stack(folder, policies, lists or {})
     with ExitStack() as ends:
         application = ends.enter_context(closing(_Application(stack)))
@@ -213,7 +212,7 @@ def serve(
                 responses=("unix:r.sock",),
                 timeout=PATIENCE,
                 upstream_timeout=PATIENCE,
-                response_timeout=timeout,
+                response_timeout=late_after,
                 max_response=MAX_RESPONSE,
             )
         )

@@ -158,11 +158,10 @@ def test_an_answer_that_is_none(
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_slow_decision_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str) -> None:
-    with serve(tmp_path, {"p.rego": POLICY}, timeout=1) as stack:
+    with serve(tmp_path, {"p.rego": POLICY}, late_after=1) as stack:
         stack.responses["/a"] = http_response(BODY)
         gate = Gate(monkeypatch, phase)
         with asking(stack) as answers:
-            assert gate.reached.wait(PATIENCE)
             wait_until(lambda: bool(answers))
             gate.open.set()
         assert is_refused(answers[0])
@@ -227,7 +226,7 @@ sys.stdin.read()
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("signal", [9, 19], ids=["killed", "stopped"])
 def test_a_process_that_is_killed_or_stopped(tmp_path: Path, phase: str, signal: int) -> None:
-    with serve(tmp_path, {"p.rego": POLICY}, timeout=1) as stack:
+    with serve(tmp_path, {"p.rego": POLICY}, late_after=1) as stack:
         stack.responses["/a"] = http_response(BODY)
         stack.stop_processor()
         process = subprocess.Popen(
