@@ -205,7 +205,8 @@ def _members(parts: _Parts, value: dict[Any, Value]) -> dict[Any, Value]:
         left = dict(value)
         for name in mentioned:
             if name in left:
-                member = _apply(parts.at(name), left[name])
+                outcome = parts.at(name)
+                member = outcome if outcome is HIDDEN else _apply(outcome, left[name])
                 if member is HIDDEN:
                     del left[name]
                 else:
