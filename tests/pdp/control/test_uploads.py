@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import resource
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -75,58 +77,131 @@ def test_memory_is_bounded_and_the_oldest_goes() -> None:
     assert outbox.put([Chunk(b"z" * 60, 1)]) == 2
 
 
-def disk(folder: Path, limit: int = 1 << 20) -> DiskOutbox:
-    return DiskOutbox(str(folder), limit, encode=lambda events: [Chunk(b"\n".join(events), 1)])
+def packed(text: str, events: int = 1) -> Chunk:
+    return Chunk(gzip.compress(text.encode(), mtime=0), events)
+
+
+class Disk(DiskOutbox):
+    """An outbox in a folder, what was lost in it, and its chunks as texts."""
+
+    def __init__(self, folder: Path, limit: int = 1 << 20) -> None:
+        self.lost: Counter[str] = Counter()
+        super().__init__(
+            str(folder),
+            limit,
+            encode=lambda events: [packed(b"\n".join(events).decode())] if events else [],
+            on_lost=lambda reason, count: self.lost.update({reason: count}),
+        )
+
+    def text(self) -> str | None:
+        taken = self.take()
+        if taken is None:
+            return None
+        self.done(taken[0])
+        return gzip.decompress(taken[1].content).decode()
+
+    def texts(self) -> list[str]:
+        return list(iter(self.text, None))
+
+
+@contextmanager
+def small_disk(size: int) -> Iterator[None]:
+    """No file of this process can be larger, as on a disk that is full."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_what_is_on_disk_survives_a_process_that_was_killed(tmp_path: Path) -> None:
-    first = disk(tmp_path)
-    first.put([Chunk(b"a", 1), Chunk(b"b", 1)])
-    first.note([b"one", b"two"])
+    first = Disk(tmp_path)
+    first.put([packed("a"), packed("b")])
+    first.note([b"1", b"2"])
     # The end of the process, and what it was writing.
     with (tmp_path / "0/journal.jsonl").open("ab") as journal:
-        journal.write(b"half of a li")
+        journal.write(b'{"half": of a li')
     first.close()
-    second = disk(tmp_path)
-    assert second.torn == 1
-    contents = []
-    while (taken := second.take()) is not None:
-        contents.append(taken[1].content)
-        second.done(taken[0])
-    assert contents == [b"a", b"b", b"one\ntwo"]
+    second = Disk(tmp_path)
+    assert second.lost == {"torn": 1}
+    assert second.texts() == ["a", "b", "1\n2"]
     second.close()
     assert not list(tmp_path.rglob("*.gz"))
 
 
+@pytest.mark.parametrize("damage", ["cut", "changed", "empty", "gone"])
+def test_a_damaged_chunk_is_counted_and_stops_nothing(tmp_path: Path, damage: str) -> None:
+    outbox = Disk(tmp_path)
+    outbox.put([packed("a" * 100, events=7), packed("b")])
+    path = min(tmp_path.rglob("*.gz"))
+    octets = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    else:
+        changed = bytes([*octets[:-6], octets[-6] ^ 1, *octets[-5:]])
+        path.write_bytes({"cut": octets[:-1], "changed": changed, "empty": b""}[damage])
+    assert outbox.texts() == ["b"]
+    assert outbox.lost == {"damaged": 7}
+    outbox.close()
+    assert not list(tmp_path.rglob("*.gz"))
+
+
+def test_damaged_lines_of_a_journal_are_counted_and_not_sent(tmp_path: Path) -> None:
+    first = Disk(tmp_path)
+    first.note([b'{"a": 1}', b'{"b": 1e999}', b"[" * 5_000 + b"]" * 5_000])
+    first.close()
+    journal = tmp_path / "0/journal.jsonl"
+    journal.write_bytes(journal.read_bytes() + b'{"c": \0\0\0\n\xff\n')
+    second = Disk(tmp_path)
+    assert second.lost == {"torn": 2}
+    assert second.texts() == ['{"a": 1}\n{"b": 1e999}\n' + "[" * 5_000 + "]" * 5_000]
+    second.close()
+
+
+def test_a_full_disk_loses_what_it_counts_and_nothing_else(tmp_path: Path) -> None:
+    outbox = Disk(tmp_path)
+    outbox.note([b'"first"'])
+    with small_disk(4_096), pytest.raises(OSError, match="too large"):
+        outbox.note([b'"' + b"x" * 5_000 + b'"'])
+    outbox.note([b'"second"'])
+    outbox.close()
+    outbox = Disk(tmp_path)
+    assert outbox.texts() == ['"first"\n"second"']
+    noise = random.Random(1).randbytes(5_000).hex()
+    with small_disk(4_096):
+        assert outbox.put([packed(noise, events=3), packed("c")]) == 0
+    assert outbox.lost == {"write": 3}
+    assert outbox.texts() == ["c"]
+    outbox.close()
+    assert not list(tmp_path.rglob("*.new"))
+
+
 def test_processes_share_a_folder_and_take_over_what_others_left(tmp_path: Path) -> None:
-    first, second = disk(tmp_path), disk(tmp_path)
-    first.put([Chunk(b"a", 1)])
-    second.put([Chunk(b"b", 1)])
+    first, second = Disk(tmp_path), Disk(tmp_path)
+    first.put([packed("a")])
+    second.put([packed("b")])
     assert (tmp_path / "1").is_dir()
     second.close()
     first.close()
-    third = disk(tmp_path)
-    assert sorted(filter(None, [content(third), content(third), content(third)])) == [b"a", b"b"]
+    third = Disk(tmp_path)
+    assert sorted(third.texts()) == ["a", "b"]
     third.close()
 
 
-def content(outbox: DiskOutbox) -> bytes | None:
-    taken = outbox.take()
-    return None if taken is None else taken[1].content
-
-
 def test_the_folder_is_bounded(tmp_path: Path) -> None:
-    outbox = disk(tmp_path, 10)
-    assert outbox.put([Chunk(b"x" * 6, 3)]) == 0
-    assert outbox.put([Chunk(b"y" * 6, 2)]) == 3
-    assert content(outbox) == b"y" * 6
+    size = len(packed("x" * 6).content)
+    outbox = Disk(tmp_path, size + 4)
+    assert outbox.put([packed("x" * 6, 3)]) == 0
+    assert outbox.put([packed("y" * 6, 2)]) == 3
+    assert outbox.texts() == ["y" * 6]
     outbox.close()
 
 
 def test_a_folder_that_cannot_be_used_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SpoolError, match="not a directory"):
-        disk(tmp_path / "file")
+        Disk(tmp_path / "file")
 
 
 class Sink:

@@ -3,15 +3,22 @@
 Both are bounded; what is oldest goes first, and is counted. On disk, events stand in a journal
 until they are a chunk, and a chunk is a file until it was sent. A process that is killed loses what
 the decision log had not passed on (50 ms); what was sent at that moment may be sent again.
+
+Nothing is sent that is not whole: a line of the journal is JSON, a chunk has its checksum. What is
+damaged, and what a full disk does not take, is counted.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import gzip
+import json
+import logging
 import os
 import threading
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
@@ -24,6 +31,10 @@ SLOTS: Final = 64
 """Processes that may share one folder."""
 _JOURNAL: Final = "journal.jsonl"
 _END: Final = ".json.gz"
+_log: Final = logging.getLogger(__name__)
+# Numbers are not looked at: none is too long to be one.
+_DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str)
+_FIELDS: Final = {"plugin": "decision_logs"}
 
 
 class SpoolError(Exception):
@@ -108,18 +119,24 @@ class DiskOutbox:
     """
 
     def __init__(
-        self, folder: str, limit: int, *, encode: Callable[[list[bytes]], Iterable[Chunk]]
+        self,
+        folder: str,
+        limit: int,
+        *,
+        encode: Callable[[list[bytes]], Iterable[Chunk]],
+        on_lost: Callable[[str, int], object] = lambda _reason, _count: None,
     ) -> None:
-        """`encode` makes chunks of the events that a process left in its journal. SpoolError."""
+        """`encode` makes chunks of the events that a process left in its journal; `on_lost` is
+        called with a reason and a number of events. SpoolError."""
         self._limit = limit
+        self._on_lost = on_lost
         self._lock = threading.Lock()
         self._number = 0
         self._waiting: deque[str] = deque()
         self._size = 0
         self._locks: list[int] = []
         self._file = -1
-        self.torn = 0
-        """Events that a process was writing when it was killed."""
+        self._journal_size = 0
         try:
             self._folder = self._own_part(folder)
             self._journal = self._path(_JOURNAL)
@@ -166,8 +183,10 @@ class DiskOutbox:
             if os.path.exists(journal):
                 with open(journal, "rb") as file:
                     lines = file.read().split(b"\n")
-                self.torn += bool(lines.pop())
-                self.put(encode([line for line in lines if line]))
+                # Without its end, the last one was being written when the process was killed.
+                whole = [line for line in lines[:-1] if _is_json(line)]
+                self._count_lost("torn", len([line for line in lines if line]) - len(whole))
+                self.put(encode(whole))
                 os.unlink(journal)
         for descriptor in self._locks[1:]:
             os.close(descriptor)
@@ -182,37 +201,70 @@ class DiskOutbox:
 
     def note(self, lines: Iterable[bytes]) -> None:
         content = b"".join([line + b"\n" for line in lines])
-        while content:
-            content = content[os.write(self._file, content) :]
+        written = 0
+        try:
+            while written < len(content):
+                written += os.write(self._file, content[written:])
+        except OSError:
+            # The next line must not continue a part of this one.
+            self._cut_journal(self._journal_size)
+            raise
+        self._journal_size += written
+
+    def _cut_journal(self, size: int) -> None:
+        if self._file >= 0:
+            os.ftruncate(self._file, size)
+            os.lseek(self._file, size, os.SEEK_SET)
+            self._journal_size = size
 
     def put(self, chunks: Iterable[Chunk]) -> int:
         with self._lock:
+            unwritten = 0
             for chunk in chunks:
                 self._number += 1
                 name = f"{time.time_ns():020d}-{self._number:06d}-{chunk.events}{_END}"
-                path = self._path(name)
-                with open(f"{path}.new", "wb") as file:
-                    file.write(chunk.content)
-                os.replace(f"{path}.new", path)
+                try:
+                    self._write(self._path(name), chunk.content)
+                except OSError as error:
+                    unwritten += chunk.events
+                    _log.error(f"The spool cannot be written: {error.strerror}.", extra=_FIELDS)
+                    continue
                 self._waiting.append(name)
                 self._size += len(chunk.content)
-            if self._file >= 0:
-                os.ftruncate(self._file, 0)
-                os.lseek(self._file, 0, os.SEEK_SET)
+            self._count_lost("write", unwritten)
+            self._cut_journal(0)
             return self._trim()
+
+    def _write(self, path: str, content: bytes) -> None:
+        new = f"{path}.new"
+        try:
+            with open(new, "wb") as file:
+                file.write(content)
+            os.replace(new, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(new)
+            raise
 
     def take(self) -> tuple[object, Chunk] | None:
         with self._lock:
             while self._waiting:
                 name = self._waiting.popleft()
-                try:
-                    with open(self._path(name), "rb") as file:
-                        content = file.read()
-                except OSError:
-                    continue
-                self._size -= len(content)
-                return name, Chunk(content, _events_of(name))
+                path = self._path(name)
+                content = _content_of(path)
+                if content is not None:
+                    self._size -= len(content)
+                    return name, Chunk(content, _events_of(name))
+                _log.error(f"Dropped {path}, which is damaged.", extra=_FIELDS)
+                self._count_lost("damaged", _events_of(name))
+                with contextlib.suppress(OSError):
+                    self._size -= os.path.getsize(path)
+                    os.unlink(path)
             return None
+
+    def _count_lost(self, reason: str, events: int) -> None:
+        if events:
+            self._on_lost(reason, events)
 
     def done(self, key: object) -> None:
         with contextlib.suppress(OSError):
@@ -241,6 +293,26 @@ class DiskOutbox:
         self._file, self._locks = -1, []
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        _DECODER.decode(line.decode())
+    except RecursionError:
+        return True  # as deep as no damage makes it
+    except ValueError:
+        return False
+    return True
+
+
+def _content_of(path: str) -> bytes | None:
+    """A chunk as it was written; None where it cannot be read, or was changed."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+        return content if gzip.decompress(content) else None
+    except (OSError, EOFError, zlib.error):
+        return None
 
 
 def _events_of(name: str) -> int:

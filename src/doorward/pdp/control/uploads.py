@@ -80,10 +80,9 @@ class Uploads:
         options = self.options
         if not options.spool:
             return MemoryOutbox(options.buffer_bytes)
-        outbox = DiskOutbox(options.spool, options.spool_bytes, encode=self._encoded)
-        if outbox.torn:
-            self._on_lost("torn", outbox.torn)
-        return outbox
+        return DiskOutbox(
+            options.spool, options.spool_bytes, encode=self._encoded, on_lost=self._on_lost
+        )
 
     def start(self) -> None:
         """Begin to send."""
