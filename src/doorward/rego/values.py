@@ -424,24 +424,89 @@ def in_order(values: Sequence[Value], order: Callable[[Value], Any] = _ORDER) ->
         if all([each.keys() == names for each in objects]):
             return _by_columns(objects, sorted_keys(names), order)
         keys = [order_key(each, order) for each in objects]
-    elif kinds != _STRINGS and kinds != _INTEGERS and not _is_plain(values, kinds):
+    elif kinds != _STRINGS and kinds != _INTEGERS:
         if count == 2:
             return (1, 0) if compare(*values) > 0 else (0, 1)
-        keys = [order_key(each, order) for each in values]
+        ranks = {_RANK[kind] for kind in kinds}
+        if len(ranks) > 1:
+            return _by_ranks(values, sorted(ranks), order)
+        if kinds == _ARRAYS and _is_plain(values):
+            keys = list(map(tuple, values))  # Python compares tuples faster than lists
+        else:
+            keys = [order_key(each, order) for each in values]
     return sorted(range(count), key=keys.__getitem__)
 
 
-def _is_plain(values: Sequence[Any], kinds: set[type]) -> bool:
-    """Whether all are arrays of strings, or of integers, which Python compares as Rego does."""
-    if kinds != _ARRAYS:
+def _is_plain(arrays: Sequence[Any]) -> bool:
+    """Whether Python compares these arrays as Rego does: strings with strings, integers with
+    integers, at each position."""
+    inside = set(map(type, chain.from_iterable(arrays)))
+    if inside in (_STRINGS, _INTEGERS):
+        return True
+    if inside != _TEXTS_AND_INTEGERS or len(set(map(len, arrays))) != 1:
         return False
-    inside = set(map(type, chain.from_iterable(values)))
-    return inside in (_STRINGS, _INTEGERS)
+    return all([len(set(map(type, column))) == 1 for column in zip(*arrays, strict=True)])
+
+
+def _by_ranks(
+    values: Sequence[Value], ranks: Sequence[int], order: Callable[[Value], Any]
+) -> Sequence[int]:
+    """The positions of values of several kinds: kind by kind."""
+    positions: dict[int, list[int]] = {rank: [] for rank in ranks}
+    for number, value in enumerate(values):
+        positions[_RANK[type(value)]].append(number)
+    ordered: list[int] = []
+    for group in positions.values():
+        ordered += [group[n] for n in in_order([values[n] for n in group], order)]
+    return ordered
+
+
+def extremes(values: Sequence[Any], choose: Callable[[Iterable[Any]], Any]) -> Sequence[Any]:
+    """The first values in Rego's order where `choose` is `min`, the last where it is `max`, as they
+    stand in `values`: all that are equal to each other. `values` is not empty.
+
+    What is told apart by a part of it is not compared further.
+    """
+    ranks = set(map(_RANK.__getitem__, set(map(type, values))))
+    if len(ranks) > 1:
+        rank = choose(ranks)
+        values = [each for each in values if _RANK[type(each)] == rank]
+    kinds = set(map(type, values))
+    if kinds == _STRINGS or kinds <= _EXACT:
+        best = choose(values)
+        return [each for each in values if each == best]
+    if kinds == _OBJECTS and all([each.keys() == values[0].keys() for each in values]):
+        count_step()
+        return _extremes_by_columns(values, sorted_keys(values[0]), choose)
+    if kinds == _ARRAYS and len(set(map(len, values))) == 1:
+        count_step()
+        return _extremes_by_columns(values, range(len(values[0])), choose)
+    best = choose(map(_ORDER, values)).obj
+    return [each for each in values if each is best or not compare(each, best)]
+
+
+def _extremes_by_columns(
+    values: Sequence[Any], names: Sequence[Any], choose: Callable[[Iterable[Any]], Any]
+) -> Sequence[Any]:
+    """Of arrays of one length, or of objects with the same keys: by one position after the other,
+    each only among those that are equal before it."""
+    for name in names:
+        if len(values) == 1:
+            break
+        column = [each[name] for each in values]
+        if _are_same(column):
+            continue
+        best = {id(each) for each in extremes(column, choose)}
+        values = [each for each, part in zip(values, column, strict=True) if id(part) in best]
+    return values
 
 
 _OBJECTS: Final = {dict}
 _ARRAYS: Final = {list}
 _STRINGS: Final = {str}
+_TEXTS_AND_INTEGERS: Final = {str, int}
+_EXACT: Final = {int, Number}
+"""The classes of numbers that Python compares by their exact values."""
 _INTEGERS: Final = {int}
 
 

@@ -47,9 +47,10 @@ from doorward.rego.values import (
     Undefined,
     Value,
     compare,
+    extremes,
+    from_key,
     in_order,
     kind_name,
-    order_key,
     sorted_values,
     to_key,
 )
@@ -134,7 +135,6 @@ def _product_of_doubles(context: Context, numbers: list[AnyNumber]) -> int | Num
 _INTEGERS: Final[set[type]] = {int}
 _STRINGS: Final[set[type]] = {str}
 _EXACT: Final[set[type]] = {int, Number}
-"""The classes of numbers that Python compares by their exact values."""
 
 
 def _numbers(collection: list[Value] | frozenset[Key]) -> list[Any]:
@@ -181,12 +181,12 @@ def _extreme(
         # Equal ones are one and the same, and need no key.
         return choose(collection)  # type: ignore[no-any-return]
     if isinstance(collection, frozenset):
-        values = sorted_values(collection)
-        return values[-1 if choose is max else 0]
-    values = collection[::-1]  # of equal numbers OPA returns the last one here
+        members = list(map(from_key, collection))
+        return extremes(members, choose)[0]  # type: ignore[no-any-return]
     if classes <= _EXACT:
-        return choose(context.checked_iter(values))  # type: ignore[no-any-return]
-    return choose(context.checked_iter(values), key=order_key)  # type: ignore[no-any-return]
+        # Of equal numbers OPA returns the last one.
+        return choose(context.checked_iter(collection[::-1]))  # type: ignore[no-any-return]
+    return extremes(collection, choose)[-1]  # type: ignore[no-any-return]
 
 
 @builtin(
