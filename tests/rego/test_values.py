@@ -20,7 +20,9 @@ from doorward.rego.values import (
     UNDEFINED,
     compare,
     equal,
+    extremes,
     from_key,
+    in_order,
     lookup,
     make_object,
     make_set,
@@ -189,6 +191,23 @@ def test_the_key_for_sorting_says_what_comparing_says(values: list[Any]) -> None
     by_key = sorted(values, key=order_key)
     by_comparing = sorted(values, key=cmp_to_key(compare))
     assert [to_rego(a) for a in by_key] == [to_rego(b) for b in by_comparing]
+
+
+SIMILAR = st.one_of(
+    st.lists(st.lists(st.sampled_from([0, 1, "a", "b"]), min_size=2, max_size=2), min_size=1),
+    st.lists(st.fixed_dictionaries({"a": VALUES, "b": st.integers(0, 1)}), min_size=1, max_size=8),
+    st.lists(st.tuples(VALUES, st.integers(0, 2)).map(list), min_size=1, max_size=8),
+    st.lists(VALUES, min_size=1, max_size=8),
+)
+
+
+@given(SIMILAR)
+def test_the_order_of_many_is_the_one_of_pairs(values: list[Any]) -> None:
+    positions = sorted(range(len(values)), key=lambda n: cmp_to_key(compare)(values[n]))
+    assert list(in_order(values)) == positions
+    for choose, best in ((min, values[positions[0]]), (max, values[positions[-1]])):
+        same = [id(each) for each in values if compare(each, best) == 0]
+        assert list(map(id, extremes(values, choose))) == same
 
 
 def test_arrays_that_differ_late_are_in_order() -> None:

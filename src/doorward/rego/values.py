@@ -383,6 +383,7 @@ def _number_key(number: Any) -> tuple[int, float, float]:
     """A float, which Python compares at once, and the number for where the floats are equal."""
     if type(number) is int and -_FLOAT < number < _FLOAT:
         return 2, number, number
+    count_step()
     mantissa, exponent = binary(number)
     try:
         nearest = math.ldexp(mantissa, exponent)
@@ -431,7 +432,7 @@ def in_order(values: Sequence[Value], order: Callable[[Value], Any] = _ORDER) ->
         if len(ranks) > 1:
             return _by_ranks(values, sorted(ranks), order)
         if kinds == _ARRAYS and _is_plain(values):
-            keys = list(map(tuple, values))  # Python compares tuples faster than lists
+            keys = [tuple(each) for each in values]  # type: ignore[arg-type] # arrays. Python compares tuples faster than lists
         else:
             keys = [order_key(each, order) for each in values]
     return sorted(range(count), key=keys.__getitem__)

@@ -26,7 +26,7 @@ from doorward.rego.builtins.registry.signature import (
 )
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.strings import quote
-from doorward.rego.numbers import AnyNumber, number_text, parse_number
+from doorward.rego.numbers import AnyNumber, Number, number_text, parse_number
 from doorward.rego.values import Key, Value, sorted_values, to_key
 
 __all__: list[str] = []
@@ -35,6 +35,8 @@ _DIGITS: Final = r"\d+(?:_\d+)*"
 _DECIMAL: Final = re.compile(
     rf"[+-]?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?\Z", re.ASCII
 )
+_PLAIN_DECIMAL: Final = re.compile(r"(?:0|[1-9][0-9]{0,8})\.[0-9]{1,8}")
+"""What JSON spells in the same way, with digits that need no check."""
 _HEX_DIGITS: Final = r"[\da-fA-F]+(?:_[\da-fA-F]+)*"
 _HEX: Final = re.compile(
     rf"(?P<sign>[+-]?)0[xX]_?(?P<whole>{_HEX_DIGITS})?(?:\.(?P<rest>{_HEX_DIGITS})?)?"
@@ -61,7 +63,9 @@ def to_number(x: Value) -> AnyNumber:
     """The number that a string spells; 0 for null and false, 1 for true."""
     if isinstance(x, str):
         plain = x.isdecimal() and x.isascii() and len(x) < _PLAIN and not x.startswith("0")
-        return int(x) if plain else _parse(x)
+        if plain:
+            return int(x)
+        return Number(x) if _PLAIN_DECIMAL.fullmatch(x) else _parse(x)
     if x is None or isinstance(x, bool):
         return int(x or 0)
     if isinstance(x, (int, float)):

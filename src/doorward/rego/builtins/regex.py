@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 from doorward.rego.builtins.globbing.intersection import intersect
 from doorward.rego.builtins.inversion import inverse
@@ -19,11 +19,9 @@ from doorward.rego.builtins.registry.operands import machine_integer
 from doorward.rego.builtins.registry.signature import array, boolean, number, string
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.regexp import (
-    SHORT,
     Pattern,
     Spans,
     matcher,
-    next_character,
     pattern,
     quote_meta,
     small_matcher,
@@ -202,28 +200,7 @@ def regex_replace(context: Context, base: str, expression: str, value: str) -> s
     # What is long is not worth the memory of keeping it.
     is_short = len(value) + len(expression) <= _KEPT_TEXT
     pieces = _kept_template(value, expression) if is_short else _template(value, regex)
-    same = b"".join(pieces) if _is_text(pieces) else None
-    out: list[bytes] = []
-    size = at = copied = 0
-    is_long = len(data) > SHORT
-    while at <= len(data):
-        if is_long:
-            context.check_deadline()
-        spans = regex.search(data, at)
-        if spans is None:
-            break
-        start, end = spans[0]
-        out.append(data[copied:start])
-        # Not for an empty match right after another one.
-        if end > copied or start == 0:
-            out.append(_expand(pieces, data, spans) if same is None else same)
-            size += len(out[-1])
-            if size > MAX_TEXT:
-                raise LimitError(f"result is longer than {MAX_TEXT} characters")
-        copied = end
-        at = end if end > at else next_character(data, at)
-    out.append(data[copied:])
-    return _text(b"".join(out))
+    return _text(regex.replace(data, pieces, MAX_TEXT, context.check_deadline))
 
 
 @lru_cache(maxsize=_CACHED)
@@ -233,11 +210,6 @@ def _kept_template(value: str, expression: str) -> list[bytes | int]:
 
 def _template(value: str, compiled: Pattern) -> list[bytes | int]:
     return _resolved(_read_template(value), compiled)
-
-
-def _is_text(pieces: list[bytes | int]) -> TypeGuard[list[bytes]]:
-    """Whether a template is the same for each match."""
-    return all(type(piece) is bytes for piece in pieces)
 
 
 def _read_template(value: str) -> list[bytes | str | int]:
@@ -287,10 +259,6 @@ def _resolved(template: list[bytes | str | int], compiled: Pattern) -> list[byte
         elif isinstance(piece, bytes) or piece < len(compiled.names):
             pieces.append(piece)
     return pieces
-
-
-def _expand(pieces: list[bytes | int], data: bytes, spans: Spans) -> bytes:
-    return b"".join([p if isinstance(p, bytes) else data[slice(*spans[p])] for p in pieces])
 
 
 @builtin(

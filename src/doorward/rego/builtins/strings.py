@@ -160,6 +160,8 @@ def _replace_all(context: Context, value: str, replacements: dict[str, str]) -> 
     longest = max(map(len, replacements.values()))
     sizes = sum(map(len, replacements))
     if sizes * len(value) <= _QUICK and len(value) * longest <= MAX_TEXT:
+        if sizes == len(replacements):
+            return value.translate({ord(key): new for key, new in replacements.items()})
         # Literal alternatives only: no backtracking that could take long.
         alternatives = re.compile("|".join(map(re.escape, replacements)))
         return alternatives.sub(lambda match: replacements[match[0]], value)
@@ -418,16 +420,23 @@ def _quick(pieces: list[tuple[str, str]], values: list[Value]) -> str | None:
                 return None
             out.append(str(value))
         elif kind is Number or kind is float:
-            number = _argument(value)
-            if verb[0] != "." or type(number) is not float:
+            if verb[0] != ".":
                 return None
-            out.append(float.__format__(number, verb))
+            if kind is float or not _FRACTION.fullmatch(value.text):  # type: ignore[union-attr]
+                number = _argument(value)
+                if type(number) is not float:
+                    return None
+            out.append(float.__format__(value, verb))  # type: ignore[arg-type] # a number
         elif verb == "v" or verb == "s":
             out.append(to_rego(value))
         else:
             return None
         out.append(text)
     return "".join(out) if sum(map(len, out)) <= MAX_TEXT else None
+
+
+_FRACTION: Final = re.compile(r"-?[0-9]{1,18}\.[0-9]{0,18}[1-9]")
+"""A number that is a float64 to Go, and neither an integer nor a text."""
 
 
 def _argument(value: Any) -> Argument:

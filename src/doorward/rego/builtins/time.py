@@ -297,29 +297,36 @@ _SEGMENT: Final = re.compile(r"(?P<whole>\d*)(?:\.(?P<part>\d*))?(?P<unit>[^.\d]
 @builtin("time.parse_duration_ns", string, returns=number, inverse=inverse("duration"))
 def time_parse_duration_ns(duration: str) -> int:
     """The nanoseconds of a duration such as `1h30m`; units are ns, us, ms, s, m, h, d, w and y."""
-    shown = quote_bytes(as_bytes(duration))
-    invalid = BuiltinError(f"time: invalid duration {shown}")
     rest = duration[1:] if duration[:1] in {"+", "-"} else duration
     if rest == "0":
         return 0
     if not rest or len(rest) > 4096:
-        raise invalid
+        raise _invalid_duration(duration)
     total = at = 0
     while at < len(rest):
         match = _SEGMENT.match(rest, at)
-        if not match or not (match["whole"] or match["part"]):
-            raise invalid
-        if not match["unit"]:
-            raise BuiltinError(f"time: missing unit in duration {shown}")
-        unit = _UNITS.get(match["unit"])
+        whole, part, name = match.groups() if match else ("", "", "")
+        if not match or not (whole or part):
+            raise _invalid_duration(duration)
+        if not name:
+            raise BuiltinError(f"time: missing unit in duration {_shown(duration)}")
+        unit = _UNITS.get(name)
         if unit is None:
-            name = quote_bytes(as_bytes(match["unit"]))
-            raise BuiltinError(f"time: unknown unit {name} in duration {shown}")
-        total += int(match["whole"] or 0) * unit + _part(match["part"] or "", unit)
+            name = _shown(name)
+            raise BuiltinError(f"time: unknown unit {name} in duration {_shown(duration)}")
+        total += int(whole or 0) * unit + (_part(part, unit) if part else 0)
         at = match.end()
     if total > _LIMIT or (total == _LIMIT and duration[0] != "-"):
-        raise invalid
+        raise _invalid_duration(duration)
     return -total if duration[0] == "-" else total
+
+
+def _invalid_duration(duration: str) -> BuiltinError:
+    return BuiltinError(f"time: invalid duration {_shown(duration)}")
+
+
+def _shown(text: str) -> str:
+    return quote_bytes(as_bytes(text))
 
 
 def _part(digits: str, unit: int) -> int:

@@ -23,6 +23,9 @@ _LETTERS: Final = "kmgtpe"
 _DECIMAL: Final[dict[str, int]] = {c: 1000**n for n, c in enumerate(_LETTERS, start=1)}
 _BINARY: Final[dict[str, int]] = {c + "i": 1024**n for n, c in enumerate(_LETTERS, start=1)}
 _MILLI: Final = (0.001).as_integer_ratio()  # the double, not the decimal: what OPA multiplies by
+_PLAIN: Final = 16
+_EXACT: Final = 1 << 63
+"""Below it no product is rounded."""
 _BYTES: Final = {
     "": 1,
     **_DECIMAL,
@@ -71,6 +74,8 @@ def units_parse_bytes(x: str) -> int:
     factor = _BYTES.get(unit)
     if factor is None:
         raise BuiltinError(f"units.parse_bytes: byte unit {unit} not recognized")
+    if len(amount) < _PLAIN and amount.isdecimal() and (whole := int(amount) * factor) < _EXACT:
+        return whole
     value = quotient(*_amount(amount, "units.parse_bytes", "byte amount"))
     return whole_part(*multiply(value, (factor, 0)))
 

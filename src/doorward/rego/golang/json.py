@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, Final
 
 from doorward.rego.clock import count_step
@@ -28,15 +29,20 @@ from doorward.rego.values import Key, Value, from_key, sorted_keys, sorted_value
 
 __all__ = ["indent", "is_valid", "marshal", "quote", "unmarshal"]
 
-_plain: Final = json.JSONEncoder(ensure_ascii=False).encode
 _CONSTANTS: Final = {None: "null", True: "true", False: "false"}
 _SPECIAL: Final = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
+_SIMPLE: Final = frozenset({str, int, bool, type(None)})
+"""The classes of values that Python's encoder writes as Go does, but for what `_SPECIAL` names."""
 
 
 def quote(text: str) -> str:
     """`text` as a JSON string."""
-    quoted: str = _plain(text)
-    return _SPECIAL.sub(_escape, quoted) if _SPECIAL.search(quoted) else quoted
+    return _escaped(_quoted(text))
+
+
+def _escaped(text: str) -> str:
+    """JSON with the characters escaped that Go escapes: they stand in strings alone."""
+    return _SPECIAL.sub(_escape, text) if _SPECIAL.search(text) else text
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -47,9 +53,9 @@ def _escape(match: re.Match[str]) -> str:
 def marshal(value: Value) -> str:
     """The JSON text of `value`, compact."""
     try:
-        return _WRITERS[type(value)](value)
+        return _escaped(_WRITERS[type(value)](value))
     except RecursionError:
-        return _deep_text(value)
+        return _escaped(_deep_text(value))
 
 
 class _Written(str):
@@ -71,7 +77,7 @@ def _deep_text(value: Value) -> str:
             count_step()
             waiting.append(_Written("}"))
             for key, item in reversed(_pairs(part)):
-                waiting += [item, _Written(f"{quote(key)}:"), _Written(",")]
+                waiting += [item, _Written(f"{_quoted(key)}:"), _Written(",")]
             waiting[-1:] = [_Written("{")] if part else [waiting[-1], _Written("{")]
         elif kind is list or kind is frozenset:
             count_step()
@@ -86,26 +92,39 @@ def _deep_text(value: Value) -> str:
 
 def _array_text(value: list[Value]) -> str:
     count_step()
-    texts = [str(v) if type(v) is int else _WRITERS[type(v)](v) for v in value]
+    if _SIMPLE.issuperset(map(type, value)):
+        return "".join(_encode(value, 0))
+    texts = [_WRITERS[type(v)](v) for v in value]
     return "[" + ",".join(texts) + "]"
 
 
 def _object_text(value: dict[Key, Value]) -> str:
     count_step()
-    pairs = [f"{quote(k)}:{_WRITERS[type(v)](v)}" for k, v in _pairs(value)]
+    if _TEXT.issuperset(map(type, value)) and _SIMPLE.issuperset(map(type, value.values())):
+        return "".join(_encode(value, 0))
+    pairs = [f"{_quoted(k)}:{_WRITERS[type(v)](v)}" for k, v in _pairs(value)]
     return "{" + ",".join(pairs) + "}"
 
 
 def _pairs(value: dict[Key, Value]) -> list[tuple[str, Value]]:
     """The members under the texts of their keys, in order."""
+    if _TEXT.issuperset(map(type, value)):
+        return sorted(value.items(), key=itemgetter(0))  # type: ignore[arg-type] # keys are texts
     texts: dict[str, Value] = {}
     for key in sorted_keys(value):
         texts[key if type(key) is str else marshal(from_key(key))] = value[key]
     return [(key, texts[key]) for key in sorted(texts)]
 
 
+_TEXT: Final = frozenset({str})
+_quoted: Final[Callable[[str], str]] = json.encoder.encode_basestring
+_encode: Final[Any] = json.encoder.c_make_encoder(  # type: ignore[attr-defined] # not in the stubs
+    None, None, _quoted, None, ":", ",", True, False, True
+)
+"""Python's encoder in C: no check of cycles, keys in order."""
+
 _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
-    str: quote,
+    str: _quoted,
     int: str,
     float: number_text,
     Number: number_text,
@@ -171,7 +190,10 @@ def _is_whole(octets: bytes) -> bool:
         return False
 
 
-_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{},:]|[^\s\[\]{},:"]+')
+_TOKENS: Final = re.compile(
+    r'("(?:[^"\\]|\\.)*+":)|((?:"(?:[^"\\]|\\.)*+"?|[^\s\[\]{},:"]++),?)|([\[{])|([\]}],?)|[,:]'
+)
+"""A key, a scalar, an opening or a closing bracket; commas belong to what they follow."""
 
 
 def indent(compact: str, prefix: str, step: str, most: int | None = None) -> str:
@@ -180,26 +202,34 @@ def indent(compact: str, prefix: str, step: str, most: int | None = None) -> str
     LimitError for white space of more than `most` characters.
     """
     out: list[str] = []
-    depth, after_open = 0, False
-    space = 0
+    line = f"\n{prefix}"
+    after_open = False
+    space, width = 0, len(prefix)
     for match in _TOKENS.finditer(compact):
-        token = match[0]
-        if token in "]}":
-            depth -= 1
-            if not after_open:
-                out.append(f"\n{prefix}{step * depth}")
+        key, _, opening, closing = match.groups()
+        if closing:
+            line = line[: len(line) - len(step)]
+            width -= len(step)
+            out += (closing,) if after_open else (line, closing)
             after_open = False
+            token = closing
+        else:
+            token = match[0]
+            if after_open:
+                out.append(line)
+            after_open = bool(opening)
+            if key:
+                token = f"{key} "
+            elif opening:
+                line += step
+                width += len(step)
+            elif token == ":":
+                token = ": "
             out.append(token)
-            continue
-        if after_open:
-            out.append(f"\n{prefix}{step * depth}")
-        after_open = token in "[{"
-        depth += after_open
-        if most is not None:
-            space += len(prefix) + len(step) * depth
-            if space > most:
-                raise LimitError(f"result is longer than {most} characters")
-        out.append(": " if token == ":" else token)
-        if token == ",":
-            out.append(f"\n{prefix}{step * depth}")
+            if most is not None:
+                space += width
+                if space > most:
+                    raise LimitError(f"result is longer than {most} characters")
+        if token[-1] == ",":
+            out.append(line)
     return "".join(out)

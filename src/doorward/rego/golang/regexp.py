@@ -10,7 +10,7 @@ divided by its size. Offsets are of UTF-8 bytes, since RE2 counts those.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -133,6 +133,55 @@ class Pattern:
             previous = end
             count += 1
             yield spans
+
+    def replace(
+        self,
+        data: bytes,
+        template: Sequence[bytes | int],
+        most: int,
+        check: Callable[[], None] = lambda: None,
+    ) -> bytes:
+        """`data` with the template for each match, as Go replaces all matches.
+
+        LimitError where what is put in is longer than `most` bytes.
+
+        `template`: texts, and numbers of groups. `check` is called between searches that may take
+        long.
+        """
+        size = len(data)
+        if size > self.max_bytes:
+            raise _too_long(self.max_bytes)
+        match, is_long = self._match, size > SHORT
+        same = [part for part in template if type(part) is bytes]
+        fixed = b"".join(same) if len(same) == len(template) else None
+        out: list[bytes] = []
+        written = at = copied = 0
+        while at <= size:
+            if is_long:
+                check()
+            spans: Spans = match(_ANYWHERE, data, at, size)
+            start, end = spans[0]
+            if start < 0:
+                break
+            out.append(data[copied:start])
+            # Not for an empty match right after another one.
+            if end > copied or start == 0:
+                if fixed is not None:
+                    part = fixed
+                else:
+                    parts = [
+                        each if isinstance(each, bytes) else data[slice(*spans[each])]
+                        for each in template
+                    ]
+                    part = b"".join(parts)
+                out.append(part)
+                written += len(part)
+                if written > most:
+                    raise LimitError(f"result is longer than {most} characters")
+            copied = end
+            at = end if end > at else next_character(data, at)
+        out.append(data[copied:])
+        return b"".join(out)
 
 
 def next_character(data: bytes, at: int) -> int:

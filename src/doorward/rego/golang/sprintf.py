@@ -9,9 +9,11 @@ Go makes of it (`%!(NOVERB)`); a result past `MAX_TEXT` characters is an error.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from functools import lru_cache
+from typing import Final, NamedTuple, TypeAlias
 
 from doorward.rego.errors import LimitError
 from doorward.rego.golang.strings import MAX_TEXT, is_graphic, quote
@@ -49,6 +51,12 @@ class _Spec:
             return text + " " * missing
         return ("0" if self.zero and zeros else " ") * missing + text
 
+    def mean_verb(self, verb: str) -> None:
+        """`#` and `+` mean something else before `v` and `w`."""
+        if verb in "vw":
+            self.sharp_v, self.sharp = self.sharp, False
+            self.plus_v, self.plus = self.plus, False
+
     def cut(self, text: str) -> str:
         return text if self.precision is None else text[: self.precision]
 
@@ -57,9 +65,60 @@ class _Spec:
         return "+" if self.plus else " " if self.space else ""
 
 
+_NO_FLAGS: Final = _Spec()
+
+
 def format_text(template: str, arguments: Sequence[Argument]) -> str:
     """`template` with its verbs replaced; what does not fit is said in the text, as Go does."""
-    return _Printer(template, arguments).run()
+    plain = _plain_template(template)
+    if plain is None or len(plain.verbs) != len(arguments):
+        return _Printer(template, arguments).run()
+    out, size = [plain.first], len(template)
+    for (verb, spec, literal), argument in zip(plain.verbs, arguments, strict=True):
+        text = _print(argument, verb, spec)
+        size += len(text)
+        if size > MAX_TEXT:
+            return _Printer(template, arguments).run()  # which counts what stays
+        out += (text, literal)
+    return "".join(out)
+
+
+class _Template(NamedTuple):
+    """A template whose verbs take one argument each, in order."""
+
+    first: str
+    verbs: list[tuple[str, _Spec, str]]
+    """Verb, its flags, and the text after it. The flags are shared: they do not change."""
+
+
+_VERB: Final = re.compile(r"([#0+ -]*)([0-9]{1,6})?(?:\.([0-9]{0,6}))?([A-Za-z])", re.ASCII)
+_MAX_TEMPLATE: Final = 4096
+
+
+@lru_cache(maxsize=1024)
+def _plain_template(template: str) -> _Template | None:
+    """None where a verb has an index or `*`, is unknown to the pattern, or the text is long."""
+    if len(template) > _MAX_TEMPLATE:
+        return None
+    first, *pieces = template.split("%")
+    result = _Template(first, [])
+    for piece in pieces:
+        match = _VERB.match(piece)
+        if match is None:
+            return None
+        flags, width, precision, verb = match.groups()
+        spec = _Spec(
+            sharp="#" in flags,
+            zero="0" in flags,
+            plus="+" in flags,
+            minus="-" in flags,
+            space=" " in flags,
+            width=int(width) if width else None,
+            precision=None if precision is None else int(precision or 0),
+        )
+        spec.mean_verb(verb)
+        result.verbs.append((verb, spec, piece[match.end() :]))
+    return result
 
 
 class _Printer:
@@ -132,9 +191,7 @@ class _Printer:
         return self.template[self.at - 1]
 
     def print(self, verb: str, spec: _Spec) -> None:
-        if verb in "vw":
-            spec.sharp_v, spec.sharp = spec.sharp, False
-            spec.plus_v, spec.plus = spec.plus, False
+        spec.mean_verb(verb)
         self.put(_print(self.arguments[self.next], verb, spec))
         self.next += 1
 
@@ -302,6 +359,8 @@ def _integer(number: int, verb: str, spec: _Spec) -> str | None:
     if base is None:
         return None
     digits = format(abs(number), _DIGITS[base])
+    if spec == _NO_FLAGS and verb in "dxv":
+        return "-" + digits if number < 0 else digits
     sign = "-" if number < 0 else spec.sign
     if spec.precision is not None:
         if spec.precision == 0 and number == 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import quote_from_bytes
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from doorward.records import record
 from doorward.rego.errors import BuiltinError
@@ -29,6 +29,7 @@ MAX_PAIRS: Final = 10_000
 """Most name and value pairs read from one query."""
 
 _ESCAPE: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
+_NO_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 _USERINFO: Final = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*\Z")
 _HOST_BYTES: Final = frozenset(b"!$&'()*+,;=:[]<>\"-_.~")
@@ -82,13 +83,11 @@ def _unescape(octets: bytes) -> bytes:
     if b"%" not in octets:
         return octets
 
-    def replace(match: re.Match[bytes]) -> bytes:
-        if match[1] is None:
-            shown = octets[match.start() : match.start() + 3]
-            raise BuiltinError(f"invalid URL escape {_quoted(from_bytes(shown))}")
-        return bytes([int(match[1], 16)])
-
-    return _ESCAPE.sub(replace, octets)
+    wrong = _NO_ESCAPE.search(octets)
+    if wrong is not None:
+        shown = octets[wrong.start() : wrong.start() + 3]
+        raise BuiltinError(f"invalid URL escape {_quoted(from_bytes(shown))}")
+    return unquote_to_bytes(octets)
 
 
 def parse(url: str) -> dict[str, str]:
