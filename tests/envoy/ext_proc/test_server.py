@@ -59,9 +59,9 @@ def test_a_client_that_ends_too_early_gets_no_ok(tmp_path: Path) -> None:
 
 def test_its_health_is_served(tmp_path: Path) -> None:
     with serving(tmp_path / "s"), grpc.insecure_channel(f"unix:{tmp_path}/s") as channel:
-        asked = health_pb2.HealthCheckRequest(service=SERVICE)
+        question = health_pb2.HealthCheckRequest(service=SERVICE)
         stub = health_pb2_grpc.HealthStub(channel)
-        wait_until(lambda: stub.Check(asked, timeout=PATIENCE).status == 1)
+        wait_until(lambda: stub.Check(question, timeout=PATIENCE).status == 1)
 
 
 @pytest.mark.parametrize("streams", [10, 90])

@@ -222,7 +222,15 @@ def _members(parts: _Parts, value: dict[Any, Value]) -> dict[Any, Value]:
 
 def _items(parts: _Parts, value: list[Value]) -> list[Value]:
     mentioned, others = parts.mentioned, parts.others
-    left = []
+    left: list[Value] = []
+    if not mentioned and type(others) is _Parts and not others.has_index:
+        # Objects in a list, as most are: one step less for each of them.
+        for each in value:
+            if type(each) is dict:
+                left.append(_members(others, each))
+            elif (item := _apply(others, each)) is not HIDDEN:
+                left.append(item)
+        return left
     for name, each in enumerate(value):
         outcome = parts.at(name) if name in mentioned else others
         if outcome is not HIDDEN and (item := _apply(outcome, each)) is not HIDDEN:

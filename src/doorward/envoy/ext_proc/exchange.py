@@ -227,7 +227,7 @@ class ResponseExchange:
         state = state_of(int(status), headers, has_body=not message.ends)
         if state == "unread" and not self._passes_unread():
             self._stage = "awaited"
-            return messages.write_headers("response_headers", Mutation())
+            return messages.CONTINUE_RESPONSE
         return self._guarded(state, None, 0)
 
     def _passes_unread(self) -> bool:

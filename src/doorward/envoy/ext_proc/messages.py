@@ -22,6 +22,7 @@ from doorward.transport.grpc.status import GrpcError, Status
 
 __all__ = [
     "CONTINUE_BODY",
+    "CONTINUE_RESPONSE",
     "SERVICE",
     "Headers",
     "Message",
@@ -218,5 +219,7 @@ def _continue_body() -> bytes:
     return _to_bytes(response)
 
 
+CONTINUE_RESPONSE: Final = write_headers("response_headers", Mutation())
+"""Send the body."""
 CONTINUE_BODY: Final = _continue_body()
 """Go on with the body as it is: of answers of Envoy itself only."""
