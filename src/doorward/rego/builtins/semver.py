@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Final
 
@@ -46,7 +47,7 @@ def semver_compare(a: str, b: str) -> int:
 
 
 def _version(position: int, text: str) -> _Parts:
-    parsed = _parse(text)
+    parsed = _kept_parts(text) if len(text) <= _KEPT_TEXT else _parse(text)
     if parsed is None:
         raise BuiltinError(f"operand {position}: string {quote(text)} is not a valid SemVer")
     return parsed
@@ -56,10 +57,20 @@ def _parse(text: str) -> _Parts | None:
     match = _VERSION.fullmatch(text) if len(text) <= _MAX_TEXT else None
     if not match:
         return None
-    numbers = int(match["major"]), int(match["minor"]), int(match["patch"])
+    major, minor, patch, release = match.groups()
+    numbers = int(major), int(minor), int(patch)
     if max(numbers) > _MAX_NUMBER:
         return None
-    return numbers, match["release"].split(".") if match["release"] else []
+    return numbers, release.split(".") if release else []
+
+
+_KEPT_TEXT: Final = 64
+
+
+@lru_cache(maxsize=256)
+def _kept_parts(text: str) -> _Parts | None:
+    """`_parse` of a version such as policies compare others with."""
+    return _parse(text)
 
 
 def _order(one: list[str], other: list[str]) -> int:

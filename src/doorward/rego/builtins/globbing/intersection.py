@@ -9,6 +9,7 @@ and `a` meet, and says that `ab*` and `a` do not. Globs with more than `MAX_FLAG
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from doorward.records import record
@@ -140,7 +141,7 @@ def intersect(one: str, other: str, check_deadline: Callable[[], None]) -> bool:
     """
     if max(len(one), len(other)) > MAX_TEXT:
         raise LimitError("globs are too long")
-    trimmed = _trim(_Tokenizer(one).tokens(), _Tokenizer(other).tokens())
+    trimmed = _trim(_tokens(one), _tokens(other))
     if trimmed is None:
         return False
     first, second = trimmed
@@ -149,6 +150,20 @@ def intersect(one: str, other: str, check_deadline: Callable[[], None]) -> bool:
     if flags > MAX_FLAGS or flags * work > MAX_WORK:
         raise LimitError("globs are too long")
     return _Meeting(first, second, check_deadline).plain(0, 0)
+
+
+def _tokens(text: str) -> list[_Token]:
+    """The tokens of a glob, which nobody changes."""
+    return _kept_tokens(text) if len(text) <= _KEPT_TEXT else _Tokenizer(text).tokens()
+
+
+_KEPT_TEXT: Final = 256
+"""A longer glob is not worth the memory of keeping it."""
+
+
+@lru_cache(maxsize=256)
+def _kept_tokens(text: str) -> list[_Token]:
+    return _Tokenizer(text).tokens()
 
 
 def _size(tokens: list[_Token]) -> int:
