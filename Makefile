@@ -24,7 +24,7 @@ help:
 	@echo 'make demo-docker  a private dockerd behind the Docker plugin (root); ends by itself'
 	@echo 'make console      the pages of the console (make demo and make test do it as well)'
 	@echo 'make test         lint, types, import contract and all tests: what CI runs'
-	@echo 'make test-fast    the quick tests only, in less than two minutes'
+	@echo 'make test-fast    the tests that start nothing: five minutes of CPU'
 	@echo 'make soak         what takes longer than a test may: an hour'
 	@echo 'make mutants      faults put into the code that keeps people out, and how many the tests notice'
 	@echo 'make lint types imports tests conformance coverage bench fuzz docs site locks release clean'
@@ -79,8 +79,9 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports
 
+# Three processes for two cores: a third of what the tests take is waiting for what they start.
 tests: $(STAMP) $(CONSOLE)
-	$(PYTEST) -n 2 tests
+	$(PYTEST) -n 3 tests
 
 # One process's own work: nothing that a test starts, and no long comparison.
 test-fast: $(STAMP) $(CONSOLE)
