@@ -155,6 +155,21 @@ def test_a_removed_value_is_not_shown_by_setting_another(
             assert f"at {path}" not in shown
 
 
+def test_items_are_dropped_by_their_index_in_the_body_as_it_came() -> None:
+    def left(**more: Any) -> Any:
+        arguments: dict[str, Any] = {"keep": None, "remove": [], "set": [], **more}
+        return change(BODY, drop={("b", "d"): {0}}, **arguments)["b"]["d"]
+
+    assert left() == [{"e": 5}]
+    assert left(remove=[("b", "d", 1, "e")]) == [{}]
+    assert left(remove=[("b", "d", "*", "f")]) == [{"e": 5}]
+    assert left(set=[(("b", "d", "*"), 1)]) == [1]
+    assert left(set=[(("b", "d", 0), 1)]) == [{"e": 5}]
+    assert left(keep=[("b", "d", "*", "f")]) == [{}]
+    with pytest.raises(PathError):
+        change(BODY, keep=None, remove=[], set=[], drop={("b",): {0}})
+
+
 @pytest.mark.parametrize(
     "value", ["a", None, {"a": 1}, [1.5], [True], [-1], [None], [["a"]], ["a"] * (MAX_LENGTH + 1)]
 )

@@ -36,7 +36,6 @@ _JSON: Final = re.compile(
 )
 _PLAIN: Final = frozenset({"", "identity"})
 _GZIP: Final = frozenset({"gzip", "x-gzip"})
-_EXPONENT: Final = re.compile(rb"[0-9][eE]")
 _KEY_END: Final = re.compile(rb'"[ \t\n\r]*:')
 _MINUS_ZERO: Final = re.compile(rb"-0(?<![0-9A-Za-z]-0)(?=[,\]}\s]|\Z)")
 
@@ -114,18 +113,15 @@ def _parse_plain(body: bytes) -> Any:
         return _NOT_SURE
     if b"-0" in body and _MINUS_ZERO.search(body):
         return _NOT_SURE
+    keys = _count_keys(value)
+    if keys < 0:
+        return _NOT_SURE
     # A text that is written again is all that was read. Most have no blanks, or these. To delete
     # blanks makes no other text equal: one within a string would be missing there.
     compact = orjson.dumps(value)
     if body == compact or body.replace(b'": ', b'":').replace(b", ", b",") == compact:
-        has_doubles = (b"." in body or _EXPONENT.search(body)) and _count_keys(value) < 0
-        return _NOT_SURE if has_doubles or _is_deep(body, value) else value
-    return value if _count_keys(value) == len(_KEY_END.findall(body)) else _NOT_SURE
-
-
-def _is_deep(body: bytes, value: Any) -> bool:
-    opened = body.count(b"[") + body.count(b"{")
-    return opened > MAX_DEPTH and _count_keys(value) < 0
+        return value
+    return value if keys == len(_KEY_END.findall(body)) else _NOT_SURE
 
 
 def _count_keys(value: Any) -> int:
@@ -145,7 +141,7 @@ def _count_keys(value: Any) -> int:
             elif kind is float:
                 return -1
         level = below
-        if depth > MAX_DEPTH:
+        if depth > MAX_DEPTH - 8:  # orjson writes less than it reads
             return -1
     return count
 

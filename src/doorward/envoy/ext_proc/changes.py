@@ -12,6 +12,7 @@ What is missing, or null, has nothing to hide.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from doorward.rego import Value, to_json
@@ -24,6 +25,7 @@ MAX_LENGTH: Final = 64
 Name: TypeAlias = "str | int"
 Path: TypeAlias = tuple[Name, ...]
 
+_NO_ITEMS: Final[Mapping[Path, AbstractSet[int]]] = {}
 HIDDEN: Final[Any] = object()
 """In place of a body of which nothing is kept."""
 
@@ -45,18 +47,30 @@ def read_path(value: Any) -> Path:
     return tuple(value)
 
 
+_NOTHING: Final[frozenset[int]] = frozenset()
+
+
 class _Node:
     """A place in the trees of paths: where to go from it, and whether a path ends here."""
 
-    __slots__ = ("below", "ends", "has_index", "has_key", "value")
+    __slots__ = ("below", "drops", "ends", "has_index", "has_key", "value")
 
     def __init__(self) -> None:
         self.below: dict[Name, _Node] = {}
+        self.drops: frozenset[int] | set[int] = _NOTHING
+        """Indexes of items that go."""
         self.ends = False
         self.has_index = self.has_key = False
         self.value: Value = None
 
     def add(self, path: Path) -> _Node:
+        """The end of a path."""
+        node = self.reach(path)
+        node.ends = True
+        return node
+
+    def reach(self, path: Path) -> _Node:
+        """The place of a path, which need not be one of these."""
         node = self
         for name in path:
             if isinstance(name, int):
@@ -64,7 +78,6 @@ class _Node:
             elif name != ANY:
                 node.has_key = True
             node = node.below.setdefault(name, _Node())
-        node.ends = True
         return node
 
     def at(self, path: Path) -> _Node | None:
@@ -84,14 +97,18 @@ def change(
     keep: Iterable[Path] | None,
     remove: Iterable[Path],
     set: Iterable[tuple[Path, Value]],
+    drop: Mapping[Path, AbstractSet[int]] = _NO_ITEMS,
 ) -> Any:
     """The body that is left; `HIDDEN` where that is nothing, PathError for a path that does not
-    fit."""
+    fit. `drop`: indexes of items that go, by the path of their list."""
     keeps, removes, sets = _Node(), _Node(), _Node()
     for path in keep or ():
         keeps.add(path)
     for path in remove:
         removes.add(path)
+    for path, indexes in drop.items():
+        node = removes.reach(path)
+        node.drops, node.has_index = frozenset(indexes), True
     for path, value in set:
         if (known := sets.at(path)) is not None and _differ(known.value, value):
             raise PathError("two values are set at one path")
@@ -118,7 +135,9 @@ class _Replaced(NamedTuple):
 class _Parts:
     """Some of a value may stay: what becomes of its members, worked out when one is met."""
 
-    __slots__ = ("_known", "_nodes", "has_index", "has_key", "is_set", "mentioned", "others")
+    __slots__ = (
+        *("_known", "_nodes", "drops", "has_index", "has_key", "is_set", "mentioned", "others"),
+    )
 
     def __init__(
         self, keeps: _Nodes | None, removes: _Nodes, sets: _Nodes, *, is_set: bool
@@ -126,6 +145,7 @@ class _Parts:
         self._nodes = keeps, removes, sets
         self._known: dict[Name, Any] = {}
         self.is_set = is_set
+        self.drops = _NOTHING.union(*[node.drops for node in removes])
         self.has_index = any([node.has_index for node in (*removes, *sets)])
         self.has_key = any([node.has_key for node in (*removes, *sets)])
         self.mentioned = {
@@ -171,7 +191,7 @@ def _outcome(keeps: _Nodes | None, removes: _Nodes, sets: _Nodes, *, is_set: boo
         raise PathError("two values are set at one path")
     if ends:
         return _Replaced(ends[0].value, _outcome(keeps, removes, [], is_set=True))
-    if keeps is None and not any([node.below for node in (*removes, *sets)]):
+    if keeps is None and not any([node.below or node.drops for node in (*removes, *sets)]):
         return _WHOLE
     return _Parts(keeps, removes, sets, is_set=is_set)
 
@@ -223,7 +243,12 @@ def _members(parts: _Parts, value: dict[Any, Value]) -> dict[Any, Value]:
 def _items(parts: _Parts, value: list[Value]) -> list[Value]:
     mentioned, others = parts.mentioned, parts.others
     left: list[Value] = []
-    if not mentioned and type(others) is _Parts and not others.has_index:
+    if parts.drops:
+        drops = parts.drops
+        pairs = [(name, each) for name, each in enumerate(value) if name not in drops]
+        if not mentioned and others is _WHOLE:
+            return [each for _, each in pairs]
+    elif not mentioned and type(others) is _Parts and not others.has_index:
         # Objects in a list, as most are: one step less for each of them.
         for each in value:
             if type(each) is dict:
@@ -231,7 +256,9 @@ def _items(parts: _Parts, value: list[Value]) -> list[Value]:
             elif (item := _apply(others, each)) is not HIDDEN:
                 left.append(item)
         return left
-    for name, each in enumerate(value):
+    else:
+        pairs = list(enumerate(value))
+    for name, each in pairs:
         outcome = parts.at(name) if name in mentioned else others
         if outcome is not HIDDEN and (item := _apply(outcome, each)) is not HIDDEN:
             left.append(item)

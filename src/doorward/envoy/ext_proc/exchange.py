@@ -485,11 +485,12 @@ _UNREADABLE: Final[dict[State, str]] = {
 
 def _apply(verdict: ResponseVerdict, hidden: Hidden, value: Value) -> Value:
     """The body that is left, `value` itself where nothing is changed."""
-    if verdict.keep is None and not verdict.remove and not verdict.set and not hidden.paths:
+    drop = {path: indexes for path, indexes in hidden.items.items() if indexes}
+    if verdict.keep is None and not verdict.remove and not verdict.set and not drop:
         return value
     try:
         left: Any = change(
-            value, keep=verdict.keep, remove=[*verdict.remove, *hidden.paths], set=verdict.set
+            value, keep=verdict.keep, remove=verdict.remove, set=verdict.set, drop=drop
         )
     except PathError as error:
         raise _Denied("response_path", str(error)) from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from time import monotonic
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from doorward.cancellation import is_stopped
 from doorward.enforcement.http_input import Input
@@ -21,6 +21,10 @@ from doorward.verdicts import is_allowed
 __all__ = ["Hidden", "ListError", "find_hidden"]
 
 
+_LOOK: Final = 16
+"""Items between two looks at the clock; each of them ends at its own deadline."""
+
+
 class ListError(Exception):
     """A list that cannot be filtered."""
 
@@ -28,7 +32,8 @@ class ListError(Exception):
 class Hidden(NamedTuple):
     """The items that do not stay, and how many there were."""
 
-    paths: list[Path]
+    items: dict[Path, set[int]]
+    """Indexes, by the path of their list."""
     counts: dict[str, tuple[int, int]]
     """By the name of the list: items, and those that stay."""
 
@@ -36,19 +41,19 @@ class Hidden(NamedTuple):
 def find_hidden(
     snapshot: Snapshot, lists: Mapping[str, ListOptions], input: Input, body: Value
 ) -> Hidden:
-    """The paths of the items that their rules do not allow.
+    """The items that their rules do not allow.
 
     ListError where a rule does not exist, or what is there is not a list; RegoError where a rule
     fails.
     """
     ends_at = None if snapshot.deadline is None else monotonic() + snapshot.deadline
-    hidden = Hidden([], {})
+    hidden = Hidden({}, {})
     for name, options in lists.items():
         if snapshot.is_nowhere(options.rule):
             raise ListError(f"the rule {options.rule} of the list {name} does not exist")
         document = snapshot.document(options.rule)
-        count, before = 0, len(hidden.paths)
-        known = dict(input)
+        answer, item_name = document.answer, options.name
+        count = hidden_count = 0
         try:
             places = list(values_at(body, options.path))
         except PathError:
@@ -59,11 +64,14 @@ def find_hidden(
             if not isinstance(items, list):
                 raise ListError(f"what is at the list {name} is not an array")
             count += len(items)
+            indexes = hidden.items.setdefault(path, set())
             for index, item in enumerate(items):
-                known[options.name] = item
-                if not is_allowed(document.answer(dict(known))):
-                    hidden.paths.append((*path, index))
-                if (ends_at is not None and monotonic() > ends_at) or is_stopped():
+                result = answer({**input, item_name: item})
+                if result is not True and not is_allowed(result):
+                    indexes.add(index)
+                    hidden_count += 1
+                is_due = index % _LOOK == 0
+                if is_due and ((ends_at is not None and monotonic() > ends_at) or is_stopped()):
                     raise EvalError(CANCEL_ERROR, "caller cancelled query execution")
-        hidden.counts[name] = count, count - (len(hidden.paths) - before)
+        hidden.counts[name] = count, count - hidden_count
     return hidden
