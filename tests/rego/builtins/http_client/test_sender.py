@@ -48,6 +48,12 @@ class Echo(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
+        if self.path == "/chunked":
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"2\r\nab\r\n0\r\n\r\n")
+            return
         if self.path == "/drip":
             self.send_response(200)
             self.end_headers()
@@ -117,6 +123,48 @@ def test_redirects_are_followed_only_when_asked(base: str, sender: HTTPXSender) 
     assert sender.send(HTTPRequest("GET", url), None).status_code == 302
     followed = sender.send(HTTPRequest("POST", url, body=b"x", follow_redirects=True), None)
     assert followed.body.startswith(b"GET /there")
+
+
+def test_a_redirect_without_a_place_is_the_response(base: str, sender: HTTPXSender) -> None:
+    request = HTTPRequest("GET", f"{base}/status/302", follow_redirects=True)
+    assert sender.send(request, None).status_code == 302
+
+
+def test_a_policy_says_nothing_of_where_a_body_ends(base: str, sender: HTTPXSender) -> None:
+    headers = (("Content-Length", "1"), ("Transfer-Encoding", "chunked"), ("Trailer", "x"))
+    response = sender.send(HTTPRequest("POST", f"{base}/", headers, b"body"), None)
+    text = response.body.decode().lower()
+    assert "content-length: 4" in text
+    assert "chunked" not in text
+    assert text.endswith("\n\nbody")
+
+
+def test_headers_of_one_name_are_one_header(base: str, sender: HTTPXSender) -> None:
+    request = HTTPRequest("GET", f"{base}/", (("X-A", "first"), ("x-a", "last")))
+    text = sender.send(request, None).body.decode()
+    assert "last" in text
+    assert "first" not in text
+
+
+@pytest.mark.parametrize("value", ["a\x7f", "a\x00b", "a\r\nb: c", "\x1b"])
+def test_a_header_with_control_characters_is_not_sent(value: str, sender: HTTPXSender) -> None:
+    with pytest.raises(SendError, match="invalid header"):
+        sender.send(HTTPRequest("GET", "http://127.0.0.1:1/", (("x-a", value),)), None)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.1", "2130706433", "0x7f.1", "0x7f000001", "127.0.0.01", "0177.0.0.1", "127.1."]
+)
+def test_addresses_have_one_spelling(host: str, base: str, sender: HTTPXSender) -> None:
+    """As in OPA: the resolver of the system would read them, and a deny list does not."""
+    with pytest.raises(SendError, match=r"no such host|invalid IPv4"):
+        sender.send(HTTPRequest("GET", base.replace("127.0.0.1", host)), None)
+
+
+def test_a_body_in_chunks_has_no_header_of_its_frame(base: str, sender: HTTPXSender) -> None:
+    response = sender.send(HTTPRequest("GET", f"{base}/chunked"), None)
+    assert response.body == b"ab"
+    assert response.header("transfer-encoding") is None or not response.header("transfer-encoding")
 
 
 def test_a_redirect_gives_no_credentials_to_another_host(base: str, sender: HTTPXSender) -> None:

@@ -7,7 +7,9 @@ way, `MAX_BODY` bytes of a body, `MAX_REDIRECTS` hops.
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import re
 import ssl
 import time
 from collections import OrderedDict
@@ -121,6 +123,8 @@ class _Exchange(Thread):
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             self.error = SendError(f"{_named(self.request)}: {_reason(error)}")
         finally:
+            if self.response is None and self.error is None:
+                self.error = SendError(f"{_named(self.request)}: the request failed")
             self.pending.release()
 
     def _exchange(self) -> HTTPResponse:
@@ -166,10 +170,11 @@ class _Exchange(Thread):
 
     def _hop(self, client: httpx.Client, url: str, left: float) -> tuple[HTTPResponse, str]:
         request = self.request
+        _check_host(request, httpx.URL(url).host)
         built = client.build_request(
             request.method,
             url,
-            headers=[("user-agent", "doorward"), *request.headers],
+            headers=[("user-agent", "doorward"), *_own_headers(request)],
             content=request.body or None,
             timeout=left,
             extensions={"sni_hostname": request.certificates.server_name}
@@ -182,9 +187,11 @@ class _Exchange(Thread):
         finally:
             response.close()
         following = ""
-        if response.is_redirect:
+        if response.is_redirect and "location" in response.headers:
             following = str(response.url.join(response.headers["location"]))
-        headers = [(name.lower(), value) for name, value in response.headers.multi_items()]
+        pairs = [(name.lower(), value) for name, value in response.headers.multi_items()]
+        is_framed = "transfer-encoding" in response.headers
+        headers = [pair for pair in pairs if not is_framed or pair[0] not in _FRAMING]
         return HTTPResponse(
             response.status_code, _status(response), tuple(headers), body
         ), following
@@ -204,6 +211,34 @@ class _Exchange(Thread):
         except DecodingError as error:
             raise SendError(f"{_named(self.request)}: {error}") from None
         return b"".join(chunks)
+
+
+_FRAMING: Final = frozenset({"content-length", "transfer-encoding", "trailer"})
+"""Headers that say where a body ends: of a request by its body alone, whatever a policy names."""
+
+
+_NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
+
+
+def _own_headers(request: HTTPRequest) -> list[tuple[str, str]]:
+    """The headers that a policy names, the last of each name; SendError for what is none."""
+    named = {name.lower(): (name, value) for name, value in request.headers}
+    for name, value in named.values():
+        if any((char < " " and char != "\t") or char == "\x7f" for char in value):
+            raise SendError(f"{_named(request)}: invalid header field value for {name}")
+    return [pair for name, pair in named.items() if name not in _FRAMING]
+
+
+def _check_host(request: HTTPRequest, host: str) -> None:
+    """SendError for an address in a spelling that only some resolvers read: `127.1`, `0x7f.1`.
+
+    A policy that compares hosts as texts does not know them.
+    """
+    if _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]):
+        try:
+            ipaddress.IPv4Address(host)
+        except ValueError:
+            raise SendError(f"{_named(request)}: lookup {host}: no such host") from None
 
 
 def _status(response: httpx.Response) -> str:
