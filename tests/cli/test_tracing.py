@@ -136,11 +136,13 @@ def test_a_trace_goes_from_the_caller_to_what_policies_ask(
         assert attributes[0]["http.request.method"] == "POST"
         assert attributes[0]["url.path"] == "/v1/data/p/asked"
         assert attributes[0]["http.response.status_code"] == 200
+        assert {each["http.route"] for each in attributes[:2]} == {"/v1/data/{path...}"}
         for each in attributes[:2]:
             assert {
                 "client.address",
                 "http.request.body.size",
                 "http.response.body.size",
+                "http.route",
                 "network.peer.address",
                 "network.peer.port",
                 "network.protocol.version",

@@ -68,3 +68,8 @@ def test_what_is_not_known_is_not_named() -> None:
 def test_an_empty_response_has_no_size() -> None:
     assert response_attributes(204, 0) == {"http.response.status_code": 204}
     assert response_attributes(200, 9)["http.response.body.size"] == 9
+
+
+def test_a_response_names_the_pattern_of_its_path() -> None:
+    assert response_attributes(200, 0, "/v1/data/{path...}")["http.route"] == "/v1/data/{path...}"
+    assert "http.route" not in response_attributes(404, 0)

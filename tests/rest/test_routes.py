@@ -172,3 +172,16 @@ def test_a_row_without_access_does_not_type_check(access: str, error: str) -> No
     done = subprocess.run([*command, code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode != 0) == bool(error), done.stdout + done.stderr
     assert error in done.stdout
+
+
+def test_a_match_names_its_pattern_as_a_router_of_go_does() -> None:
+    patterns = {
+        ("v1", "data"): "/v1/data",
+        ("v1", "data", "a", "b"): "/v1/data/{path...}",
+        ("v1", "query"): "/v1/query",
+        ("health",): "/health",
+    }
+    for path, pattern in patterns.items():
+        match = ROUTES.match(path)
+        assert match is not None
+        assert match.template == pattern

@@ -50,10 +50,15 @@ def request_attributes(
     return attributes
 
 
-def response_attributes(status: int, size: int) -> dict[str, str | int]:
-    """Attributes that are known when a request is answered; `size` is that of the body."""
+def response_attributes(status: int, size: int, route: str = "") -> dict[str, str | int]:
+    """Attributes that are known when a request is answered: the size of the body, and the pattern
+    of the path where there is something."""
     attributes: dict[str, str | int] = {"http.response.status_code": status}
-    return {**attributes, "http.response.body.size": size} if size else attributes
+    if size:
+        attributes["http.response.body.size"] = size
+    if route:
+        attributes["http.route"] = route
+    return attributes
 
 
 def _host_and_port(authority: str) -> tuple[str, int]:

@@ -59,6 +59,8 @@ CLIENT_LEFT: Final = 499
 """The status in logs and metrics of a request whose client left; as in nginx."""
 
 _EDGE: Final = Edge("http", "a request failed")
+_TEMPLATE: Final = "doorward.route"
+"""Where the scope of a request has the pattern of its path."""
 _ASCII: Final = "".join(map(chr, range(0x20, 0x7F)))
 _METHODS: Final = frozenset(
     {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"}
@@ -168,7 +170,8 @@ class Api:
         with tracer.serve("http", headers.get, given) as span:
             name, answer = await self._answer(request, raw)
             size = len(getattr(answer, "body", b""))
-            span.named(name, response_attributes(answer.status_code, size))
+            route = scope.get(_TEMPLATE, "")
+            span.named(name, response_attributes(answer.status_code, size, route))
             if answer.status_code >= 500:
                 span.failed(str(answer.status_code))
             return name, answer
@@ -182,6 +185,8 @@ class Api:
             return "catchall", self._redirect(request, raw, 301, clean)
         path = segments(raw)[1:]
         match = self._routes.match(path)
+        if match is not None:
+            request.scope[_TEMPLATE] = match.template
         if self._access.authorizes:
             refusal = await self._authorize(request, match)
             if refusal is not None:

@@ -100,6 +100,14 @@ class Match:
     routes: tuple[Route, ...]
     rest: tuple[str, ...]
 
+    @property
+    def template(self) -> str:
+        """The path as a pattern of Go's router, as spans name it: `/v1/data/{path...}`."""
+        path = self.routes[0].path
+        if self.rest:
+            return path.replace("[", "").replace("]", "").replace("}", "...}")
+        return path.partition(_OPTIONAL)[0] or path
+
     def route(self, method: str) -> Route | None:
         """The row for a method; None where none has it."""
         return next((each for each in self.routes if method in each.methods), None)

@@ -182,7 +182,8 @@ class ShortPath:
         )
         with tracer.serve("v1/data", header, given) as span:
             response = self._decide(path, request, query, number)
-            span.note(response_attributes(response.status, len(response.body)))
+            template = "/v1/data/{path...}" if path else "/v1/data"
+            span.note(response_attributes(response.status, len(response.body), template))
             if response.status >= 500:
                 span.failed(str(response.status))
             return response
