@@ -48,7 +48,11 @@ def _answered(rule: Rule, chain: list[dict[str, Any]]) -> Rule:
             return value
         return call("eq", node.args[0], value)
 
-    return rewrite(rule, answer)
+    answered = rewrite(replace(rule, else_rule=None), answer)
+    if rule.else_rule is None:
+        return answered
+    bare = [{"path": chain[0]["path"]}] if first.get("scope") == "rule" else chain[:1]
+    return replace(answered, else_rule=_answered(rule.else_rule, bare + chain[1:]))
 
 
 def _chain(rule: Rule, module: Module, modules: Sequence[Module]) -> list[dict[str, Any]]:

@@ -345,3 +345,33 @@ def test_policies_are_checked_and_asked_in_the_order_of_their_names() -> None:
     with pytest.raises(CompileError) as twice:
         Engine(defaults)
     assert twice.value.diagnostics[0].message.endswith("x-y/a.rego:3, x/a.rego:3")
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        ("v := data.base.m with data.base.l as g", 2),
+        ("v := c with data.t.c as g", UNDEFINED),
+        ("v := c with data.base.l as data.t.g", 1),
+        ("not data.base.l with data.base.l as g; v := 3", 3),
+        ("v := [k | some k, _ in data.base] with data.base.l as g", ["m"]),
+        ("v := data.base.l[0] with data.base as g", UNDEFINED),
+    ],
+)
+def test_a_document_replaced_by_a_function_is_not_there(
+    body: str, want: object, strict: bool
+) -> None:
+    text = f"package t\n\ng(x) := x\n\nc := 1\n\np := v if {{ {body} }}\n"
+    engine = Engine({"t.rego": text}, {"base": {"l": [1], "m": 2}})
+    query = engine.prepare("data.t.p", strict_builtin_errors=strict)
+    assert query.value() == want
+    residual = engine.partial("data.t.p == 2", ["input"])
+    assert len(residual.query_texts) == (1 if want == 2 else 0)
+
+
+@pytest.mark.parametrize("call", ["rule()", "chain()"])
+def test_the_annotations_of_a_rule_are_not_those_of_its_else(call: str) -> None:
+    text = f"package t\n\n# METADATA\n# title: x\np if input.a\n\nelse := rego.metadata.{call}\n"
+    want = {} if call == "rule()" else [{"path": ["t", "p"]}]
+    assert Engine({"t.rego": text}).prepare("data.t.p").value({}) == want

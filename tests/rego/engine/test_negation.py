@@ -206,11 +206,16 @@ def test_with_the_import_all_of_it_is_negated(expression: str) -> None:
             assert answer(engine, value) == answer(wanted, value), (text, value)
 
 
-def test_the_import_of_all_keywords_leaves_negation_as_it_is() -> None:
-    engine = Engine(
-        {"p.rego": "package t\n\nimport future.keywords\n\np if not g(input.a)\n\ng(1)\n"}
-    )
-    assert engine.prepare("data.t.p").value({}) is UNDEFINED
+def test_the_import_of_all_keywords_brings_the_other_negation_in_v1_only() -> None:
+    text = "package t\n\nimport future.keywords\n\np if not g(input.a)\n\ng(1) = true\n"
+    assert Engine({"p.rego": text}).prepare("data.t.p").value({}) is True
+    assert Engine({"p.rego": text}, v0=True).prepare("data.t.p").value({}) is UNDEFINED
+
+
+@pytest.mark.parametrize("body", ["not {1}", "not {1, 2}", "not {x | x := 1}", "not {1 == 2}"])
+def test_a_set_after_not_is_no_body(body: str) -> None:
+    engine = Engine({"p.rego": f"package t\n\np if {body}\n"})
+    assert engine.prepare("data.t.p").value() is UNDEFINED
 
 
 @pytest.mark.parametrize("text", ['not {"k": input.a}.k', "not {}", 'not {"k": 1}', "not {1}[1]"])

@@ -292,11 +292,16 @@ def _call(binding: Binding, call: Call) -> None:
 
 
 def names_function(item: With, arity: Arity) -> bool:
-    """Whether `item` replaces a function by another: the value is then a name, not a term."""
+    """Whether `item` puts a function in place of one, or of data: a name then, not a term."""
     target, value = as_call(item.target), as_call(item.value)
-    if target is None or value is None:
+    if target is None or value is None or arity(value) is None:
         return False
-    return arity(target) is not None and arity(value) is not None
+    return arity(target) is not None or (_is_data(item.target) and _is_data(item.value))
+
+
+def _is_data(term: Term) -> bool:
+    head = term.head if isinstance(term, Ref) else term
+    return isinstance(head, Var) and head.name == "data"
 
 
 def as_call(value: Term) -> Call | None:

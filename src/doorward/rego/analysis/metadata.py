@@ -44,9 +44,25 @@ def answer_metadata(modules: Sequence[Module]) -> list[Module]:
 def _answered(rule: Rule, module: Module, modules: Sequence[Module]) -> Rule:
     if not any(isinstance(node, Call) and node.name in FUNCTIONS for node in walk(rule)):
         return rule
-    chain = list(_chain(rule, module, modules))
-    nearest = next(_own(rule, module), None)
-    own = {} if nearest is None else _document(nearest)
+    path, blocks = _rule_path(rule, module), list(_own(rule, module))
+    around = list(_around(rule, module, modules))
+    # The annotations of a rule are not those of its `else` branches.
+    branches: list[Rule] = []
+    branch = rule.else_rule
+    while branch is not None:
+        chain = [{"path": path}, *around]
+        branches.append(_answered_alone(replace(branch, else_rule=None), chain, {}))
+        branch = branch.else_rule
+    own = _document(blocks[0]) if blocks else {}
+    chain = [*_own_entries(blocks, path), *around]
+    answered = _answered_alone(replace(rule, else_rule=None), chain, own)
+    following: Rule | None = None
+    for each in reversed(branches):
+        following = replace(each, else_rule=following)
+    return replace(answered, else_rule=following)
+
+
+def _answered_alone(rule: Rule, chain: list[dict[str, Any]], own: dict[str, Any]) -> Rule:
 
     matches: dict[int, tuple[Term, Call]] = {}
 
@@ -109,9 +125,17 @@ def _rule_path(rule: Rule, module: Module) -> list[Any]:
 
 
 def _chain(rule: Rule, module: Module, modules: Sequence[Module]) -> Iterator[dict[str, Any]]:
+    yield from _own_entries(list(_own(rule, module)), _rule_path(rule, module))
+    yield from _around(rule, module, modules)
+
+
+def _own_entries(blocks: Sequence[Annotations], path: list[Any]) -> list[dict[str, Any]]:
+    return [_entry(block, path) for block in blocks] or [{"path": path}]
+
+
+def _around(rule: Rule, module: Module, modules: Sequence[Module]) -> Iterator[dict[str, Any]]:
+    """What the document of a rule, its package and the packages above say."""
     path = _rule_path(rule, module)
-    own = list(_own(rule, module))
-    yield from [_entry(block, path) for block in own] or [{"path": path}]
     document: dict[object, Annotations] = {}
     for other in modules:
         for sibling in other.rules:

@@ -20,10 +20,10 @@ from typing import Final, get_args
 from doorward.rego.analysis.bindings import (
     Arity,
     Binding,
-    as_call,
     equations,
+    names_function,
 )
-from doorward.rego.analysis.calls import Callees, replaced_function
+from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.tree import Definition, RuleNode
 from doorward.rego.analysis.variables import ROOTS, body_vars, term_vars
 from doorward.rego.syntax.nodes import (
@@ -309,14 +309,8 @@ class _Walk:
 
     def replacement(self, item: With) -> None:
         """What a `with` computes: no term where it names a function."""
-        value = as_call(item.value)
-        if replaced_function(item, self.callees) is not None and value is not None:
-            callee = self.callees.find(value)
-            if callee is not None and (
-                callee.builtin is not None or (callee.node is not None and callee.node.is_function)
-            ):
-                return
-        self.term(item.value)
+        if not names_function(item, self.callees.arity):
+            self.term(item.value)
 
     def negated(self, expr: Expr) -> None:
         waiting = [each.term for each in expr.before]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from doorward.rego.analysis.bindings import as_call
+from doorward.rego.analysis.bindings import as_call, names_function
 from doorward.rego.analysis.calls import replaced_function
 from doorward.rego.analysis.multiplicity import is_folder, ready_equations
 from doorward.rego.codegen.calls import call_into, condition, has_output, predicate
@@ -312,7 +312,7 @@ def _replace(state: FunctionState, expr: Expr) -> None:
             mock = _mock(state, name, item.value)
             functions.append(_pair(ast.Constant(value=name), mock))
             continue
-        value = term(state, item.value).code
+        value = _document(state, item)
         head, path = _target(item)
         pair = _pair(state.constants.add(path), value)
         (inputs if head == "input" else data).append(pair)
@@ -324,6 +324,13 @@ def _replace(state: FunctionState, expr: Expr) -> None:
         arguments.append(ast.Constant(value=True))
     replaced = method_of(load(state.env.evaluation), "replace", *arguments)
     state.env.enter(state.code.bind_temp(replaced, holds="ctx").id)
+
+
+def _document(state: FunctionState, item: With) -> ast.expr:
+    """The value that replaces a document; nothing is there where it names a function."""
+    if names_function(item, state.plan.callees.arity):
+        return runtime("UNDEFINED")
+    return term(state, item.value).code
 
 
 def _mock(state: FunctionState, name: str, value: Term) -> ast.expr:

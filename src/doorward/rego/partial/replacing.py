@@ -93,12 +93,14 @@ def _evaluated(
     new_input, new_data = search.input, replaced.data
     for path, value in documents:
         keys = [part.value for part in path[1:] if type(part) is Constant]
-        assert type(value) is Constant
         if path[0] == INPUT:
+            assert type(value) is Constant
             old = new_input.value if type(new_input) is Constant else {}
             new_input = Constant(put_path(old, keys, value.value))
         else:
-            new_data = put_path({} if new_data is UNDEFINED else new_data, keys, value.value)
+            # A function is not a document: nothing is there.
+            document = value.value if type(value) is Constant else UNDEFINED
+            new_data = put_path({} if new_data is UNDEFINED else new_data, keys, document)
     targets = tuple([path for path, _ in documents])
 
     def enter() -> tuple[Term | None, Any]:

@@ -137,7 +137,8 @@ class BaseData:
     def replaced(self, path: Sequence[Any], value: Any, span: Span) -> BaseData:
         """This, with `value` at a path."""
         over = _put(self.over, path, value, span)
-        return BaseData(over, self.stored, (*self.targets, tuple(path)))
+        stored = _put(self.stored, path, value, span) if value is UNDEFINED else self.stored
+        return BaseData(over, stored, (*self.targets, tuple(path)))
 
     def at(self, path: Sequence[Any]) -> BaseData | Any:
         """What is at a path: a value in place of what was there, or BaseData."""

@@ -289,7 +289,7 @@ def _frozen(value: Any) -> Any:
 def put_path(value: Any, path: Sequence[Any], new: Any) -> Any:
     """A copy of `value` with `new` at `path`; what is in the way of the path is replaced.
 
-    ValueError for a path that is not made of names, as in OPA.
+    UNDEFINED takes away what is there. ValueError for a path that is not made of names, as in OPA.
     """
     if not path:
         return new
@@ -297,7 +297,12 @@ def put_path(value: Any, path: Sequence[Any], new: Any) -> Any:
         raise ValueError("bad document path")
     copy = dict(value) if type(value) is dict else {}
     key = path[0]
-    copy[key] = put_path(copy.get(key), path[1:], new)
+    if new is not UNDEFINED:
+        copy[key] = put_path(copy.get(key), path[1:], new)
+    elif len(path) == 1:
+        copy.pop(key, None)
+    elif key in copy:
+        copy[key] = put_path(copy[key], path[1:], new)
     return copy
 
 

@@ -73,7 +73,7 @@ class Dialect:
     """Which Rego is read: what the caller says, and what imports turned on since.
 
     `v1`: the rules are to be those of v1, by themselves or by `import rego.v1`. `composite_not`:
-    `future.keywords.not` is imported.
+    `future.keywords.not` is imported, or in v1 `future.keywords`.
     """
 
     __slots__ = ("composite_not", "v0", "v1")

@@ -153,7 +153,8 @@ def _use_future(cursor: Cursor, imported: Import, names: tuple[str, ...]) -> Non
         cursor.keywords |= {names[1], "in"} if names[1] == "every" else {names[1]}
     else:
         cursor.keywords |= FUTURE_KEYWORDS
-    if names[1:] == ("not",):
+    # All keywords at once bring the other meaning of `not` in v1 only.
+    if names == ("keywords", "not") or (names == ("keywords",) and not cursor.dialect.v0):
         cursor.dialect.composite_not = True
 
 

@@ -70,9 +70,10 @@ class Rules:
     def _parse_if_body(self) -> Body | None:
         cursor = self.cursor
         state = cursor.save()
+        braces = cursor.kind == "{"
         expr = self.bodies.parse_literal()
         # A set is always true, so `if { x }` can only mean a body.
-        if expr is not None and not isinstance(expr.term, Set):
+        if expr is not None and not (braces and isinstance(expr.term, Set)):
             return (expr,)
         cursor.restore(state)
         cursor.scan()
