@@ -474,3 +474,28 @@ def test_exec_refuses_to_log_to_a_service(folder: Path, capsys: pytest.CaptureFi
     (folder / "c.yaml").write_text(config)
     assert run(["exec", "-c", "c.yaml", "i.json"]) == 1
     assert "decision logs go to the console or a file" in capsys.readouterr().err
+
+
+def test_inspect_orders_annotations_by_what_they_describe(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    block = "# METADATA\n# title: "
+    (folder / "1.rego").write_text(
+        f"{block}T5\npackage b\n\n{block}T7\nz := 1\n\n{block}T6\na := 1\n"
+    )
+    (folder / "2.rego").write_text(f"{block}T1\npackage a\n\n{block}T2\nz := 1\n")
+    assert run(["inspect", "-a", "-f", "json", "."]) == 0
+    annotations = json.loads(capsys.readouterr().out)["annotations"]
+    titles = [each["annotations"]["title"] for each in annotations]
+    assert titles == sorted(titles)
+
+
+def test_inspect_shows_the_manifest_of_a_delta_bundle(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "patch.json").write_text('{"data": [{"op": "upsert", "path": "/a/b", "value": 1}]}')
+    (folder / ".manifest").write_text('{"revision": "r2", "roots": ["a"]}')
+    assert run(["inspect", ".", "-f", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["manifest"]["revision"] == "r2"
+    assert not document.get("namespaces")

@@ -151,6 +151,8 @@ def _add_policies(
         content.add(module.package.path, file)
         content.modules.append(module)
         content.said += _metadata(file, module)
+    # As in OPA: by what is described, then by file and row.
+    content.said.sort(key=lambda said: ([str(part) for part in said.path], said.file))
 
 
 def _metadata(file: str, module: Module) -> Iterator[_Said]:

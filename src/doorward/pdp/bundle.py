@@ -146,7 +146,8 @@ def read_bundle(
     """The bundle at `path`. BundleError says in OPA's words what is wrong with it.
 
     `signed`: signatures are verified, with `verification`; a bundle without them passes if there is
-    none to verify with. `with_data`: False leaves data as the files that they are.
+    none to verify with. `with_data`: False leaves data, and the changes of a delta bundle, as the
+    files that they are.
     """
     path = plain_path(path)
     if not os.path.exists(path):
@@ -329,7 +330,7 @@ class _Reader:
 
     def bundle(self, *, with_data: bool = True) -> Bundle:
         manifest = self._manifest()
-        changes = self._changes(manifest)
+        changes = self._changes(manifest) if with_data else None
         # In OPA's order: what is wrong with data is said first, then policies, then their places.
         for name, content in self.members:
             if with_data and name.rpartition("/")[2] in _DATA:
