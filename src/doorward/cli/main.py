@@ -44,6 +44,7 @@ _COMMANDS: Final = {
     "lsp": "Answer an editor: the language server.",
     "parse": "Show the tree of a policy.",
     "playground": "Try policies in a browser.",
+    "prove": "Prove that no input makes `never_` rules true.",
     "replay": "Decide a decision log again by other policies.",
     "run": "Start the policy decision point.",
     "sign": "Sign a bundle.",

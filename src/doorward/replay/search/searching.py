@@ -120,9 +120,9 @@ class _ReachOf:
     def __init__(self, rules: Iterable[Rule]) -> None:
         expressions = [node for rule in rules for node in walk(rule) if isinstance(node, Expr)]
         self._keys = {_key(each): each for each in expressions if each.span.file}
-        self._holds: set[tuple[str, int, int]] = set()
-        self._fails: set[tuple[str, int, int]] = set()
-        self._open: set[tuple[str, int, int]] = set()
+        self._holds: set[tuple[str, int, int, bool]] = set()
+        self._fails: set[tuple[str, int, int, bool]] = set()
+        self._open: set[tuple[str, int, int, bool]] = set()
 
     def note(self, expr: Expr, *, holds: bool) -> None:
         """An expression is about to be asked, or holds."""
@@ -150,8 +150,19 @@ class _ReachOf:
         )
 
 
-def _key(expr: Expr) -> tuple[str, int, int]:
-    return expr.span.file, expr.span.start, expr.span.end
+def _together(reach: Iterable[Reach]) -> tuple[Reach, ...]:
+    """Each expression once: it may be in both versions."""
+    known: dict[tuple[str, str], Reach] = {}
+    for each in reach:
+        other = known.get((each.where, each.text), each)
+        holds, fails = each.holds or other.holds, each.fails or other.fails
+        known[each.where, each.text] = Reach(each.where, each.text, holds, fails)
+    return tuple(known.values())
+
+
+def _key(expr: Expr) -> tuple[str, int, int, bool]:
+    # What is negated stands in the same span.
+    return expr.span.file, expr.span.start, expr.span.end, expr.negated
 
 
 class _Pair:
@@ -272,7 +283,7 @@ def search(
         if is_enough(result) or clock() >= until:
             break
     result.reached = len(reached)
-    result.reach = tuple(dict.fromkeys([*reach[0].all(), *reach[1].all()]))
+    result.reach = _together([*reach[0].all(), *reach[1].all()])
     result.not_inverted = frozenset(name for hunt in hunts for name in hunt.inversion.not_inverted)
     result.seconds = clock() - began
     return result

@@ -1,0 +1,75 @@
+"""`doorward prove`: the `never_` rules of policies, refuted by a request, proved, or not known."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from doorward.cli import extensions
+from doorward.cli.durations import seconds
+from doorward.cli.errors import OneOf
+from doorward.pdp.loader import LoadError
+from doorward.pdp.sources import Sources
+from doorward.rego import RegoError
+from doorward.replay import ReplayError
+from doorward.replay.deciding import Version
+from doorward.replay.proofs import Verdict, as_json, prove, text
+
+__all__ = ["command"]
+
+_FORMATS: Final = {"text": text, "json": as_json}
+BROKEN: Final = 2
+"""The exit code where a counterexample is known."""
+UNKNOWN: Final = 3
+"""The exit code where a property is neither proved nor refuted."""
+
+
+@click.command(
+    "prove",
+    epilog="""\b
+Examples:
+  doorward prove properties/
+  doorward prove --time 10s --searched properties/ data.json
+  doorward prove --format json properties/
+""",
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@click.option("--time", "duration", default="2s", show_default=True, help="To search for each.")
+@click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="text", show_default=True)
+@click.option(
+    "--searched",
+    is_flag=True,
+    help="End with 0 also where none was found and every condition held.",
+)
+@click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@extensions.option
+@click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
+def command(files: tuple[str, ...], **options: Any) -> int:
+    """Prove that no input makes the rules true whose names begin with `never_`.
+
+    FILES are policies and data. The answer for each rule is a counterexample, that none exists,
+    that none was found, or that nothing can be said. It ends with 0 where all are proved, with 2
+    for a counterexample, and with 3 where one is not known.
+    """
+    sources = Sources(files, ignore=options["ignore"], v0=options["v0_compatible"])
+    registry = extensions.registry_for(options["builtins"], files)
+    try:
+        loaded = sources.load()
+        version = Version.compile(loaded, v0=sources.v0, registry=registry, deadline=0.5)
+        duration = seconds(options["duration"], "--time") or 2.0
+        verdicts = list(prove(loaded, version, seconds=duration, v0=sources.v0, registry=registry))
+    except (LoadError, RegoError, ReplayError) as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(_FORMATS[options["style"]](verdicts), nl=False)
+    if not verdicts:
+        raise click.ClickException("no rule has a name that begins with `never_`")
+    return _code(verdicts, is_searched=options["searched"])
+
+
+def _code(verdicts: list[Verdict], *, is_searched: bool) -> int:
+    outcomes = {each.outcome for each in verdicts}
+    if "counterexample" in outcomes:
+        return BROKEN
+    enough = {"none exists", "none found"} if is_searched else {"none exists"}
+    return 0 if outcomes <= enough else UNKNOWN

@@ -1,0 +1,15 @@
+"""Properties of policies, `never_…` rules: refuted by a request, proved, or said not to be known.
+
+    property ─partial evaluation─▶ conjunctions ─Refuter─▶ steps ─checking─▶ none exists
+        └──────search────────────▶ counterexample, replayed, or which conditions never held
+
+A proof is a step for each conjunction of the residual; `checking.py` replays the steps, shares no
+code with `refuting.py`, and has the last word.
+"""
+
+from __future__ import annotations
+
+from doorward.replay.proofs.proving import Property, Verdict, proofs, properties_of, prove
+from doorward.replay.proofs.reports import as_json, text
+
+__all__ = ["Property", "Verdict", "as_json", "proofs", "properties_of", "prove", "text"]

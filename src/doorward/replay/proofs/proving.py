@@ -1,0 +1,243 @@
+"""The verdict on each property: a request that breaks it, a proof, or what the search never met."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from doorward.pdp.loader import Loaded
+from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, Registry
+from doorward.rego.tools import Rule, RuleNode, Scalar, format_tree, path_text
+from doorward.replay.deciding import Version
+from doorward.replay.proofs.checking import Checker
+from doorward.replay.proofs.refuting import Refuter
+from doorward.replay.search import Finding, Reach, search
+
+__all__ = [
+    "COUNTEREXAMPLE",
+    "NONE_EXISTS",
+    "NONE_FOUND",
+    "UNKNOWN",
+    "Property",
+    "Verdict",
+    "proofs",
+    "properties_of",
+    "prove",
+]
+
+COUNTEREXAMPLE: Final = "counterexample"
+NONE_EXISTS: Final = "none exists"
+NONE_FOUND: Final = "none found"
+UNKNOWN: Final = "cannot say"
+
+PREFIX: Final = "never_"
+PARTIAL_SECONDS: Final = 10.0
+MOST: Final = 2_000
+"""Conjunctions that are refuted at most."""
+_NAMESPACE: Final = "doorward_proof"
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A rule that says what no input makes true."""
+
+    path: tuple[str, ...]
+    where: str
+
+    @property
+    def name(self) -> str:
+        return path_text(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is known of a property. `left`: the first conjunction that was not refuted, of `open`;
+    `reason`: why there is no proof."""
+
+    subject: Property
+    outcome: str
+    seconds: float
+    conjunctions: int = 0
+    open: int = 0
+    left: str = ""
+    reason: str = ""
+    finding: Finding | None = None
+    candidates: int = 0
+    reach: tuple[Reach, ...] = ()
+    not_inverted: frozenset[str] = field(default=frozenset())
+
+    @property
+    def is_reached(self) -> bool:
+        """Return True if each condition was reached and held."""
+        return bool(self.reach) and all(each.holds for each in self.reach)
+
+
+def properties_of(engine: Engine) -> list[Property]:
+    """The `never_` rules of policies, in the order of their names."""
+    return [_property(node) for node in _nodes(engine)]
+
+
+def _property(node: RuleNode) -> Property:
+    return Property(tuple(map(str, node.path)), str(node.definitions[0].rule.span))
+
+
+def _nodes(engine: Engine) -> Iterator[RuleNode]:
+    for node in engine.policies.program.root.walk():
+        if node.definitions and str(node.path[-1]).startswith(PREFIX):
+            yield node
+
+
+def prove(
+    loaded: Loaded,
+    version: Version,
+    *,
+    seconds: float,
+    v0: bool,
+    registry: Registry,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Verdict]:
+    """What is known of each property; at most `seconds` of search for each."""
+    engine = version.snapshot.engine
+    for node in _nodes(engine):
+        began = clock()
+        (proved,) = [
+            each for each in properties_of(engine) if each.path == tuple(map(str, node.path))
+        ]
+        verdict = _refuted(engine, node, proved)
+        if verdict.outcome != NONE_EXISTS:
+            old = _without(loaded, node, v0=v0, registry=registry)
+            if old is not None:
+                verdict = _searched(verdict, engine, old, version, seconds, clock)
+        yield replace(verdict, seconds=clock() - began)
+
+
+def proofs(engine: Engine) -> Iterator[Verdict]:
+    """What can be proved of each property, without a search."""
+    for node in _nodes(engine):
+        yield _refuted(engine, node, _property(node))
+
+
+def _refuted(engine: Engine, node: RuleNode, proved: Property) -> Verdict:
+    """A proof by partial evaluation, or the reason why there is none."""
+    if not _is_plain(node):
+        reason = "the property is not a rule that is true where its conditions hold"
+        return Verdict(proved, UNKNOWN, 0.0, reason=reason)
+    missing_data = _missing_data(engine, proved)
+    if missing_data:
+        # Without it rules hold for no input: a proof would say nothing of the policy in use.
+        reason = f"{missing_data} is read and is not among the data"
+        return Verdict(proved, UNKNOWN, 0.0, reason=reason)
+    try:
+        partial = engine.partial(
+            proved.name,
+            ["input"],
+            namespace=_NAMESPACE,
+            only_truth=True,
+            deadline=PARTIAL_SECONDS,
+        )
+        bodies, support = partial.queries, partial.support
+        if partial.conflicts or partial.definitions is not None:
+            reason = "rules may contradict each other, or the property has other values than true"
+            return Verdict(proved, UNKNOWN, 0.0, reason=reason)
+        texts = [format_tree(module) for module in support]
+        modules: dict[str, Any] = dict(engine.trees)
+        modules |= {f"{_NAMESPACE}_{n}.rego": text for n, text in enumerate(texts)}
+        bound = engine.with_modules(modules)
+    except (CompileError, EvalError) as error:
+        return Verdict(proved, UNKNOWN, 0.0, reason=str(error.diagnostics[0].message))
+    refuter, checker = Refuter(bound, support), Checker(bound, texts)
+    left = []
+    for body in bodies[:MOST]:
+        expressions = [format_tree((expr,)).strip() for expr in body]
+        if not checker.accepts(refuter.refute(body), expressions):
+            left.append("; ".join(expressions))
+    missing = len(bodies) - len(bodies[:MOST])
+    if not left and not missing:
+        return Verdict(proved, NONE_EXISTS, 0.0, conjunctions=len(bodies))
+    reason = "" if left else f"{missing} conjunctions were not looked at"
+    first = " ".join(left[0].split()) if left else ""
+    open_ = len(left) + missing
+    return Verdict(proved, UNKNOWN, 0.0, len(bodies), open_, left=first, reason=reason)
+
+
+def _missing_data(engine: Engine, proved: Property) -> str:
+    """A path below `data` that a property reads and that leads nowhere; "" where all are there."""
+    for path in sorted(engine.documents(proved.name).base, key=str):
+        names = [name for name in path[1:] if isinstance(name, (str, int))]
+        if path[0] == "data" and engine.base_document(names) is UNDEFINED:
+            return path_text(names)
+    return ""
+
+
+def _is_plain(node: RuleNode) -> bool:
+    """Return True if a property is true or undefined, and nothing else."""
+    rules: list[Rule] = [definition.rule for definition in node.definitions]
+    return node.is_complete and all(
+        not rule.default
+        and rule.else_rule is None
+        and (rule.head.value is None or rule.head.value == Scalar(True))
+        for rule in rules
+    )
+
+
+def _without(loaded: Loaded, node: RuleNode, *, v0: bool, registry: Registry) -> Version | None:
+    """The policies without a property; None where they need it."""
+    modules: dict[str, Any] = dict(loaded.modules)
+    for definition in node.definitions:
+        span = definition.rule.span
+        policy = modules.get(span.file)
+        text = policy if isinstance(policy, str) else span.source.text
+        # As long as it was, so that the spans of others stay right.
+        blank = "".join("\n" if char == "\n" else " " for char in text[span.start : span.end])
+        modules[span.file] = text[: span.start] + blank + text[span.end :]
+    try:
+        changed = replace(loaded, modules=modules)
+        return Version.compile(changed, v0=v0, registry=registry, deadline=0.5)
+    except CompileError:
+        return None
+
+
+def _searched(
+    verdict: Verdict,
+    engine: Engine,
+    old: Version,
+    version: Version,
+    seconds: float,
+    clock: Callable[[], float],
+) -> Verdict:
+    path = verdict.subject.path
+    names = {str(each[-1]) for each in engine.documents(verdict.subject.name).virtual}
+    result = search(
+        old,
+        version,
+        ["/".join(path)],
+        seconds=seconds,
+        most=1,
+        watched=names | {path[-1]},
+        is_enough=lambda each: bool(each.findings),
+        clock=clock,
+    )
+    breaking = [each for each in result.findings if each.new.value is True]
+    query = engine.prepare(verdict.subject.name)
+    # Replayed once more, by an engine that reports nothing.
+    confirmed = [each for each in breaking if _is_true(query, each)]
+    verdict = replace(
+        verdict,
+        candidates=result.candidates,
+        reach=result.reach,
+        not_inverted=result.not_inverted,
+    )
+    if confirmed:
+        return replace(verdict, outcome=COUNTEREXAMPLE, finding=confirmed[0])
+    return replace(verdict, outcome=NONE_FOUND if verdict.is_reached else UNKNOWN)
+
+
+def _is_true(query: Any, finding: Finding) -> bool:
+    from doorward.replay.search.searching import NOW_NS
+
+    try:
+        return query.answer(finding.input, now_ns=NOW_NS) is True
+    except EvalError:
+        return False

@@ -1,0 +1,90 @@
+"""Verdicts as text and JSON; a counterexample as a request in curl form and as a test in Rego."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from doorward.counting import counted
+from doorward.rego import to_python
+from doorward.replay.proofs.proving import COUNTEREXAMPLE, NONE_EXISTS, Verdict
+from doorward.replay.search import rego_test
+
+__all__ = ["as_json", "text"]
+
+
+def text(verdicts: Sequence[Verdict]) -> str:
+    """For a terminal."""
+    lines = [line for each in verdicts for line in _lines(each)]
+    outcomes = [each.outcome for each in verdicts]
+    kinds = ", ".join(f"{outcomes.count(kind)} {kind}" for kind in dict.fromkeys(outcomes))
+    total = counted(len(verdicts), "property", "properties")
+    return "\n".join([*lines, f"{total}: {kinds}" if verdicts else total]) + "\n"
+
+
+def _lines(verdict: Verdict) -> Iterator[str]:
+    head = f"{verdict.subject.name} ({verdict.subject.where}): {verdict.outcome}"
+    if verdict.outcome == NONE_EXISTS:
+        refuted = counted(verdict.conjunctions, "conjunction")
+        yield f"{head}, for any JSON input and the data given: {refuted} refuted"
+        return
+    yield head
+    if verdict.outcome == COUNTEREXAMPLE:
+        yield f"  {curl(verdict)}"
+        assert verdict.finding is not None  # it is what the outcome says
+        yield from [f"  {line}" for line in rego_test(verdict.finding).splitlines()]
+        return
+    if verdict.reason:
+        yield f"  no proof: {verdict.reason}"
+    if verdict.left:
+        yield f"  not refuted, {verdict.open} of {verdict.conjunctions}: {_short(verdict.left)}"
+    if verdict.candidates:
+        yield f"  {counted(verdict.candidates, 'request')} tried"
+    for each in verdict.reach:
+        if not each.holds:
+            yield f"  never held: {each.where} `{_short(each.text)}`"
+    if verdict.not_inverted:
+        yield f"  not inverted: {', '.join(sorted(verdict.not_inverted))}"
+
+
+def curl(verdict: Verdict) -> str:
+    """The counterexample as a request to `doorward run`."""
+    assert verdict.finding is not None  # asked for counterexamples only
+    body = json.dumps({"input": to_python(verdict.finding.input)}, ensure_ascii=False)
+    url = "http://localhost:8181/v1/data/" + "/".join(verdict.subject.path)
+    return f"curl -d {shlex.quote(body)} {shlex.quote(url)}"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 200 else f"{line[:197]}…"
+
+
+def as_json(verdicts: Sequence[Verdict]) -> str:
+    """For machines."""
+    return json.dumps([_document(each) for each in verdicts], indent=2, ensure_ascii=False) + "\n"
+
+
+def _document(verdict: Verdict) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "property": verdict.subject.name,
+        "where": verdict.subject.where,
+        "outcome": verdict.outcome,
+        "seconds": round(verdict.seconds, 3),
+        "conjunctions": verdict.conjunctions,
+        "not_refuted": verdict.open,
+        "left": verdict.left,
+        "reason": verdict.reason,
+        "tried": verdict.candidates,
+        "never_held": [
+            {"where": each.where, "text": each.text} for each in verdict.reach if not each.holds
+        ],
+        "not_inverted": sorted(verdict.not_inverted),
+    }
+    if verdict.finding is not None:
+        document["input"] = to_python(verdict.finding.input)
+        document["test"] = rego_test(verdict.finding)
+        document["curl"] = curl(verdict)
+    return document

@@ -1,0 +1,107 @@
+"""No property of a random small policy is proved that some input of a small universe breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from doorward.rego import UNDEFINED, CompileError, Engine, EvalError
+from doorward.replay.proofs import proofs
+
+LEAVES: Final = ("a", "b", "c.d")
+CONSTANTS: Final = ('"x"', '"y"', '"xy"', "1", "2", "5", "false", "true", "null")
+VALUES: Final[list[Any]] = [UNDEFINED, "x", "y", "xy", 1, 2, 3, 5, False, True, None, ["x"]]
+INPUTS: Final[list[dict[str, Any]]] = []
+for a, b, d in product(VALUES, VALUES, VALUES):
+    whole: dict[str, Any] = {k: v for k, v in (("a", a), ("b", b)) if v is not UNDEFINED}
+    INPUTS.append(whole if d is UNDEFINED else {**whole, "c": {"d": d}})
+INPUTS.append({"c": "x"})
+DATA: Final = {"users": ["x", "y"], "roles": {"x": "adm", "y": "dev"}, "n": 2}
+PROGRAMS: Final = 10
+"""In each test; more were tried by hand, docs/prove.md says how many."""
+
+
+def atom(random: Random) -> str:
+    leaf = f"input.{random.choice(LEAVES)}"
+    constant = random.choice(CONSTANTS)
+    some = ", ".join(random.sample(CONSTANTS, random.randint(1, 3)))
+    other = f"input.{random.choice(LEAVES)}"
+    return random.choice(
+        [
+            *[f"{leaf} == {constant}"] * 4,
+            f"{leaf} != {constant}",
+            *[f"{leaf} in {{{some}}}"] * 2,
+            f"{leaf} in [{some}]",
+            f"{leaf} {random.choice(['<', '<=', '>', '>='])} {random.choice(['1', '2', '5'])}",
+            f"{random.choice(['1', '2', '5'])} {random.choice(['<', '<=', '>', '>='])} {leaf}",
+            leaf,
+            f'startswith({leaf}, "x")',
+            f'lower({leaf}) == "x"',
+            f"{leaf} == {other}",
+            f"{leaf} in data.users",
+            f'data.roles[{leaf}] == "adm"',
+            f'f({leaf}) == "low"',
+            "helper",
+            f"count({leaf}) == 1",
+            f"every v in [{leaf}, {other}] {{ v == {constant} }}",
+            f"some v in [{leaf}, {other}]; v == {constant}",
+            f"is_string({leaf})",
+        ]
+    )
+
+
+def literal(random: Random) -> str:
+    text = atom(random)
+    is_simple = ";" not in text and not text.startswith("every")
+    return f"not {text}" if is_simple and random.random() < 0.3 else text
+
+
+def body(random: Random, most: int) -> str:
+    return "; ".join(literal(random) for _ in range(random.randint(1, most)))
+
+
+def program(random: Random) -> str:
+    lines = ["package p", ""]
+    if random.random() < 0.5:
+        lines.append("default allow := false")
+    lines += [f"allow if {{ {body(random, 3)} }}" for _ in range(random.randint(1, 3))]
+    lines.append(f"helper if {{ {body(random, 2).replace('helper', 'input.b')} }}")
+    lines.append(
+        random.choice(['f(n) := "low" if n < 2\nelse := "high"', 'f(n) := "low" if n == 1'])
+    )
+    for number in range(4):
+        about = random.choice(["allow", "not allow", "allow == false", "allow", "helper"])
+        lines.append(f"never_{number} if {{ {about}; {body(random, 3)} }}")
+    return "\n".join(lines) + "\n"
+
+
+def broken(engine: Engine, name: str) -> Iterator[Any]:
+    query = engine.prepare(name)
+    for each in INPUTS:
+        try:
+            if query.answer(each) is True:
+                yield each
+        except EvalError:
+            continue
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_proved_no_input_breaks(seed: int) -> None:
+    random = Random(seed)
+    proved = 0
+    for _ in range(PROGRAMS):
+        text = program(random)
+        try:
+            engine = Engine({"p.rego": text}, DATA)
+        except CompileError:
+            continue
+        for verdict in proofs(engine):
+            if verdict.outcome == "none exists":
+                proved += 1
+                example = next(broken(engine, verdict.subject.name), None)
+                assert example is None, f"{verdict.subject.name}\n{text}"
+    assert proved
