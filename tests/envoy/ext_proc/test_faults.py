@@ -200,7 +200,7 @@ def test_a_policy_that_fails_lets_nothing_through(stack: Stack, rule: str) -> No
 
 
 SERVER = """
-import signal, sys
+import os, sys, threading
 from doorward.envoy.ext_proc import messages
 from doorward.envoy.ext_proc.exchange import ResponseExchange
 from doorward.envoy.ext_proc.options import Options
@@ -208,12 +208,12 @@ from doorward.envoy.ext_proc.server import ExtProcServer
 from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
-import os
 _, address, phase, policy, number = sys.argv
 answer, read = ResponseExchange.answer, messages.read_message
 def stop(self, message):
     if read(message).phase == phase:
         os.kill(os.getpid(), int(number))
+        threading.Event().wait()  # a process stops a little later than it is told
     return answer(self, message)
 ResponseExchange.answer = stop
 server = ExtProcServer(PDP(build(Loaded({"p.rego": policy}))), Options(addr=address))
