@@ -21,11 +21,9 @@ CANARY = b"CANARY"
 POLICY = """
 package envoy.response
 
+import input.attributes.request.http.path
+
 default allow := false
-
-path := input.attributes.request.http.path
-
-user := input.attributes.request.http.headers["x-user"]
 
 allow if not startswith(path, "/denied")
 

@@ -26,7 +26,6 @@ def test_a_document_of_rules_is_a_verdict() -> None:
             lists contains "people"
             response_headers_to_add := {"x-a": "1"}
             response_headers_to_remove := ["X-B"]
-            helper := {1, 2}
             """
         )
     )
@@ -47,7 +46,13 @@ def test_a_denial_has_status_headers_and_body() -> None:
     assert (verdict.headers, verdict.body) == ((("a", "b"),), "gone")
 
 
-@pytest.mark.parametrize("policy", ["x := 1", "allow if false", "allow := false"])
+@pytest.mark.parametrize("name", ["removes", "Keep", "helper", "response"])
+def test_a_name_that_means_nothing_is_an_error_and_hides_nothing(name: str) -> None:
+    with pytest.raises(ResultError, match=f"`{name}`: no field has this name"):
+        read_response_verdict(document(f'allow := true\n{name} contains ["salary"]'))
+
+
+@pytest.mark.parametrize("policy", ["", "allow if false", "allow := false"])
 def test_what_does_not_allow_denies(policy: str) -> None:
     assert not read_response_verdict(document(policy)).allowed
 

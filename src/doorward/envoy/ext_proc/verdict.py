@@ -2,9 +2,9 @@
 
     {"allow": true, "keep": [["items", "*", "id"]], "lists": ["people"]}
 
-`allow` must be exactly true. Fields are checked where they are used; names that are not known here
-are rules that help the policy. `http_status`, `body` and `headers` are those of a denial, and
-`response_headers_to_add` and `response_headers_to_remove` those of OPA-Envoy.
+`allow` must be exactly true. A name that means nothing here is an error: `removes` would hide
+nothing. Rules that help the policy are in another package. `http_status`, `body` and `headers` are
+those of a denial, `response_headers_to_add` and `response_headers_to_remove` those of OPA-Envoy.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from doorward.envoy.ext_proc.changes import Path, PathError, read_path
-from doorward.rego import Key, Undefined, Value, from_key
+from doorward.rego import Key, Undefined, Value, from_key, sorted_keys
 from doorward.verdicts import (
     FORBIDDEN,
     Pairs,
@@ -36,6 +36,8 @@ FIELDS: Final = (
 """The names that mean something."""
 MAX_PATHS: Final = 100_000
 """Paths in one field."""
+_SHOWN: Final = 5
+"""Names that an error shows."""
 _FRAMING: Final = frozenset(
     {"connection", "content-encoding", "content-length", "content-range", "keep-alive", "te"}
     | {"trailer", "transfer-encoding", "upgrade"}
@@ -73,6 +75,10 @@ def read_response_verdict(result: Value | Undefined) -> ResponseVerdict:
     if isinstance(result, bool):
         raise ResultError("the decision is a boolean: an object with `allow` is needed")
     document = object_of(result)
+    unknown = [name for name in sorted_keys(document) if name not in FIELDS]
+    if unknown:
+        shown = ", ".join([f"`{name}`" for name in unknown[:_SHOWN]])
+        raise failed(shown, "no field has this name; rules that help need another package")
     if not _read_flag(document, "allow"):
         headers = check_headers(read_headers(document, "headers", "response headers"))
         status = read_http_status(document)
