@@ -102,6 +102,16 @@ def test_a_body_is_yaml_only_where_it_says_so() -> None:
     assert (whole.status, whole.body) == (200, "1\n")
 
 
+@pytest.mark.parametrize(
+    ("query", "kind"),
+    [("{}", "object"), ("[]", "array"), ("true", "bool"), ("1", "number")],
+)
+def test_a_field_of_another_kind_is_named_as_go_names_it(query: str, kind: str) -> None:
+    answer = ask(api(), "POST", "/v1/query", f'{{"query": {query}}}'.encode())
+    assert answer.status == 400
+    assert f"cannot unmarshal {kind} into Go struct field" in answer.body
+
+
 def test_the_input_of_a_query_string_is_the_last_one() -> None:
     def get(query: str) -> Answer:
         return ask(api(), "GET", "/v1/data/a/allow" + query)
