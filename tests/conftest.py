@@ -88,7 +88,7 @@ GUARD: Final = Guard()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """A test that is not marked `system` stays in its process."""
+    """A quick test stays in its process."""
     GUARD.watch()
     try:
         return (yield)
@@ -101,7 +101,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     """Last, so that what fixtures did counts as well."""
     result = yield
     reached = GUARD.release()
-    if reached and item.get_closest_marker("system") is None:
+    if reached and not any(item.get_closest_marker(mark) for mark in ("system", "long", *LONG)):
         text = "\n".join(reached)
         pytest.fail(f"a test that is not marked `system` left its process:\n{text}", pytrace=False)
     return result

@@ -83,6 +83,7 @@ def judged(*istio: dict[str, Any]) -> list[str]:
     return str(done.stdout).splitlines()
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not MODELS.is_dir(), reason="the console is not built")
 def test_what_istio_reads_is_valid() -> None:
     istio = [each for each in DOCUMENTS.values() if group(each) == "security.istio.io"]
