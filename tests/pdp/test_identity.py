@@ -213,6 +213,15 @@ def test_keys_for_other_uses_are_left_out() -> None:
     assert read_keys({"keys": [RSA, {**TWO.public, "use": "enc"}, {"kty": "new"}]}) == [RSA]
 
 
+@pytest.mark.parametrize("odd", [{"n": "!"}, {"e": 1}, {"alg": "RS257"}, {"x5c": ["!"]}])
+def test_a_key_that_no_token_can_be_verified_with_does_not_spoil_the_others(
+    odd: dict[str, Any],
+) -> None:
+    assert read_keys({"keys": [{**TWO.public, **odd}, RSA]}) == [RSA]
+    with pytest.raises(IdentityError):
+        read_keys({"keys": [{**TWO.public, **odd}]})
+
+
 @pytest.mark.parametrize(
     "answers",
     [

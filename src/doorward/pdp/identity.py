@@ -28,7 +28,7 @@ import httpx
 from doorward.edge import Edge, Part, Parts, loop_thread
 from doorward.pdp.identity_options import Issuer
 from doorward.pdp.store import Store
-from doorward.rego import Key, Value
+from doorward.rego import BuiltinError, EvaluationAborted, Key, Value, parse_key_set
 from doorward.unzipping import DecodingError, decoded_body
 
 __all__ = ["Identity", "IdentityError", "read_keys"]
@@ -234,7 +234,8 @@ def read_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The public keys for signatures of a JWKS, each by its members that matter.
 
     IdentityError for a set with a shared or private key, with two keys of one id, with none or too
-    many: a set that is wrong in part is not used in part.
+    many: a set that is wrong in part is not used in part. Keys of other kinds, and those that
+    `io.jwt` does not read, are left out: one of them would make all others useless to it.
     """
     keys = document.get("keys")
     if not isinstance(keys, list) or len(keys) > MAX_KEYS:
@@ -245,7 +246,7 @@ def read_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
             raise IdentityError("a key is not an object")
         if key.get("kty") == "oct" or not _PRIVATE.isdisjoint(key):
             raise IdentityError("a key that must not be known is in the set")
-        if key.get("kty") in _TYPES and key.get("use", "sig") == "sig":
+        if key.get("kty") in _TYPES and key.get("use", "sig") == "sig" and _is_readable(key):
             usable.append(key)
     kids = [key["kid"] for key in usable if "kid" in key]
     if not all(isinstance(kid, str) for kid in kids) or len(set(kids)) < len(kids):
@@ -253,6 +254,14 @@ def read_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     if not usable:
         raise IdentityError("no key for signatures is in the set")
     return usable
+
+
+def _is_readable(key: dict[str, Any]) -> bool:
+    try:
+        return bool(parse_key_set(json.dumps({"keys": [key]})))
+    except (BuiltinError, EvaluationAborted) as error:
+        _log.warning("A key is left out.", extra={"kid": str(key.get("kid")), "error": str(error)})
+        return False
 
 
 def _kid_of(input: Any) -> str | None:

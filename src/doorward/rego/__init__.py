@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from doorward.rego.builtins.http_client.cache import ResponseCache
     from doorward.rego.builtins.http_client.message import HTTPRequest, HTTPResponse
     from doorward.rego.builtins.http_client.sender import default_sender
+    from doorward.rego.builtins.jose.jwk import parse_key_set
     from doorward.rego.builtins.jose.token_cache import VerifiedTokens
     from doorward.rego.builtins.registry import Builtin, Registry, builtin
     from doorward.rego.builtins.registry.context import HTTPSender
@@ -112,6 +113,7 @@ else:
             "builtins.http_client.cache": "ResponseCache",
             "builtins.http_client.message": "HTTPRequest HTTPResponse",
             "builtins.http_client.sender": "default_sender",
+            "builtins.jose.jwk": "parse_key_set",
             "builtins.jose.token_cache": "VerifiedTokens",
             "builtins.registry": "Builtin Registry builtin",
             "builtins.registry.context": "HTTPSender",
@@ -239,6 +241,7 @@ __all__ = [
     "names_all_below",
     "names_credential",
     "number_text",
+    "parse_key_set",
     "parse_modules",
     "parse_number",
     "parse_term",
