@@ -431,11 +431,16 @@ def in_order(values: Sequence[Value], order: Callable[[Value], Any] = _ORDER) ->
         ranks = {_RANK[kind] for kind in kinds}
         if len(ranks) > 1:
             return _by_ranks(values, sorted(ranks), order)
-        if kinds == _ARRAYS and _is_plain(values):
-            keys = [tuple(each) for each in values]  # type: ignore[arg-type] # arrays. Python compares tuples faster than lists
+        arrays: Any = values
+        if kinds == _ARRAYS and sum(map(len, arrays)) <= _AT_ONCE and _is_plain(arrays):
+            keys = list(map(tuple, arrays))  # Python compares tuples faster than lists
         else:
             keys = [order_key(each, order) for each in values]
     return sorted(range(count), key=keys.__getitem__)
+
+
+_AT_ONCE: Final = 30_000
+"""Parts of arrays that Python puts in order without a look at the deadline: 10 ms at most."""
 
 
 def _is_plain(arrays: Sequence[Any]) -> bool:
@@ -494,6 +499,7 @@ def _extremes_by_columns(
     for name in names:
         if len(values) == 1:
             break
+        count_step()
         column = [each[name] for each in values]
         if _are_same(column):
             continue
