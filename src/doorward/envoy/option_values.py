@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 __all__ = [
     "MAX_SIZE",
     "OptionsError",
+    "read_block",
     "read_buckets",
     "read_header",
     "read_mode",
@@ -31,6 +33,24 @@ class OptionsError(ValueError):
         super().__init__(f"{key}: {message}" if key else message)
         self.key = key
         self.message = message
+
+
+def read_block(
+    block: Mapping[str, object], readers: Mapping[str, Callable[[str, object], object]]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the values of a block under the names of their fields, and its unknown keys.
+
+    `OptionsError` for the first key that is wrong.
+    """
+    options: dict[str, Any] = {}
+    unknown = []
+    for key, value in block.items():
+        read = readers.get(key)
+        if read is None:
+            unknown.append(str(key))
+        else:
+            options[key.replace("-", "_")] = read(key, value)
+    return options, tuple(unknown)
 
 
 def read_text(key: str, value: object) -> str:

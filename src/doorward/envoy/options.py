@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from doorward.envoy.option_values import (
     MAX_SIZE,
     OptionsError,
+    read_block,
     read_buckets,
     read_header,
     read_mode,
@@ -67,17 +68,10 @@ def from_block(block: Mapping[str, object]) -> tuple[Options, tuple[str, ...]]:
 
     `OptionsError` for the first key that is wrong.
     """
-    options: dict[str, Any] = {}
-    unknown = []
-    for key, value in block.items():
-        read = _READERS.get(key)
-        if read is None:
-            unknown.append(str(key))
-        else:
-            options[key.replace("-", "_")] = read(key, value)
+    options, unknown = read_block(block, _READERS)
     if options.get("path") and options.get("query"):
         raise OptionsError("query", 'invalid config: specify a value for only the "path" field')
-    return Options(**options), tuple(unknown)
+    return Options(**options), unknown
 
 
 def _read_on_error(key: str, value: object) -> OnError:

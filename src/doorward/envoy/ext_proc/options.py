@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Final
 
 from doorward.envoy.ext_proc.changes import Path, PathError, read_path
 from doorward.envoy.option_values import (
     OptionsError,
+    read_block,
     read_mode,
     read_name,
     read_size,
@@ -78,18 +79,11 @@ def from_block(block: Mapping[str, object]) -> tuple[Options, tuple[str, ...]]:
 
     `OptionsError` for the first key that is wrong.
     """
-    options: dict[str, Any] = {}
-    unknown = []
-    for key, value in block.items():
-        read = _READERS.get(key)
-        if read is None:
-            unknown.append(str(key))
-        else:
-            options[key.replace("-", "_")] = read(key, value)
+    options, unknown = read_block(block, _READERS)
     read_options = Options(**options)
     if read_options.max_body >= read_options.grpc_max_recv_msg_size:
         raise OptionsError("max-body", "must be less than grpc-max-recv-msg-size")
-    return read_options, tuple(unknown)
+    return read_options, unknown
 
 
 def _read_lists(key: str, value: object) -> dict[str, ListOptions]:

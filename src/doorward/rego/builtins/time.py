@@ -309,11 +309,11 @@ def time_parse_duration_ns(duration: str) -> int:
         if not match or not (whole or part):
             raise _invalid_duration(duration)
         if not name:
-            raise BuiltinError(f"time: missing unit in duration {_shown(duration)}")
+            raise BuiltinError(f"time: missing unit in duration {_quote(duration)}")
         unit = _UNITS.get(name)
         if unit is None:
-            name = _shown(name)
-            raise BuiltinError(f"time: unknown unit {name} in duration {_shown(duration)}")
+            name = _quote(name)
+            raise BuiltinError(f"time: unknown unit {name} in duration {_quote(duration)}")
         total += int(whole or 0) * unit + (_part(part, unit) if part else 0)
         at = match.end()
     if total > _LIMIT or (total == _LIMIT and duration[0] != "-"):
@@ -322,10 +322,10 @@ def time_parse_duration_ns(duration: str) -> int:
 
 
 def _invalid_duration(duration: str) -> BuiltinError:
-    return BuiltinError(f"time: invalid duration {_shown(duration)}")
+    return BuiltinError(f"time: invalid duration {_quote(duration)}")
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
     return quote_bytes(as_bytes(text))
 
 
