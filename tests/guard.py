@@ -9,6 +9,7 @@ that has to do that says `pytestmark = pytest.mark.system`.
 from __future__ import annotations
 
 import sys
+import threading
 import traceback
 from typing import Any, Final
 
@@ -34,9 +35,12 @@ class Guard:
 
     def __init__(self) -> None:
         self._seen: list[str] | None = None
+        self._others: frozenset[int] = frozenset()
         sys.addaudithook(self._note)  # for the life of the process: there is no way to remove one
 
     def watch(self) -> None:
+        """What threads do that an earlier test left behind is not this test's doing."""
+        self._others = frozenset(sys._current_frames()) - {threading.get_ident()}
         self._seen = []
 
     def release(self) -> list[str]:
@@ -46,6 +50,8 @@ class Guard:
 
     def _note(self, event: str, _arguments: tuple[Any, ...]) -> None:
         if self._seen is None or event not in EVENTS:
+            return
+        if threading.get_ident() in self._others:
             return
         frames = traceback.extract_stack(limit=_FRAMES)[:-1]
         lines = [f"  {frame.filename}:{frame.lineno} {frame.line}" for frame in frames]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
+from threading import Event, Thread
 
 import pytest
 from tests.guard import Guard
@@ -29,3 +31,29 @@ def test_nothing_else_is_seen() -> None:
         end.close()
     assert guard.release() == []
     assert guard.release() == []
+
+
+def bind_behind(*gates: Event) -> Callable[[], None]:
+    def work() -> None:
+        for gate in gates:
+            gate.wait()
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+
+    return work
+
+
+def test_only_threads_of_the_test_itself_count() -> None:
+    guard, gate = Guard(), Event()
+    before = Thread(target=bind_behind(gate))
+    before.start()
+    guard.watch()
+    gate.set()
+    before.join()
+    assert guard.release() == []
+    guard.watch()
+    own = Thread(target=bind_behind())
+    own.start()
+    own.join()
+    (seen,) = guard.release()
+    assert seen.startswith("socket.bind")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,6 +30,13 @@ SETTINGS = {
     "RAY_memory_monitor_refresh_ms": "0",
     "RAY_local_fs_capacity_threshold": "1.0",
 }
+PATIENCE = 20
+"""How many times as long as by itself Ray waits for a node: 10 minutes. It has no setting for that,
+and gives up a node that a busy machine starts in more than 30 seconds."""
+
+
+def slow_clock() -> float:
+    return time.monotonic() / PATIENCE
 
 
 @contextmanager
@@ -36,6 +45,9 @@ def settings() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         for name, value in SETTINGS.items():
             patched.setenv(name, value)
+        node = import_module("ray._private.node")
+        clock = SimpleNamespace(monotonic=slow_clock, sleep=time.sleep, time=time.time)
+        patched.setattr(node, "time", clock)
         yield
 
 

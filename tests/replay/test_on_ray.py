@@ -115,3 +115,15 @@ def test_built_ins_of_ones_own_are_for_one_machine(
     given = ["replay", "--log", str(log), "--policy", str(tmp_path), "--ray", "local"]
     assert run([*given, "--builtins", str(builtins)]) == 1
     assert "--ray and --builtins" in capsys.readouterr().err
+
+
+def test_a_node_that_does_not_start_is_told(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(*_address: str, **_known: Any) -> None:
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(ReplayError, match=r"^ray: The current node timed out during startup\.$"):
+        on_ray.replay_on_ray(
+            [str(log)], on_ray.Recipe(Loaded({"p.rego": POLICY})), address="local", actors=1
+        )

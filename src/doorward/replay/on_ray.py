@@ -149,7 +149,10 @@ def _connect(address: str) -> None:
     known: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == LOCAL:
         known["include_dashboard"] = False
-    ray.init(address, **known)
+    try:
+        ray.init(address, **known)
+    except Exception as error:  # a node that does not start in time has no class of its own
+        raise ConnectionError(str(error)) from error
 
 
 def _rows(units: list[dict[str, Any]], recipe: Recipe, actors: int) -> Iterator[dict[str, Any]]:
