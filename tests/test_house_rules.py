@@ -231,6 +231,7 @@ GUARDED = {
     **EDGES,
     "edge.py": {"_say", "repeat"},
     "rego/builtins/registry/foreign.py": {"call", "foreign_code"},
+    "replay/on_ray.py": {"_connect"},
 }
 """The functions that may catch every exception: the edges, and calls of code that is not ours."""
 
