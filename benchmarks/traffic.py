@@ -309,8 +309,8 @@ def rbac_world() -> World:
     roles = [f"team{n:02}" for n in range(50)]
     users = []
     for n in range(500):
-        held = {roles[n % 50]} | ({rng.choice(roles)} if rng.random() < 0.2 else set())
-        users.append(User(f"user{n:04}", tuple(sorted(held)), {"email": f"user{n:04}@x.example"}))
+        names = {roles[n % 50]} | ({rng.choice(roles)} if rng.random() < 0.2 else set())
+        users.append(User(f"user{n:04}", tuple(sorted(names)), {"email": f"user{n:04}@x.example"}))
     kinds = [f"thing{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(40)]
     permissions = []
     for role in roles:
