@@ -327,7 +327,7 @@ def rbac_world() -> World:
 
 
 def abac_world() -> World:
-    """Departments: reports of their staff, invoices for one department, approval by its managers."""
+    """Departments: reports of their staff; invoices for one of them, approved by managers."""
     departments = ("finance", "sales", "legal", "research", "support")
     users = []
     for n in range(150):
