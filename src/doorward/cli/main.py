@@ -51,6 +51,7 @@ _COMMANDS: Final = {
     "test": "Run tests written in Rego.",
     "token": "Make a test token.",
     "version": "Show the version.",
+    "who-can": "List who is allowed, and the condition of anybody else.",
 }
 
 _EXAMPLES: Final = """\
@@ -71,7 +72,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"doorward.cli.{cmd_name}")
+        module = importlib.import_module(f"doorward.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         _read_environment(command, cmd_name)
         return command

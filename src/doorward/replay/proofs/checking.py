@@ -6,6 +6,7 @@ to an engine, and whatever does not fit exactly is refused.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -28,11 +29,19 @@ _OF_ORDER: Final = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">=", "eq": "=="}
 
 class Checker:
     """Checks steps against one residual. `engine` has the support modules beside the policies;
-    `support` are their texts."""
+    `support` are their texts. `input` is what is known of it, apart from the paths `unknown`."""
 
-    def __init__(self, engine: Engine, support: Sequence[str]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        support: Sequence[str],
+        input: Any = None,
+        unknown: Sequence[Sequence[str]] = ((),),
+    ) -> None:
         self._engine = engine
         self._support = support
+        self._input = {} if input is None else input
+        self._unknown = unknown
         self._plain = Engine()
 
     def accepts(self, refutation: Step | None, texts: Sequence[str]) -> bool:
@@ -69,6 +78,8 @@ class Checker:
                 if known is None or len(known) != len(values):
                     return False
                 if any(_meet(path, other) for other, _ in put):
+                    return False
+                if not any(_meet(path, other) for other in self._unknown):
                     return False
                 if not all(self._is_true(f"{to_rego(v)} in {to_rego(values)}") for v in known):
                     return False
@@ -168,15 +179,19 @@ class Checker:
         query = self._engine.prepare(text, deadline=1.0)
         for path in query.documents.base:
             names = tuple(path)
-            if names[:1] == ("input",) and not any(
+            if names[:1] != ("input",) or any(
                 names[1 : 1 + len(leaf)] == tuple(leaf) for leaf, _ in put
             ):
+                continue
+            if any(_meet(names[1:], other) for other in self._unknown):
                 return False
-        input: Any = {}
+        input: Any = copy.deepcopy(self._input)
         for leaf, value in put:
             at = input
             for name in leaf[:-1]:
-                at = at.setdefault(name, {})
+                if not isinstance(at.get(name), dict):
+                    at[name] = {}
+                at = at[name]
             at[leaf[-1]] = value
         return query.results(input) == []
 
@@ -227,5 +242,5 @@ def _is_closed(expr: Expr) -> bool:
     return all(node.name in ("input", "data") for node in free)
 
 
-def _meet(one: Sequence[str], other: Sequence[str]) -> bool:
+def _meet(one: Sequence[Any], other: Sequence[Any]) -> bool:
     return all(a == b for a, b in zip(one, other, strict=False))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, Final
+from typing import Final
 
+from doorward.pdp.access import ALL, Unknowns, put
 from doorward.rego import CompileError, Engine, EvalError, Value, from_key, parse_term
 from doorward.rego.tools import (
     Array,
@@ -41,11 +42,13 @@ _FLIPPED: Final = {"lt": "gt", "gt": "lt", "lte": "gte", "gte": "lte", "eq": "eq
 
 
 class Refuter:
-    """Refutes conjunctions of one residual. `engine` has its support modules as well."""
+    """Refutes conjunctions of one residual. `engine` has its support modules as well; `unknowns`
+    are the parts of the input that are not known, with the rest of it."""
 
-    def __init__(self, engine: Engine, support: Sequence[Module]) -> None:
+    def __init__(self, engine: Engine, support: Sequence[Module], unknowns: Unknowns = ALL) -> None:
         self._engine = engine
         self._support = support
+        self._unknowns = unknowns
         self._work = 0
 
     def refute(self, body: Body) -> Step | None:
@@ -116,6 +119,8 @@ class Refuter:
             if leaf is None or any(_are_nested(leaf[0], other) for other in leaves):
                 continue
             path, values = leaf
+            if self._unknowns.is_known(path):
+                continue
             cases = []
             for value in values[: VALUES + 1]:
                 refutation = self._cases(body, texts, usable, {**leaves, path: value})
@@ -135,24 +140,21 @@ class Refuter:
         try:
             query = self._engine.prepare(text, deadline=0.2)
             paths = [tuple(map(str, path)) for path in query.input_paths]
-            if not all(any(path[: len(leaf)] == leaf for leaf in leaves) for path in paths):
+            if not all(
+                any(path[: len(leaf)] == leaf for leaf in leaves) or self._unknowns.is_known(path)
+                for path in paths
+            ):
                 return False
             self._work -= 1
-            return not query.results(_document(leaves))
+            return not query.results(self._document(leaves))
         except (CompileError, EvalError):
             return False  # an error decides nothing
 
-
-def _document(leaves: Mapping[tuple[str, ...], Value]) -> Any:
-    document: dict[str, Any] = {}
-    for path, value in leaves.items():
-        if not path:
-            return value
-        inner = document
-        for name in path[:-1]:
-            inner = inner.setdefault(name, {})
-        inner[path[-1]] = value
-    return document
+    def _document(self, leaves: Mapping[tuple[str, ...], Value]) -> Value:
+        document = self._unknowns.input
+        for path, value in leaves.items():
+            document = put(document, path, value)
+        return document
 
 
 def _are_nested(one: tuple[str, ...], other: tuple[str, ...]) -> bool:

@@ -1,0 +1,83 @@
+"""`doorward who-can`: who is allowed, with the reason for each, and who else may be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from doorward.cli import extensions
+from doorward.cli.errors import OneOf
+from doorward.cli.input_document import read_input
+from doorward.pdp.access import Path
+from doorward.pdp.loader import LoadError
+from doorward.pdp.sources import Sources
+from doorward.rego import UNDEFINED, RegoError
+from doorward.rego.tools import path_names
+from doorward.replay import ReplayError
+from doorward.replay.deciding import Version
+from doorward.replay.proofs.access import Question, answer, as_csv, as_json, text
+
+__all__ = ["command"]
+
+_FORMATS: Final = {"text": text, "json": as_json, "csv": as_csv}
+UNKNOWN: Final = 3
+"""The exit code where there may be others than those listed."""
+
+
+@click.command(
+    "who-can",
+    epilog="""\b
+Examples:
+  doorward who-can data.app.allow --given input.json --unknown input.user app.rego
+  doorward who-can data.app.allow --given kim.json --unknown input.path app.rego
+  doorward who-can data.app.allow --unknown input.user --format csv app.rego
+""",
+)
+@click.argument("query")
+@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@click.option("--given", metavar="FILE", help="What is known of the input.")
+@click.option(
+    "--unknown", multiple=True, required=True, metavar="PATH", help="A part that is not known."
+)
+@click.option("--without", metavar="PATH", help="Only who is not allowed without this data.")
+@click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="text", show_default=True)
+@click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@extensions.option
+@click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
+def command(query: str, files: tuple[str, ...], **options: Any) -> int:
+    """List the values of an unknown part of the input for which QUERY holds.
+
+    FILES are policies and data. Each value is decided and shown with the definition that allowed
+    it; then the conditions of anybody else, or that there is nobody else. It ends with 0 where
+    that is certain, and with 3 where there may be others.
+    """
+    sources = Sources(files, ignore=options["ignore"], v0=options["v0_compatible"])
+    registry = extensions.registry_for(options["builtins"], files)
+    try:
+        given = read_input([options["given"]] if options["given"] else [], stdin=False)
+        paths = [_names(each, "input") for each in options["unknown"]]
+        loaded = sources.load()
+        version = Version.compile(loaded, v0=sources.v0, registry=registry, deadline=0.5)
+        question = Question(
+            query,
+            {} if given is UNDEFINED else given,
+            paths,
+            _names(options["without"], "data") if options["without"] else (),
+            time.time_ns(),
+        )
+        result = answer(version.snapshot.engine, question)
+    except (LoadError, RegoError, ReplayError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(_FORMATS[options["style"]](question, result), nl=False)
+    return UNKNOWN if result.unknown else 0
+
+
+def _names(text: str, root: str) -> Path:
+    head, names = path_names(text)
+    texts: Sequence[Any] = names
+    if head != root or not all(isinstance(name, str) for name in texts):
+        raise ValueError(f"`{text}` is not a path of names below {root}")
+    return tuple(texts)

@@ -1,0 +1,562 @@
+"""Who a policy allows: the values of an unknown part of the input for which a query holds.
+
+    query + input ─partial evaluation─▶ conjunctions ─bounds─▶ candidates ─decide─▶ Grant
+                                              └─ without a bound ─▶ the condition of everybody else
+
+All data stays unknown in partial evaluation: so a conjunction names the documents that it looks
+values up in, and their keys are the candidates. A conjunction that no values bound is shown as a
+condition, unless what is known of the input refutes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, product
+from math import prod
+from typing import Any, Final, TypeAlias
+
+from doorward.records import record
+from doorward.rego import (
+    UNDEFINED,
+    CompileError,
+    Engine,
+    EvalError,
+    Mask,
+    Query,
+    Undefined,
+    Value,
+    to_key,
+    to_rego,
+)
+from doorward.rego.tools import (
+    Array,
+    Body,
+    Call,
+    Expr,
+    Module,
+    Object,
+    Ref,
+    Rule,
+    Scalar,
+    Set,
+    Term,
+    Var,
+    format_tree,
+    path_text,
+    walk,
+)
+
+__all__ = [
+    "ALL",
+    "Access",
+    "Condition",
+    "Grant",
+    "Path",
+    "Unknowns",
+    "input_text",
+    "put",
+    "who_can",
+]
+
+MOST: Final = 20_000
+"""Candidates that are decided."""
+SECONDS: Final = 10.0
+"""For partial evaluation, and for all lookups of candidates."""
+EACH: Final = 0.5
+"""For one decision."""
+WIDEST: Final = 120
+"""Characters of one binding of a reason."""
+NAMESPACE: Final = "doorward_access"
+_CONFLICT: Final = "eval_conflict_error"
+_FROM_WORLD: Final = frozenset({"time.now_ns", "io.jwt.decode_verify"})
+"""Built-ins that ask for the time only: decisions are made at one."""
+_KEYED: Final = ("io.jwt.", "crypto.")
+"""How the names of built-ins begin that are given keys."""
+_EQUATIONS: Final = frozenset({"eq", "equal"})
+
+Path: TypeAlias = tuple[str, ...]
+"""Names below `input`."""
+
+
+@record(frozen=True)
+class Grant:
+    """Values of the unknown parts, in their order, for which the query holds, and why: each
+    definition with what its variables were bound to."""
+
+    values: tuple[Value, ...]
+    reasons: tuple[str, ...]
+
+
+@record(frozen=True)
+class Condition:
+    """What anybody else has to fulfil. `key`: what verifies the token whose `claims` the texts
+    name; "" where none is read."""
+
+    texts: tuple[str, ...]
+    key: str = ""
+
+
+@record(frozen=True)
+class Access:
+    """Who is allowed. `unknown`: why there may be others than the grants and conditions say; ""
+    where there are none."""
+
+    grants: tuple[Grant, ...]
+    conditions: tuple[Condition, ...]
+    unknown: str
+    candidates: int
+
+
+@record(frozen=True)
+class Unknowns:
+    """An input of which some parts are not known. What it has at these paths is left out."""
+
+    input: Value
+    paths: tuple[Path, ...]
+
+    def is_known(self, path: Sequence[Any]) -> bool:
+        """Return True if nothing at, above or below a path of the input is unknown."""
+        names = tuple(path)
+        return not any(
+            names[: len(each)] == each or each[: len(names)] == names for each in self.paths
+        )
+
+    def with_values(self, values: Sequence[Value]) -> Value:
+        """The input with values for what is unknown."""
+        input = self.input
+        for path, value in zip(self.paths, values, strict=True):
+            input = put(input, path, value)
+        return input
+
+
+ALL: Final = Unknowns({}, ((),))
+"""Nothing of the input is known."""
+
+
+def who_can(
+    engine: Engine,
+    query: str,
+    given: Value,
+    paths: Sequence[Path],
+    *,
+    now_ns: int,
+    refutes: Callable[[Engine, Sequence[Module], Body, Unknowns], bool] = lambda *_: False,
+) -> Access:
+    """The values at `paths` of the input for which `query` holds, now.
+
+    `refutes`: whether a conjunction of a residual is known not to hold, with the engine that has
+    the modules of its support. CompileError for a query that cannot be compiled.
+    """
+    for path in paths:
+        given = put(given, path, UNDEFINED)
+    unknowns = Unknowns(given, tuple(paths))
+    documents = engine.documents(query)
+    base = [path_text(path[1:]) for path in documents.base if path[0] == "data" and path[1:]]
+    names = list(map(input_text, paths))
+    try:
+        partial = engine.partial(
+            query,
+            [*names, *base],
+            given,
+            namespace=NAMESPACE,
+            only_truth=True,
+            now_ns=now_ns,
+            deadline=SECONDS,
+        )
+        engine = _with_support(engine, partial.support)
+    except EvalError as error:
+        return Access((), (), str(error.diagnostics[0].message), 0)
+    reasons = []
+    if partial.definitions is not None:
+        reasons.append("the query has other values than true and false")
+    worlds = sorted(_worlds(engine) - _FROM_WORLD)
+    if worlds:
+        reasons.append(f"{worlds[0]} is not asked")
+    candidates: dict[Any, tuple[Value, ...]] = {}
+    conditions: list[Condition] = []
+    for body in partial.queries:
+        left = _possible(engine, body, unknowns, now_ns)
+        if left is None:
+            continue
+        bounds = [_bound(engine, body, path) for path in unknowns.paths]
+        known = [each for each in bounds if each is not None]
+        if len(known) == len(bounds) and prod(map(len, known)) <= MOST:
+            for values in product(*known):
+                candidates.setdefault(tuple(map(to_key, values)), values)
+        elif not refutes(engine, partial.support, body, unknowns):
+            condition = _condition(left, engine)
+            if condition not in conditions:
+                conditions.append(condition)
+    if len(candidates) > MOST:
+        reasons.append(f"there are more than {MOST} candidates")
+    decided = list(islice(candidates.values(), MOST))
+    why = _Reasons(engine, query)
+    asked = engine.prepare(query, deadline=EACH)
+    grants = []
+    for values in decided:
+        input = unknowns.with_values(values)
+        try:
+            if _holds(asked, input, now_ns):
+                grants.append(Grant(values, why.of(input, now_ns)))
+        except EvalError as error:
+            # Values that contradict each other are decided: that is an error, which is no grant.
+            if error.diagnostics[0].code != _CONFLICT:
+                reasons.append(f"a decision failed: {error.diagnostics[0].message}")
+    return Access(tuple(grants), tuple(conditions), "; ".join(dict.fromkeys(reasons)), len(decided))
+
+
+def input_text(path: Path) -> str:
+    """`input.a["b c"]`: a path below the input as a reference."""
+    return "input" + path_text(path).removeprefix("data")
+
+
+def put(document: Any, path: Path, value: Any) -> Any:
+    """A copy of a document with another value at a path; UNDEFINED leaves it out."""
+    if not path:
+        return {} if value is UNDEFINED else value
+    fields = document if isinstance(document, dict) else {}
+    name, rest = path[0], path[1:]
+    if value is UNDEFINED and (name not in fields or (rest and not isinstance(fields[name], dict))):
+        return document
+    if value is UNDEFINED and not rest:
+        return {key: item for key, item in fields.items() if key != name}
+    return {**fields, name: put(fields.get(name), rest, value)}
+
+
+def _with_support(engine: Engine, support: Sequence[Module]) -> Engine:
+    if not support:
+        return engine
+    modules: dict[str, Any] = dict(engine.trees)
+    modules |= {f"{NAMESPACE}_{n}.rego": format_tree(each) for n, each in enumerate(support)}
+    return engine.with_modules(modules)
+
+
+def _worlds(engine: Engine) -> set[str]:
+    """The built-ins of the policies that ask the world."""
+    names = {
+        node.name
+        for module in engine.policies.program.modules
+        for node in walk(module)
+        if isinstance(node, Call)
+    }
+    builtins = [engine.registry.get(name) for name in names]
+    return {each.name for each in builtins if each is not None and not each.pure}
+
+
+def _holds(query: Query, input: Value, now_ns: int) -> bool:
+    return bool(query.results(input, now_ns=now_ns))
+
+
+def _text(expr: Expr) -> str:
+    return format_tree((expr,)).strip()
+
+
+# Conjunctions
+
+
+def _possible(engine: Engine, body: Body, unknowns: Unknowns, now_ns: int) -> list[Expr] | None:
+    """The expressions that are not decided by what is known; None where one of them fails."""
+    left = []
+    for expr in body:
+        outcome = _decide(engine, expr, unknowns, now_ns)
+        if outcome is False:
+            return None
+        if outcome is None:
+            left.append(expr)
+    return left
+
+
+def _decide(engine: Engine, expr: Expr, unknowns: Unknowns, now_ns: int) -> bool | None:
+    """Whether an expression holds, with any values of its variables; None if that is unknown."""
+    if expr.withs or (expr.negated and _variables(expr)):
+        return None
+    try:
+        query = engine.prepare(_text(expr), deadline=EACH)
+        if not all(map(unknowns.is_known, query.input_paths)):
+            return None
+        holds = _holds(query, unknowns.input, now_ns)
+    except (CompileError, EvalError):
+        return None
+    return None if holds and _variables(expr) else holds
+
+
+def _variables(expr: Expr) -> bool:
+    operators = {id(node.operator.head) for node in walk(expr) if isinstance(node, Call)}
+    names = {n.name for n in walk(expr) if isinstance(n, Var) and id(n) not in operators}
+    return bool(names - {"input", "data"})
+
+
+# Bounds: values that a part of the input must be one of
+
+
+def _bound(engine: Engine, body: Body, path: Path) -> list[Value] | None:
+    """The fewest values that an expression leaves to the input at a path; None without one."""
+    best: list[Value] | None = None
+    # The variables of a conjunction have one value in all of it, and so has the input.
+    around = [text for expr in body if (text := _text_of_found(expr, path, engine))]
+    for expr in body:
+        if expr.negated or expr.withs or not isinstance(expr.term, (Ref, Call)):
+            continue
+        for text in _lookups(expr.term, path, engine):
+            values = _values(engine, "; ".join([text, *around]))
+            if values is None:
+                values = _values(engine, text)
+            if values is not None and (best is None or len(values) < len(best)):
+                best = values
+    return best
+
+
+def _text_of_found(expr: Expr, path: Path, engine: Engine) -> str:
+    """An expression with `found` in place of the input at a path; "" for one that is left out."""
+    if expr.negated or expr.withs or not isinstance(expr.term, (Ref, Call)):
+        return ""
+    if any(isinstance(n, Call) and not _is_pure(n.name, engine) for n in walk(expr)):
+        return ""
+    term = _with_found(expr.term, path)
+    is_free = term is not None and not any(n == Var("input") for n in walk(term))
+    return _text(Expr(term)) if term is not None and is_free else ""
+
+
+def _is_pure(name: str, engine: Engine) -> bool:
+    builtin = engine.registry.get(name)
+    return builtin is not None and builtin.pure
+
+
+def _with_found(term: Term, path: Path) -> Term | None:
+    """A term with `found` in place of the input at a path; None for what is not looked into."""
+    match term:
+        case Scalar() | Var():
+            return term
+        case Call(operator, args):
+            inner = _all_with_found(args, path)
+            return None if inner is None else Call(operator, inner, infix=term.infix)
+        case Array(items):
+            inner = _all_with_found(items, path)
+            return None if inner is None else Array(inner)
+        case Ref(head, args):
+            inner = _all_with_found(args, path)
+            if inner is None:
+                return None
+            if _leaf(Ref(head, args[: len(path)])) == path:
+                rest = inner[len(path) :]
+                return Ref(Var("found"), rest) if rest else Var("found")
+            return Ref(head, inner)
+    return None
+
+
+def _all_with_found(terms: Sequence[Term], path: Path) -> tuple[Term, ...] | None:
+    inner = [_with_found(each, path) for each in terms]
+    return None if None in inner else tuple(each for each in inner if each is not None)
+
+
+def _values(engine: Engine, text: str) -> list[Value] | None:
+    try:
+        query = engine.prepare(text, deadline=SECONDS)
+        if query.input_paths:
+            return None
+        column, count = query.variables.index("found"), len(query.variables)
+        rows = [row for row in query.rows() if all(each is not False for each in row[count:])]
+    except (CompileError, EvalError):
+        return None
+    return list({to_key(row[column]): row[column] for row in rows}.values())
+
+
+def _lookups(term: Term, path: Path, engine: Engine) -> Iterator[str]:
+    """Queries for `found`, which is equal to the input at a path wherever a term has a value."""
+    match term:
+        case Call(args=(left, right)) if term.name in _EQUATIONS:
+            for leaf, other in ((left, right), (right, left)):
+                if _leaf(leaf) == path and (text := _source(other, engine)):
+                    yield f"found = {text}"
+        case Call(args=(leaf, collection)) if term.name == "internal.member_2":
+            if _leaf(leaf) == path and (text := _source(collection, engine)):
+                yield f"some found in {text}"
+    match term:
+        # Where one of these has no value, nothing that is around it has one.
+        case Call(args=args):
+            for arg in args:
+                yield from _lookups(arg, path, engine)
+        case Array(items=items) | Set(items=items):
+            for item in items:
+                yield from _lookups(item, path, engine)
+        case Ref(args=args):
+            for number, arg in enumerate(args):
+                if _leaf(arg) == path:
+                    upto = Ref(term.head, (*args[:number], Var("found")))
+                    if text := _source(upto, engine):
+                        yield text
+                yield from _lookups(arg, path, engine)
+
+
+def _leaf(term: Term) -> Path | None:
+    if not isinstance(term, Ref) or term.head != Var("input"):
+        return None
+    names = [arg.value for arg in term.args if isinstance(arg, Scalar)]
+    if len(names) != len(term.args):
+        return None
+    texts = tuple(name for name in names if isinstance(name, str))
+    return texts if len(texts) == len(names) else None
+
+
+def _source(term: Term, engine: Engine) -> str:
+    """A constant, or base data with each key that is computed left open; "" for anything else."""
+    if isinstance(term, (Scalar, Array, Object, Set)):
+        is_constant = not any(isinstance(n, (Var, Ref, Call, Expr)) for n in walk(term))
+        return _text(Expr(term)) if is_constant else ""
+    if not isinstance(term, Ref) or term.head != Var("data"):
+        return ""
+    prefix: list[str | int] = []
+    for arg in term.args:
+        if not isinstance(arg, Scalar) or not isinstance(arg.value, (str, int)):
+            break
+        prefix.append(arg.value)
+    if not prefix or engine.has_rules(prefix):
+        return ""
+    args = [
+        arg if isinstance(arg, (Scalar, Var)) else Var(f"any_{number}")
+        for number, arg in enumerate(term.args)
+    ]
+    return _text(Expr(Ref(term.head, tuple(args))))
+
+
+# Conditions
+
+
+def _condition(body: Sequence[Expr], engine: Engine) -> Condition:
+    """A conjunction in the names of its token: `claims` are what was verified."""
+    names: dict[str, str] = {}
+    keys: dict[str, None] = {}
+    left = []
+    for expr in body:
+        verified = _verification(expr)
+        if verified is None:
+            left.append(expr)
+            continue
+        names[verified[0]] = "claims"
+        keys[verified[1]] = None
+    texts: dict[str, None] = {}
+    for expr in left:
+        if expr.term in {Var(each) for each in _flags(body)}:
+            continue  # that a token was verified is what its key says
+        text = " ".join(_text(_infix(expr)).split())
+        for name, other in names.items():
+            text = re.sub(rf"\b{re.escape(name)}\b", other, text)
+        texts[text] = None
+    # Keys may be data, or stand in the policy: what a cryptographic call is given is not shown.
+    calls = [node for expr in body for node in walk(expr) if isinstance(node, Call)]
+    terms = [arg for call in calls if call.name.startswith(_KEYED) for arg in call.args]
+    terms += [value for each in terms if isinstance(each, Object) for _, value in each.items]
+    keys_in_policy = [each.value for each in terms if isinstance(each, Scalar)]
+    mask = Mask(engine.data, {"secret": keys_in_policy})
+    return Condition(tuple(map(mask.text, texts)), ", ".join(map(mask.text, keys)))
+
+
+def _verification(expr: Expr) -> tuple[str, str] | None:
+    """The variable of the claims that a token has, and what verifies it."""
+    match expr.term:
+        case Call(args=(left, right)) if expr.term.name in _EQUATIONS and not expr.negated:
+            for pattern, call in ((left, right), (right, left)):
+                if not isinstance(call, Call) or call.name != "io.jwt.decode_verify":
+                    continue
+                if isinstance(pattern, Array) and len(pattern.items) == 3:
+                    claims = pattern.items[2]
+                    if isinstance(claims, Var):
+                        return claims.name, _key(call.args[1])
+    return None
+
+
+def _flags(body: Sequence[Expr]) -> Iterator[str]:
+    for expr in body:
+        if _verification(expr) is not None and isinstance(expr.term, Call):
+            pattern = next(arg for arg in expr.term.args if isinstance(arg, Array))
+            flag = pattern.items[0]
+            if isinstance(flag, Var):
+                yield flag.name
+
+
+def _key(constraints: Term) -> str:
+    """The document that the key of constraints is in; a key in the policy is not shown."""
+    if isinstance(constraints, Object):
+        for name, value in constraints.items:
+            if isinstance(name, Scalar) and name.value in ("secret", "cert"):
+                return _text(Expr(value)) if isinstance(value, Ref) else "a key in the policy"
+    return _text(Expr(constraints)) if isinstance(constraints, Ref) else "a key in the policy"
+
+
+_SIGNS: Final[Mapping[str, str]] = {
+    "eq": "equal",
+    "equal": "equal",
+    "neq": "neq",
+    "lt": "lt",
+    "lte": "lte",
+    "gt": "gt",
+    "gte": "gte",
+}
+
+
+def _infix(expr: Expr) -> Expr:
+    """A comparison with its sign, its constant on the right."""
+    call = expr.term
+    if not isinstance(call, Call) or call.name not in _SIGNS or len(call.args) != 2:
+        return expr
+    operator = Ref(Var(_SIGNS[call.name]), ())
+    args = call.args
+    if _SIGNS[call.name] == "equal" and isinstance(args[0], Scalar):
+        args = args[::-1]
+    return Expr(Call(operator, args, infix=True), negated=expr.negated)
+
+
+# Reasons
+
+
+class _Reasons:
+    """Which definitions of a document hold for an input, and with which values."""
+
+    def __init__(self, engine: Engine, query: str) -> None:
+        self._mask = Mask(engine.data)
+        self._rules: list[tuple[str, Query]] = []
+        for tree in engine.trees.values():
+            package = ".".join(tree.package.path)
+            imports = [_import_text(tree, number) for number in range(len(tree.imports))]
+            for rule in tree.rules:
+                if not rule.default and f"data.{package}.{rule.head.ref.span.text}" == query:
+                    self._add(engine, rule, f"data.{package}", imports)
+
+    def _add(self, engine: Engine, rule: Rule, package: str, imports: list[str]) -> None:
+        where = f"{rule.span.file}:{rule.span.row}"
+        try:
+            body = engine.prepare(
+                format_tree(rule.body), deadline=EACH, package=package, imports=imports
+            )
+        except CompileError:
+            return  # its words need what only a module has
+        self._rules.append((where, body))
+
+    def of(self, input: Value, now_ns: int) -> tuple[str, ...]:
+        """One text for each definition that holds."""
+        return tuple(self._texts(input, now_ns))
+
+    def _texts(self, input: Value, now_ns: int) -> Iterator[str]:
+        for where, query in self._rules:
+            try:
+                rows = query.rows(input, now_ns=now_ns)
+            except EvalError:
+                continue
+            count = len(query.variables)
+            holding = (row for row in rows if all(each is not False for each in row[count:]))
+            for row in islice(holding, 1):
+                names = [name for name in query.variables if not name.startswith("_")]
+                values = [
+                    f"{name} is {self._shown(row[query.variables.index(name)], name)}"
+                    for name in names
+                ]
+                yield ", ".join([where, *values])
+
+    def _shown(self, value: Value | Undefined, name: str) -> str:
+        text = "undefined" if value is UNDEFINED else to_rego(self._mask.value(value, name))
+        return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
+
+
+def _import_text(tree: Module, number: int) -> str:
+    return tree.imports[number].span.text.removeprefix("import ").strip()

@@ -1,0 +1,134 @@
+"""Who a policy allows, where what is left is refuted as properties are; as text, JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from doorward.counting import counted
+from doorward.pdp.access import Access, Condition, Path, Unknowns, input_text, put, who_can
+from doorward.records import record, replace
+from doorward.rego import UNDEFINED, Engine, Value, to_key, to_python, to_rego
+from doorward.rego.tools import Body, Module, format_tree
+from doorward.replay.proofs.checking import Checker
+from doorward.replay.proofs.refuting import Refuter
+
+__all__ = ["Question", "answer", "as_csv", "as_json", "text"]
+
+
+@record(frozen=True)
+class Question:
+    """For which values at `paths` of the input, the rest of which is `given`, a query holds at a
+    time; `without`: only those for which it does not hold without this data."""
+
+    query: str
+    given: Value
+    paths: Sequence[Path]
+    without: Path
+    now_ns: int
+
+
+def answer(engine: Engine, question: Question) -> Access:
+    """Who is allowed, by the policies and data of an engine. CompileError."""
+    access = _answer(engine, question)
+    if not question.without:
+        return access
+    data = put(to_python(engine.data), question.without, UNDEFINED)
+    others = _answer(engine.policies.bind(data), question)
+    left = {tuple(map(to_key, each.values)) for each in others.grants}
+    grants = [each for each in access.grants if tuple(map(to_key, each.values)) not in left]
+    conditions = [each for each in access.conditions if each not in others.conditions]
+    unknown = access.unknown or others.unknown
+    return replace(access, grants=tuple(grants), conditions=tuple(conditions), unknown=unknown)
+
+
+def _answer(engine: Engine, question: Question) -> Access:
+    return who_can(
+        engine,
+        question.query,
+        question.given,
+        question.paths,
+        now_ns=question.now_ns,
+        refutes=_refutes,
+    )
+
+
+def _refutes(engine: Engine, support: Sequence[Module], body: Body, unknowns: Unknowns) -> bool:
+    texts = [format_tree(module) for module in support]
+    checker = Checker(engine, texts, unknowns.input, unknowns.paths)
+    step = Refuter(engine, support, unknowns).refute(body)
+    return checker.accepts(step, [format_tree((expr,)).strip() for expr in body])
+
+
+def text(question: Question, access: Access) -> str:
+    """For a terminal."""
+    lines = []
+    for grant in access.grants:
+        lines.append(", ".join(map(to_rego, grant.values)))
+        lines += [f"  {reason}" for reason in grant.reasons]
+    for condition in access.conditions:
+        lines.append(_words(condition))
+        lines += [f"  {each}" for each in condition.texts]
+    if access.unknown:
+        lines.append(f"there may be others: {access.unknown}")
+    elif not access.conditions:
+        lines.append("nobody else" if access.grants else "nobody")
+    lines.append(f"{counted(access.candidates, 'candidate')} decided")
+    return "\n".join(lines) + "\n"
+
+
+def _words(condition: Condition) -> str:
+    key = f" with a token verified with {condition.key}" if condition.key else ""
+    return f"anyone{key}, if"
+
+
+def as_json(question: Question, access: Access) -> str:
+    """For machines."""
+    names = _names(question)
+    document: dict[str, Any] = {
+        "query": question.query,
+        "unknown": names,
+        "allowed": [
+            {
+                "values": dict(zip(names, map(to_python, each.values), strict=True)),
+                "reasons": list(each.reasons),
+            }
+            for each in access.grants
+        ],
+        "conditions": [{"texts": list(each.texts), "key": each.key} for each in access.conditions],
+        "nobody_else": not access.conditions and not access.unknown,
+        "reason": access.unknown,
+        "candidates": access.candidates,
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def as_csv(question: Question, access: Access) -> str:
+    """One row for each grant and condition; a value as JSON where it is not a text."""
+    rows = io.StringIO()
+    writer = csv.writer(rows, lineterminator="\n")
+    names = _names(question)
+    writer.writerow(["kind", *names, "reason"])
+    for grant in access.grants:
+        values = [each if isinstance(each, str) else to_rego(each) for each in grant.values]
+        writer.writerow(["allowed", *map(_cell, values), _cell("; ".join(grant.reasons))])
+    blank = [""] * len(names)
+    for condition in access.conditions:
+        texts = "; ".join([f"token verified with {condition.key}"] * bool(condition.key))
+        reason = "; ".join([*[texts] * bool(texts), *condition.texts])
+        writer.writerow(["condition", *blank, _cell(reason)])
+    if access.unknown:
+        writer.writerow(["unknown", *blank, _cell(access.unknown)])
+    return rows.getvalue()
+
+
+def _cell(text: str) -> str:
+    # A spreadsheet would read it as a formula.
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def _names(question: Question) -> list[str]:
+    return list(map(input_text, question.paths))
