@@ -192,12 +192,12 @@ def who_can(
         reasons.append(f"there are more than {MOST} candidates")
     decided = list(islice(candidates.values(), MOST))
     why = _Reasons(engine, query)
-    asked = engine.prepare(query, deadline=EACH)
+    prepared = engine.prepare(query, deadline=EACH)
     grants = []
     for values in decided:
         input = unknowns.with_values(values)
         try:
-            if _holds(asked, input, now_ns):
+            if _holds(prepared, input, now_ns):
                 grants.append(Grant(values, why.of(input, now_ns)))
         except EvalError as error:
             # Values that contradict each other are decided: that is an error, which is no grant.

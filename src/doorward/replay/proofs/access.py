@@ -59,8 +59,8 @@ def _answer(engine: Engine, question: Question) -> Access:
 def _refutes(engine: Engine, support: Sequence[Module], body: Body, unknowns: Unknowns) -> bool:
     texts = [format_tree(module) for module in support]
     checker = Checker(engine, texts, unknowns.input, unknowns.paths)
-    step = Refuter(engine, support, unknowns).refute(body)
-    return checker.accepts(step, [format_tree((expr,)).strip() for expr in body])
+    proof = Refuter(engine, support, unknowns).refute(body)
+    return checker.accepts(proof, [format_tree((expr,)).strip() for expr in body])
 
 
 def text(question: Question, access: Access) -> str:
