@@ -200,7 +200,7 @@ def who_can(
             if _holds(prepared, input, now_ns):
                 grants.append(Grant(values, why.of(input, now_ns)))
         except EvalError as error:
-            # Values that contradict each other are decided: that is an error, which is no grant.
+            # Values that contradict each other are decided: that is an error, not a grant.
             if error.diagnostics[0].code != _CONFLICT:
                 reasons.append(f"a decision failed: {error.diagnostics[0].message}")
     return Access(tuple(grants), tuple(conditions), "; ".join(dict.fromkeys(reasons)), len(decided))
