@@ -10,7 +10,6 @@ condition, unless what is known of the input refutes it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from math import prod
@@ -35,6 +34,7 @@ from doorward.rego.tools import (
     Call,
     Expr,
     Module,
+    Node,
     Object,
     Ref,
     Rule,
@@ -44,6 +44,7 @@ from doorward.rego.tools import (
     Var,
     format_tree,
     path_text,
+    rewrite,
     walk,
 )
 
@@ -313,41 +314,22 @@ def _text_of_found(expr: Expr, path: Path, engine: Engine) -> str:
         return ""
     if any(isinstance(n, Call) and not _is_pure(n.name, engine) for n in walk(expr)):
         return ""
-    term = _with_found(expr.term, path)
-    is_free = term is not None and not any(n == Var("input") for n in walk(term))
-    return _text(Expr(term)) if term is not None and is_free else ""
+    size = len(path)
+
+    def put_found(node: Node) -> Node:
+        if not isinstance(node, Ref) or _leaf(Ref(node.head, node.args[:size])) != path:
+            return node
+        rest = node.args[size:]
+        return Ref(Var("found"), rest) if rest else Var("found")
+
+    changed = rewrite(expr, put_found)
+    reads_input = any(node == Var("input") for node in walk(changed))
+    return "" if reads_input else _text(changed)
 
 
 def _is_pure(name: str, engine: Engine) -> bool:
     builtin = engine.registry.get(name)
     return builtin is not None and builtin.pure
-
-
-def _with_found(term: Term, path: Path) -> Term | None:
-    """A term with `found` in place of the input at a path; None for what is not looked into."""
-    match term:
-        case Scalar() | Var():
-            return term
-        case Call(operator, args):
-            inner = _all_with_found(args, path)
-            return None if inner is None else Call(operator, inner, infix=term.infix)
-        case Array(items):
-            inner = _all_with_found(items, path)
-            return None if inner is None else Array(inner)
-        case Ref(head, args):
-            inner = _all_with_found(args, path)
-            if inner is None:
-                return None
-            if _leaf(Ref(head, args[: len(path)])) == path:
-                rest = inner[len(path) :]
-                return Ref(Var("found"), rest) if rest else Var("found")
-            return Ref(head, inner)
-    return None
-
-
-def _all_with_found(terms: Sequence[Term], path: Path) -> tuple[Term, ...] | None:
-    inner = [_with_found(each, path) for each in terms]
-    return None if None in inner else tuple(each for each in inner if each is not None)
 
 
 def _values(engine: Engine, text: str) -> list[Value] | None:
@@ -435,14 +417,15 @@ def _condition(body: Sequence[Expr], engine: Engine) -> Condition:
             continue
         names[verified[0]] = "claims"
         keys[verified[1]] = None
+
+    def named(node: Node) -> Node:
+        return Var(names.get(node.name, node.name)) if isinstance(node, Var) else node
+
     texts: dict[str, None] = {}
     for expr in left:
         if expr.term in {Var(each) for each in _flags(body)}:
             continue  # that a token was verified is what its key says
-        text = " ".join(_text(_infix(expr)).split())
-        for name, other in names.items():
-            text = re.sub(rf"\b{re.escape(name)}\b", other, text)
-        texts[text] = None
+        texts[" ".join(_text(rewrite(_infix(expr), named)).split())] = None
     # Keys may be data, or stand in the policy: what a cryptographic call is given is not shown.
     calls = [node for expr in body for node in walk(expr) if isinstance(node, Call)]
     terms = [arg for call in calls if call.name.startswith(_KEYED) for arg in call.args]

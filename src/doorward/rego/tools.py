@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     )
     from doorward.rego.syntax.opa_json import head_key, module_to_json
     from doorward.rego.syntax.parser import Parsed, parse_module, parse_query, parse_what_can_be
-    from doorward.rego.syntax.walk import Node, children, walk
+    from doorward.rego.syntax.walk import Node, children, rewrite, walk
     from doorward.rego.values import (
         compare,
         equal,
@@ -106,7 +106,7 @@ else:
             ),
             "syntax.opa_json": "head_key module_to_json",
             "syntax.parser": "Parsed parse_module parse_query parse_what_can_be",
-            "syntax.walk": "Node children walk",
+            "syntax.walk": "Node children rewrite walk",
             "values": "compare equal iterate lookup make_object make_set operand_text",
         },
         below="doorward.rego",
@@ -197,6 +197,7 @@ __all__ = [
     "report",
     "required_builtins",
     "resolve_modules",
+    "rewrite",
     "signature_text",
     "to_declaration",
     "type_text",
