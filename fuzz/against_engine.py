@@ -98,12 +98,6 @@ def _message(program: Program, opa: OpaEngine) -> str:
     return str(answer.get("error", {}).get("message", ""))
 
 
-def _is_about_replaced_data(program: Program, said: str) -> bool:
-    """Whether an error is that `data.a == 1 with data.a.b as 2` compares an object: 1.20 takes what
-    is above a replaced document for one, where data may be anything."""
-    return " with " in "".join(program.modules.values()) and "[string: any]" in said
-
-
 def _is_about_open_keys(program: Program, said: str) -> bool:
     """Whether an error is that no open key of a document has a type: Doorward counts the keys that
     are written beside them."""
@@ -111,7 +105,6 @@ def _is_about_open_keys(program: Program, said: str) -> bool:
 
 
 _NOT_COMPARED: Final[dict[str, Callable[[Program, str], bool]]] = {
-    "a type that a `with` gives to base data": _is_about_replaced_data,
     "a type of keys that are written beside open ones": _is_about_open_keys,
 }
 """Programs that OPA's type checker refuses and ours takes: no policy decides otherwise by it."""

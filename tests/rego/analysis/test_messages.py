@@ -13,6 +13,8 @@ from doorward.rego.values import Key, Value
 
 UNUSED = "(hint: use _ (wildcard variable) instead)"
 
+OPERANDS = "import future.keywords.and\nimport future.keywords.or\n"
+
 NAMES = [
     ("p if { x := 1; x := 2 }", "3:16 var x assigned above"),
     ("p if { some x; some x }", "3:16 var x declared above"),
@@ -38,6 +40,14 @@ NAMES = [
     ("p if print(input.x, y)", "3:21 var y is undeclared"),
     ("p if { print(y); y == 1 }", "3:14 var y is undeclared"),
     ("p if { print([y]); x := y }", "3:14 var y is undeclared"),
+    ("p if { lower = 1; x := lower(`A`) }", "3:24 called function lower shadowed"),
+    ("p if { x := [1 | lower(`A`) == `a`]; input[lower] }", "3:18 called function lower shadowed"),
+    (f"{OPERANDS}p if {{ {{x = 2}} or {{y = 1}}; some y; y = 2 }}", "5:28 var y referenced above"),
+    (f"{OPERANDS}p if {{ {{not y = 1}} and {{true}}; y := 2 }}", "5:32 var y referenced above"),
+    (
+        f"{OPERANDS}p if {{ {{every x in [1] {{ y = x }}}} or {{true}}; y := 2 }}",
+        "5:46 var y refere",
+    ),
 ]
 
 PLACES = [

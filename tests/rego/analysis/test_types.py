@@ -18,6 +18,17 @@ REFUSED = [
     ('p := {x | x := [1][_]; x == "a"}', "match error"),
     ("p := sum([input.x, x]) if x := {`a`: 1}", "sum: invalid argument(s)"),
     ("u() := y if input[y]\nf(x) := u()\np := f(1)", "data.t.f: too many arguments"),
+    ("p if input.k[1] with input.k.k as 1", 'want (one of): ["k"]'),
+    ("p if { [data.k] == [1] with data.k.k as 1 }", "left  : array<object<k: any>[string: any]>"),
+    ("p if { lower(input.k) with input.k.k as 1 }", "lower: invalid argument(s)"),
+    ("p if { input[x] == 1 with input.k as 1; x + 1 }", "plus: invalid argument(s)"),
+    ("p if { q == `x` with q as 1 }\nq := [`y`]", "left  : any<number, array<string>>"),
+    ("p if { o.b == `x` with o as 1 }\no.b := 1", "left  : number"),
+    ("p if { xs := [plus | plus = 1]; 1 + 2 == 3 }", "left  : (number, number) => number"),
+    ("p if { xs := [1 | input[lower]] }\nq := lower(`A`)", "have (type): (string) => string"),
+    ("p if { input[lower]; lower(`a`) }", "undefined function lower"),
+    ("p := lower(`a`) if input[lower]", "undefined function lower"),
+    ("p if { input[eq]; x = 1 }", "undefined function eq"),
     ("p if { f(1) with f as g }\nf(x) := x\ng(x, y) := 1", "data.t.f: arity mismatch"),
 ]
 
@@ -28,6 +39,14 @@ ACCEPTED = [
     "p if { some x in input; x.y == 1 }\nq if { some x in input; x.y == `a` }",
     "fn(__local0__) := [__local0__]\np contains x if { fn(1, __local1__); x = __local1__[0] }",
     "p contains data.other[x].y if input[x]",
+    "p if { q == 1 with q as 1 }\nq := `x`",
+    "p if { startswith(q, `a`) with q as `a` }\nq := 1",
+    "p if { q.x == 1 with q as {} }\nq := 1",
+    "p if { input.k[x] with input.k.k as 1 }",
+    "p if { data.k.k.x == 1 with data.k.k as 1 with data.k as [1] }",
+    "p if input[lower]\nq := lower(`A`)",
+    "p if { every x in [1] { input[lower]; x } }\nq := lower(`A`)",
+    "p if { xs := [lower | some lower in [1]] }\nq := lower(`A`)",
     "u() := y if input[y]\ns[u()] := 1\ns[lower(`A`)] := 1\np := s[1]",
 ]
 

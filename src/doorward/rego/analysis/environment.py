@@ -7,7 +7,7 @@ defines below `data` is base data, of which nothing is known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,11 +99,20 @@ def _insert_into(object_: ObjectType, path: Sequence[Key], type_: Type) -> Objec
 
 @dataclass(eq=False, slots=True)
 class Globals:
-    """What all bodies see: the built-ins, and what rules define below `data`."""
+    """What all bodies see: the built-ins, and what rules define below `data`.
+
+    `called`: the built-ins that are called somewhere. A variable of such a name that no rule's body
+    has for its own stands for the function, as in OPA.
+    """
 
     registry: Registry
+    called: frozenset[str] = frozenset()
     rules: TypeNode = field(default_factory=TypeNode)
     signatures: dict[str, Function] = field(default_factory=dict)
+
+    def with_calls(self, called: frozenset[str]) -> Globals:
+        """The same with more built-ins that are called."""
+        return Globals(self.registry, self.called | called, self.rules, self.signatures)
 
     def builtin(self, name: str) -> Function | None:
         """The declaration of a built-in."""
@@ -142,6 +151,20 @@ class Scope:
             parent.documents if parent is not None else (globals_.rules,)
         )
 
+    def below_replacements(self, replaced: Iterable[tuple[Ref | Var, Type]]) -> Scope:
+        """The same variables where `with` replaces documents by values of some types: a document
+        has the type that it has anyway or that of the value, and what is above it is an object."""
+        tree = TypeNode()
+        for target, value in replaced:
+            path, before = _document_path(target), self.reference(target)
+            if path is not None and not isinstance(before, Function):
+                tree.put(path, union(before, value))
+        if not tree.children:
+            return self
+        scope = Scope(self.globals, self.parent, (tree, *self.documents))
+        scope.variables = self.variables
+        return scope
+
     def variable(self, name: str) -> Type | None:
         """The type of a variable; None while nothing is known of it."""
         scope: Scope | None = self
@@ -150,7 +173,7 @@ class Scope:
             if type_ is not None:
                 return type_
             scope = scope.parent
-        return None
+        return self.globals.builtin(name) if name in self.globals.called else None
 
     def reference(self, ref: Ref | Var) -> Type:
         """The type of a reference; UNKNOWN if it has none."""
@@ -165,6 +188,14 @@ class Scope:
             return any_
         known = self.variable(head.name)
         return UNKNOWN if known is None else select_path(known, args)
+
+
+def _document_path(target: Ref | Var) -> tuple[Key, ...] | None:
+    """The path of a replaced document; None for a built-in."""
+    head, args = (target.head, target.args) if isinstance(target, Ref) else (target, ())
+    if not isinstance(head, Var) or head.name not in ROOTS:
+        return None
+    return (head.name, *(to_key(arg.value) for arg in args if isinstance(arg, Scalar)))
 
 
 def _look_up(node: TypeNode | None, path: Sequence[Term]) -> Type | None:

@@ -36,7 +36,15 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.syntax.walk import Node, children, walk
 
-__all__ = ["CallSite", "Sites", "check_calls", "check_deprecated", "check_values", "sites_of"]
+__all__ = [
+    "CallSite",
+    "Sites",
+    "called_builtins",
+    "check_calls",
+    "check_deprecated",
+    "check_values",
+    "sites_of",
+]
 
 CallSite = tuple[Call, Span, bool]
 """A call, where errors in it are reported, and whether it is inside another term."""
@@ -48,6 +56,13 @@ class Sites:
 
     calls: list[CallSite]
     withs: list[With]
+
+
+def called_builtins(calls: Iterable[CallSite]) -> frozenset[str]:
+    """The names without a dot that `calls` have, as those of built-ins do."""
+    operators = (call.operator for call, _, _ in calls)
+    heads = (operator.head for operator in operators if not operator.args)
+    return frozenset(head.name for head in heads if isinstance(head, Var))
 
 
 def sites_of(top: Module | Body) -> Sites:

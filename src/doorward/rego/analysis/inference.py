@@ -91,6 +91,9 @@ class Inference:
         return findings
 
     def _expr(self, expr: Expr, scope: Scope) -> Iterator[Finding]:
+        if expr.withs:
+            values = [(item.target, self.type(item.value, scope)) for item in expr.withs]
+            scope = scope.below_replacements(values)
         closures: list[Finding] = []
         for comprehension in _comprehensions(expr):
             inside = self._comprehension(comprehension, scope)[1]

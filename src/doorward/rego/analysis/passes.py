@@ -31,6 +31,7 @@ from doorward.rego.analysis.environment import Globals
 from doorward.rego.analysis.existence import (
     CallSite,
     Sites,
+    called_builtins,
     check_values,
     sites_of,
 )
@@ -147,11 +148,12 @@ def split_operator_chains(program: Program) -> list[Diagnostic]:
 def resolve_names(program: Program) -> list[Diagnostic]:
     """Early: everything after it reads `data.…` and unique variables only."""
     strict = program.options.strict
-    resolved = resolve_modules(program.new, program.names, strict=strict)
+    builtins = program.registry
+    resolved = resolve_modules(program.new, program.names, strict=strict, builtins=builtins)
     if resolved.ask_metadata and not program.known:  # what is known asks none
         # Answered where a rule's path is still the one that its author wrote.
         answered = answer_metadata(program.modules)
-        resolved = resolve_modules(answered, program.names, strict=strict)
+        resolved = resolve_modules(answered, program.names, strict=strict, builtins=builtins)
     program.modules = program.with_known(resolved.modules)
     return resolved.errors
 
@@ -212,7 +214,12 @@ def check_recursion(program: Program) -> list[Diagnostic]:
 def check_types(program: Program) -> list[Diagnostic]:
     """Last: a variable's type comes from what binds it, so bodies must be in order."""
     program.types, errors = rule_types.check_types(
-        program.modules, program.root, program.graph, program.callees, program.options.schemas
+        program.modules,
+        program.root,
+        program.graph,
+        program.callees,
+        program.options.schemas,
+        called_builtins(program.all_calls),
     )
     return errors
 
@@ -329,7 +336,7 @@ def _checked_query(
     if not errors:
         resolved, errors = order_query(resolved, callees.arity)
     if not errors:
-        errors = check_body_types(resolved, program.types, callees)
+        errors = check_body_types(resolved, program.types, callees, called_builtins(calls))
     if errors:
         from doorward.rego.analysis.hints import add_hints
 

@@ -6,14 +6,15 @@ After this pass a module reads without its imports: every `Var` is a local varia
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from doorward.records import record, replace
 from doorward.rego.analysis.metadata import FUNCTIONS as METADATA_CALLS
 from doorward.rego.analysis.scope import Names, Scope, Stage, pattern_vars
 from doorward.rego.analysis.type_errors import ref_text
-from doorward.rego.analysis.variables import ROOTS, term_vars
+from doorward.rego.analysis.variables import ROOTS, body_vars, term_vars
 from doorward.rego.errors import Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
@@ -43,6 +44,7 @@ from doorward.rego.syntax.nodes import (
     Var,
     With,
 )
+from doorward.rego.syntax.walk import walk
 
 __all__ = ["Resolver", "import_name", "names_of_packages", "resolve_modules", "resolve_query"]
 
@@ -81,16 +83,24 @@ def resolve_modules(
     exports: Mapping[tuple[str, ...], frozenset[str]],
     *,
     strict: bool = False,
+    builtins: Container[str] = (),
 ) -> Resolved:
     """Every module with its names resolved.
 
-    `exports`: the names of the rules of each package.
+    `exports`: the names of the rules of each package. `builtins`: the names of the functions that
+    are not written in Rego; without them, variables of their names are like all others.
     """
     resolved, errors, ask_metadata = [], [], False
     for module in modules:
         package = module.package.path
-        resolver = Resolver(package, exports[package], module.imports, strict=strict, v1=module.v1)
-        resolved.append(resolver.module(module))
+        options = ResolverOptions(strict, module.v1, builtins)
+        resolver = Resolver(package, exports[package], module.imports, options)
+        done = resolver.module(module)
+        if resolver.shares_names:
+            options = replace(options, collect_free=True)
+            resolver = Resolver(package, exports[package], module.imports, options)
+            done = resolver.module(module)
+        resolved.append(done)
         errors += resolver.names.errors
         ask_metadata |= resolver.asks_metadata
     first = min((stage for stage, _ in errors), default=Stage.LOCALS)
@@ -124,6 +134,23 @@ class _Imported:
     used: bool = False
 
 
+@record(frozen=True)
+class ResolverOptions:
+    """How names are resolved.
+
+    `builtins`: names of which a variable makes `shares_names` true. `collect_free`: a variable of a
+    rule's body of such a name takes the name from the calls in the body, as in OPA.
+    """
+
+    strict: bool = False
+    v1: bool = True
+    builtins: Container[str] = ()
+    collect_free: bool = False
+
+
+_DEFAULTS: Final = ResolverOptions()
+
+
 class Resolver:
     """Resolves the names of one module."""
 
@@ -132,15 +159,15 @@ class Resolver:
         package: tuple[str, ...],
         exports: Iterable[str],
         imports: Sequence[Import],
-        *,
-        strict: bool = False,
-        v1: bool = True,
+        options: ResolverOptions = _DEFAULTS,
     ) -> None:
         self.package = package
-        self.names = Names(strict)
+        self.options = options
+        self.shares_names = False
+        self.names = Names(options.strict)
         self.in_head = False
         self.asks_metadata = False
-        self.may_shadow = not (v1 or strict)
+        self.may_shadow = not (options.v1 or options.strict)
         self.rules: Mapping[str, None] = dict.fromkeys(exports)
         self.imports: dict[str, _Imported] = {}
         for item in imports:
@@ -186,7 +213,7 @@ class Resolver:
     def _branch(self, rule: Rule, args: tuple[Term, ...] | None, outer: Scope) -> Rule:
         """One rule, then its `else`; they share the parameters."""
         self.names.begin_rule()
-        scope = Scope(self.names, outer, parameters=True)
+        scope = Scope(self.names, outer, parameters=True, free=self._free_names(rule.body))
         body = self.body(rule.body, scope, close=False)
         head = self._head(rule.head, args, scope)
         scope.close()
@@ -242,6 +269,20 @@ class Resolver:
             scope.close()
         return tuple(resolved)
 
+    def _free_names(self, body: Body) -> frozenset[str]:
+        """The variables of a body that have the name of a built-in and are used in no `with`."""
+        if not self.options.collect_free:
+            return frozenset()
+        free = {var.name for var in body_vars(body, closures=False)}
+        for item in (item for expr in body for item in expr.withs):
+            free -= {node.name for node in walk(item.value) if isinstance(node, Var)}
+        return frozenset(name for name in free if name in self.options.builtins)
+
+    def _inner(self, scope: Scope, body: Body, *, joined: bool = False) -> Scope:
+        """The scope of `body`, which is a part of an expression in the body of `scope`."""
+        free = self._free_names(body)
+        return Scope(self.names, scope, free=free, joined=joined or scope.joined)
+
     def expr(self, expr: Expr, scope: Scope) -> Expr:
         withs = tuple(self._with(w, scope) for w in expr.withs)
         term = expr.term
@@ -256,10 +297,10 @@ class Resolver:
         elif isinstance(term, Not):
             if not term.braces and any(_is_assignment(inner) for inner in term.body):
                 self.names.report("cannot assign vars inside negated expression", expr.span)
-            resolved = replace(term, body=self.body(term.body, Scope(self.names, scope)))
+            resolved = replace(term, body=self.body(term.body, self._inner(scope, term.body)))
         elif isinstance(term, (And, Or)):
-            left = self.body(term.left, Scope(self.names, scope))
-            right = self.body(term.right, Scope(self.names, scope))
+            left = self.body(term.left, self._inner(scope, term.left, joined=True))
+            right = self.body(term.right, self._inner(scope, term.right, joined=True))
             resolved = replace(term, left=left, right=right)
         elif isinstance(term, Call) and _is_assignment(expr) and self._assigns(term):
             if expr.negated:
@@ -288,7 +329,7 @@ class Resolver:
 
     def _every(self, term: Every, scope: Scope) -> Every:
         domain = self.term(term.domain, scope)
-        inner = Scope(self.names, scope)
+        inner = self._inner(scope, term.body)
         inner.declared_at = term.body[0].span if term.body else term.span
         key = term.key
         if key is not None and not key.is_wildcard:
@@ -391,6 +432,10 @@ class Resolver:
             if target is not None:
                 return target
         if use and name not in ROOTS:
+            if name in self.options.builtins:
+                self.shares_names = True
+                if scope.is_free(name):
+                    var = Var(f"{name}@", var.span)
             scope.refer(name)
         return var
 
@@ -411,9 +456,9 @@ class Resolver:
         operator = call.operator
         head = operator.head
         if isinstance(head, Var):
-            if scope.is_local(head.name):
+            if scope.is_local(head.name) or scope.is_free(head.name):
                 declared = scope.find(head.name)
-                if declared is None:
+                if declared is None and not scope.is_free(head.name):
                     scope.refer(head.name)
                 elif is_term and not self.in_head:
                     message = f"called function {ref_text(operator)} shadowed"

@@ -45,9 +45,10 @@ def check_types(
     graph: Dependencies,
     callees: Callees,
     schemas: Schemas | None = None,
+    called: frozenset[str] = frozenset(),
 ) -> tuple[Globals, list[Diagnostic]]:
     """What is known of all rules, and the type errors in them."""
-    known = Globals(callees.registry)
+    known = Globals(callees.registry, called)
     if schemas is not None and () in schemas:
         try:
             known.rules.put(("input",), schema_type(schemas[()]))
@@ -70,8 +71,12 @@ def check_types(
     return known, errors
 
 
-def check_body_types(body: Body, known: Globals, callees: Callees) -> list[Diagnostic]:
-    """The type errors of a query."""
+def check_body_types(
+    body: Body, known: Globals, callees: Callees, called: frozenset[str] = frozenset()
+) -> list[Diagnostic]:
+    """The type errors of a query; it has `called` built-ins besides those that rules call."""
+    if not called <= known.called:
+        known = known.with_calls(called)
     flat = Flattener(callees.arity, unify_equals=False, prefix=QUERY_LOCAL).body(body)
     return [f.diagnostic for f in Inference(known).body(flat, Scope(known))]
 

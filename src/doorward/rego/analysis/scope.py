@@ -112,7 +112,9 @@ class Scope:
     around: `x := 1; y := [x | x := x + 1]`.
 
     `parameters` is the scope of a function's parameters around its own body. `in_head`: a closure
-    of a rule's head, which OPA reads before the body; a name of the body is a use there.
+    of a rule's head, which OPA reads before the body; a name of the body is a use there. `free`:
+    the variables with names of built-ins that are used here and declared nowhere. `joined`: an
+    operand of `and` or `or`, or a body in one: what it refers to counts for the body around it.
     """
 
     def __init__(
@@ -122,6 +124,8 @@ class Scope:
         *,
         parameters: bool = False,
         in_head: bool = False,
+        free: frozenset[str] = frozenset(),
+        joined: bool = False,
     ) -> None:
         self.names = names
         self.parent = parent
@@ -131,6 +135,8 @@ class Scope:
         self.referenced: set[str] = set()
         """Names that were used here, and declared nowhere by then."""
         self.declared_at = NOWHERE
+        self.free: frozenset[str] = free
+        self.joined = joined
         self._around = parent.declared if parameters and parent is not None else {}
 
     def expect(self, body: Iterable[Expr]) -> None:
@@ -191,12 +197,23 @@ class Scope:
                 return
             scope = scope.parent
         self.referenced.add(name)
+        if self.joined and self.parent is not None:
+            self.parent.refer(name)
 
     def is_local(self, name: str) -> bool:
         """Whether `name` is, or will be, declared here or outside."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.declared or name in scope.pending:
+                return True
+            scope = scope.parent
+        return False
+
+    def is_free(self, name: str) -> bool:
+        """Return True if `name` is an undeclared variable of a body that hides a built-in."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.free:
                 return True
             scope = scope.parent
         return False

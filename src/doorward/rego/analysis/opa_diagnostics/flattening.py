@@ -120,6 +120,12 @@ class Flattener:
 
     def expr(self, expr: Expr, out: list[Expr]) -> None:
         withs = tuple(self._with(item, out) for item in expr.withs)
+        first = len(out)
+        self._expr(expr, withs, out)
+        if withs:  # what is taken out of the expression is evaluated under its `with` as well
+            out[first:-1] = [replace(step, withs=(*step.withs, *withs)) for step in out[first:-1]]
+
+    def _expr(self, expr: Expr, withs: tuple[With, ...], out: list[Expr]) -> None:
         for before in expr.before:
             self.expr(before, out)
         flat = replace(expr, withs=withs, before=()) if withs or expr.before else expr
