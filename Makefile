@@ -124,7 +124,7 @@ bench: $(STAMP)
 # Two minutes in all; longer by hand: .venv/bin/python fuzz/engine.py parser --seconds 3600
 fuzz: $(STAMP)
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet \
-		--require-hashes --only-binary :all: -r requirements/fuzz.txt
+		--no-deps --require-hashes --only-binary :all: -r requirements/fuzz.txt
 	@for target in lexer parser evaluator http2; do \
 		$(BIN)/python fuzz/engine.py $$target --seconds 20 || exit 1; done
 	@for fuzzer in differential newest builtins multipart request; do \
@@ -146,7 +146,7 @@ RELEASE := build/release
 
 $(RELEASE)/.installed: requirements/release.txt
 	@$(PYTHON) -m venv --clear $(RELEASE)
-	@$(RELEASE)/bin/python -m pip install --quiet --require-hashes --only-binary :all: -r requirements/release.txt
+	@$(RELEASE)/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r requirements/release.txt
 	@touch $@
 
 release: $(CONSOLE) $(RELEASE)/.installed
