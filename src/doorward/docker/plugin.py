@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from doorward.docker.audit import AuditLog, Entry
 from doorward.docker.decider.answer import Decider, PdpError
@@ -44,7 +44,7 @@ from doorward.edge import FAULTS, Edge
 from doorward.history import History
 from doorward.pdp.decision import new_decision_id
 
-__all__ = ["PROBE_HEADER", "Plugin", "PluginOptions", "Response", "Waiting"]
+__all__ = ["PROBE_HEADER", "Judged", "Plugin", "PluginOptions", "Prepare", "Response", "Waiting"]
 
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("docker-decision", "Decision failed: denied")
@@ -73,6 +73,19 @@ class Waiting(NamedTuple):
     history: History
 
 
+Prepare: TypeAlias = Callable[[Draft], Draft]
+"""What a proxy changes in a request that was read, before it is decided."""
+
+
+class Judged(NamedTuple):
+    """A verdict, and the request as it was read; None for one that is answered without a policy."""
+
+    verdict: Verdict
+    draft: Draft | None
+    input: Input | None
+    decision_id: str
+
+
 class _Call:
     """A call that is decided."""
 
@@ -81,9 +94,11 @@ class _Call:
         "decision_id",
         "draft",
         "input",
+        "is_keyed",
         "key",
         "known",
         "phase",
+        "prepare",
         "request",
         "started",
     )
@@ -95,11 +110,13 @@ class _Call:
         self.decision_id = new_decision_id()
         self.request: AuthzRequest | None = None
         self.draft: Draft | None = None
+        self.is_keyed = False
         self.key: bytes | None = None
         """Under what its input is kept, where the same bytes came lately."""
         self.known: Input | None = None
         """The input of an earlier call of the same bytes, which is not read again."""
         self.input: Input | None = None
+        self.prepare: Prepare | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,18 +202,35 @@ class Plugin:
         begun = self._history.begin()
         call = _Call(body, phase)
         try:
-            response = self._decide(call, may_wait=False)
+            response = self._reply(call, may_wait=False)
         except WaitError:
-            return Waiting(partial(self._decide, call, may_wait=True), self._history)
+            return Waiting(partial(self._reply, call, may_wait=True), self._history)
         self._history.end(begun)
         return response
 
-    def _decide(self, call: _Call, *, may_wait: bool) -> Response:
+    def _reply(self, call: _Call, *, may_wait: bool) -> Response:
         """The answer to a call; WaitError where it has to wait and may not."""
+        return Response(200, to_reply(self._decide(call, may_wait=may_wait)))
+
+    def judge(
+        self, request: AuthzRequest, *, may_wait: bool, prepare: Prepare | None = None
+    ) -> Judged:
+        """Decide a request that a proxy has read; WaitError where that has to wait and may not."""
+        is_plain = request.body is None and prepare is None
+        call = _Call(_text_of(request) if is_plain else b"", "request")
+        call.request, call.prepare = request, prepare
+        begun = self._history.begin()
+        verdict = self._decide(call, may_wait=may_wait)
+        if not may_wait:
+            self._history.end(begun)
+        return Judged(verdict, call.draft, call.input, call.decision_id)
+
+    def _decide(self, call: _Call, *, may_wait: bool) -> Verdict:
+        """The verdict on a call; WaitError where it has to wait and may not."""
         try:
             input_doc = self._input_of(call, may_wait=may_wait)
             if input_doc is None:
-                return Response(200, ALLOWED)
+                return Verdict(True, decided=False)
             verdict = self._ask(call, input_doc)
         except WaitError:
             raise
@@ -209,11 +243,12 @@ class Plugin:
             logged = self._audit.write(_entry(call, verdict))
             if not logged and self._options.deny_unlogged:
                 verdict = Verdict(False, "the audit log cannot be written", "doorward:audit")
-        return Response(200, to_reply(verdict))
+        return verdict
 
     def _input_of(self, call: _Call, *, may_wait: bool) -> Input | None:
         """What policies are asked about; None for a call that is answered without them."""
-        if call.known is None and call.request is None and call.phase == "request":
+        if not call.is_keyed and call.body and call.phase == "request":
+            call.is_keyed = True
             call.key = self._known.key(call.body)
             call.known = None if call.key is None else self._known.find(call.key)
         if call.known is None:
@@ -238,7 +273,10 @@ class Plugin:
         assert request is not None
         resolve = self._resolve if may_wait else refuse_to_wait
         # What was read before somebody had to wait need not be read again.
-        draft = call.draft = call.draft or begin_input(request, self._options.inputs)
+        draft = call.draft or begin_input(request, self._options.inputs)
+        if call.draft is None and call.prepare is not None:
+            draft = call.prepare(draft)
+        call.draft = draft
         input_doc = finish_input(draft, resolve)
         if call.phase == "response":
             input_doc["phase"] = "response"
@@ -268,6 +306,11 @@ class Plugin:
         return to_verdict(answer.result)
 
 
+def _text_of(request: AuthzRequest) -> bytes:
+    """All of a request without a body, under which its input is kept."""
+    return repr(request).encode()
+
+
 def _entry(call: _Call, verdict: Verdict) -> Entry:
     """The line of the audit log for an answered call."""
     seconds = perf_counter() - call.started
@@ -277,6 +320,6 @@ def _entry(call: _Call, verdict: Verdict) -> Entry:
         method, user = call.input["Method"], call.input["User"]
     elif call.request is not None:
         method = call.request.method
-        user = call.request.user if call.request.auth_method == "TLS" else ""
+        user = call.request.user if call.request.identified else ""
         refused = refused_input(call.request)
     return Entry(verdict, call.input, call.decision_id, call.phase, method, user, seconds, refused)

@@ -28,6 +28,8 @@ class Verdict(NamedTuple):
     reason: str = ""
     rule: str = ""
     decided: bool = True
+    answers: Any = None
+    """The part of the daemon's answer that the caller may see, as the policy says it."""
 
 
 ALLOWED: Final = b'{"Allow":true}'
@@ -63,7 +65,7 @@ def to_verdict(result: Value | Undefined) -> Verdict:
     rule = result.get("rule")
     name = clean(rule)[:200] if type(rule) is str else ""
     if allow:
-        return Verdict(True, rule=name)
+        return Verdict(True, rule=name, answers=result.get("answers"))
     reason = _reason(result.get("messages")) or "denied by policy"
     lines = _reason(result.get("lines"))
     if lines:

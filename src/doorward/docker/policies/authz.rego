@@ -3,6 +3,7 @@
 package policy.docker.authz
 
 import data.policy.docker.guards
+import data.policy.docker.owners
 import data.policy.docker.roles
 
 default allow := false
@@ -51,4 +52,21 @@ rule := [objection.rule | some objection in guards.objections][0] if guards.refu
 rule := "admin" if {
 	roles.permitted
 	roles.admin
+}
+
+# The part of the daemon's answer that the caller may see, for the proxy: the values of environment
+# variables where a role creates containers; where things have owners, nothing of others.
+answers := {"env": shows_env, "owner": owner}
+
+default shows_env := false
+
+shows_env if roles.admin
+
+shows_env if roles.grants("container.create")
+
+default owner := ""
+
+owner := input.User if {
+	owners.enabled
+	not roles.admin
 }

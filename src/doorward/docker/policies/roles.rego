@@ -59,6 +59,14 @@ held contains role if {
 	some role in data.docker.users[input.User]
 }
 
+# The groups of a user that the proxy knows by the socket.
+held contains role if {
+	input.identified == true
+	input.AuthMethod == "peer"
+	some group in input.caller.groups
+	some role in data.docker.groups[group]
+}
+
 held contains role if {
 	local
 	some role in data.docker.local_roles

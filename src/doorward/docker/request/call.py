@@ -17,7 +17,7 @@ from doorward.docker.request.errors import AmbiguousRequestError, MalformedReque
 from doorward.docker.request.schema import read_compact
 from doorward.rego import from_json
 
-__all__ = ["AuthzRequest", "Target", "parse_request", "parse_target"]
+__all__ = ["AuthzRequest", "Caller", "Target", "parse_request", "parse_target"]
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?]*)?")
 _VERSION: Final = re.compile(r"/v([0-9.]+)(?=/)")
@@ -28,6 +28,19 @@ _REPEATED: Final = frozenset({"names", "t", "changes", "extrahosts", "securityop
 
 MAX_TARGET: Final = 64 * 1024
 _NO_HEADERS: Final[Mapping[str, str]] = {}
+
+
+class Caller(NamedTuple):
+    """The client of a request that came through the proxy, which knows more of it than a daemon."""
+
+    name: str
+    """The user, or `socket:NAME` for a socket of its own; "" for one that has no name."""
+    method: str
+    """How it is known: `peer`, `socket`, `container` or `TLS`."""
+    groups: tuple[str, ...] = ()
+    uid: int = -1
+    container: str = ""
+    """The identifier of the container in which it runs, as far as its control group tells."""
 
 
 class AuthzRequest(NamedTuple):
@@ -41,6 +54,13 @@ class AuthzRequest(NamedTuple):
     body: bytes | None = None
     status: int | None = None
     """The status of the answer, in the response phase, where the daemon says it."""
+    caller: Caller | None = None
+    """Who sent it, where that was the proxy's to find out."""
+
+    @property
+    def identified(self) -> bool:
+        """Return True where `user` is somebody whom a certificate or the proxy identifies."""
+        return bool(self.user) and (self.auth_method == "TLS" or self.caller is not None)
 
 
 class Target(NamedTuple):

@@ -25,7 +25,7 @@ from doorward.docker.request import (
     secrets,
     security,
 )
-from doorward.docker.request.call import AuthzRequest, Target, parse_target
+from doorward.docker.request.call import AuthzRequest, Caller, Target, parse_target
 from doorward.docker.request.errors import (
     AmbiguousRequestError,
     InvisibleBodyError,
@@ -77,6 +77,7 @@ class InputOptions:
 
 
 _USUAL: Final = InputOptions()
+_NO_CALLER: Final[dict[str, Any]] = {"uid": -1, "groups": [], "container": ""}
 _MAX_STEPS: Final = 4096
 _LONGEST_VERSION: Final = 8
 """One character more than the longest that is one."""
@@ -181,7 +182,7 @@ def finish_input(draft: Draft, resolve: Resolve = resolve_path) -> Input:
         views["registry"] = ""  # only the body says which
     masked = secrets.mask_body(route.action, body, env=options.mask_env)
     query, path = _masked_target(request, target)
-    identified = request.auth_method == "TLS" and bool(request.user)
+    identified = request.identified
     return {
         "User": request.user if identified else "",
         "AuthMethod": request.auth_method,
@@ -195,6 +196,7 @@ def finish_input(draft: Draft, resolve: Resolve = resolve_path) -> Input:
         "BindMounts": mounts.bind_mounts(views["mounts"]),
         "phase": "request",
         "identified": identified,
+        "caller": _caller(request.caller),
         "action": route.action,
         "api_version": target.version,
         "target": views.pop("target", name),
@@ -210,6 +212,17 @@ def finish_input(draft: Draft, resolve: Resolve = resolve_path) -> Input:
         "beyond": [*notes.views],
         "owner": _owner(route.action, body, target),
         **views,
+    }
+
+
+def _caller(caller: Caller | None) -> dict[str, Any]:
+    """What the proxy knows of the caller beside its name."""
+    if caller is None:
+        return _NO_CALLER
+    return {
+        "uid": caller.uid,
+        "groups": list(caller.groups),
+        "container": caller.container,
     }
 
 
