@@ -72,6 +72,8 @@ _CELLS: Final[dict[str, list[Any]]] = {
         {"k": 9007199254740993, "n": 3},
         {"k": [1], "l": {"x": "a", "y": 2}},
         {"k": {}, "n": {"k": None}},
+        {"k": "", "l": "", "n": "a"},
+        "",
         {"l": [{"k": 1}, {"k": "b"}]},
     ],
     "g": [None, [], ["a"], ["A", "a"], ["b", None], ["", "ab"]],
@@ -372,7 +374,7 @@ class _Policy:
 
     def _of_count(self) -> str:
         draw = self._draw
-        collection = draw.choice(["g", "m.l", "m.k", "m.n"])
+        collection = draw.choice(["g", "m.l", "m.k", "m.n", "m"])
         number = draw.choice(["0", "0", "1", "2", "-1", "0.5", '"a"', "null"])
         return f"count(input.doc.{collection}) {draw.choice(_OPERATORS)} {number}"
 

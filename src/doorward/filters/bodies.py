@@ -46,6 +46,7 @@ _WANTED: Final = "$wanted"
 _IS_NEGATED: Final = attrgetter("negated")
 _CLOCK: Final = "time.now_ns"
 _EQUATIONS: Final = ("eq", "equal", "assign")
+_PATTERNS: Final = ("regex.match", "glob.match")
 
 
 class BodyReader:
@@ -184,7 +185,7 @@ class BodyReader:
 
     def _compared(self, expr: Expr, call: Call, scope: Scope) -> Condition | bool | None:
         own = Scope(scope, only_one=True) if expr.negated else scope
-        call = _as_search(_as_equation(call))
+        written, call = call, _as_search(_as_equation(call))
         if call.name == MEMBER and own.begins_here(call.args[1]):
             return self._element(expr, call, own)
         if FUNCTIONS.get(call.name) == len(call.args):
@@ -197,6 +198,10 @@ class BodyReader:
             known = tuple([_known_or(arg, own) for arg in call.args])
             read = replace(read, term=replace(call, args=known))
         compared = self._comparer.comparison(read, own.field)
+        if written.name in _PATTERNS and isinstance(compared, Comparison) and expr.negated:
+            # Where an operand is undefined, so is `not` before a call: this is no equation.
+            defined = replace(compared, operator="defined", value=None, negated=False)
+            return Group((own.around([defined, compared]),))
         if id(expr) in self._kept and isinstance(compared, Comparison) and _is_plain_call(call):
             self._kept[id(expr)] = compared
         if not isinstance(compared, Comparison) or not expr.negated or not own.asks_for_rows:

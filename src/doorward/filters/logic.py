@@ -174,7 +174,9 @@ class Related:
 
 @record
 class JsonType:
-    """There is a value at a path of a document of JSON, of one of these types; `negated`: not."""
+    """There is a value at a path of a document of JSON, of one of these types; `negated`: not.
+
+    Besides the types of JSON there is `characters`: a text that is not empty."""
 
     field: Field
     types: tuple[str, ...]
@@ -542,7 +544,7 @@ class _Maker(Generic[T]):
     def _defined(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
         field = comparison.field
         if field.function == COUNT:
-            return self._collection(replace(field, function="", operand=""), rows)
+            return self._countable(replace(field, function="", operand=""), rows)
         table = self._table(field.table, rows)
         target = None
         if table is not None and not isinstance(table, _Inside) and not field.function:
@@ -565,6 +567,22 @@ class _Maker(Generic[T]):
             return JsonType(field, ("array", "object"))
         return ALWAYS
 
+    def _json_field(self, field: Field, rows: Mapping[str, _Row[T]]) -> Field | None:
+        """A document of JSON, or a value in one, as predicates name it; None for other things."""
+        table = self._table(field.table, rows)
+        if isinstance(table, _Inside):
+            inside = _member(table, field.column) if field.column else table
+            return inside.field if inside.column.kind == "json" else None
+        column = None if table is None else self._schema.column(table, field.column)
+        return field if column is not None and column.kind == "json" else None
+
+    def _countable(self, field: Field, rows: Mapping[str, _Row[T]]) -> Predicate:
+        """That something can be counted: a text in a document has its characters."""
+        document = self._json_field(field, rows)
+        if document is None:
+            return self._collection(field, rows)
+        return JsonType(document, ("string", "array", "object"))
+
     def _count(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
         """A comparison of how many rows or elements there are, which tells none from some."""
         field, operator, value = comparison.field, comparison.operator, comparison.value
@@ -578,8 +596,10 @@ class _Maker(Generic[T]):
         some = Some(
             field.table, field.column, f"{field.column}#count", True, ((),), text=comparison.text
         )
-        there = self._collection(replace(field, function="", operand=""), rows)
-        is_some = self._some(some, rows)
+        counted = replace(field, function="", operand="")
+        there, is_some = self._countable(counted, rows), self._some(some, rows)
+        if document := self._json_field(counted, rows):
+            is_some = _any([is_some, JsonType(document, ("characters",))])
         parts: list[Predicate] = [is_some] if rest == {True} else []
         if decides(0, operator, value):
             parts.append(_opposite(is_some))

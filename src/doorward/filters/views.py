@@ -92,13 +92,20 @@ def json_of(dialect: str, column: str, path: str, kind: str) -> str:
 def json_type_of(
     dialect: str, column: str, path: str, types: Sequence[str], *, negated: bool
 ) -> str:
-    """That there is a value of one of these types; or, `negated`, none."""
+    """That there is a value of one of these types; or, `negated`, none. `characters` stands for a
+    text that is not empty."""
     if dialect == "postgresql":
         stored_type = f"jsonb_typeof({column}{path})"
         names = list(types)
+        characters = f"coalesce(({column}{path}) <> '\"\"' AND {stored_type} = 'string', FALSE)"
     else:
         stored_type = f"json_type({column}, {path})"
-        names = [name for each in types for name in _TYPES[dialect][each]]
+        names = [name for each in types for name in _TYPES[dialect].get(each, ())]
+        value = f"json_extract({column}, {path})"
+        characters = f"coalesce({stored_type} = 'text' AND {value} <> '', 0)"
+    if "characters" in types:
+        assert len(types) == 1
+        return f"NOT ({characters})" if negated else characters
     texts = ", ".join([f"'{each}'" for each in names])
     return f"coalesce({stored_type}, '') {'NOT ' if negated else ''}IN ({texts})"
 
