@@ -15,6 +15,7 @@ from tests.waiting import PATIENCE
 from doorward.docker.decider.embedded import PACK, EmbeddedPdp
 from doorward.docker.plugin import Plugin
 from doorward.docker.request.facts import ContainerFacts
+from doorward.docker.request.host import HostFacts
 from doorward.docker.request.input import resolve_path
 
 __all__ = ["guard", "write_policies"]
@@ -39,7 +40,8 @@ def guard(
     """The daemon behind these policies, which ask it about containers, under this name."""
     pdp = EmbeddedPdp([str(policies)], watch=False)
     facts = ContainerFacts(daemon.socket, resolve_path, deadline=PATIENCE, owners=owners)
-    daemon.plugin(name, Plugin(pdp, facts=facts).answer)
+    host = HostFacts(config=str(daemon.config), pidfile=str(daemon.pidfile))
+    daemon.plugin(name, Plugin(pdp, facts=facts, host=host).answer)
     daemon.chain(name)
     try:
         yield daemon

@@ -352,3 +352,16 @@ def test_log_of_denials_only(tmp_path: Path) -> None:
     log.close()
     [line] = path.read_text().splitlines()
     assert json.loads(line)["decision"] == "deny"
+
+
+def test_full_disk_denies_where_every_decision_must_be_logged() -> None:
+    allowed = call()
+    for deny_unlogged, expected in (
+        (False, (True, "")),
+        (True, (False, "the audit log cannot be written")),
+    ):
+        log = AuditLog("/dev/full")
+        plugin = Plugin(Pdp(), PluginOptions(deny_unlogged=deny_unlogged), audit=log)
+        assert answered(plugin, allowed) == expected
+        assert log.lost == 1
+        log.close()

@@ -199,7 +199,7 @@ class BodyReader:
             read = replace(read, term=replace(call, args=known))
         compared = self._comparer.comparison(read, own.field)
         if written.name in _PATTERNS and isinstance(compared, Comparison) and expr.negated:
-            # Where an operand is undefined, so is `not` before a call: this is no equation.
+            # Where an operand is undefined, so is `not` before a call: this is not an equation.
             defined = replace(compared, operator="defined", value=None, negated=False)
             return Group((own.around([defined, compared]),))
         if id(expr) in self._kept and isinstance(compared, Comparison) and _is_plain_call(call):

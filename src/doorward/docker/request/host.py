@@ -30,6 +30,8 @@ _FRESH: Final = 2.0
 """Seconds for which the sockets of the daemon are known: they change with a restart or reload."""
 _LOCAL: Final = re.compile(r"\|-- ([0-9.]{7,15})\n +/32 host LOCAL")
 _NAMESERVER: Final = re.compile(r"^nameserver[ \t]+([0-9A-Fa-f.:]{2,45})", re.MULTILINE)
+_CLUSTER: Final = re.compile(r"-[Dhv]*H")
+"""Letters without a value may stand before one that has one."""
 _SAFE: Final = ("unix://", "fd://", "npipe://")
 
 
@@ -170,8 +172,9 @@ def _values(arguments: Sequence[str], name: str) -> list[str]:
     for number, each in enumerate(arguments):
         if each == name:
             values += arguments[number + 1 : number + 2]
-        elif each.startswith(f"{name}="):
+        elif name != "-H" and each.startswith(f"{name}="):
             values.append(each.removeprefix(f"{name}="))
-        elif name == "-H" and each.startswith(name):
-            values.append(each.removeprefix(name).removeprefix("="))
+        elif name == "-H" and (cluster := _CLUSTER.match(each)):
+            rest = each[cluster.end() :].removeprefix("=")
+            values += [rest] if rest else arguments[number + 1 : number + 2]
     return values
