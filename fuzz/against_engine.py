@@ -86,10 +86,16 @@ def _compared(program: Program, opa: OpaEngine) -> Difference | None:
     for compare_by in (_in_process, _by_server, _by_tests):
         difference = next(compare_by(program, ours, opa), None)
         if difference is not None:
-            if contradicts(program):
+            if contradicts(program) or _ends_walk(program, difference):
                 raise RefusedError("a program to which the peer contradicts itself")
             return difference
     return None
+
+
+def _ends_walk(program: Program, difference: Difference) -> bool:
+    """Whether OPA may miss a conflict: a rule that needs one result ends `walk` at the first."""
+    conflict = difference.got == "eval_conflict_error"
+    return conflict and any("walk(" in text for text in program.modules.values())
 
 
 def _message(program: Program, opa: OpaEngine) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fuzz.compare import Difference, RefusedError, compare
 from fuzz.grammar import generate
+from fuzz.names import generate_shadowed
 from fuzz.opa import Lines, Opa, Peer
 from fuzz.pools import MISSING, Program
 from fuzz.shrink import shrink
@@ -149,8 +150,15 @@ def main(description: str = "") -> int:
         seconds=options.seconds,
         most=options.most,
         compare=partial(compare, peer=peer),
+        generate=_program_of,
     )
     return finished(report, options.keep)
+
+
+def _program_of(seed: str) -> Program:
+    """A program of the grammar; in half of them names shadow each other."""
+    make = generate_shadowed if int(seed.rpartition("-")[2]) % 2 else generate
+    return make(seed)
 
 
 def finished(report: Report, keep: Path | None) -> int:

@@ -18,13 +18,19 @@ from doorward.rego.source import Source
 from doorward.rego.syntax.lexer import IDENT, Lexer, loose_tokens
 from doorward.rego.syntax.nodes import Module
 from doorward.rego.syntax.parser import parse_module
+from fuzz.grammar import generate
 from fuzz.pools import RESERVED, Program
 
-__all__ = ["shadow"]
+__all__ = ["generate_shadowed", "shadow"]
 
 GLOBALS: Final = ("input", "data", "input", "data", "count", "lower", "json", "object", "plus")
 """Names that mean something without being declared."""
 _KEPT: Final = RESERVED - {"input", "data"} | {"future", "keywords", "rego", "v1"}
+
+
+def generate_shadowed(seed: str) -> Program:
+    """A random program of the grammar, v0 or v1, whose names shadow each other."""
+    return shadow(generate(seed), Random(seed))
 
 
 def shadow(program: Program, random: Random, *, most: int = 3) -> Program:

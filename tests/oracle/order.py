@@ -76,6 +76,18 @@ def variables(node: Node, *, closures: bool = False, keys: bool = True) -> Itera
         yield from variables(child, closures=closures, keys=keys)
 
 
+def _bound(node: Node) -> Iterator[str]:
+    """The variables that a pattern binds: not those of its references, sets and keys."""
+    if isinstance(node, Array):
+        for item in node.items:
+            yield from _bound(item)
+    elif isinstance(node, Object):
+        for _, value in node.items:
+            yield from _bound(value)
+    elif not isinstance(node, Ref | Set):
+        yield from variables(node, keys=False)
+
+
 def _closures(node: Node) -> Iterator[Node]:
     """The outermost bodies inside an expression."""
     if isinstance(node, COMPREHENSIONS):
@@ -220,7 +232,7 @@ class Ordering:
             if isinstance(node, Ref):
                 if not is_root(node) and not set(variables(node.head)) <= known:
                     continue
-                given.update(name for arg in node.args for name in variables(arg))
+                given.update(name for arg in node.args for name in _bound(arg))
             waiting.extend(node.args if isinstance(node, Call) else children(node))
         return frozenset(given)
 
@@ -266,7 +278,7 @@ class _Matching:
 
     def _one_way(self, pattern: Term, source: Term) -> None:
         """`pattern` can be bound where `source` has a value."""
-        names = frozenset(variables(pattern, keys=False))
+        names = frozenset(_bound(pattern))
         if isinstance(pattern, Var) and not isinstance(source, Ref):
             self.pairs.append((frozenset(variables(source, keys=False)), names))
         elif isinstance(pattern, Var | Array | Object) and isinstance(source, Ref):

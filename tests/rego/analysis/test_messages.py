@@ -42,6 +42,9 @@ NAMES = [
     ("p if { print([y]); x := y }", "3:14 var y is undeclared"),
     ("p if { lower = 1; x := lower(`A`) }", "3:24 called function lower shadowed"),
     ("p if { x := [1 | lower(`A`) == `a`]; input[lower] }", "3:18 called function lower shadowed"),
+    ("p if { json = 1; json.marshal(2) }", "3:18 undefined function json.marshal"),
+    ("p if { x := json.marshal(json); json = 1 }", "3:13 undefined function json.marshal"),
+    ("p := object.keys({}) if walk(1, object)", "3:6 undefined function object.keys"),
     (f"{OPERANDS}p if {{ {{x = 2}} or {{y = 1}}; some y; y = 2 }}", "5:28 var y referenced above"),
     (f"{OPERANDS}p if {{ {{not y = 1}} and {{true}}; y := 2 }}", "5:32 var y referenced above"),
     (

@@ -131,7 +131,11 @@ class Inference:
         return type_ if isinstance(type_, Function) else None
 
     def _callee(self, operator: Ref, scope: Scope) -> Type:
-        if isinstance(operator.head, Var) and operator.head.name in ROOTS:
+        if isinstance(operator.head, Var) and (
+            operator.head.name in ROOTS
+            # As in OPA, a variable whose type is known by now hides built-ins that begin with it.
+            or (operator.args and scope.variable(operator.head.name) is not None)
+        ):
             return scope.reference(operator)
         return self.globals.builtin(callee_name(operator)) or UNKNOWN
 
