@@ -1,13 +1,15 @@
 """Replays the steps of a refutation, from the texts of the residual alone.
 
 It shares no code with the refuter: expressions are parsed again, values are compared by queries put
-to an engine, and whatever does not fit exactly is refused.
+to an engine, texts by automata, and whatever does not fit exactly is refused.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final
 
 from doorward.rego import (
@@ -17,14 +19,97 @@ from doorward.rego import (
     EvalError,
     ParseError,
     Source,
+    to_python,
     to_rego,
 )
-from doorward.rego.tools import Call, Expr, Ref, Scalar, Var, parse_module, parse_query, walk
-from doorward.replay.proofs.steps import Bounds, Cases, Contradiction, Denied, Fails, Step
+from doorward.rego.tools import (
+    Array,
+    Call,
+    Every,
+    Expr,
+    Module,
+    Object,
+    Ref,
+    Rule,
+    Scalar,
+    Set,
+    Var,
+    kinds,
+    parse_module,
+    parse_query,
+    walk,
+)
+from doorward.replay.proofs.automata import (
+    Automaton,
+    have_no_text,
+    of_glob,
+    of_pattern,
+    of_text,
+    union,
+)
+from doorward.replay.proofs.reading import (
+    adds_member,
+    denies_fields,
+    denies_items,
+    equate,
+    equations_of,
+    has_inner,
+    has_number,
+    is_constant,
+    is_small,
+    is_true_rule,
+    meet,
+    names_of,
+    pair_items,
+    path_of,
+    put_terms,
+    read_fields,
+    reads,
+    set_at,
+    sides_of,
+    text_of,
+    turn,
+    variables_of,
+)
+from doorward.replay.proofs.steps import (
+    Alias,
+    Cases,
+    Contradiction,
+    Cycle,
+    Denied,
+    Empty,
+    Fails,
+    Instance,
+    Same,
+    Shape,
+    Split,
+    Step,
+    Texts,
+)
 
 __all__ = ["Checker"]
 
-_OF_ORDER: Final = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">=", "eq": "=="}
+_ONE_ANSWER: Final = ("time.now_ns", "io.jwt.decode_verify")
+"""They ask the world, and answer the same for the same operands in one evaluation."""
+_BY_VALUE: Final = {
+    # comparisons and sums
+    *("eq", "equal", "neq", "lt", "lte", "gt", "gte", "plus", "minus", "mul", "count"),
+    # kinds
+    *("is_number", "is_string", "is_boolean", "is_null", "is_array", "is_object", "is_set"),
+    # texts, which no number is
+    *("startswith", "endswith", "contains", "lower", "upper", "glob.match", "regex.match"),
+    *("split", "concat", "trim", "trim_prefix", "trim_suffix", "internal.member_2"),
+}
+"""Built-ins that see numbers as values, however they are written."""
+_YES: Final = Expr(Scalar(True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What holds at a step: the expressions, and terms with the values that are assumed."""
+
+    exprs: tuple[Expr, ...]
+    values: tuple[tuple[str, Any], ...] = ()
 
 
 class Checker:
@@ -40,207 +125,468 @@ class Checker:
     ) -> None:
         self._engine = engine
         self._support = support
-        self._input = {} if input is None else input
+        self._input = {} if input is None else to_python(input)
         self._unknown = unknown
         self._plain = Engine()
+        self._modules: list[Module] | None = None
 
     def accepts(self, refutation: Step | None, texts: Sequence[str]) -> bool:
         """Return True if the steps refute the conjunction of `texts`."""
         try:
-            exprs = [_parsed(text) for text in texts]
-            return refutation is not None and self._holds(refutation, exprs, texts, [])
+            exprs = tuple(self._parsed(text, number) for number, text in enumerate(texts))
+            return refutation is not None and self._holds(refutation, _Known(exprs))
         except (CompileError, EvalError, ParseError, IndexError, ValueError):
             return False
 
-    def _holds(
-        self,
-        refutation: Step,
-        exprs: Sequence[Expr],
-        texts: Sequence[str],
-        put: list[tuple[Any, Any]],
-    ) -> bool:
+    def _parsed(self, text: str, number: int) -> Expr:
+        (expr,) = parse_query(Source("", text), v0=False)
+        wildcards = [name for name in variables_of(expr) if name.startswith("$")]
+        expr = put_terms(expr, {name: Var(f"_any{number}_{name[1:]}") for name in wildcards})
+        call = expr.term
+        builtin = self._engine.registry.get(call.name) if isinstance(call, Call) else None
+        if not isinstance(call, Call) or builtin is None or builtin.relation:
+            return expr
+        if len(call.args) != len(builtin.signature.args) + 1:
+            return expr
+        first: Any = Call(call.operator, call.args[:-1])
+        return Expr(equate(first, call.args[-1]), expr.negated, expr.withs)
+
+    def _holds(self, refutation: Step, known: _Known) -> bool:
+        exprs = known.exprs
         match refutation:
             case Contradiction(positive, negative):
                 one, other = exprs[positive], exprs[negative]
                 is_opposite = not one.negated and other.negated and one.term == other.term
-                # Equal numbers may be written in two ways, which some built-ins tell apart.
-                is_opposite &= texts[negative] == f"not {texts[positive]}"
+                # Equal numbers may be written in two paths, which some built-ins tell apart.
+                is_opposite &= text_of(other) == f"not {text_of(one)}"
                 return is_opposite and self._is_steady(one) and self._is_steady(other)
-            case Bounds(first, second):
-                return first != second and self._are_apart(exprs[first], exprs[second])
+            case Cycle(positions):
+                return self._is_cycle([exprs[each] for each in positions])
             case Denied(negative, (module, rule), body):
-                return self._is_denied(exprs, texts, negative, self._support[module], rule, body)
+                return self._is_denied(exprs, negative, module, rule, body)
             case Fails(position):
-                return self._fails(exprs[position], texts[position], put)
-            case Cases(path, source, cases):
-                known = self._values(exprs[source], path)
-                values = [value for value, _ in cases]
-                if known is None or len(known) != len(values):
-                    return False
-                if any(_meet(path, other) for other, _ in put):
-                    return False
-                if not any(_meet(path, other) for other in self._unknown):
-                    return False
-                if not all(self._is_true(f"{to_rego(v)} in {to_rego(values)}") for v in known):
-                    return False
-                return all(
-                    self._holds(inner, exprs, texts, [*put, (path, value)])
-                    for value, inner in cases
+                return self._fails(exprs[position], known.values)
+            case Texts(term, positions):
+                return self._has_no_text(term, [exprs[each] for each in positions])
+            case Empty(empty, member):
+                return empty != member and denies_items(exprs[empty], exprs[member])
+            case Shape(negative, reader):
+                return negative != reader and denies_fields(exprs[negative], exprs[reader])
+            case Cases():
+                return self._is_in_cases(refutation, known)
+            case Same(first, second, then):
+                values = self._pairs(exprs[first], exprs[second]) if first != second else {}
+                return bool(values) and self._holds(then, self._changed(known, values))
+            case Alias(position, then):
+                values = self._aliased(exprs, position)
+                return bool(values) and self._holds(then, self._changed(known, values))
+            case Instance(every, member, item, then):
+                added = self._instance(exprs, every, member, item)
+                return self._holds(then, replace(known, exprs=(*exprs, *added)))
+            case Split(position, cases):
+                bodies = self._bodies(exprs, position)
+                return len(bodies) == len(cases) and all(
+                    self._holds(then, replace(known, exprs=(*exprs, *body)))
+                    for then, body in zip(cases, bodies, strict=True)
                 )
 
     def _is_true(self, text: str) -> bool:
         return self._plain.prepare(text).value() is True
 
-    def _is_steady(self, expr: Expr) -> bool:
-        """Return True if nothing below an expression can answer in two ways for one input."""
-        if expr.withs:
-            return False
+    # What an expression may depend on
+
+    def _calls(self, expr: Expr) -> list[str]:
+        """The built-ins that may be called below an expression."""
         nodes = list(walk(expr))
         if any(isinstance(node, Ref) and node.head == Var("data") for node in nodes) or any(
             isinstance(node, Call) and node.operator.head == Var("data") for node in nodes
         ):
             for tree in self._engine.trees.values():
                 nodes += walk(tree)
-        for node in nodes:
+        calls = [node.name for node in nodes if isinstance(node, Call)]
+        return [name for name in calls if not name.startswith("data.")]
+
+    def _is_pure(self, expr: Expr) -> bool:
+        builtins = [self._engine.registry.get(name) for name in self._calls(expr)]
+        return not expr.withs and all(each is None or each.pure for each in builtins)
+
+    def _is_steady(self, expr: Expr) -> bool:
+        """Return True if nothing below an expression can answer in two paths in one evaluation."""
+        for node in walk(expr):
             builtin = self._engine.registry.get(node.name) if isinstance(node, Call) else None
-            if builtin is not None and not builtin.pure:
+            if builtin is not None and builtin.relation:
                 return False
-        return True
+        builtins = [self._engine.registry.get(name) for name in self._calls(expr)]
+        return not expr.withs and all(
+            each is None or each.pure or each.name in _ONE_ANSWER for each in builtins
+        )
 
-    def _are_apart(self, one: Expr, other: Expr) -> bool:
-        a, b = self._compared(one), self._compared(other)
-        if a is None or b is None or a[0] != b[0]:
+    # Steps that close
+
+    def _is_cycle(self, exprs: Sequence[Expr]) -> bool:
+        links = []
+        for expr in exprs:
+            sides = sides_of(expr)
+            if sides is None or has_inner(expr) or not self._is_steady(expr):
+                return False
+            links.append(sides)
+        # Each comparison may be read from its left or from its right.
+        paths = [[links[0]], [turn(links[0])]] if links else []
+        for link in links[1:]:
+            paths = [
+                [*path, each]
+                for path in paths
+                for each in (link, turn(link))
+                if self._follow(path[-1][2], each[0])
+            ]
+        return any(self._is_closed(path) for path in paths)
+
+    def _follow(self, term: Any, other: Any) -> bool:
+        """Return True if a term is another one, or a constant that is not above it."""
+        if text_of(Expr(term)) == text_of(Expr(other)):
+            return True
+        are_constants = is_constant(term) and is_constant(other)
+        return are_constants and self._is_true(f"{text_of(Expr(term))} <= {text_of(Expr(other))}")
+
+    def _is_closed(self, path: Sequence[tuple[Any, str, Any]]) -> bool:
+        signs = [sign for _, sign, _ in path]
+        ends = [(path[-1][2], path[0][0])] + [(one[2], two[0]) for one, two in pairwise(path)]
+        if not all(self._follow(*each) for each in ends):
             return False
-        for (_, first, low), (_, second, high) in ((a, b), (b, a)):
-            if first in (">", ">=", "==") and second in ("<", "<=", "=="):
-                is_strict = first == ">" or second == "<"
-                if self._is_true(f"{low} {'>=' if is_strict else '>'} {high}"):
-                    return True
-        return False
-
-    def _compared(self, expr: Expr) -> tuple[tuple[Any, ...], str, str] | None:
-        """The path of a leaf, the sign, and the constant as Rego."""
-        if expr.negated or expr.withs or not isinstance(expr.term, Call):
-            return None
-        name = "eq" if expr.term.name == "equal" else expr.term.name
-        sign = _OF_ORDER.get(name)
-        if sign is None or len(expr.term.args) != 2:
-            return None
-        left, right = expr.term.args
-        if _leaf(left) is not None and _is_constant(right):
-            return _leaf(left) or (), sign, self._rego(right)
-        if _leaf(right) is not None and _is_constant(left):
-            turned = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "=="}[sign]
-            return _leaf(right) or (), turned, self._rego(left)
-        return None
-
-    def _rego(self, term: Any) -> str:
-        value = self._plain.prepare(term.span.text).value()
-        if value is UNDEFINED:
-            raise ValueError("a constant without a value")
-        return to_rego(value)
+        gaps = [each for each in ends if text_of(Expr(each[0])) != text_of(Expr(each[1]))]
+        rises = [self._is_true(f"{text_of(Expr(a))} < {text_of(Expr(b))}") for a, b in gaps]
+        if "!=" in signs:
+            return signs.count("!=") == 1 and set(signs) <= {"!=", "=="} and not any(rises)
+        return set(signs) <= {"<", "<=", "=="} and ("<" in signs or any(rises))
 
     def _is_denied(
         self,
         exprs: Sequence[Expr],
-        texts: Sequence[str],
         negative: int,
-        module_text: str,
+        module: int,
         number: int,
         body: tuple[int, ...],
     ) -> bool:
         expr = exprs[negative]
         if not expr.negated or expr.withs or not isinstance(expr.term, Ref):
             return False
-        module = parse_module(Source("support.rego", module_text), v0=False)
-        rule = module.rules[number]
-        head = rule.head
-        wanted = ("data", *module.package.path, getattr(head.ref.head, "name", None))
-        target = (getattr(expr.term.head, "name", None), *[_scalar(a) for a in expr.term.args])
-        if target != wanted or head.ref.args or head.args is not None or head.key is not None:
+        tree = self._trees()[module]
+        rule = tree.rules[number]
+        if not is_true_rule(rule) or path_of(tree, rule) != names_of(expr.term, "data"):
             return False
-        if rule.default or rule.else_rule is not None or len(rule.body) != len(body):
-            return False
-        if head.value is not None and head.value != Scalar(True):
+        if len(rule.body) != len(body):
             return False
         for each, position in zip(rule.body, body, strict=True):
             same = exprs[position]
-            if each.negated != same.negated or each.withs or each.term != same.term:
+            if position == negative or text_of(each) != text_of(same) or each.withs:
                 return False
-            if each.span.text != texts[position]:
-                return False
-            if position == negative or not self._is_steady(same) or not _is_closed(each):
+            if not self._is_steady(same) or variables_of(each):
                 return False
         return True
 
-    def _fails(self, expr: Expr, text: str, put: Sequence[tuple[Any, Any]]) -> bool:
-        if not self._is_steady(expr):
+    def _fails(self, expr: Expr, values: Sequence[tuple[str, Any]]) -> bool:
+        if not self._is_pure(expr):
             return False
-        query = self._engine.prepare(text, deadline=1.0)
+        if any(has_number(value) for _, value in values) and not self._sees_values(expr, values):
+            return False
+        document: Any = copy.deepcopy(self._input)
+        leaves: list[tuple[Any, ...]] = []
+        fields: dict[str, str] = {}
+        for number, (term, value) in enumerate(values):
+            (parsed,) = parse_query(Source("", term), v0=False)
+            leaf = names_of(parsed.term, "input")
+            if leaf is None:
+                fields[term] = f"term {number}"
+                leaf = (fields[term],)
+                if has_inner(expr) and variables_of(parsed):
+                    return False
+            leaves.append(leaf)
+            set_at(document, leaf, value)
+        query = self._engine.prepare(text_of(read_fields(expr, fields)), deadline=1.0)
         for path in query.documents.base:
             names = tuple(path)
-            if names[:1] != ("input",) or any(
-                names[1 : 1 + len(leaf)] == tuple(leaf) for leaf, _ in put
-            ):
+            if names[:1] != ("input",) or any(names[1 : 1 + len(leaf)] == leaf for leaf in leaves):
                 continue
-            if any(_meet(names[1:], other) for other in self._unknown):
+            if any(meet(names[1:], other) for other in self._unknown):
                 return False
-        input: Any = copy.deepcopy(self._input)
-        for leaf, value in put:
-            at = input
-            for name in leaf[:-1]:
-                if not isinstance(at.get(name), dict):
-                    at[name] = {}
-                at = at[name]
-            at[leaf[-1]] = value
-        return query.results(input) == []
+        return query.results(document) == []
 
-    def _values(self, expr: Expr, path: tuple[str, ...]) -> list[Any] | None:
-        """The values that an expression leaves to the leaf at a path."""
-        term = expr.term
-        if not path or expr.negated or expr.withs or not isinstance(term, Call):
+    def _sees_values(self, expr: Expr, values: Sequence[tuple[str, Any]]) -> bool:
+        """Return True if an expression cannot tell equal numbers apart."""
+        scalars = [node.value for node in walk(expr) if isinstance(node, Scalar)]
+        numbers = [each for each in scalars if isinstance(to_python(each), (int, float))]
+        if not all(is_small(each) for each in [*numbers, *(value for _, value in values)]):
+            return False
+        keys = [arg for node in walk(expr) if isinstance(node, Ref) for arg in node.args]
+        are_written = all(isinstance(key, Scalar) for key in keys)
+        return are_written and set(self._calls(expr)) <= _BY_VALUE
+
+    def _has_no_text(self, term: str, exprs: Sequence[Expr]) -> bool:
+        conditions: list[tuple[Automaton, bool]] = []
+        needs_text = False
+        for expr in exprs:
+            if not self._is_steady(expr) or has_inner(expr):
+                return False
+            needed, options = self._texts_of(term, expr)
+            needs_text |= needed
+            conditions += options
+        return needs_text and have_no_text(conditions)
+
+    def _texts_of(self, term: str, expr: Expr) -> tuple[bool, list[tuple[Automaton, bool]]]:
+        """Whether a term has to be a text, and what is accepted. ValueError if it is not read."""
+        call, is_true, needed = expr.term, not expr.negated, not expr.negated
+        if isinstance(call, Call) and call.name in ("eq", "equal") and not expr.negated:
+            for inner, answer in (call.args, call.args[::-1]):
+                is_answer = isinstance(answer, Scalar) and isinstance(answer.value, bool)
+                if isinstance(inner, Call) and is_answer:
+                    call, is_true = inner, answer == Scalar(True)
+                    break
+        if not isinstance(call, Call):
+            raise ValueError("not a condition of texts")
+        if call.name == "neq":
+            if expr.negated:
+                raise ValueError("not a condition of texts")
+            is_true, needed = False, False
+        automata = self._automata(term, call)
+        if is_true and len(automata) != 1:
+            return needed, [(union(automata), True)]
+        return needed, [(each, is_true) for each in automata]
+
+    def _automata(self, term: str, call: Call) -> list[Automaton]:
+        """What a call accepts: a text that one of them does."""
+        args = [text_of(Expr(arg)) for arg in call.args]
+        constants = [self._constant(arg) for arg in call.args]
+        match call.name, len(args):
+            case (("eq" | "equal" | "neq"), 2):
+                for at in (0, 1):
+                    if args[at] == term and type(constants[1 - at]) is str:
+                        return [of_text(constants[1 - at])]
+            case "internal.member_2", 2 if args[0] == term:
+                text = f"[each | some each in {args[1]}]"
+                members: Any = self._plain.prepare(text).value()
+                if is_constant(call.args[1]) and all(type(each) is str for each in members):
+                    return [of_text(each) for each in members]
+            case (("startswith" | "endswith" | "contains"), 2) if args[0] == term:
+                if type(constants[1]) is str:
+                    before, after = call.name != "startswith", call.name != "endswith"
+                    return [of_text(constants[1], before=before, after=after)]
+            case "glob.match", 3 if args[2] == term and type(constants[0]) is str:
+                stops = constants[1]
+                if stops is None or (isinstance(stops, list) and is_constant(call.args[1])):
+                    return [of_glob(constants[0], stops)]
+            case "regex.match", 2 if args[1] == term and type(constants[0]) is str:
+                return [of_pattern(constants[0])]
+        raise ValueError("not a condition of texts")
+
+    def _constant(self, term: Any) -> Any:
+        if not is_constant(term):
+            return UNDEFINED
+        return self._plain.prepare(text_of(Expr(term))).value()
+
+    # Steps that change
+
+    def _is_in_cases(self, cases: Cases, known: _Known) -> bool:
+        source = known.exprs[cases.source]
+        if has_inner(source) or not self._is_steady(source):
+            return False
+        if cases.reader is None:
+            values = self._values(source, cases.term)
+        else:
+            reader = known.exprs[cases.reader]
+            is_read = cases.reader != cases.source and not reader.negated and not reader.withs
+            is_read &= not has_inner(reader) and reads(reader, cases.term)
+            is_denial = source.negated and isinstance(source.term, Ref)
+            is_same = text_of(Expr(source.term)) == cases.term
+            values = [False] if is_read and is_denial and is_same else None
+        if values is None or len(values) != len(cases.cases):
+            return False
+        assumed = [value for value, _ in cases.cases]
+        if not all(self._is_true(f"{to_rego(v)} in {to_rego(assumed)}") for v in values):
+            return False
+        (parsed,) = parse_query(Source("", cases.term), v0=False)
+        leaf = names_of(parsed.term, "input")
+        if leaf is not None:
+            others = [parse_query(Source("", each), v0=False)[0].term for each, _ in known.values]
+            paths = [path for each in others if (path := names_of(each, "input")) is not None]
+            if not leaf or any(meet(leaf, path) for path in paths):
+                return False
+            if not any(meet(leaf, other) for other in self._unknown):
+                return False
+        return all(
+            self._holds(then, replace(known, values=(*known.values, (cases.term, value))))
+            for value, then in cases.cases
+        )
+
+    def _values(self, expr: Expr, term: str) -> list[Any] | None:
+        """The values that an expression leaves to a term."""
+        call = expr.term
+        if expr.negated or not isinstance(call, Call) or len(call.args) != 2:
             return None
-        if term.name in ("eq", "equal") and len(term.args) == 2:
-            for leaf, constant in (term.args, term.args[::-1]):
-                if _leaf(leaf) == path and _is_constant(constant):
-                    return [self._plain.prepare(constant.span.text).value()]
-        if term.name == "internal.member_2" and len(term.args) == 2:
-            leaf, collection = term.args
-            if _leaf(leaf) == path and _is_constant(collection):
-                items = f"[each | some each in {collection.span.text}]"
-                values: Any = self._plain.prepare(items).value()
-                return list(values)
-        return None
+        if call.name in ("eq", "equal"):
+            for one, other in (call.args, call.args[::-1]):
+                if text_of(Expr(one)) == term and is_constant(other) and not is_constant(one):
+                    return [self._constant(other)]
+        is_member = call.name == "internal.member_2" and text_of(Expr(call.args[0])) == term
+        if not is_member or not is_constant(call.args[1]):
+            return None
+        items = f"[each | some each in {text_of(Expr(call.args[1]))}]"
+        values: Any = self._plain.prepare(items).value()
+        return list(values)
 
+    def _pairs(self, first: Expr, second: Expr) -> dict[str, Any]:
+        """The variables of the second of two equations with one call, and those of the first."""
+        if not (self._is_steady(first) and self._is_steady(second)):
+            return {}
+        if has_inner(first) or has_inner(second):
+            return {}
+        for one, call in equations_of(first):
+            for other, same in equations_of(second):
+                if not isinstance(call, Call) or text_of(Expr(call)) != text_of(Expr(same)):
+                    continue
+                values: dict[str, Any] = {}
+                for left, right in pair_items(one, other):
+                    if not isinstance(left, Var) or not isinstance(right, Var) or left == right:
+                        continue
+                    used = {each.name for each in values.values()} | set(values)
+                    if right.name not in used and left.name not in values:
+                        values[right.name] = left
+                return values
+        return {}
 
-def _parsed(text: str) -> Expr:
-    (expr,) = parse_query(Source("", text), v0=False)
-    return expr
+    def _aliased(self, exprs: Sequence[Expr], position: int) -> dict[str, Any]:
+        """A variable, and the reference or call that it is equal to."""
+        for variable, other in equations_of(exprs[position]):
+            if not isinstance(variable, Var) or variable.name in ("input", "data"):
+                continue
+            if variable.name in variables_of(other) or has_inner(Expr(other)):
+                continue
+            if isinstance(other, Ref) and isinstance(other.head, Var):
+                return {variable.name: other}
+            heads = [n.head for each in exprs for n in walk(each) if isinstance(n, Ref)]
+            if isinstance(other, Call) and variable not in heads:
+                return {variable.name: other} if self._is_steady(exprs[position]) else {}
+        return {}
 
+    def _changed(self, known: _Known, values: dict[str, Any]) -> _Known:
+        return replace(known, exprs=tuple(self._replaced(expr, values) for expr in known.exprs))
 
-def _scalar(term: Any) -> Any:
-    return term.value if isinstance(term, Scalar) else None
+    def _replaced(self, expr: Expr, values: dict[str, Any]) -> Expr:
+        """An expression with other terms for variables; true instead where that may change
+        what it says."""
+        if not set(values) & variables_of(expr):
+            return expr
+        if has_inner(expr):
+            every = expr.term
+            is_every = isinstance(every, Every) and not expr.negated and not expr.withs
+            if not isinstance(every, Every) or not is_every or has_inner(Expr(every.domain)):
+                return _YES
+            if any(set(values) & variables_of(each) for each in every.body):
+                return _YES
+            domain: Any = put_terms(Expr(every.domain), values).term
+            return Expr(Every(every.key, every.value, domain, every.body))
+        if expr.withs or not self._is_by_value(expr.term, set(values)):
+            return _YES
+        return put_terms(expr, values)
 
+    def _is_by_value(self, node: Any, names: set[str]) -> bool:
+        if not variables_of(Expr(node)) & names:
+            return True
+        if isinstance(node, Call):
+            builtin = self._engine.registry.get(node.name)
+            if builtin is None:
+                return False
+            declared = builtin.signature.args
+            for number, arg in enumerate(node.args):
+                if not variables_of(Expr(arg)) & names or node.name in _BY_VALUE:
+                    continue
+                is_result = number == len(declared)
+                is_text = number < len(declared) and kinds(declared[number]) == ("string",)
+                if not is_result and not is_text:
+                    return False
+            return all(self._is_by_value(arg, names) for arg in node.args)
+        if isinstance(node, Ref):
+            is_keyed = any(variables_of(Expr(arg)) & names for arg in node.args)
+            return not is_keyed and self._is_by_value(node.head, names)
+        if isinstance(node, Object):
+            return all(self._is_by_value(part, names) for pair in node.items for part in pair)
+        if isinstance(node, (Array, Set)):
+            return all(self._is_by_value(item, names) for item in node.items)
+        return isinstance(node, Var)
 
-def _leaf(term: Any) -> tuple[Any, ...] | None:
-    if not isinstance(term, Ref) or term.head != Var("input"):
-        return None
-    names = tuple(_scalar(arg) for arg in term.args)
-    return names if all(isinstance(name, str) for name in names) else None
+    def _instance(self, exprs: Sequence[Expr], position: int, member: int, item: str) -> list[Expr]:
+        """The body of an `every` for an item. ValueError if it is not one of its domain."""
+        every, reader = exprs[position], exprs[member]
+        if every.negated or every.withs or not isinstance(every.term, Every):
+            raise ValueError("not an `every`")
+        (parsed,) = parse_query(Source("", item), v0=False)
+        term: Any = parsed.term
+        domain = Ref(term.head, term.args[:-1])
+        is_read = position != member and not reader.negated and not reader.withs
+        is_read &= not has_inner(reader) and reads(reader, item)
+        if not is_read or text_of(Expr(domain)) != text_of(Expr(every.term.domain)):
+            raise ValueError("not an item of the domain")
+        plain = [expr for n, expr in enumerate(exprs) if n != position and not has_inner(expr)]
+        outer = {name for expr in plain for name in variables_of(expr)}
+        bound: dict[str, Any] = {every.term.value.name: term}
+        if every.term.key is not None:
+            bound[every.term.key.name] = term.args[-1]
+        inner = {name for expr in every.term.body for name in variables_of(expr)}
+        bound |= self._fresh(exprs, inner - set(bound) - outer)
+        return [self._replaced(expr, bound) for expr in every.term.body]
 
+    def _fresh(self, exprs: Sequence[Expr], names: set[str]) -> dict[str, Any]:
+        """New names. ValueError where one is there already."""
+        suffix = f"_at{len(exprs)}"
+        new = {
+            name: Var(f"_any{name[1:]}{suffix}" if name.startswith("$") else f"{name}{suffix}")
+            for name in names
+        }
+        used = {name for expr in exprs for name in variables_of(expr)}
+        if used & {each.name for each in new.values()} or len(set(new.values())) != len(new):
+            raise ValueError("a name that is in use")
+        return new
 
-def _is_constant(term: Any) -> bool:
-    # A comprehension has an expression with a reference or a variable in it.
-    return not any(isinstance(node, (Var, Ref, Call, Expr)) for node in walk(term))
+    def _bodies(self, exprs: Sequence[Expr], position: int) -> list[list[Expr]]:
+        """The bodies one of which holds, where an expression does. ValueError for any other."""
+        expr = exprs[position]
+        term: Any = expr.term
+        key = None
+        if expr.negated or expr.withs or not isinstance(term, (Ref, Call)):
+            raise ValueError("not a support rule")
+        if isinstance(term, Call):
+            if term.name != "internal.member_2" or len(term.args) != 2:
+                raise ValueError("not a support rule")
+            key, term = term.args
+        rules = self._rules(names_of(term, "data"))
+        if not rules and key is None and term.args:
+            key = term.args[-1]
+            rules = self._rules(names_of(Ref(term.head, term.args[:-1]), "data"))
+        if not rules or not all(is_true_rule(r) if key is None else adds_member(r) for r in rules):
+            raise ValueError("not a support rule")
+        bodies = []
+        for rule in rules:
+            head: Any = rule.head.key
+            names = {name for each in rule.body for name in variables_of(each)}
+            names |= set() if head is None else variables_of(Expr(head))
+            new = self._fresh(exprs, names)
+            body = [self._replaced(each, new) for each in rule.body]
+            if key is not None:
+                member = put_terms(Expr(head), new).term
+                body.append(Expr(equate(key, member)))
+            bodies.append(body)
+        return bodies
 
+    def _rules(self, path: tuple[str, ...] | None) -> list[Rule]:
+        return [
+            rule
+            for tree in self._trees()
+            for rule in tree.rules
+            if path is not None
+            and path_of(tree, rule) == path
+            and not (rule.default and rule.head.value == Scalar(False))
+        ]
 
-def _is_closed(expr: Expr) -> bool:
-    """Return True if an expression has no variables: documents and built-ins only."""
-    operators = [node.operator for node in walk(expr) if isinstance(node, Call)]
-    heads = {id(each.head) for each in operators}
-    free = [n for n in walk(expr) if isinstance(n, Var) and id(n) not in heads]
-    return all(node.name in ("input", "data") for node in free)
-
-
-def _meet(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    return all(a == b for a, b in zip(one, other, strict=False))
+    def _trees(self) -> list[Module]:
+        if self._modules is None:
+            self._modules = [parse_module(Source("", text), v0=False) for text in self._support]
+        return self._modules

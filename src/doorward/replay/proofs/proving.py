@@ -138,8 +138,10 @@ def _refuted(engine: Engine, node: RuleNode, proved: Property) -> Verdict:
             deadline=PARTIAL_SECONDS,
         )
         bodies, support = partial.queries, partial.support
-        if partial.conflicts or partial.definitions is not None:
-            reason = "rules may contradict each other, or the property has other values than true"
+        # Rules that contradict each other are an error, which is not true: a residual that has
+        # both of their values only says more than holds.
+        if partial.definitions is not None:
+            reason = "the property has other values than true"
             return Verdict(proved, UNKNOWN, 0.0, reason=reason)
         texts = [format_tree(module) for module in support]
         modules: dict[str, Any] = dict(engine.trees)

@@ -1,44 +1,111 @@
 """Refutes a conjunction of a residual, for any input: the steps, or None where it cannot.
 
+    conjunction ─Same, Alias, Instance─▶ one that says more ─Cases, Split─▶ several ─▶ each closed
+
 Every rule may leave expressions out: fewer conditions are a weaker conjunction, so a refutation of
 some of them refutes all. An expression that is not understood is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations
-from typing import Final
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cmp_to_key
+from itertools import pairwise
+from typing import Any, Final
 
 from doorward.pdp.access import ALL, Unknowns, put
-from doorward.rego import CompileError, Engine, EvalError, Value, from_key, parse_term
+from doorward.rego import CompileError, Engine, EvalError, Source, Value, from_key
 from doorward.rego.tools import (
     Array,
     Body,
     Call,
+    Every,
     Expr,
     Module,
-    Object,
+    Node,
     Ref,
+    Rule,
     Scalar,
-    Set,
     Term,
     Var,
     compare,
     format_tree,
+    parse_module,
+    rewrite,
     walk,
 )
-from doorward.replay.proofs.steps import Bounds, Cases, Contradiction, Denied, Fails, Step
+from doorward.replay.proofs.conjunction import (
+    PLAIN,
+    Conjunction,
+    equal_terms,
+    equation,
+    free_names,
+    fresh_name,
+    has_scope,
+    instantiate,
+    is_constant,
+    is_open,
+    is_prefix,
+    is_read,
+    items_of,
+    members_of,
+    operands,
+    readers_of,
+    rename,
+    substitute,
+    term_text,
+    value_of,
+)
+from doorward.replay.proofs.languages import Language, both, is_empty
+from doorward.replay.proofs.steps import (
+    Alias,
+    Cases,
+    Contradiction,
+    Cycle,
+    Denied,
+    Empty,
+    Fails,
+    Instance,
+    Same,
+    Shape,
+    Split,
+    Step,
+    Texts,
+)
+from doorward.replay.proofs.texts import condition_of
 
 __all__ = ["Refuter"]
 
 VALUES: Final = 256
-"""Values of one leaf that are put in."""
-LEAVES: Final = 3
-"""Leaves that are put in at once."""
+"""Values of one term that are put in."""
+TERMS: Final = 3
+"""Terms that are put in at once."""
+SPLITS: Final = 3
+"""Support rules that are replaced by their bodies, one in the other."""
+BODIES: Final = 64
+"""Bodies of one support rule."""
+MOST: Final = 200
+"""Expressions of one conjunction, to which bodies are added."""
 WORK: Final = 20_000
 """Expressions evaluated for one conjunction."""
-_FLIPPED: Final = {"lt": "gt", "gt": "lt", "lte": "gte", "gte": "lte", "eq": "eq", "equal": "eq"}
+EACH: Final = 0.2
+"""Seconds for one evaluation."""
+_WITHIN: Final = frozenset({"time.now_ns", "io.jwt.decode_verify"})
+"""Built-ins that ask the world and answer the same for the same operands in one evaluation."""
+SMALL: Final = 2**26
+"""Integers whose sums and products are exact however they are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A conjunction with what has been assumed: the values of terms, and how deep the steps are."""
+
+    conjunction: Conjunction
+    values: Mapping[str, tuple[Term, Value]]
+    splits: int = 0
+    done: frozenset[str] = frozenset()
 
 
 class Refuter:
@@ -47,98 +114,145 @@ class Refuter:
 
     def __init__(self, engine: Engine, support: Sequence[Module], unknowns: Unknowns = ALL) -> None:
         self._engine = engine
-        self._support = support
+        # As text has it, which is what a checker reads.
+        sources = [Source("", format_tree(module)) for module in support]
+        self._support = [parse_module(source, v0=False) for source in sources]
         self._unknowns = unknowns
         self._work = 0
+        self._calls: frozenset[str] | None = None
 
     def refute(self, body: Body) -> Step | None:
         """Why no input makes all expressions of `body` true; None where that is not known."""
         self._work = WORK
-        body = tuple(body)
         texts = [format_tree((expr,)).strip() for expr in body]
-        usable = [not expr.withs and _is_pure(expr, self._engine) for expr in body]
+        conjunction = Conjunction.parse(texts, self._engine.registry)
+        return self._refute(_State(conjunction, {}))
+
+    def _refute(self, state: _State) -> Step | None:
+        self._work -= 1
+        if self._work <= 0:
+            return None
+        closed = self._close(state)
+        if closed is not None:
+            return closed
+        for change in (self._same, self._alias, self._instance, self._cases, self._split):
+            outcome = change(state)
+            if outcome is not None:
+                return outcome[0]
+        return None
+
+    # Properties of expressions
+
+    def _is_pure(self, expr: Expr, allowed: frozenset[str] = frozenset()) -> bool:
+        """Return True if nothing in an expression asks the world, apart from what is allowed."""
+        builtins = [self._engine.registry.get(name) for name in self._names(expr) - allowed]
+        return all(each is not None and each.pure for each in builtins)
+
+    def _is_steady(self, expr: Expr) -> bool:
+        """Return True if an expression has one answer in one evaluation."""
+        builtins = [self._engine.registry.get(n.name) for n in walk(expr) if isinstance(n, Call)]
+        has_answers = any(each is not None and each.relation for each in builtins)
+        return not expr.withs and not has_answers and self._is_pure(expr, _WITHIN)
+
+    def _names(self, expr: Expr) -> frozenset[str]:
+        """The built-ins that an expression calls, those of all rules where it reads one."""
+        names = {node.name for node in walk(expr) if isinstance(node, Call)}
+        reads_rules = any(isinstance(n, Ref) and n.head == Var("data") for n in walk(expr))
+        own = frozenset(name for name in names if not name.startswith("data."))
+        return own | self._all_calls() if reads_rules or own != names else own
+
+    def _all_calls(self) -> frozenset[str]:
+        if self._calls is None:
+            modules = self._engine.policies.program.modules
+            calls = [n.name for each in modules for n in walk(each) if isinstance(n, Call)]
+            self._calls = frozenset(name for name in calls if not name.startswith("data."))
+        return self._calls
+
+    # Steps that close
+
+    def _close(self, state: _State) -> Step | None:
+        conjunction = state.conjunction
+        steady = [self._is_steady(expr) for expr in conjunction.exprs]
         return (
-            self._contradiction(texts, usable)
-            or self._bounds(body)
-            or self._denied(body, texts, usable)
-            or self._cases(body, texts, usable, {})
+            _contradiction(conjunction, steady)
+            or self._cycle(conjunction, steady)
+            or self._denied(conjunction, steady)
+            or self._texts(conjunction, steady)
+            or _empty(conjunction)
+            or _shape(conjunction)
+            or self._fails(state)
         )
 
-    def _contradiction(self, texts: Sequence[str], usable: Sequence[bool]) -> Step | None:
-        known = {text: number for number, text in enumerate(texts) if usable[number]}
-        for text, number in known.items():
-            negative = known.get(f"not {text}")
-            if negative is not None:
-                return Contradiction(number, negative)
-        return None
+    def _cycle(self, conjunction: Conjunction, steady: Sequence[bool]) -> Step | None:
+        links: list[_Link] = []
+        constants: dict[str, Value] = {}
+        for position, expr in enumerate(conjunction.exprs):
+            sides = operands(expr)
+            if sides is None or not steady[position] or has_scope(expr):
+                continue
+            left, sign, right = sides
+            if sign in (">", ">="):
+                left, sign, right = right, {">": "<", ">=": "<="}[sign], left
+            constants |= {
+                term_text(each): value_of(each) for each in (left, right) if is_constant(each)
+            }
+            links.append(_Link(term_text(left), sign, term_text(right), position))
+        return _find_cycle(links, constants)
 
-    def _bounds(self, body: Body) -> Step | None:
-        limits = [(number, limit) for number, expr in enumerate(body) if (limit := _limit(expr))]
-        for (first, one), (second, other) in combinations(limits, 2):
-            if one[0] == other[0] and (_excludes(one, other) or _excludes(other, one)):
-                return Bounds(first, second)
-        return None
-
-    def _denied(self, body: Body, texts: Sequence[str], usable: Sequence[bool]) -> Step | None:
-        known = {text: number for number, text in enumerate(texts) if usable[number]}
-        for number, expr in enumerate(body):
+    def _denied(self, conjunction: Conjunction, steady: Sequence[bool]) -> Step | None:
+        known = {text: n for n, text in enumerate(conjunction.texts) if steady[n]}
+        for number, expr in enumerate(conjunction.exprs):
             if not expr.negated or expr.withs or not isinstance(expr.term, Ref):
                 continue
             path = _path(expr.term, "data")
-            for m, module in enumerate(self._support):
-                for r, rule in enumerate(module.rules):
-                    head = rule.head
-                    name = (*module.package.path, *_name(head.ref))
-                    is_true = head.value is None or head.value == Scalar(True)
-                    is_plain = head.args is None and head.key is None and not rule.default
-                    if name != path or not (is_true and is_plain):
-                        continue
-                    inner = [format_tree((each,)).strip() for each in rule.body]
-                    if all(
-                        t in known and not _variables(e)
-                        for t, e in zip(inner, rule.body, strict=True)
-                    ):
-                        return Denied(number, (m, r), tuple(known[text] for text in inner))
+            for index, rule in self._rules_at(path):
+                inner = [format_tree((each,)).strip() for each in rule.body]
+                if all(
+                    text in known and known[text] != number and not free_names(each)
+                    for text, each in zip(inner, rule.body, strict=True)
+                ):
+                    return Denied(number, index, tuple(known[text] for text in inner))
         return None
 
-    def _cases(
-        self,
-        body: Body,
-        texts: Sequence[str],
-        usable: Sequence[bool],
-        leaves: Mapping[tuple[str, ...], Value],
-    ) -> Step | None:
-        """Put in the values that a leaf can have, one after the other."""
-        for number, text in enumerate(texts):
-            if usable[number] and self._fails(text, leaves):
-                return Fails(number)
-        if len(leaves) >= LEAVES:
-            return None
-        for number, expr in enumerate(body):
-            leaf = _choices(expr)
-            if leaf is None or any(_are_nested(leaf[0], other) for other in leaves):
-                continue
-            path, values = leaf
-            if self._unknowns.is_known(path):
-                continue
-            cases = []
-            for value in values[: VALUES + 1]:
-                refutation = self._cases(body, texts, usable, {**leaves, path: value})
-                if refutation is None:
-                    break
-                cases.append((value, refutation))
-            if len(cases) == len(values):
-                return Cases(path, number, tuple(cases))
-            if not leaves and self._work <= 0:
-                return None
+    def _rules_at(self, path: tuple[str, ...] | None) -> Iterator[tuple[tuple[int, int], Rule]]:
+        """The support rules at a path that are true where their bodies hold."""
+        for m, module in enumerate(self._support):
+            for r, rule in enumerate(module.rules):
+                name = (*module.package.path, *_name(rule.head.ref))
+                if name == path and _is_plain(rule):
+                    yield (m, r), rule
+
+    def _texts(self, conjunction: Conjunction, steady: Sequence[bool]) -> Step | None:
+        about: dict[str, list[tuple[int, Language, bool]]] = {}
+        for position, expr in enumerate(conjunction.exprs):
+            is_usable = steady[position] and not has_scope(expr)
+            condition = condition_of(expr) if is_usable else None
+            if condition is not None:
+                text, language, needs_text = condition
+                about.setdefault(text, []).append((position, language, needs_text))
+        for text, limits in about.items():
+            # Without a condition that only texts fulfil, the term may be anything else.
+            needs_text = any(needed for _, _, needed in limits)
+            if needs_text and is_empty(both([language for _, language, _ in limits])):
+                return Texts(text, tuple(position for position, _, _ in limits))
         return None
 
-    def _fails(self, text: str, leaves: Mapping[tuple[str, ...], Value]) -> bool:
-        """Return True if an expression reads only the leaves, and does not hold with them."""
-        if self._work <= 0:
+    def _fails(self, state: _State) -> Step | None:
+        for position, expr in enumerate(state.conjunction.exprs):
+            if not expr.withs and self._is_pure(expr) and self._is_false(expr, state):
+                return Fails(position)
+        return None
+
+    def _is_false(self, expr: Expr, state: _State) -> bool:
+        """Return True if an expression reads only terms with values, and does not hold."""
+        if self._work <= 0 or not self._reads_values_as_they_are(expr, state):
             return False
+        if has_scope(expr) and any(free_names(Expr(term)) for term, _ in state.values.values()):
+            return False  # a body inside may have names of its own
+        document, leaves = self._document(state)
+        changed = _put_terms(expr, state)
         try:
-            query = self._engine.prepare(text, deadline=0.2)
+            query = self._engine.prepare(format_tree((changed,)).strip(), deadline=EACH)
             paths = [tuple(map(str, path)) for path in query.input_paths]
             if not all(
                 any(path[: len(leaf)] == leaf for leaf in leaves) or self._unknowns.is_known(path)
@@ -146,15 +260,384 @@ class Refuter:
             ):
                 return False
             self._work -= 1
-            return not query.results(self._document(leaves))
+            return not query.results(document)
         except (CompileError, EvalError):
             return False  # an error decides nothing
 
-    def _document(self, leaves: Mapping[tuple[str, ...], Value]) -> Value:
-        document = self._unknowns.input
-        for path, value in leaves.items():
+    def _reads_values_as_they_are(self, expr: Expr, state: _State) -> bool:
+        """Return False where a value has numbers that an expression might tell from equal ones."""
+        values = [value for _, value in state.values.values()]
+        numbers = [each for value in values for each in _numbers(value)]
+        if not numbers:
+            return True
+        constants = [node.value for node in walk(expr) if isinstance(node, Scalar)]
+        numbers += [each for each in constants if not isinstance(each, (bool, str, type(None)))]
+        is_small = all(type(each) is int and abs(each) < SMALL for each in numbers)
+        has_operands = any(
+            isinstance(node, Ref) and not all(isinstance(arg, Scalar) for arg in node.args)
+            for node in walk(expr)
+        )
+        return is_small and not has_operands and self._names(expr) <= PLAIN
+
+    def _document(self, state: _State) -> tuple[Value, list[tuple[str, ...]]]:
+        """The input with the values of terms, and where these are."""
+        document, leaves = self._unknowns.input, []
+        for number, (term, value) in enumerate(state.values.values()):
+            path = _path(term, "input") or (_field(number),)
             document = put(document, path, value)
-        return document
+            leaves.append(path)
+        return document, leaves
+
+    # Steps that change
+
+    def _same(self, state: _State) -> tuple[Step | None] | None:
+        known: dict[str, tuple[int, Term]] = {}
+        for position, expr in enumerate(state.conjunction.exprs):
+            if has_scope(expr) or not self._is_steady(expr):
+                continue
+            for pattern, call in _patterns(expr):
+                text = term_text(call)
+                if text not in known:
+                    known[text] = position, pattern
+                    continue
+                first, other = known[text]
+                values = _paired(other, pattern)
+                if first != position and values:
+                    after = state.conjunction.substitute(values)
+                    then = self._refute(replace(state, conjunction=after))
+                    return (None if then is None else Same(first, position, then),)
+        return None
+
+    def _alias(self, state: _State) -> tuple[Step | None] | None:
+        for position, expr in enumerate(state.conjunction.exprs):
+            for variable, other in equation(expr):
+                if not isinstance(variable, Var) or variable.name in ("input", "data"):
+                    continue
+                if variable.name in free_names(other) or has_scope(Expr(other)):
+                    continue
+                is_reference = isinstance(other, Ref) and isinstance(other.head, Var)
+                is_call = isinstance(other, Call) and self._is_steady(expr)
+                if not is_reference and not (is_call and not is_read(variable, state.conjunction)):
+                    continue
+                after = state.conjunction.substitute({variable.name: other})
+                then = self._refute(replace(state, conjunction=after))
+                return (None if then is None else Alias(position, then),)
+        return None
+
+    def _instance(self, state: _State) -> tuple[Step | None] | None:
+        conjunction = state.conjunction
+        for number, expr in enumerate(conjunction.exprs):
+            every = expr.term
+            if expr.negated or expr.withs or not isinstance(every, Every):
+                continue
+            for position, item in items_of(conjunction, every.domain, number):
+                key = f"{number} {term_text(item)}"
+                suffix, registry = f"_at{len(conjunction.exprs)}", self._engine.registry
+                outer = conjunction.names_outside(number)
+                added = instantiate(every, item, outer, suffix, registry)
+                if key in state.done or len(conjunction.exprs) + len(added) > MOST:
+                    continue
+                after = replace(
+                    state, conjunction=conjunction.extend(added), done=state.done | {key}
+                )
+                then = self._refute(after)
+                name = term_text(item)
+                return (None if then is None else Instance(number, position, name, then),)
+        return None
+
+    def _cases(self, state: _State) -> tuple[Step | None] | None:
+        """Put in the values that a term can have, one after the other."""
+        if len(state.values) >= TERMS:
+            return None
+        for number, expr in enumerate(state.conjunction.exprs):
+            if has_scope(expr) or not self._is_steady(expr):
+                continue
+            for term, values, reader in _choices(state.conjunction, number):
+                text = term_text(term)
+                if text in state.values or self._is_settled(term, state):
+                    continue
+                cases = []
+                for value in values[: VALUES + 1]:
+                    then = self._refute(
+                        replace(state, values={**state.values, text: (term, value)})
+                    )
+                    if then is None:
+                        break
+                    cases.append((value, then))
+                if len(cases) == len(values):
+                    return (Cases(text, number, tuple(cases), reader),)
+                if self._work <= 0:
+                    return (None,)
+        return None
+
+    def _is_settled(self, term: Term, state: _State) -> bool:
+        """Return True if a part of the input is known, or meets one that has a value."""
+        path = _path(term, "input")
+        if path is None:
+            return False
+        others = [_path(other, "input") for other, _ in state.values.values()]
+        meets = any(other is not None and _are_nested(path, other) for other in others)
+        return not path or meets or self._unknowns.is_known(path)
+
+    def _split(self, state: _State) -> tuple[Step | None] | None:
+        if state.splits >= SPLITS:
+            return None
+        for number, expr in enumerate(state.conjunction.exprs):
+            key = f"{number} split"
+            if key in state.done:
+                continue
+            bodies = self._bodies(expr, f"_at{len(state.conjunction.exprs)}")
+            if bodies is None or len(bodies) > BODIES:
+                continue
+            cases = []
+            for body in bodies:
+                after = replace(
+                    state,
+                    conjunction=state.conjunction.extend(body),
+                    splits=state.splits + 1,
+                    done=state.done | {key},
+                )
+                then = self._refute(after)
+                if then is None:
+                    break
+                cases.append(then)
+            if len(cases) == len(bodies):
+                return (Split(number, tuple(cases)),)
+        return None
+
+    def _bodies(self, expr: Expr, suffix: str) -> list[list[Expr]] | None:
+        """What holds if a support rule does, or if a support set has a member: one body of each
+        of its rules. None for any other expression."""
+        if expr.negated or expr.withs:
+            return None
+        rules: list[Rule] | None = None
+        key: Term | None = None
+        match expr.term:
+            case Ref() as ref:
+                rules = self._all_rules_at(_path(ref, "data"))
+                if rules is None and ref.args:
+                    rules = self._all_rules_at(_path(Ref(ref.head, ref.args[:-1]), "data"))
+                    key = ref.args[-1]
+            case Call(args=(member, Ref() as ref), name="internal.member_2"):
+                rules, key = self._all_rules_at(_path(ref, "data")), member
+        is_usable = _is_plain if key is None else _is_member_rule
+        if rules is None or not all(map(is_usable, rules)):
+            return None
+        bodies = []
+        for rule in rules:
+            names = {name for each in rule.body for name in free_names(each)}
+            names |= set() if rule.head.key is None else free_names(Expr(rule.head.key))
+            values: dict[str, Term] = {name: Var(fresh_name(name, suffix)) for name in names}
+            body = [substitute(each, values, self._engine.registry) for each in rule.body]
+            if key is not None and rule.head.key is not None:
+                head: Any = rename(Expr(rule.head.key), values).term
+                body.append(Expr(equal_terms(key, head)))
+            bodies.append(body)
+        return bodies
+
+    def _all_rules_at(self, path: tuple[str, ...] | None) -> list[Rule] | None:
+        """The support rules at a path, without a default that is false; None without any."""
+        rules = [
+            rule
+            for module in self._support
+            for rule in module.rules
+            if (*module.package.path, *_name(rule.head.ref)) == path
+            and not (rule.default and rule.head.value == Scalar(False))
+        ]
+        return rules or None
+
+
+# Contradictions
+
+
+def _contradiction(conjunction: Conjunction, steady: Sequence[bool]) -> Step | None:
+    known = {text: number for number, text in enumerate(conjunction.texts) if steady[number]}
+    for text, number in known.items():
+        negative = known.get(f"not {text}")
+        if negative is not None:
+            return Contradiction(number, negative)
+    return None
+
+
+def _empty(conjunction: Conjunction) -> Step | None:
+    for position, expr in enumerate(conjunction.exprs):
+        for count, zero in equation(expr):
+            if isinstance(count, Call) and count.name == "count" and zero == Scalar(0):
+                for member, _ in items_of(conjunction, count.args[0], position):
+                    return Empty(position, member)
+    return None
+
+
+def _shape(conjunction: Conjunction) -> Step | None:
+    for position, expr in enumerate(conjunction.exprs):
+        call = expr.term
+        if not expr.negated or not isinstance(call, Call) or call.name != "is_object":
+            continue
+        if expr.withs or _path(call.args[0], "input") is None:
+            continue
+        for reader, item in items_of(conjunction, call.args[0], position):
+            key = item.args[-1]
+            # Of JSON, only an object has such a key.
+            if isinstance(key, Scalar) and type(key.value) is str:
+                return Shape(position, reader)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A comparison of two terms, by their texts: `low` is below `high`, or as it says."""
+
+    low: str
+    sign: str
+    high: str
+    position: int | None
+    """None for the order of two constants."""
+
+
+def _find_cycle(links: Sequence[_Link], constants: Mapping[str, Value]) -> Step | None:
+    """A strict comparison, and a way from its upper side to its lower one."""
+    links = [*links, *_order(constants)]
+    for link in links:
+        if link.sign == "=":
+            continue
+        signs = {"="} if link.sign == "!=" else {"<", "<=", "="}
+        way = _way(link.high, link.low, [each for each in links if each.sign in signs])
+        if way is not None:
+            positions = [each.position for each in [link, *way]]
+            return Cycle(tuple(each for each in positions if each is not None))
+    return None
+
+
+def _order(constants: Mapping[str, Value]) -> Iterator[_Link]:
+    def order(one: str, other: str) -> int:
+        return compare(constants[one], constants[other])
+
+    texts = sorted(constants, key=cmp_to_key(order))
+    for low, high in pairwise(texts):
+        sign = "<" if compare(constants[low], constants[high]) else "="
+        yield _Link(low, sign, high, None)
+
+
+def _way(start: str, end: str, links: Sequence[_Link]) -> list[_Link] | None:
+    """The fewest links from one term to another."""
+    after: dict[str, list[tuple[str, _Link]]] = {}
+    for link in links:
+        after.setdefault(link.low, []).append((link.high, link))
+        if link.sign == "=":
+            after.setdefault(link.high, []).append((link.low, link))
+    came: dict[str, tuple[str, _Link] | None] = {start: None}
+    waiting = deque([start])
+    while waiting:
+        here = waiting.popleft()
+        if here == end:
+            way: list[_Link] = []
+            while (before := came[here]) is not None:
+                here, link = before
+                way.append(link)
+            return way[::-1]
+        for target, link in after.get(here, ()):
+            if target not in came:
+                came[target] = here, link
+                waiting.append(target)
+    return None
+
+
+# Terms
+
+
+def _patterns(expr: Expr) -> Iterator[tuple[Term, Term]]:
+    """A side of an equation that has variables, and the call on its other side."""
+    for pattern, other in equation(expr):
+        if isinstance(pattern, (Var, Array)) and isinstance(other, Call):
+            yield pattern, other
+
+
+def _paired(one: Term, other: Term) -> dict[str, Term]:
+    """The variables of a pattern, and those that another pattern has in their places."""
+    pairs: list[tuple[Term, Term]] = [(one, other)]
+    if isinstance(one, Array) and isinstance(other, Array) and len(one.items) == len(other.items):
+        pairs = list(zip(one.items, other.items, strict=True))
+    values: dict[str, Term] = {}
+    for first, second in pairs:
+        if isinstance(first, Var) and isinstance(second, Var) and first != second:
+            targets = {each.name for each in values.values() if isinstance(each, Var)}
+            if (
+                second.name not in values
+                and second.name not in targets
+                and first.name not in values
+            ):
+                values[second.name] = first
+    return values
+
+
+def _choices(
+    conjunction: Conjunction, number: int
+) -> Iterator[tuple[Term, list[Value], int | None]]:
+    """Terms, and the values that an expression leaves to them; the expression that shows that a
+    term has a value where the first one does not."""
+    expr = conjunction.exprs[number]
+    for term, other in equation(expr):
+        if is_open(term) and is_constant(other):
+            yield term, [value_of(other)], None
+    call = expr.term
+    if expr.withs:
+        return
+    match call:
+        case Call(args=(term, collection), name="internal.member_2") if not expr.negated:
+            if is_open(term) and is_constant(collection):
+                yield term, members_of(value_of(collection)), None
+    if expr.negated and isinstance(call, Ref) and is_open(call):
+        for reader in readers_of(conjunction, call, number):
+            yield call, [False], reader
+            return
+
+
+def _numbers(value: Value) -> Iterator[Value]:
+    match value:
+        case bool() | str() | None:
+            return
+        case list(items):
+            for each in items:
+                yield from _numbers(each)
+        case frozenset() as members:
+            for key in members:
+                yield from _numbers(from_key(key))
+        case dict(fields):
+            for key, each in fields.items():
+                yield from _numbers(from_key(key))
+                yield from _numbers(each)
+        case _:
+            yield value
+
+
+def _put_terms(expr: Expr, state: _State) -> Expr:
+    """An expression that reads the input instead of terms that have values."""
+    others = [
+        (number, term)
+        for number, (term, _) in enumerate(state.values.values())
+        if _path(term, "input") is None
+    ]
+
+    def change(node: Node) -> Node:
+        for number, term in others:
+            if not is_prefix(term, node):
+                continue
+            rest = (
+                node.args[len(term.args) :]
+                if isinstance(term, Ref) and isinstance(node, Ref)
+                else ()
+            )
+            return Ref(Var("input"), (Scalar(_field(number)), *rest))
+        if isinstance(node, Ref) and isinstance(node.head, Ref):
+            return Ref(node.head.head, (*node.head.args, *node.args))
+        return node
+
+    changed: Expr = rewrite(expr, change)
+    return changed
+
+
+def _field(number: int) -> str:
+    return f"doorward term {number}"
 
 
 def _are_nested(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
@@ -162,22 +645,19 @@ def _are_nested(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     return one[:size] == other[:size]
 
 
-def _is_pure(expr: Expr, engine: Engine) -> bool:
-    """Return True if an expression has one answer for one input: nothing in it asks the world."""
-    calls = [node.name for node in walk(expr) if isinstance(node, Call)]
-    reads_rules = any(isinstance(n, Ref) and n.head == Var("data") for n in walk(expr))
-    if reads_rules or any(name.startswith("data.") for name in calls):
-        for module in engine.policies.program.modules:
-            calls += [node.name for node in walk(module) if isinstance(node, Call)]
-    builtins = [engine.registry.get(name) for name in calls if not name.startswith("data.")]
-    return all(each is not None and each.pure for each in builtins)
+def _is_plain(rule: Rule) -> bool:
+    """Return True if a rule is true where its body holds, and says nothing else."""
+    head = rule.head
+    is_true = head.value is None or head.value == Scalar(True)
+    is_alone = rule.else_rule is None and not rule.default
+    return is_true and is_alone and head.args is None and head.key is None
 
 
-def _variables(expr: Expr) -> bool:
-    """Return True if an expression has variables of its own."""
-    names = {node.name for node in walk(expr) if isinstance(node, Var)}
-    operators = {node.operator.head for node in walk(expr) if isinstance(node, Call)}
-    return bool(names - {"input", "data"} - {op.name for op in operators if isinstance(op, Var)})
+def _is_member_rule(rule: Rule) -> bool:
+    """Return True if a rule adds a member to a set."""
+    head = rule.head
+    is_alone = rule.else_rule is None and not rule.default
+    return is_alone and head.key is not None and head.value is None and head.args is None
 
 
 def _name(ref: Ref) -> tuple[str, ...]:
@@ -193,62 +673,3 @@ def _path(term: Term, root: str) -> tuple[str, ...] | None:
     if len(names) != len(term.args) or not all(isinstance(name, str) for name in names):
         return None
     return tuple(str(name) for name in names)
-
-
-def _constant(term: Term) -> tuple[Value] | None:
-    if not isinstance(term, (Scalar, Array, Object, Set)) or any(
-        isinstance(node, (Var, Ref, Call)) for node in walk(term)
-    ):
-        return None
-    try:
-        return (parse_term(format_tree((Expr(term),)).strip()),)
-    except (CompileError, ValueError):
-        return None
-
-
-def _limit(expr: Expr) -> tuple[tuple[str, ...], str, Value] | None:
-    """A leaf, an operator and a constant."""
-    call = expr.term
-    if expr.negated or expr.withs or not isinstance(call, Call) or call.name not in _FLIPPED:
-        return None
-    if len(call.args) != 2:
-        return None
-    left, right = call.args
-    for term, other, name in ((left, right, call.name), (right, left, _FLIPPED[call.name])):
-        path, value = _path(term, "input"), _constant(other)
-        if path is not None and value is not None:
-            return path, "eq" if name == "equal" else name, value[0]
-    return None
-
-
-def _excludes(
-    low: tuple[tuple[str, ...], str, Value], high: tuple[tuple[str, ...], str, Value]
-) -> bool:
-    """Return True if a lower bound is above an upper one."""
-    if low[1] not in ("gt", "gte", "eq") or high[1] not in ("lt", "lte", "eq"):
-        return False
-    order = compare(low[2], high[2])
-    return order > 0 or (order == 0 and (low[1] == "gt" or high[1] == "lt"))
-
-
-def _choices(expr: Expr) -> tuple[tuple[str, ...], list[Value]] | None:
-    """A leaf and the values that it can have."""
-    call = expr.term
-    if expr.negated or expr.withs or not isinstance(call, Call):
-        return None
-    limit = _limit(expr)
-    if limit is not None and limit[1] == "eq":
-        return limit[0], [limit[2]]
-    if call.name != "internal.member_2" or len(call.args) != 2:
-        return None
-    path, collection = _path(call.args[0], "input"), _constant(call.args[1])
-    if path is None or collection is None:
-        return None
-    match collection[0]:
-        case list(items):
-            return path, items
-        case frozenset() as members:
-            return path, [from_key(key) for key in members]
-        case dict(fields):
-            return path, list(fields.values())
-    return None

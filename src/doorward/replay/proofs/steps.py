@@ -1,6 +1,8 @@
 """The steps by which a conjunction is refuted: what a refuter emits and a checker replays.
 
-Expressions are named by their positions in the conjunction.
+A conjunction is a list of expressions. An expression is named by its position, a term by its text
+in Rego. A step either closes the conjunction (no input makes it true), or changes it in a way that
+keeps every input that makes it true, and is followed by a step for each conjunction that results.
 """
 
 from __future__ import annotations
@@ -8,7 +10,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-__all__ = ["Bounds", "Cases", "Contradiction", "Denied", "Fails", "Step"]
+__all__ = [
+    "Alias",
+    "Cases",
+    "Contradiction",
+    "Cycle",
+    "Denied",
+    "Empty",
+    "Fails",
+    "Instance",
+    "Same",
+    "Shape",
+    "Split",
+    "Step",
+    "Texts",
+]
+
+
+# Steps that close a conjunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +39,11 @@ class Contradiction:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """Two comparisons of one leaf of the input that no value satisfies."""
+class Cycle:
+    """Comparisons that lead from a term back to itself, in Rego's total order: at least one of
+    them is strict. Where two comparisons meet in two constants, their order is a link too."""
 
-    first: int
-    second: int
+    positions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +57,102 @@ class Denied:
 
 @dataclass(frozen=True, slots=True)
 class Fails:
-    """An expression that does not hold with the leaves that were put in."""
+    """An expression that does not hold with the values that terms have."""
 
     position: int
 
 
 @dataclass(frozen=True, slots=True)
-class Cases:
-    """The leaf at a path has one of some values, as the expression at `source` says; a step for
-    each."""
+class Texts:
+    """No text satisfies all of these expressions about one term."""
 
-    path: tuple[str, ...]
+    term: str
+    positions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """A collection has no items, as one expression says, and an item, which another one reads."""
+
+    empty: int
+    member: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A part of the input that is not an object, as one expression says, and a field of it with a
+    text as its key, which another one reads."""
+
+    negative: int
+    reader: int
+
+
+# Steps that change a conjunction
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """A term has one of some values, as the expression at `source` says; a step for each value.
+
+    The source is an equation, a membership, or the negation of the term: then the term is false,
+    or it has no value, which is not so where the expression at `reader` needs it.
+    """
+
+    term: str
     source: int
     cases: tuple[tuple[Any, Step], ...]
+    reader: int | None = None
 
 
-Step: TypeAlias = Contradiction | Bounds | Denied | Fails | Cases
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Two equations with the same call on one side: the variables of the second one's other side
+    are those of the first one's."""
+
+    first: int
+    second: int
+    then: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """An equation of a variable and a reference or a call: the variable is replaced by it."""
+
+    position: int
+    then: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """An `every`, and an item of its domain that another expression reads: the body holds for
+    it, and is added."""
+
+    every: int
+    member: int
+    item: str
+    then: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A support rule or a member of a support set that has to hold: one of its bodies does, and is
+    added; a step for each, in the order of the rules."""
+
+    position: int
+    cases: tuple[Step, ...]
+
+
+Step: TypeAlias = (
+    Contradiction
+    | Cycle
+    | Denied
+    | Fails
+    | Texts
+    | Empty
+    | Shape
+    | Cases
+    | Same
+    | Alias
+    | Instance
+    | Split
+)

@@ -1,0 +1,245 @@
+"""Automata for the checker of proofs: whether no text satisfies some conditions.
+
+It shares no code with `languages`: patterns are read by Python's parser, become automata with
+moves without a character, and are run side by side on sets of states.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from re import _constants as codes  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any, Final
+
+__all__ = ["Automaton", "have_no_text", "of_glob", "of_pattern", "of_text", "union"]
+
+TOP: Final = 0x10FFFF
+MAX_SETS: Final = 20_000
+MAX_NODES: Final = 5_000
+_ALL: Final = ((0, TOP),)
+_NAMED: Final = {
+    codes.CATEGORY_DIGIT: "0123456789",
+    codes.CATEGORY_SPACE: "\t\n\f\r ",
+    codes.CATEGORY_WORD: "0123456789_" + "".join(map(chr, [*range(65, 91), *range(97, 123)])),
+}
+_UNSAFE: Final = re.compile(r"\(\?(?!:)|\{,|\[\[|\[:|\\[a-ce-rt-vx-zA-Z0-9]|[*+?}][*+?{]")
+"""What Go and Python read differently, or what is not needed."""
+
+
+@dataclass(slots=True)
+class Automaton:
+    """Moves between numbered states, from state 0 to the accepting one."""
+
+    moves: list[list[tuple[tuple[tuple[int, int], ...], int]]] = field(default_factory=list)
+    free: list[list[int]] = field(default_factory=list)
+    end: int = 0
+
+    def add(self) -> int:
+        if len(self.moves) >= MAX_NODES:
+            raise ValueError("a pattern with too many states")
+        self.moves.append([])
+        self.free.append([])
+        return len(self.moves) - 1
+
+    def reach(self, states: Iterable[int]) -> frozenset[int]:
+        """The states that are reached without a character."""
+        reached, waiting = set(states), list(states)
+        while waiting:
+            for each in self.free[waiting.pop()]:
+                if each not in reached:
+                    reached.add(each)
+                    waiting.append(each)
+        return frozenset(reached)
+
+    def follow(self, states: frozenset[int], char: int) -> frozenset[int]:
+        targets = {
+            target
+            for state in states
+            for ranges, target in self.moves[state]
+            if any(low <= char <= high for low, high in ranges)
+        }
+        return self.reach(targets)
+
+    # Building: each method goes on from a state and returns the one where it ends
+
+    def one(self, state: int, ranges: tuple[tuple[int, int], ...]) -> int:
+        target = self.add()
+        self.moves[state].append((ranges, target))
+        return target
+
+    def text(self, state: int, text: str) -> int:
+        for char in text:
+            state = self.one(state, ((ord(char), ord(char)),))
+        return state
+
+    def loop(self, state: int, ranges: tuple[tuple[int, int], ...]) -> int:
+        target = self.add()
+        self.free[state].append(target)
+        self.moves[target].append((ranges, target))
+        return target
+
+
+def of_text(text: str, *, before: bool = False, after: bool = False) -> Automaton:
+    """Accepts a text, with anything before or after it."""
+    automaton = Automaton()
+    state = automaton.add()
+    if before:
+        state = automaton.loop(state, _ALL)
+    state = automaton.text(state, text)
+    automaton.end = automaton.loop(state, _ALL) if after else state
+    return automaton
+
+
+def of_glob(glob: str, delimiters: Sequence[str] | None) -> Automaton:
+    """Accepts the texts that fit a glob of plain characters and stars."""
+    if delimiters == []:
+        delimiters = ["."]
+    if not set(glob).isdisjoint("?[]{}\\!") or any(len(each) != 1 for each in delimiters or ()):
+        raise ValueError("a glob that is not read")
+    automaton = Automaton()
+    state = automaton.add()
+    for part in re.findall(r"\*\*|\*|[^*]+", glob, re.DOTALL):
+        if part == "**" or (part == "*" and delimiters is None):
+            state = automaton.loop(state, _ALL)
+        elif part == "*":
+            state = automaton.loop(state, _except("".join(delimiters or ())))
+        else:
+            state = automaton.text(state, part)
+    automaton.end = state
+    return automaton
+
+
+def of_pattern(pattern: str) -> Automaton:
+    """Accepts the texts in which a regular expression matches somewhere. ValueError if not read."""
+    if _UNSAFE.search(pattern):
+        raise ValueError("a pattern that is not read")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            items = list(parser.parse(pattern))
+    except (re.error, FutureWarning, OverflowError, RecursionError):
+        raise ValueError("a pattern that is not read") from None
+    automaton = Automaton()
+    state = automaton.add()
+    if items and items[0] == (codes.AT, codes.AT_BEGINNING):
+        items = items[1:]
+    else:
+        state = automaton.loop(state, _ALL)
+    ends = bool(items) and items[-1] == (codes.AT, codes.AT_END)
+    state = _build(automaton, state, items[:-1] if ends else items)
+    automaton.end = state if ends else automaton.loop(state, _ALL)
+    return automaton
+
+
+def _build(automaton: Automaton, state: int, items: Iterable[tuple[Any, Any]]) -> int:
+    for code, value in items:
+        if code is codes.LITERAL:
+            state = automaton.one(state, ((value, value),))
+        elif code is codes.NOT_LITERAL:
+            state = automaton.one(state, _except(chr(value)))
+        elif code is codes.ANY:
+            state = automaton.one(state, _except("\n"))
+        elif code is codes.IN:
+            state = automaton.one(state, _members(value))
+        elif code is codes.BRANCH:
+            ends = [_build(automaton, state, each) for each in value[1]]
+            state = automaton.add()
+            for end in ends:
+                automaton.free[end].append(state)
+        elif code is codes.SUBPATTERN:
+            state = _build(automaton, state, value[3])
+        elif code is codes.MAX_REPEAT:
+            state = _repeat(automaton, state, *value)
+        else:
+            raise ValueError("a pattern that is not read")
+    return state
+
+
+def _repeat(automaton: Automaton, state: int, least: int, most: Any, items: Any) -> int:
+    for _ in range(least):
+        state = _build(automaton, state, items)
+    if most is codes.MAXREPEAT:
+        start = automaton.add()
+        automaton.free[state].append(start)
+        automaton.free[_build(automaton, start, items)].append(start)
+        return start
+    exits = [state]
+    for _ in range(most - least):
+        # A state of its own: a loop that ended here must not begin the next round again.
+        state = _build(automaton, state, items)
+        exits.append(state)
+    end = automaton.add()
+    for each in exits:
+        automaton.free[each].append(end)
+    return end
+
+
+def _members(items: Sequence[tuple[Any, Any]]) -> tuple[tuple[int, int], ...]:
+    ranges: list[tuple[int, int]] = []
+    negated = items[0] == (codes.NEGATE, None)
+    for code, value in items[negated:]:
+        if code is codes.LITERAL:
+            ranges.append((value, value))
+        elif code is codes.RANGE:
+            ranges.append(value)
+        elif code is codes.CATEGORY and value in _NAMED:
+            ranges += [(ord(char), ord(char)) for char in _NAMED[value]]
+        else:
+            raise ValueError("a class that is not read")
+    return _invert(ranges) if negated else tuple(ranges)
+
+
+def _except(characters: str) -> tuple[tuple[int, int], ...]:
+    return _invert([(ord(char), ord(char)) for char in characters])
+
+
+def _invert(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    edges, at = [], 0
+    for low, high in sorted(ranges):
+        if at < low:
+            edges.append((at, low - 1))
+        at = max(at, high + 1)
+    return (*edges, (at, TOP)) if at <= TOP else tuple(edges)
+
+
+def union(automata: Sequence[Automaton]) -> Automaton:
+    """Accepts what one of several accepts; nothing for none."""
+    automaton = Automaton()
+    start, automaton.end = automaton.add(), automaton.add()
+    for each in automata:
+        first = len(automaton.moves)
+        for moves, free in zip(each.moves, each.free, strict=True):
+            state = automaton.add()
+            automaton.moves[state] = [(ranges, target + first) for ranges, target in moves]
+            automaton.free[state] = [target + first for target in free]
+        automaton.free[start].append(first)
+        automaton.free[first + each.end].append(automaton.end)
+    return automaton
+
+
+def have_no_text(conditions: Sequence[tuple[Automaton, bool]]) -> bool:
+    """Return True if no text is accepted by each automaton of a True condition and by none of a
+    False one. ValueError where that takes too many steps."""
+    edges = {0}
+    for automaton, _ in conditions:
+        for moves in automaton.moves:
+            for ranges, _ in moves:
+                edges |= {edge for low, high in ranges for edge in (low, high + 1)}
+    alphabet = [edge for edge in edges if edge <= TOP]
+    start = tuple(automaton.reach([0]) for automaton, _ in conditions)
+    seen, waiting = {start}, [start]
+    while waiting:
+        sets = waiting.pop()
+        if all((a.end in s) is wanted for s, (a, wanted) in zip(sets, conditions, strict=True)):
+            return False
+        for char in alphabet:
+            after = tuple(a.follow(s, char) for s, (a, _) in zip(sets, conditions, strict=True))
+            if after not in seen:
+                if len(seen) >= MAX_SETS:
+                    raise ValueError("too many texts")
+                seen.add(after)
+                waiting.append(after)
+    return True

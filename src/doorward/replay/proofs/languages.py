@@ -1,0 +1,438 @@
+"""Sets of texts as regular expressions with derivatives: whether no text is in all of them.
+
+    glob, pattern, prefix … ─▶ Language ─derivatives by representative characters─▶ is_empty
+
+Only forms that mean the same to Go, RE2 and this module are read: whatever else a glob or a pattern
+has raises `UnreadableError`. The alphabet is every code point, so that "no text" holds for JSON's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+__all__ = [
+    "ANYTHING",
+    "Language",
+    "UnreadableError",
+    "both",
+    "complement",
+    "containing",
+    "ending",
+    "from_glob",
+    "from_pattern",
+    "is_empty",
+    "literal",
+    "one_of",
+    "starting",
+]
+
+LAST: Final = 0x10FFFF
+MAX_STATES: Final = 4_000
+MAX_PATTERN: Final = 300
+MAX_REPEAT: Final = 50
+
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
+
+
+class UnreadableError(ValueError):
+    """A glob or a pattern has a form that is not read here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chars:
+    """One character of some ranges; none of no ranges."""
+
+    ranges: Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A text of one language, then one of another."""
+
+    first: Language
+    second: Language
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """Any number of texts of a language, one after the other."""
+
+    inner: Language
+
+
+@dataclass(frozen=True, slots=True)
+class Any_:
+    """The texts of at least one of some languages."""
+
+    options: frozenset[Language]
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """The texts of each of some languages."""
+
+    parts: frozenset[Language]
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """The texts that are not in a language."""
+
+    inner: Language
+
+
+Language: TypeAlias = Chars | Join | Star | Any_ | All | Outside
+
+NOTHING: Final[Language] = Chars(())
+EMPTY: Final[Language] = Star(NOTHING)
+CHARACTER: Final[Language] = Chars(((0, LAST),))
+ANYTHING: Final[Language] = Star(CHARACTER)
+
+
+# Smart constructors: equal languages mostly get equal trees, so that derivatives are few
+
+
+def join(first: Language, second: Language) -> Language:
+    """Concatenate two languages."""
+    if NOTHING in (first, second):
+        return NOTHING
+    if first == EMPTY:
+        return second
+    if second == EMPTY:
+        return first
+    if isinstance(first, Join):
+        return Join(first.first, join(first.second, second))
+    return Join(first, second)
+
+
+def either(options: Iterable[Language]) -> Language:
+    """Unite languages."""
+    flat: set[Language] = set()
+    for each in options:
+        flat |= each.options if isinstance(each, Any_) else {each}
+    flat.discard(NOTHING)
+    if ANYTHING in flat:
+        return ANYTHING
+    if len(flat) < 2:
+        return flat.pop() if flat else NOTHING
+    return Any_(frozenset(flat))
+
+
+def both(parts: Iterable[Language]) -> Language:
+    """Intersect languages."""
+    flat: set[Language] = set()
+    for each in parts:
+        flat |= each.parts if isinstance(each, All) else {each}
+    flat.discard(ANYTHING)
+    if NOTHING in flat or any(complement(each) in flat for each in flat):
+        return NOTHING
+    if len(flat) < 2:
+        return flat.pop() if flat else ANYTHING
+    return All(frozenset(flat))
+
+
+def complement(inner: Language) -> Language:
+    """The texts that are not in a language."""
+    if isinstance(inner, Outside):
+        return inner.inner
+    if inner == NOTHING:
+        return ANYTHING
+    return NOTHING if inner == ANYTHING else Outside(inner)
+
+
+def repeat(inner: Language) -> Language:
+    """Any number of texts of a language."""
+    return inner if isinstance(inner, Star) else Star(inner)
+
+
+# Languages of Rego's built-ins
+
+
+def literal(text: str) -> Language:
+    """One text."""
+    out = EMPTY
+    for char in reversed(text):
+        out = join(Chars(((ord(char), ord(char)),)), out)
+    return out
+
+
+def one_of(texts: Iterable[str]) -> Language:
+    """Some texts."""
+    return either(map(literal, texts))
+
+
+def starting(text: str) -> Language:
+    """The texts that begin with a text."""
+    return join(literal(text), ANYTHING)
+
+
+def ending(text: str) -> Language:
+    """The texts that end with a text."""
+    return join(ANYTHING, literal(text))
+
+
+def containing(text: str) -> Language:
+    """The texts that contain a text."""
+    return join(ANYTHING, join(literal(text), ANYTHING))
+
+
+def from_glob(glob: str, delimiters: Sequence[str]) -> Language:
+    """The texts that fit a glob of texts, `*` and `**`; no delimiters: `*` is as `**`."""
+    if len(glob) > MAX_PATTERN or any(char in glob for char in "?[]{}\\!"):
+        raise UnreadableError(glob)
+    if any(len(each) != 1 for each in delimiters):
+        raise UnreadableError(glob)
+    other = Chars(_outside([(ord(each), ord(each)) for each in delimiters]))
+    out, at = EMPTY, 0
+    while at < len(glob):
+        if glob.startswith("**", at):
+            out, at = join(out, ANYTHING), at + 2
+        elif glob[at] == "*":
+            out, at = join(out, repeat(other)), at + 1
+        else:
+            out, at = join(out, literal(glob[at])), at + 1
+    return out
+
+
+def from_pattern(pattern: str) -> Language:
+    """The texts in which a regular expression matches somewhere."""
+    if len(pattern) > MAX_PATTERN:
+        raise UnreadableError(pattern)
+    return _Reader(pattern).read()
+
+
+_CLASSES: Final[dict[str, Ranges]] = {
+    "d": ((48, 57),),
+    "w": ((48, 57), (65, 90), (95, 95), (97, 122)),
+    "s": ((9, 10), (12, 13), (32, 32)),
+}
+
+
+class _Reader:
+    """Reads characters, `.`, classes, groups, `|`, `*`, `+`, `?`, `{m,n}`, anchors at the ends."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._at = 0
+
+    def read(self) -> Language:
+        starts = self._take("^")
+        out = self._choice(top=True)
+        if self._at < len(self._pattern) and self._pattern[self._at :] != "$":
+            raise UnreadableError(self._pattern)
+        ends = self._take("$")
+        if (starts or ends) and self._has_top_choice:
+            raise UnreadableError(self._pattern)  # an anchor is of one alternative only
+        out = out if starts else join(ANYTHING, out)
+        return out if ends else join(out, ANYTHING)
+
+    _has_top_choice = False
+
+    def _take(self, text: str) -> bool:
+        if self._pattern.startswith(text, self._at):
+            self._at += len(text)
+            return True
+        return False
+
+    def _choice(self, *, top: bool = False) -> Language:
+        options = [self._sequence()]
+        while self._take("|"):
+            self._has_top_choice |= top
+            options.append(self._sequence())
+        return either(options)
+
+    def _sequence(self) -> Language:
+        out = EMPTY
+        while self._at < len(self._pattern) and self._pattern[self._at] not in "|)$":
+            out = join(out, self._repeated())
+        return out
+
+    def _repeated(self) -> Language:
+        atom = self._atom()
+        char = self._pattern[self._at : self._at + 1]
+        if char in ("*", "+", "?"):
+            self._at += 1
+            low, high = {"*": (0, None), "+": (1, None), "?": (0, 1)}[char]
+        elif char == "{":
+            low, high = self._counts()
+        else:
+            return atom
+        if self._pattern[self._at : self._at + 1] in ("?", "*", "+", "{"):
+            raise UnreadableError(self._pattern)
+        out = EMPTY
+        for _ in range(low):
+            out = join(out, atom)
+        if high is None:
+            return join(out, repeat(atom))
+        for _ in range(high - low):
+            out = join(out, either([EMPTY, atom]))
+        return out
+
+    def _counts(self) -> tuple[int, int | None]:
+        end = self._pattern.find("}", self._at)
+        inside = self._pattern[self._at + 1 : end] if end >= 0 else ""
+        low, comma, high = inside.partition(",")
+        is_number = low.isascii() and low.isdigit()
+        if not is_number or (high and not (high.isascii() and high.isdigit())):
+            raise UnreadableError(self._pattern)
+        self._at = end + 1
+        least = int(low)
+        most = (int(high) if high else None) if comma else least
+        if least > MAX_REPEAT or (most is not None and not least <= most <= MAX_REPEAT):
+            raise UnreadableError(self._pattern)
+        return least, most
+
+    def _atom(self) -> Language:
+        char = self._pattern[self._at]
+        self._at += 1
+        match char:
+            case ".":
+                return Chars(_outside([(10, 10)]))
+            case "(":
+                if self._pattern.startswith("?", self._at) and not self._take("?:"):
+                    raise UnreadableError(self._pattern)
+                inner = self._choice()
+                if not self._take(")"):
+                    raise UnreadableError(self._pattern)
+                return inner
+            case "[":
+                return self._class()
+            case "\\":
+                return Chars(self._escape())
+            case "^" | "*" | "+" | "?" | "{" | "}" | "]":
+                raise UnreadableError(self._pattern)
+        return literal(char)
+
+    def _escape(self) -> Ranges:
+        char = self._pattern[self._at : self._at + 1]
+        self._at += 1
+        if char in _CLASSES:
+            return _CLASSES[char]
+        if not char or not char.isascii() or char.isalnum() or char == "_":
+            raise UnreadableError(self._pattern)
+        return ((ord(char), ord(char)),)
+
+    def _class(self) -> Language:
+        negated = self._take("^")
+        ranges: list[tuple[int, int]] = []
+        while not self._take("]"):
+            ranges += self._range()
+        if not ranges:
+            raise UnreadableError(self._pattern)
+        return Chars(_outside(ranges) if negated else _merged(ranges))
+
+    def _range(self) -> Ranges:
+        char = self._pattern[self._at : self._at + 1]
+        self._at += 1
+        if char in ("", "["):
+            raise UnreadableError(self._pattern)
+        if char == "\\":
+            return self._escape()
+        rest = self._pattern[self._at : self._at + 2]
+        if rest[:1] != "-" or rest[1:] == "]":
+            return ((ord(char), ord(char)),)
+        if len(rest) < 2 or rest[1] in "\\[" or rest[1] < char:
+            raise UnreadableError(self._pattern)
+        self._at += 2
+        return ((ord(char), ord(rest[1])),)
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    out: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if out and low <= out[-1][1] + 1:
+            out[-1] = out[-1][0], max(high, out[-1][1])
+        else:
+            out.append((low, high))
+    return tuple(out)
+
+
+def _outside(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    out, at = [], 0
+    for low, high in _merged(ranges):
+        if low > at:
+            out.append((at, low - 1))
+        at = high + 1
+    if at <= LAST:
+        out.append((at, LAST))
+    return tuple(out)
+
+
+# Emptiness
+
+
+def is_empty(language: Language) -> bool:
+    """Return True if no text is in a language; False also where that takes too many states."""
+    characters = _representatives(language)
+    seen, waiting = {language}, [language]
+    while waiting:
+        state = waiting.pop()
+        if _has_empty_text(state):
+            return False
+        for char in characters:
+            following = _derive(state, char)
+            if following not in seen:
+                if len(seen) >= MAX_STATES:
+                    return False
+                seen.add(following)
+                waiting.append(following)
+    return True
+
+
+def _representatives(language: Language) -> list[int]:
+    """One character of each class that no range of the language divides."""
+    starts = {0}
+    for ranges in _all_ranges(language):
+        for low, high in ranges:
+            starts |= {low, high + 1}
+    return sorted(each for each in starts if each <= LAST)
+
+
+def _all_ranges(language: Language) -> Iterator[Ranges]:
+    match language:
+        case Chars(ranges):
+            yield ranges
+        case Join(first, second):
+            yield from _all_ranges(first)
+            yield from _all_ranges(second)
+        case Star(inner) | Outside(inner):
+            yield from _all_ranges(inner)
+        case Any_(options=parts) | All(parts=parts):
+            for each in parts:
+                yield from _all_ranges(each)
+
+
+def _has_empty_text(language: Language) -> bool:
+    match language:
+        case Chars():
+            return False
+        case Star():
+            return True
+        case Join(first, second):
+            return _has_empty_text(first) and _has_empty_text(second)
+        case Any_(options):
+            return any(map(_has_empty_text, options))
+        case All(parts):
+            return all(map(_has_empty_text, parts))
+        case Outside(inner):
+            return not _has_empty_text(inner)
+
+
+def _derive(language: Language, char: int) -> Language:
+    """The rests of the texts that begin with a character."""
+    match language:
+        case Chars(ranges):
+            return EMPTY if any(low <= char <= high for low, high in ranges) else NOTHING
+        case Star(inner):
+            return join(_derive(inner, char), language)
+        case Join(first, second):
+            after = join(_derive(first, char), second)
+            return either([after, _derive(second, char)]) if _has_empty_text(first) else after
+        case Any_(options):
+            return either([_derive(each, char) for each in options])
+        case All(parts):
+            return both([_derive(each, char) for each in parts])
+        case Outside(inner):
+            return complement(_derive(inner, char))

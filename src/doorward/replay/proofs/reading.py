@@ -1,0 +1,247 @@
+"""Expressions and terms as the checker reads them; nothing of it is the refuter's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from doorward.rego.tools import (
+    Array,
+    Call,
+    Expr,
+    Module,
+    Ref,
+    Rule,
+    Scalar,
+    Var,
+    format_tree,
+    rewrite,
+    walk,
+)
+
+__all__ = [
+    "adds_member",
+    "denies_fields",
+    "denies_items",
+    "equate",
+    "equations_of",
+    "has_inner",
+    "has_number",
+    "is_constant",
+    "is_small",
+    "is_true_rule",
+    "meet",
+    "names_of",
+    "pair_items",
+    "path_of",
+    "put_terms",
+    "read_fields",
+    "reads",
+    "set_at",
+    "sides_of",
+    "text_of",
+    "turn",
+    "variables_of",
+]
+
+_OF_ORDER: Final = {
+    "lt": "<",
+    "lte": "<=",
+    "gt": ">",
+    "gte": ">=",
+    "eq": "==",
+    "equal": "==",
+    "neq": "!=",
+}
+_TURNED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+_LIMIT: Final = 2**26
+
+
+def equate(left: Any, right: Any) -> Call:
+    return Call(Ref(Var("eq"), ()), (left, right), infix=True)
+
+
+def text_of(node: Any) -> str:
+    expr = node if isinstance(node, Expr) else Expr(node)
+    return format_tree((expr,)).strip()
+
+
+def variables_of(node: Any) -> set[str]:
+    heads = {id(each.operator.head) for each in walk(node) if isinstance(each, Call)}
+    names = {n.name for n in walk(node) if isinstance(n, Var) and id(n) not in heads}
+    return names - {"input", "data"}
+
+
+def put_terms(expr: Expr, values: dict[str, Any]) -> Expr:
+    operators = {id(each.operator) for each in walk(expr) if isinstance(each, Call)}
+
+    def new(node: Any) -> Any:
+        if isinstance(node, Ref) and isinstance(node.head, Ref) and id(node) not in operators:
+            return Ref(node.head.head, node.head.args + node.args)
+        return values.get(node.name, node) if isinstance(node, Var) else node
+
+    changed: Expr = rewrite(expr, new)
+    return changed
+
+
+def has_inner(expr: Expr) -> bool:
+    """Return True if an expression has a body inside it, or declares names."""
+    inner = ("Comprehension", "Every", "SomeDecl", "SomeIn", "Not", "And", "Or", "TemplateString")
+    return any(type(node).__name__.endswith(inner) for node in walk(expr))
+
+
+def is_constant(term: Any) -> bool:
+    if isinstance(term, Call):
+        return False
+    # A comprehension has an expression with a reference or a variable in it.
+    return not any(isinstance(node, (Var, Ref, Call, Expr)) for node in walk(term))
+
+
+def names_of(term: Any, root: str) -> tuple[str, ...] | None:
+    if not isinstance(term, Ref) or term.head != Var(root):
+        return None
+    names = [arg.value if isinstance(arg, Scalar) else None for arg in term.args]
+    return tuple(map(str, names)) if all(type(name) is str for name in names) else None
+
+
+def sides_of(expr: Expr) -> tuple[Any, str, Any] | None:
+    call = expr.term
+    if expr.negated or expr.withs or not isinstance(call, Call) or len(call.args) != 2:
+        return None
+    sign = _OF_ORDER.get(call.name)
+    return None if sign is None else (call.args[0], sign, call.args[1])
+
+
+def turn(link: tuple[Any, str, Any]) -> tuple[Any, str, Any]:
+    return link[2], _TURNED[link[1]], link[0]
+
+
+def equations_of(expr: Expr) -> Iterator[tuple[Any, Any]]:
+    sides = sides_of(expr)
+    if sides is not None and sides[1] == "==":
+        yield sides[0], sides[2]
+        yield sides[2], sides[0]
+
+
+def pair_items(one: Any, other: Any) -> list[tuple[Any, Any]]:
+    if isinstance(one, Array) and isinstance(other, Array) and len(one.items) == len(other.items):
+        return list(zip(one.items, other.items, strict=True))
+    return [(one, other)]
+
+
+def reads(expr: Expr, text: str) -> bool:
+    """Return True if a term, or a reference into it, is among the parts of an expression."""
+    for node in walk(expr):
+        if isinstance(node, (Var, Call)) and text_of(node) == text:
+            return True
+        if isinstance(node, Ref):
+            for end in range(len(node.args) + 1):
+                if text_of(Ref(node.head, node.args[:end])) == text:
+                    return True
+    return False
+
+
+def read_fields(expr: Expr, fields: dict[str, str]) -> Expr:
+    """An expression that reads fields of the input instead of terms."""
+    if not fields:
+        return expr
+
+    def new(node: Any) -> Any:
+        if isinstance(node, (Var, Call)) and text_of(node) in fields:
+            return Ref(Var("input"), (Scalar(fields[text_of(node)]),))
+        if isinstance(node, Ref) and isinstance(node.head, Ref):
+            node = Ref(node.head.head, node.head.args + node.args)
+        if isinstance(node, Ref):
+            for end in range(len(node.args) + 1):
+                name = fields.get(text_of(Ref(node.head, node.args[:end])))
+                if name is not None:
+                    return Ref(Var("input"), (Scalar(name), *node.args[end:]))
+        return node
+
+    changed: Expr = rewrite(expr, new)
+    return changed
+
+
+def set_at(document: Any, leaf: Sequence[str], value: Any) -> None:
+    for name in leaf[:-1]:
+        if not isinstance(document.get(name), dict):
+            document[name] = {}
+        document = document[name]
+    document[leaf[-1]] = value
+
+
+def denies_items(expr: Expr, member: Expr) -> bool:
+    """Return True if an expression says that a collection has no items, of which another reads
+    one."""
+    if member.negated or member.withs or has_inner(member):
+        return False
+    for count, zero in equations_of(expr):
+        if isinstance(count, Call) and count.name == "count" and zero == Scalar(0):
+            collection = text_of(count.args[0])
+            for node in walk(member):
+                if isinstance(node, Ref) and any(
+                    text_of(Ref(node.head, node.args[:end])) == collection
+                    for end in range(len(node.args))
+                ):
+                    return True
+    return False
+
+
+def denies_fields(expr: Expr, reader: Expr) -> bool:
+    """Return True if an expression says that a part of the input is not an object, and another one
+    reads a field of it."""
+    call = expr.term
+    if not expr.negated or expr.withs or not isinstance(call, Call) or call.name != "is_object":
+        return False
+    if reader.negated or reader.withs or has_inner(reader):
+        return False
+    path = names_of(call.args[0], "input")
+    for node in walk(reader):
+        if isinstance(node, Ref) and path is not None and node.head == Var("input"):
+            below = names_of(Ref(node.head, node.args[: len(path) + 1]), "input")
+            if below is not None and len(below) == len(path) + 1 and below[:-1] == path:
+                return True
+    return False
+
+
+def is_true_rule(rule: Rule) -> bool:
+    head = rule.head
+    has_more = rule.default or rule.else_rule is not None or head.args is not None
+    return not has_more and head.key is None and head.value in (None, Scalar(True))
+
+
+def adds_member(rule: Rule) -> bool:
+    head = rule.head
+    has_more = rule.default or rule.else_rule is not None or head.args is not None
+    return not has_more and head.key is not None and head.value is None
+
+
+def path_of(tree: Module, rule: Rule) -> tuple[str, ...] | None:
+    ref = rule.head.ref
+    if not isinstance(ref.head, Var) or not all(isinstance(arg, Scalar) for arg in ref.args):
+        return None
+    rest = [str(arg.value) for arg in ref.args if isinstance(arg, Scalar)]
+    return (*tree.package.path, ref.head.name, *rest)
+
+
+def has_number(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(has_number(part) for pair in value.items() for part in pair)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return any(map(has_number, value))
+    return not isinstance(value, (bool, str, type(None)))
+
+
+def is_small(value: Any) -> bool:
+    """Return True if all numbers of a value are integers whose sums are exact."""
+    if isinstance(value, dict):
+        return all(is_small(part) for pair in value.items() for part in pair)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(map(is_small, value))
+    if isinstance(value, (bool, str, type(None))):
+        return True
+    return type(value) is int and abs(value) < _LIMIT
+
+
+def meet(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    return all(a == b for a, b in zip(one, other, strict=False))
