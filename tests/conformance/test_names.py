@@ -6,7 +6,7 @@ import pytest
 from tests.conformance.names import answer, recorded, rows
 from tests.oracle.asking import Oracle
 
-from doorward.rego import UNDEFINED, Engine
+from doorward.rego import UNDEFINED, Engine, RegoError
 
 pytestmark = pytest.mark.long
 
@@ -54,3 +54,32 @@ def test_a_document_is_not_declared_by_some(body: str, holds: bool, imported: st
     wanted = True if holds else UNDEFINED
     assert Engine(modules).prepare("data.a.p").value(given) is wanted
     assert bool(Oracle(modules).answers("data.a.p", given)) is holds
+
+
+@pytest.mark.parametrize(
+    ("rule", "answer"),
+    [
+        ('p := h if [data] := [{"a": {"h": 5}}]', 5),
+        ('p := x if { [data] := [{"a": {"h": 5}}]; x := h }', 5),
+        ('p := x if { [data] := [{"a": {"h": 5}}]; x := [y | y := h] }', [5]),
+        ('p := x if { {"k": input} := {"k": {"a": 7}}; x := input.a }', 7),
+        ('p := x if { {"k": input} := {"k": {"who": {"a": 7}}}; x := w.a }', 7),
+        ("p if { [x | x := h]; [data] := [1] }", True),
+    ],
+)
+def test_a_pattern_takes_a_document_from_the_names_below_it(rule: str, answer: object) -> None:
+    """As OPA 1.20.2 says: what a rule or import stands for begins with the name of the document."""
+    modules = {"a.rego": f"package a\nimport input.who as w\nh := 1\n{rule}\n"}
+    given = {"who": {"a": 1}}
+    assert Engine(modules).prepare("data.a.p").value(given) == answer
+    assert Oracle(modules).answers("data.a.p", given) == [{"": answer}]
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["h", "g(1)", "data.x", "not h", "h with input as 1", "input.x with data.x as 1", "x := {h}"],
+)
+def test_a_pattern_does_not_take_a_document_that_was_read(body: str) -> None:
+    modules = {"a.rego": f"package a\nh := 1\ng(x) := x\np if {{ {body}; [data] := [1] }}\n"}
+    with pytest.raises(RegoError, match="var data referenced above"):
+        Engine(modules)

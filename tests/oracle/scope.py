@@ -228,7 +228,10 @@ class Scope:
         if name in self.local:
             return Var(self.local[name])
         if name in self.known and name not in self.hidden:
-            return self.known[name]
+            path = self.known[name]
+            # `[data] := …` takes the document from the names of rules and imports as well.
+            local = self.local.get(path.head.name) if isinstance(path.head, Var) else None
+            return path if local is None else Ref(Var(local), path.args)
         return Ref(var, ()) if name in ROOTS else var
 
     def term(self, term: Term) -> Term:

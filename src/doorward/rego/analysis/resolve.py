@@ -375,6 +375,8 @@ class Resolver:
             resolved = self._global(head.name, target.span) or target
             if isinstance(target, Ref) and resolved is not target:
                 resolved = _append(resolved, target.args, target.span)
+            if isinstance(resolved, Ref):
+                self._seen_from(scope, resolved)
         assert isinstance(resolved, (Ref, Var))  # names stand for paths
         return replace(item, target=resolved, value=self.term(item.value, scope))
 
@@ -388,6 +390,8 @@ class Resolver:
                 return self._var(term, name, scope, use=use)
             case Ref(head, args):
                 first = self.term(head, scope)
+                if isinstance(first, Var) and first.name in ROOTS:
+                    scope.refer(first.name)  # as in OPA, a document itself is not counted
                 rest = tuple(self.term(arg, scope) for arg in args)
                 return _append(first, rest, term.span)
             case Call():
@@ -430,7 +434,7 @@ class Resolver:
         if not scope.is_local(name):
             target = self._global(name, var.span)
             if target is not None:
-                return target
+                return self._seen_from(scope, target)
         if use and name not in ROOTS:
             if name in self.options.builtins:
                 self.shares_names = True
@@ -438,6 +442,19 @@ class Resolver:
                     var = Var(f"{name}@", var.span)
             scope.refer(name)
         return var
+
+    def _seen_from(self, scope: Scope, target: Ref | Var) -> Ref | Var:
+        """What a rule or import stands for, where a pattern (`[data] := …`) may have taken the name
+        of the document: OPA reads what the pattern bound."""
+        root = target.head if isinstance(target, Ref) else target
+        assert isinstance(root, Var)  # names stand for paths
+        declared = scope.find(root.name)
+        if declared is None:
+            if isinstance(target, Ref):
+                scope.refer(root.name)
+            return target
+        local = Var(declared.unique, root.span)
+        return replace(target, head=local) if isinstance(target, Ref) else local
 
     def _global(self, name: str, span: Span) -> Ref | Var | None:
         imported = self.imports.get(name)
@@ -467,7 +484,7 @@ class Resolver:
             else:
                 target = self._global(head.name, head.span)
                 if target is not None:
-                    operator = _operator(target, operator)
+                    operator = _operator(self._seen_from(scope, target), operator)
         return replace(call, operator=operator, args=args)
 
 
