@@ -13,7 +13,7 @@ __all__ = ["wait_for_task"]
 def wait_for_task(daemon: PrivateDaemon, service: str, seconds: float) -> int:
     """Return the process of a service's task; 0 where none runs in time."""
     until = time.monotonic() + seconds
-    target = "/v1.41/tasks?filters=" + json.dumps({"service": {service: True}}).replace(" ", "")
+    target = "/tasks?filters=" + json.dumps({"service": {service: True}}).replace(" ", "")
     while time.monotonic() < until:
         answer = daemon.raw("GET", target)
         for task in json.loads(answer.body) or () if answer.status == 200 else ():

@@ -36,22 +36,22 @@ def test_the_canaries_are_seen_where_they_are_reached(
     try:
         host = {"NetworkMode": "none", "Binds": [f"{world.hidden}:/v"]}
         body = {"Image": "img:1", "Cmd": ["sleep", "86400"], "HostConfig": host}
-        daemon.json("POST", "/v1.41/containers/create?name=c-seen", body)
-        daemon.raw("POST", "/v1.41/containers/c-seen/start")
+        daemon.json("POST", "/containers/create?name=c-seen", body)
+        daemon.raw("POST", "/containers/c-seen/start")
         assert world.sees_file(world.pid("c-seen"))
         assert not world.sees_file(world.pid("plain"))
         body["HostConfig"] = {"NetworkMode": "none", "Binds": ["t-volume:/v"]}
-        daemon.json("POST", "/v1.41/containers/create?name=c-other", body)
-        daemon.raw("POST", "/v1.41/containers/c-other/start")
+        daemon.json("POST", "/containers/create?name=c-other", body)
+        daemon.raw("POST", "/containers/c-other/start")
         assert world.sees_theirs(world.pid("c-other"))
         assert not world.sees_theirs(world.pid("c-seen"))
         assert not world.has_changed_theirs()
-        daemon.raw("POST", "/v1.41/containers/t-container/pause")
+        daemon.raw("POST", "/containers/t-container/pause")
         assert world.has_changed_theirs()
-        daemon.raw("POST", "/v1.41/containers/t-container/unpause")
+        daemon.raw("POST", "/containers/t-container/unpause")
         contacts = world.server.contacts
         reference = f"127.0.0.1:{world.server.server_address[1]}/x"
-        daemon.raw("GET", f"/v1.41/distribution/{reference}/json")
+        daemon.raw("GET", f"/distribution/{reference}/json")
         assert world.server.contacts > contacts
         assert not world.lost_lan()
     finally:

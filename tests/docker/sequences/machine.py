@@ -246,7 +246,7 @@ class Machine:
             "HostConfig": host,
             "Labels": self._labels(),
         }
-        answer = self._send("POST", f"/v1.41/containers/create?name={name}", body)
+        answer = self._send("POST", f"/containers/create?name={name}", body)
         if answer is not None and answer.status == 201:
             self.containers.append(name)
             if grammars.often(0.3):
@@ -255,13 +255,13 @@ class Machine:
     def _start(self) -> None:
         if self.containers:
             name = self.random.choice(self.containers)
-            if self._send("POST", f"/v1.41/containers/{name}/start") is not None:
+            if self._send("POST", f"/containers/{name}/start") is not None:
                 self._look(name)
 
     def _restart(self) -> None:
         if self.containers:
             name = self._other("container", self.random.choice(self.containers))
-            if self._send("POST", f"/v1.41/containers/{name}/restart?t=0") is not None:
+            if self._send("POST", f"/containers/{name}/restart?t=0") is not None:
                 self._look(name)
 
     def _volume(self) -> None:
@@ -277,7 +277,7 @@ class Machine:
             return False
         body = {"Name": name, "Driver": "local", "DriverOpts": options}
         body["Labels"] = {LABEL: self.user}
-        answer = self._send("POST", "/v1.41/volumes/create", body)
+        answer = self._send("POST", "/volumes/create", body)
         self._note(answer, "volume", options)
         if answer is not None and answer.status == 201:
             self.volumes.append(name)
@@ -289,7 +289,7 @@ class Machine:
                 "HostConfig": host,
                 "Labels": {LABEL: self.user},
             }
-            done = self._send("POST", f"/v1.41/containers/create?name={created}", create)
+            done = self._send("POST", f"/containers/create?name={created}", create)
             if done is not None and done.status == 201:
                 self.containers.append(created)
                 self._start()
@@ -313,14 +313,14 @@ class Machine:
     def _top(self) -> None:
         for _ in range(_LISTINGS):
             arguments = quote(self.grammars.ps())
-            self._send("GET", f"/v1.41/containers/plain/top?ps_args={arguments}")
+            self._send("GET", f"/containers/plain/top?ps_args={arguments}")
 
     def _network(self) -> None:
         name = f"n-{self.written.total()}"
         config = {"Subnet": self.grammars.subnet()}
         body = {"Name": name, "Driver": "bridge", "IPAM": {"Config": [config]}}
         body["Labels"] = self._labels()
-        answer = self._send("POST", "/v1.41/networks/create", body)
+        answer = self._send("POST", "/networks/create", body)
         if answer is not None and answer.status == 201:
             self.networks.append(name)
             if self.world.lost_lan():
@@ -330,16 +330,16 @@ class Machine:
         reference = self.grammars.reference()
         kind = self.random.randrange(4)
         if kind == 0:
-            self._send("GET", f"/v1.41/distribution/{reference}/json")
+            self._send("GET", f"/distribution/{reference}/json")
         elif kind == 1:
             query = urlencode({"fromImage": reference})
-            self._send("POST", f"/v1.41/images/create?{query}")
+            self._send("POST", f"/images/create?{query}")
         elif kind == 2:
-            self._send("GET", f"/v1.41/images/search?term={quote(reference)}")
+            self._send("GET", f"/images/search?term={quote(reference)}")
         else:
             address = reference.partition("/")[0]
             body = {"serveraddress": f"http://{address}", "username": "a", "password": "b"}
-            self._send("POST", "/v1.41/auth", body)
+            self._send("POST", "/auth", body)
 
     def _service(self) -> None:
         for _ in range(_TRIES):
@@ -372,7 +372,7 @@ class Machine:
         labels = {LABEL: self.user}
         spec["Labels"] = labels
         document = {"Name": name, "TaskTemplate": task, "Labels": labels}
-        answer = self._send("POST", "/v1.41/services/create", document)
+        answer = self._send("POST", "/services/create", document)
         self._note(answer, "service", options)
         if answer is not None and answer.status == 201:
             pid = self.world.wait_task(name)
@@ -386,13 +386,13 @@ class Machine:
         if self.containers:
             name = self._other("container", self.random.choice(self.containers))
             body = {"Cmd": ["cat", "/v/canary"], "AttachStdout": True}
-            self._send("POST", f"/v1.41/containers/{name}/exec", body)
+            self._send("POST", f"/containers/{name}/exec", body)
 
     def _rename(self) -> None:
         if self.containers:
             name = self._other("container", self.random.choice(self.containers))
             other = f"r-{self.written.total()}"
-            answer = self._send("POST", f"/v1.41/containers/{name}/rename?name={other}")
+            answer = self._send("POST", f"/containers/{name}/rename?name={other}")
             if answer is not None and answer.status == 204:
                 self.containers = [other if each == name else each for each in self.containers]
 
@@ -401,14 +401,14 @@ class Machine:
             name = self._other("container", self.random.choice(self.containers))
             policy = self.grammars.pick("always", "no", "on-failure")
             body = {"RestartPolicy": {"Name": policy}}
-            self._send("POST", f"/v1.41/containers/{name}/update", body)
+            self._send("POST", f"/containers/{name}/update", body)
 
     def _connect(self) -> None:
         if self.containers and self.networks:
             network = self._other("network", self.random.choice(self.networks))
             name = self._other("container", self.random.choice(self.containers))
             body = {"Container": name}
-            self._send("POST", f"/v1.41/networks/{network}/connect", body)
+            self._send("POST", f"/networks/{network}/connect", body)
 
     def _meddle(self) -> None:
         """Any call about one thing, which is another user's or the caller's own."""
@@ -417,15 +417,15 @@ class Machine:
         name = self._other(kind, self.random.choice(own[kind] or [f"t-{kind}"]))
         if kind != "container":
             method = self.random.choice(("GET", "DELETE"))
-            self._send(method, f"/v1.41/{kind}s/{name}")
+            self._send(method, f"/{kind}s/{name}")
             return
         method, verb = self.random.choice(_VERBS)
-        self._send(method, f"/v1.41/containers/{name}{verb}")
+        self._send(method, f"/containers/{name}{verb}")
 
     def _remove(self) -> None:
         if self.containers:
             name = self.containers.pop()
-            self._send("DELETE", f"/v1.41/containers/{name}?force=1")
+            self._send("DELETE", f"/containers/{name}?force=1")
 
     def table(self) -> str:
         """What was written, allowed and accepted, by kind of call, as Markdown."""

@@ -107,24 +107,24 @@ class World:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         address = f"127.0.0.1:{free_port()}"
         wanted = {"ListenAddr": address, "AdvertiseAddr": address}
-        self.swarm = self.daemon.json("POST", "/v1.41/swarm/init", wanted).status == 200
+        self.swarm = self.daemon.json("POST", "/swarm/init", wanted).status == 200
         self._lan()
         body = {"Image": "img:1", "Cmd": ["sleep", "86400"], "HostConfig": {"NetworkMode": "none"}}
-        self.daemon.json("POST", "/v1.41/containers/create?name=plain", body)
+        self.daemon.json("POST", "/containers/create?name=plain", body)
         self._start_another()
         _raise_process_numbers()
-        self.daemon.raw("POST", "/v1.41/containers/plain/start")
+        self.daemon.raw("POST", "/containers/plain/start")
         self._process(self.pid("plain"))
 
     def _start_another(self) -> None:
         """What another user has."""
         labels = {LABEL: _OTHER}
-        self.daemon.json("POST", "/v1.41/volumes/create", {"Name": "t-volume", "Labels": labels})
+        self.daemon.json("POST", "/volumes/create", {"Name": "t-volume", "Labels": labels})
         network = {"Name": "t-network", "Driver": "bridge", "Labels": labels, "Internal": True}
-        self.daemon.json("POST", "/v1.41/networks/create", network)
+        self.daemon.json("POST", "/networks/create", network)
         data = base64.b64encode(THEIRS.encode()).decode()
         secret = {"Name": "t-secret", "Labels": labels, "Data": data}
-        answer = self.daemon.json("POST", "/v1.41/secrets/create", secret)
+        answer = self.daemon.json("POST", "/secrets/create", secret)
         self.secret = str(json.loads(answer.body).get("ID") or "") if self.swarm else ""
         words = f"echo {THEIRS} > /v/canary; sleep 86400"
         body = {
@@ -134,15 +134,15 @@ class World:
             "Labels": labels,
             "HostConfig": {"NetworkMode": "none", "Binds": ["t-volume:/v"]},
         }
-        self.daemon.json("POST", "/v1.41/containers/create?name=t-container", body)
-        self.daemon.raw("POST", "/v1.41/containers/t-container/start")
+        self.daemon.json("POST", "/containers/create?name=t-container", body)
+        self.daemon.raw("POST", "/containers/t-container/start")
         self.theirs = self._state()
 
     def _state(self) -> tuple[object, ...]:
         """What changes when somebody acts on another user's things."""
         states = []
         for target in ("containers/t-container/json", "volumes/t-volume", "networks/t-network"):
-            document = json.loads(self.daemon.raw("GET", f"/v1.41/{target}").body)
+            document = json.loads(self.daemon.raw("GET", f"/{target}").body)
             state = document.get("State") or {}
             states.append(
                 (
@@ -223,7 +223,7 @@ class World:
         }
 
     def pid(self, name: str) -> int:
-        answer = self.daemon.raw("GET", f"/v1.41/containers/{name}/json")
+        answer = self.daemon.raw("GET", f"/containers/{name}/json")
         return int(json.loads(answer.body)["State"]["Pid"]) if answer.status == 200 else 0
 
     def sees_file(self, pid: int) -> bool:
@@ -260,17 +260,17 @@ class World:
         self.restore()
         daemon = self.daemon
         if self.swarm:
-            for each in json.loads(daemon.raw("GET", "/v1.41/services").body) or ():
-                daemon.raw("DELETE", f"/v1.41/services/{each['ID']}")
-        for each in json.loads(daemon.raw("GET", "/v1.41/containers/json?all=1").body) or ():
+            for each in json.loads(daemon.raw("GET", "/services").body) or ():
+                daemon.raw("DELETE", f"/services/{each['ID']}")
+        for each in json.loads(daemon.raw("GET", "/containers/json?all=1").body) or ():
             if not {"/plain", "/t-container"}.intersection(each["Names"]):
-                daemon.raw("DELETE", f"/v1.41/containers/{each['Id']}?force=1&v=1")
-        for each in json.loads(daemon.raw("GET", "/v1.41/volumes").body).get("Volumes") or ():
+                daemon.raw("DELETE", f"/containers/{each['Id']}?force=1&v=1")
+        for each in json.loads(daemon.raw("GET", "/volumes").body).get("Volumes") or ():
             if each["Name"] != "t-volume":
-                daemon.raw("DELETE", f"/v1.41/volumes/{each['Name']}?force=1")
-        for each in json.loads(daemon.raw("GET", "/v1.41/networks").body) or ():
+                daemon.raw("DELETE", f"/volumes/{each['Name']}?force=1")
+        for each in json.loads(daemon.raw("GET", "/networks").body) or ():
             if each["Name"].startswith("n-"):
-                daemon.raw("DELETE", f"/v1.41/networks/{each['Id']}")
+                daemon.raw("DELETE", f"/networks/{each['Id']}")
 
     def close(self) -> None:
         if self.process is not None:
@@ -280,11 +280,11 @@ class World:
             self.process.stdout.close()
         self.clean()
         if self.swarm:
-            self.daemon.raw("POST", "/v1.41/swarm/leave?force=1")
+            self.daemon.raw("POST", "/swarm/leave?force=1")
         for name in ("plain", "t-container"):
-            self.daemon.raw("DELETE", f"/v1.41/containers/{name}?force=1&v=1")
-        self.daemon.raw("DELETE", "/v1.41/volumes/t-volume?force=1")
-        self.daemon.raw("DELETE", "/v1.41/networks/t-network")
+            self.daemon.raw("DELETE", f"/containers/{name}?force=1&v=1")
+        self.daemon.raw("DELETE", "/volumes/t-volume?force=1")
+        self.daemon.raw("DELETE", "/networks/t-network")
         subprocess.run(["ip", "link", "del", "br-dwlan"], check=False, capture_output=True)
         self.server.shutdown()
         self.server.server_close()

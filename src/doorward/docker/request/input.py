@@ -287,8 +287,8 @@ def _check_body(request: AuthzRequest, route: Route) -> tuple[bool, bool]:
         empty or "content-type" not in headers or request.method not in ("POST", "PUT", "PATCH")
     )
     if route.kind == "withheld":
-        # JSON is required, so that no form can be there; what it says is not known.
-        return False, trusted
+        # The daemon takes nothing but JSON here, which is not a form, and no parameters.
+        return False, True
     if route.kind == "json":
         raise InvisibleBodyError("body is not visible to the policy")
     if route.kind == "stream" and not trusted and _is_form(headers.get("content-type", "")):
