@@ -26,7 +26,7 @@ VERSIONS: Final = {
     "26": "v26.1.5",
     "27": "v27.5.1",
     "28": "v28.5.2",
-    "29": "docker-v29.3.1",
+    "29": "docker-v29.7.2",
 }
 _ROUTERS: Final = ("api/server/router", "daemon/server/router")
 _HELPERS: Final = ("api/server/httputils", "daemon/server/httputils")
