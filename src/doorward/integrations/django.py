@@ -68,6 +68,8 @@ THIS_ROW: Final[Mapping[str, str]] = {"row": ""}
 _TEXTS: Final = (time, timedelta, bytes, bytearray, memoryview)
 _MIDDLEWARE: Final = f"{__name__}.PolicyMiddleware"
 _BACKEND: Final = f"{__name__}.PolicyBackend"
+_CORS: Final = "corsheaders.middleware.CorsMiddleware"
+"""May act before the policy: it answers preflights, which have no credentials."""
 
 
 def _setting(name: str, default: Any) -> Any:
@@ -538,11 +540,11 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[Any]:
     middleware = list(settings.MIDDLEWARE)
     backends = list(settings.AUTHENTICATION_BACKENDS)
     if _MIDDLEWARE in middleware:
-        if middleware.index(_MIDDLEWARE) > 0:
-            first = middleware[0]
+        before = middleware[: middleware.index(_MIDDLEWARE)]
+        if others := [each for each in before if each != _CORS]:
             messages.append(
                 checks.Warning(
-                    f"{first} acts before the policy decides: put {_MIDDLEWARE} first",
+                    f"{others[0]} acts before the policy decides: put {_MIDDLEWARE} first",
                     id="doorward.W001",
                 )
             )
