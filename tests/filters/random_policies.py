@@ -295,7 +295,7 @@ class _Policy:
     def _of_own_type(self) -> str:
         """What is said of columns that only applications have."""
         kinds = [self._of_text, self._of_moment, self._of_document, self._of_array, self._folded]
-        kinds += [self._of_count, self._of_pattern]
+        kinds += [self._of_count, self._of_pattern, self._with_default]
         return self._draw.choice(kinds)()
 
     def _of_text(self) -> str:
@@ -377,6 +377,19 @@ class _Policy:
         collection = draw.choice(["g", "m.l", "m.k", "m.n", "m"])
         number = draw.choice(["0", "0", "1", "2", "-1", "0.5", '"a"', "null"])
         return f"count(input.doc.{collection}) {draw.choice(_OPERATORS)} {number}"
+
+    def _with_default(self) -> str:
+        draw = self._draw
+        name, default = draw.choice("abstdcu"), json.dumps(draw.choice([None, True, 1, 1.5, "a"]))
+        column = f'object.get(input.doc, "{name}", {default})'
+        chance = draw.random()
+        if chance < 0.2:
+            return column
+        if chance < 0.4:
+            return f"{column} in {json.dumps(draw.sample(_CELLS[name], 2))}"
+        operators = _OPERATORS if name != "u" else ["==", "!="]
+        known = draw.choice([*_CELLS[name], *_NUMBERS, "a", "", True])
+        return f"{column} {draw.choice(operators)} {json.dumps(known)}"
 
     def _of_pattern(self) -> str:
         draw = self._draw

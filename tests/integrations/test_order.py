@@ -1,7 +1,7 @@
 """The order of docs/frameworks.md: CORS first, then the policy, then what finds out who asks.
 
 A browser sends no credentials with a preflight, so a policy that needs some would refuse every one;
-and a denial without the headers of CORS is no answer to a script. What is denied asks no
+and a script cannot read a denial without the headers of CORS. What is denied asks no
 authentication.
 """
 
@@ -61,13 +61,13 @@ PREFLIGHT_HEADERS: Final = {
     "Access-Control-Request-Method": "GET",
     "Access-Control-Request-Headers": "authorization",
 }
-asked: list[str] = []
-"""The tokens of which it was asked whose they are."""
+tokens: list[str] = []
+"""Those that an authentication was to find the user of."""
 
 
 @pytest.fixture
 def point() -> Iterator[DecisionPoint]:
-    asked.clear()
+    tokens.clear()
     with from_modules({"p.rego": POLICY, "o.rego": ORDERS}) as opened:
         yield opened
 
@@ -75,7 +75,7 @@ def point() -> Iterator[DecisionPoint]:
 class Authentication(AuthenticationBackend):
     async def authenticate(self, conn: HTTPConnection) -> Any:
         token = conn.headers.get("authorization", "")
-        asked.append(token)
+        tokens.append(token)
         return AuthCredentials(), SimpleUser(token.removeprefix("Bearer "))
 
 
@@ -96,9 +96,9 @@ def check_order(client: Any, *, refuses_others: bool = False) -> None:
     denied = get()
     assert denied.status_code == 403
     assert headers_of(denied)["access-control-allow-origin"] == ORIGIN
-    assert asked == []
+    assert tokens == []
     allowed = get(Authorization="Bearer ann")
-    assert (allowed.status_code, asked) == (200, ["Bearer ann"])
+    assert (allowed.status_code, tokens) == (200, ["Bearer ann"])
     assert headers_of(allowed)["access-control-allow-origin"] == ORIGIN
     if refuses_others:
         assert get(Authorization="Bearer bob").status_code == 403
@@ -140,7 +140,7 @@ def test_fastapi(point: DecisionPoint) -> None:
 
 
 def test_flask() -> None:
-    asked.clear()
+    tokens.clear()
     app = Flask(__name__)
     flask_cors.CORS(app, origins=[ORIGIN])
 
@@ -149,7 +149,7 @@ def test_flask() -> None:
         from flask import request
 
         if token := request.headers.get("Authorization"):
-            asked.append(token)
+            tokens.append(token)
             g.user = token.removeprefix("Bearer ")
 
     @app.get("/order")
@@ -174,7 +174,7 @@ class AuthenticateInDjango:
 
     def __call__(self, request: Any) -> Any:
         token = request.headers.get("Authorization", "")
-        asked.append(token)
+        tokens.append(token)
         request.doorward_user = token.removeprefix("Bearer ")
         return self._get_response(request)
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from doorward.filters.comparing import MEMBER, Comparer, without_idle
 from doorward.filters.conditions import Comparison, Condition, Field, Group, Some, to_scalar
-from doorward.filters.folding import FUNCTIONS
+from doorward.filters.folding import FUNCTIONS, OBJECT_GET
 from doorward.filters.hints import COLUMN, EVERY, ROWS, RULE, WITH
 from doorward.filters.scopes import Meaning, Place, Scope, UnclearError
 from doorward.filters.searches import search_of_glob, search_of_regex
@@ -189,6 +189,8 @@ class BodyReader:
         if call.name == MEMBER and own.begins_here(call.args[1]):
             return self._element(expr, call, own)
         if FUNCTIONS.get(call.name) == len(call.args):
+            if call.name == OBJECT_GET:
+                return self._truth(expr, call, scope)
             location = own.read(call)
             assert isinstance(location, Place)
             there = _defined(location, partial(self._comparer.text, expr))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from doorward.records import HashedOnce, record
-from doorward.rego import CompileError, Diagnostic, Number, parse_number
+from doorward.rego import CompileError, Diagnostic, Key, Number, parse_number
 
 __all__ = [
     "Comparison",
@@ -51,7 +51,7 @@ class Field(HashedOnce):
     Inside of `Some`, `table` may also be the name of its row: that of the relation, `#`, a number.
     `column` "" is the row itself: an element of an array. `path` leads into a document of JSON;
     `function` is a built-in that is called with the value, and `operand` what it is called with
-    besides.
+    besides; `default` is what `object.get` gives where there is no value, as a key.
     """
 
     table: str
@@ -59,6 +59,7 @@ class Field(HashedOnce):
     path: tuple[str, ...] = ()
     function: str = ""
     operand: str = ""
+    default: Key = None
 
     @property
     def name(self) -> str:

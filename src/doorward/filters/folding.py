@@ -16,8 +16,9 @@ from doorward.filters.conditions import fault
 from doorward.filters.hints import MEMBERS
 from doorward.rego.golang import lower, upper
 
-__all__ = ["FUNCTIONS", "REPLACE", "TRIMS", "folding_of", "pairs_of"]
+__all__ = ["FUNCTIONS", "OBJECT_GET", "REPLACE", "TRIMS", "folding_of", "pairs_of"]
 
+OBJECT_GET: Final = "object.get"
 FUNCTIONS: Final = {
     "lower": 1,
     "upper": 1,
@@ -27,6 +28,7 @@ FUNCTIONS: Final = {
     "trim_space": 1,
     "time.parse_rfc3339_ns": 1,
     "count": 1,
+    OBJECT_GET: 3,
 }
 """The built-ins, and how many operands they have."""
 REPLACE: Final = "replace"

@@ -12,6 +12,7 @@ __all__ = [
     "COUNTS",
     "DATES",
     "DECLARED",
+    "DEFAULTS",
     "ELSE",
     "EVERY",
     "EXCLUSIVE",
@@ -42,6 +43,10 @@ COLUMN: Final = (
 COLUMN_FIRST: Final = (
     "the column stands first and the known value second: `input.TABLE.COLUMN in known`, "
     '`startswith(input.TABLE.COLUMN, "known")`'
+)
+DEFAULTS: Final = (
+    'write `object.get(ROW, "COLUMN", DEFAULT)` with a row, the name of a column and a known text, '
+    "number, boolean or null; in SQL over HTTP the column itself"
 )
 COUNTS: Final = (
     "compare a count so that it tells no row from some: `count(input.TABLE.RELATION) > 0` or `== 0`"
@@ -122,7 +127,7 @@ _BUILTINS: Final = {
     **dict.fromkeys(("regex.match", "glob.match", "re_match"), _PATTERNS),
     **dict.fromkeys(("lower", "upper"), _CASES),
     **dict.fromkeys(("count", "sum", "max", "min"), _COUNT),
-    "object.get": "write the column itself: `input.TABLE.COLUMN`",
+    "object.get": DEFAULTS,
 }
 
 

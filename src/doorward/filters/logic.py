@@ -39,11 +39,12 @@ from doorward.filters.conditions import (
     Scalar,
     Some,
     fault,
+    to_scalar,
 )
-from doorward.filters.folding import folding_of
-from doorward.filters.hints import COUNTS, JSON, MEMBERS, MOMENTS, ROWS
+from doorward.filters.folding import OBJECT_GET, folding_of
+from doorward.filters.hints import COUNTS, DEFAULTS, JSON, MEMBERS, MOMENTS, ROWS
 from doorward.records import record, replace
-from doorward.rego import Number, number_text
+from doorward.rego import Number, from_key, number_text
 
 __all__ = [
     "ALWAYS",
@@ -490,6 +491,8 @@ class _Maker(Generic[T]):
 
     def _comparison(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
         value = comparison.value
+        if comparison.field.function == OBJECT_GET:
+            return self._with_default(comparison, rows)
         if comparison.operator == "defined":
             return self._defined(comparison, rows)
         if comparison.operator == "collection":
@@ -521,6 +524,24 @@ class _Maker(Generic[T]):
             return _opposite(holds) if comparison.negated else holds
         # `not x < 1` is undefined where x is; `not x == 1` holds there.
         return _all([*there, _opposite(holds)])
+
+    def _with_default(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
+        """A comparison of a column, or of what stands for it where it has no value."""
+        field, value = comparison.field, comparison.value
+        if comparison.operator == "defined":
+            return ALWAYS
+        if isinstance(value, Field):
+            raise fault(f"{OBJECT_GET} is compared with known values: {comparison.text()}", MEMBERS)
+        if isinstance(self._table(field.table, rows), _Inside):
+            raise fault(f"{OBJECT_GET} is called with rows alone: {comparison.text()}", DEFAULTS)
+        plain = replace(field, function="", default=None)
+        there = _all(self._there(*self._column(plain, rows, comparison)))
+        holds = self._comparison(replace(comparison, field=plain, negated=False), rows)
+        parts = [_all([there, holds])]
+        if decides(to_scalar(from_key(field.default)), comparison.operator, value):
+            parts.append(_opposite(there))
+        whole = _any(parts)
+        return _opposite(whole) if comparison.negated else whole
 
     def _there(self, field: Field, column: Column) -> list[Predicate]:
         """That an operand has a value."""

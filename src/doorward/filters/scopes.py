@@ -13,9 +13,10 @@ from itertools import count
 from typing import Final, TypeAlias
 
 from doorward.filters.conditions import Comparison, Condition, Conditions, Field, Group, Some
-from doorward.filters.folding import FUNCTIONS
-from doorward.filters.hints import COLUMN, INDEX, VARIABLE
+from doorward.filters.folding import FUNCTIONS, OBJECT_GET
+from doorward.filters.hints import COLUMN, DEFAULTS, INDEX, VARIABLE
 from doorward.records import record
+from doorward.rego import Key, to_key
 from doorward.rego.tools import Array, Call, Object, Ref, Scalar, Set, Term, Var
 
 __all__ = ["Index", "Known", "Meaning", "Place", "Scope", "UnclearError"]
@@ -32,12 +33,13 @@ class UnclearError(ValueError):
 @record(frozen=True)
 class Place:
     """A row, or with a `name` a column or relation of it; with a `function`, what this built-in
-    makes of the column, together with `operand`."""
+    makes of the column, together with `operand` or `default`."""
 
     row: str
     name: str = ""
     function: str = ""
     operand: str = ""
+    default: Key = None
 
     @property
     def field(self) -> Field | None:
@@ -45,7 +47,7 @@ class Place:
         no name."""
         if not self.name and "#" not in self.row:
             return None
-        return Field(self.row, self.name, (), self.function, self.operand)
+        return Field(self.row, self.name, (), self.function, self.operand, self.default)
 
 
 @record(frozen=True)
@@ -123,6 +125,8 @@ class Scope:
 
     def _called(self, call: Call) -> Place:
         """What a built-in makes of a column."""
+        if call.name == OBJECT_GET:
+            return self._with_default(call)
         location = self.read(call.args[0])
         operand = self.read(call.args[1]) if len(call.args) > 1 else Scalar("")
         text = operand.value if isinstance(operand, Scalar) else None
@@ -131,6 +135,19 @@ class Scope:
         if location.function:
             raise UnclearError("one built-in is called with a column", COLUMN)
         return Place(location.row, location.name, call.name, text)
+
+    def _with_default(self, call: Call) -> Place:
+        """A column, and what stands for it where it has no value."""
+        terms: list[Term | Meaning] = [
+            self.read(each) if isinstance(each, (Ref, Var)) else each for each in call.args
+        ]
+        row, name, default = terms
+        if isinstance(name, Array) and len(name.items) == 1:
+            (name,) = name.items
+        match row, name, default:
+            case Place(name=""), Scalar(str() as column), Scalar(value):
+                return Place(row.row, column, OBJECT_GET, "", to_key(value))
+        raise UnclearError("object.get has a column and a known scalar as its default", DEFAULTS)
 
     def field(self, term: Term) -> Field | None:
         """The column that a term stands for, if it does."""
