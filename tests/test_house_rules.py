@@ -204,6 +204,9 @@ EDGES = {
     "cli/asking.py": {"_answer"},
     "cli/playground.py": {"__call__"},
     "docker/plugin.py": {"_decide"},
+    "docker/proxy/connection.py": {"_run"},
+    "docker/proxy/decisions.py": {"_judge"},
+    "docker/proxy/server.py": {"look_up"},
     "docker/server.py": {"_guarded"},
     "enforcement/check.py": {"check"},
     "envoy/check.py": {"_deny", "check"},
@@ -238,6 +241,7 @@ GUARDED = {
 LOOPS = {
     "cli/sidecar.py": {"run"},
     "cli/workers.py": {"run"},
+    "docker/proxy/service.py": {"run"},
     "docker/service.py": {"run"},
     "envoy/grpcio_server.py": {"__init__"},
     "pdp/control/rounds.py": {"__init__"},

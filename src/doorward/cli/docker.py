@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from doorward.cli.docker_proxy import proxy
 from doorward.counting import counted
 from doorward.docker.audit import AuditLogError
 from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp, with_shipped
@@ -42,6 +43,9 @@ SOCKET: Final = "/run/docker/plugins/doorward.sock"
 @click.group("docker")
 def command() -> None:
     """Everything for the Docker daemon."""
+
+
+command.add_command(proxy)
 
 
 @command.command("serve")

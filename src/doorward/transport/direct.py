@@ -271,4 +271,6 @@ class DirectTransport(asyncio.Transport):
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         if name == "peername":
             return self._end.getpeername()
+        if name == "socket":
+            return self._end
         return self._end.getsockname() if name == "sockname" else default

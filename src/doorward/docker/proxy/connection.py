@@ -1,0 +1,161 @@
+"""A client's connection: heads one after the other, each of them an exchange.
+
+The server's sweep ends a head or a body that is late, and a connection that was taken over and has
+lost its client. A connection between two requests stays open as long as there is room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from doorward.docker.proxy.daemon import Daemon
+from doorward.docker.proxy.exchange import Decisions, Exchange
+from doorward.docker.proxy.messages import HeadError, parse_request_head, write_head
+from doorward.docker.proxy.wire import CutError, Wire
+from doorward.docker.request.call import Caller
+from doorward.edge import FAULTS, Edge
+from doorward.transport.loop import Connections
+
+__all__ = ["ClientConnection", "Identify"]
+
+_EDGE: Final = Edge("docker-proxy", "a connection of the Docker proxy failed")
+
+ARRIVING: Final = 10.0
+"""Seconds in which a head, and a body that is decided, must have arrived."""
+LINGERING: Final = 2.0
+"""Seconds in which a client may read the last answer of a connection that it still sends on."""
+MOST_DRAINED: Final = 8 << 20
+"""Bytes that are read of a request that was refused, so that its client sees why."""
+
+Identify = Callable[[Wire], Awaitable[Caller]]
+"""Finds out who is at the other end of a connection."""
+
+
+class ClientConnection(Wire):
+    """The protocol of an accepted socket."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        connections: Connections,
+        daemon: Daemon,
+        decisions: Decisions,
+        identify: Identify,
+        on_end: Callable[[], object] = lambda: None,
+    ) -> None:
+        super().__init__(loop)
+        self._connections = connections
+        self._exchange = Exchange(self, daemon, decisions, lambda: identify(self))
+        self._on_end = on_end
+        self._task: asyncio.Task[None] | None = None
+        self._since = connections.now
+        self._is_idle = True
+        self._is_closing = False
+        self._drains = False
+        self._closing_since: float | None = None
+
+    # As the loop calls it
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._task = self.loop.create_task(self._run())
+        self._connections.add(self)
+
+    def eof_received(self) -> bool:
+        super().eof_received()
+        self._exchange.client_left()
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._connections.remove(self)
+        self._exchange.abort()
+        self._on_end()
+
+    # As the server calls it
+
+    @property
+    def idle_since(self) -> float | None:
+        return self._since if self._is_idle else None
+
+    def expire(self) -> None:
+        now = self._connections.now
+        if self._closing_since is not None:
+            if now - self._closing_since > LINGERING:
+                self.abort()
+        elif self.at_end and self._exchange.is_streaming:
+            if self._client_is_gone():
+                self.abort()
+        elif self._is_late(now):
+            self.abort()
+
+    def _is_late(self, now: float) -> bool:
+        """Return True if a head, or a body that is decided, should have arrived."""
+        is_arriving = bool(self.data) or not self._is_idle
+        return is_arriving and not self._exchange.is_streaming and now - self._since > ARRIVING
+
+    def _client_is_gone(self) -> bool:
+        """Return True if a client that ended its side has closed the other one as well."""
+        end = self.transport.get_extra_info("socket")
+        if end is None or end.fileno() < 0:
+            return False
+        poll = select.poll()
+        poll.register(end, 0)
+        return any(event & select.POLLHUP for _, event in poll.poll(0))
+
+    def shutdown(self) -> None:
+        self._drains = True
+        if self._is_idle and not self.data:
+            self.close()
+
+    def refuse(self) -> None:
+        self._is_closing = True
+        self.write(write_head(503, [("Content-Length", "0"), ("Connection", "close")]))
+        self.close()
+
+    # Requests
+
+    async def _run(self) -> None:
+        try:
+            while not self._is_closing and await self._next():
+                pass
+            await self._linger()
+        except CutError:
+            self.abort()
+        except FAULTS as fault:
+            _EDGE.report(fault)
+            self.abort()
+
+    async def _next(self) -> bool:
+        """Answer the next request; False where the connection ends."""
+        self._is_idle, self._since = True, self._connections.now
+        try:
+            if not self.data and not await self.wait():
+                return False
+            self._since = self._connections.now
+            content = await self.head()
+            self._is_idle = False
+            head = parse_request_head(content)
+        except HeadError as error:
+            body = f"{error}\n".encode()
+            fields = [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))]
+            self.write(write_head(error.status, [*fields, ("Connection", "close")]) + body)
+            return False
+        return await self._exchange.run(head) and not self._drains
+
+    async def _linger(self) -> None:
+        """Close when the client has read the last answer, or has had time to.
+
+        A socket that is closed with unread bytes is reset, and the answer with it.
+        """
+        self._closing_since = self._connections.now
+        self.end()
+        drained = 0
+        with suppress(CutError):
+            while drained < MOST_DRAINED and (piece := await self.piece()):
+                drained += len(piece)
+        self.close()

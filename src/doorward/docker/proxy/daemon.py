@@ -1,0 +1,87 @@
+"""Connections to the daemon: kept between requests, one for each that is taken over.
+
+Only a socket whose other end belongs to root, or to the user of this process, is the daemon: one
+that somebody put in its place gets no request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+from time import monotonic
+from typing import Final
+
+from doorward.docker.proxy.wire import Wire
+from doorward.transport.direct import DirectTransport
+
+__all__ = ["Daemon", "DaemonGoneError"]
+
+MOST_IDLE: Final = 32
+CONNECTING: Final = 5.0
+"""Seconds in which the daemon must take a connection: its queue may be full for a moment."""
+_PAUSE: Final = 0.01
+_CREDENTIALS: Final = struct.Struct("3i")
+
+
+class DaemonGoneError(Exception):
+    """The daemon cannot be reached, or ended before it answered."""
+
+
+class Daemon:
+    """The daemon at a Unix socket, for the coroutines of one loop."""
+
+    def __init__(self, path: str, loop: asyncio.AbstractEventLoop) -> None:
+        self._path = path
+        self._loop = loop
+        self._idle: list[Wire] = []
+
+    def kept(self) -> Wire | None:
+        """A connection that is open already, if there is one."""
+        while self._idle:
+            wire = self._idle.pop()
+            if not wire.at_end and not wire.data:
+                return wire
+            wire.abort()
+        return None
+
+    async def connect(self) -> Wire:
+        """A new connection. DaemonGoneError where the daemon takes none."""
+        until = monotonic() + CONNECTING
+        while True:
+            end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            try:
+                end.connect(self._path)
+            except BlockingIOError:
+                end.close()
+                if monotonic() > until:
+                    raise DaemonGoneError("the Docker daemon is too busy to be reached") from None
+                await asyncio.sleep(_PAUSE)
+                continue
+            except OSError:
+                end.close()
+                raise DaemonGoneError("the Docker daemon cannot be reached") from None
+            if not _is_trusted(end):
+                end.close()
+                raise DaemonGoneError("the socket of the Docker daemon belongs to another user")
+            wire = Wire(self._loop)
+            DirectTransport(self._loop, end, wire).begin()
+            return wire
+
+    def keep(self, wire: Wire) -> None:
+        """Keep a connection on which an answer was read to its end."""
+        if len(self._idle) < MOST_IDLE and not wire.at_end and not wire.data:
+            self._idle.append(wire)
+        else:
+            wire.abort()
+
+    def close(self) -> None:
+        """Close what is kept."""
+        while self._idle:
+            self._idle.pop().abort()
+
+
+def _is_trusted(end: socket.socket) -> bool:
+    raw = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return _CREDENTIALS.unpack(raw)[1] in (0, os.geteuid())

@@ -1,0 +1,327 @@
+"""One request and its answer: read, decided, written in one spelling, and streamed both ways.
+
+The coroutine of a client's connection calls `Exchange.run` for each head. A request is decided
+before the first byte of it reaches the daemon; what it refuses is answered here. Whoever waits for
+a slow peer reads nothing meanwhile, and who leaves ends the other side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, Protocol
+
+from doorward.docker.plugin import Judged
+from doorward.docker.proxy.daemon import Daemon, DaemonGoneError
+from doorward.docker.proxy.messages import (
+    Fields,
+    HeadError,
+    RequestHead,
+    ResponseHead,
+    parse_response_head,
+    write_head,
+)
+from doorward.docker.proxy.peers import PeerError
+from doorward.docker.proxy.requests import (
+    Reading,
+    UpstreamHead,
+    read_request,
+    to_authz,
+    write_request,
+)
+from doorward.docker.proxy.wire import LAST_CHUNK, Body, CutError, Wire, chunk
+from doorward.docker.request.call import AuthzRequest, Caller
+
+__all__ = ["Decisions", "Exchange", "RefusedError"]
+
+MOST_JSON: Final = 4 << 20
+"""Bytes of a JSON body, as newer daemons limit them."""
+MOST_INTERIM: Final = 16
+"""Answers with a status below 200 before the one that counts."""
+_HOP: Final = frozenset(
+    {"connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+"""Fields of an answer that are about its connection."""
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_NO_BODY: Final = frozenset({b"", b"null", b"{}"})
+
+
+class RefusedError(Exception):
+    """A request that is answered here."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Decisions(Protocol):
+    """Who decides."""
+
+    async def judge(self, request: AuthzRequest, /) -> Judged:
+        """The verdict on a request, and the request as it goes to the daemon."""
+
+
+class Exchange:
+    """Carries the requests of one client, one after the other."""
+
+    def __init__(
+        self,
+        client: Wire,
+        daemon: Daemon,
+        decisions: Decisions,
+        identify: Callable[[], Awaitable[Caller]],
+    ) -> None:
+        self._client = client
+        self._daemon = daemon
+        self._decisions = decisions
+        self._identify = identify
+        self._upstream: Wire | None = None
+        self._request: Body | None = None
+        self._may_half_close = False
+        self.is_streaming = False
+        """Whether the request under way was decided, and may take as long as it likes."""
+
+    def client_left(self) -> None:
+        """The client sends no more: what is under way for it ends, unless it is taken over."""
+        if self._upstream is not None and not self._may_half_close:
+            self._upstream.abort()
+
+    def abort(self) -> None:
+        """End what is under way."""
+        if self._upstream is not None:
+            self._upstream.abort()
+
+    async def run(self, head: RequestHead) -> bool:
+        """Answer one request; False where its connection ends with it."""
+        body = self._request = Body(self._client, head.length)
+        self._may_half_close = False
+        try:
+            return await self._run(head, body)
+        except RefusedError as error:
+            keeps = head.keeps_alive and body.ended
+            self._answer(error.status, str(error), head, keeps=keeps)
+            return keeps
+        finally:
+            self.is_streaming = False
+            if self._upstream is not None:
+                self._upstream.abort()
+                self._upstream = None
+
+    async def _run(self, head: RequestHead, body: Body) -> bool:
+        reading = read_request(head)
+        self._may_half_close = reading.is_taken_over
+        if head.single.get("expect", "100-continue").lower() != "100-continue":
+            raise RefusedError(417, "expect must be 100-continue")
+        content = await self._content(reading, body)
+        judged = await self._judge(reading, content)
+        upstream = write_request(reading, judged.draft, content)
+        self.is_streaming = True
+        answer = await self._send(reading, upstream)
+        upload: asyncio.Task[None] | None = None
+        try:
+            if not body.ended:
+                self._continue(reading)
+                upload = self._client.loop.create_task(self._upload(body))
+            response = await self._response(answer)
+            keeps = await self._pass_on(reading, response, judged)
+        finally:
+            if upload is not None:
+                upload.cancel()
+                with suppress(asyncio.CancelledError):
+                    await upload
+        return keeps and head.keeps_alive and body.ended
+
+    # What is decided
+
+    async def _content(self, reading: Reading, body: Body) -> bytes | None:
+        """The JSON of a request; None for none, or for a stream, which is not read here."""
+        if reading.kind == "stream" and not reading.is_taken_over:
+            return None
+        if body.ended:
+            return None
+        if reading.head.length > MOST_JSON:
+            raise RefusedError(413, "body is too large")
+        self._continue(reading)
+        try:
+            content = await body.all(MOST_JSON)
+        except CutError:
+            if self._client.at_end:
+                raise
+            raise RefusedError(400, "body cannot be read, or is too large") from None
+        if reading.kind in ("json", "optional", "withheld"):
+            return content or None
+        # The daemon acts on none, and gets none.
+        if content.strip() not in _NO_BODY:
+            raise RefusedError(400, "this request has no body")
+        return None
+
+    def _continue(self, reading: Reading) -> None:
+        if "expect" in reading.head.single:
+            self._client.write(_CONTINUE)
+
+    async def _judge(self, reading: Reading, content: bytes | None) -> Judged:
+        try:
+            caller = await self._identify()
+        except PeerError as error:
+            raise RefusedError(403, f"authorization denied by doorward: {error}") from None
+        judged = await self._decisions.judge(to_authz(reading, caller, content))
+        if judged.verdict.allow is not True:
+            reason = judged.verdict.reason or "denied by policy"
+            raise RefusedError(403, f"authorization denied by doorward: {reason}")
+        return judged
+
+    # To the daemon
+
+    async def _send(self, reading: Reading, request: UpstreamHead) -> Wire:
+        """Send the head, on a kept connection where nothing is lost if that has just ended."""
+        content = request.head + request.body
+        self._check_client()
+        is_short = self._request is not None and self._request.ended and not reading.is_taken_over
+        kept = self._daemon.kept() if is_short else None
+        if kept is not None:
+            self._upstream = kept
+            kept.write(content)
+            while not kept.data and await kept.wait():
+                pass
+            if kept.data:
+                return kept
+            kept.abort()
+            self._check_client()
+            if reading.head.method not in ("GET", "HEAD"):
+                # The daemon may have acted on it.
+                raise RefusedError(502, "the Docker daemon ended before it answered")
+        try:
+            wire = self._upstream = await self._daemon.connect()
+        except DaemonGoneError as error:
+            raise RefusedError(502, str(error)) from None
+        self._check_client()
+        wire.write(content)
+        return wire
+
+    def _check_client(self) -> None:
+        if self._client.at_end and not self._may_half_close:
+            raise CutError
+
+    async def _upload(self, body: Body) -> None:
+        """Carry a body to the daemon as it comes; what is cut short is never completed."""
+        upstream = self._upstream
+        assert upstream is not None
+        try:
+            is_chunked = body.is_chunked
+            while piece := await body.next():
+                upstream.write(chunk(piece) if is_chunked else piece)
+                await upstream.drained()
+            if is_chunked:
+                upstream.write(LAST_CHUNK)
+        except CutError:
+            upstream.abort()
+
+    # From the daemon
+
+    async def _response(self, upstream: Wire) -> ResponseHead:
+        try:
+            for _ in range(MOST_INTERIM):
+                response = parse_response_head(await upstream.head())
+                if response.status >= 200 or response.status == 101:
+                    return response
+        except CutError:
+            self._check_client()
+            raise RefusedError(502, "the Docker daemon ended before it answered") from None
+        except HeadError as error:
+            raise RefusedError(502, str(error)) from None
+        raise RefusedError(502, "the Docker daemon does not come to an answer")
+
+    async def _pass_on(self, reading: Reading, response: ResponseHead, judged: Judged) -> bool:
+        """Pass the answer on; True where the client's connection can be kept."""
+        upstream = self._upstream
+        assert upstream is not None
+        fields = [pair for pair in response.fields if pair[0] not in _HOP]
+        if response.status == 101:
+            if not reading.upgrade:
+                raise RefusedError(502, "the Docker daemon changed the protocol unasked")
+            fields += [("Connection", "Upgrade"), ("Upgrade", reading.upgrade)]
+            self._client.write(write_head(101, fields))
+            await self._carry(reading)
+            return False
+        length = response.length
+        if reading.head.method == "HEAD" or response.status in (204, 304):
+            fields += [pair for pair in response.fields if pair[0] == "content-length"]
+            self._client.write(write_head(response.status, fields))
+            self._keep(response, upstream)
+            return True
+        if length is None and reading.is_taken_over:
+            self._client.write(write_head(response.status, [*fields, ("Connection", "close")]))
+            await self._carry(reading)
+            return False
+        await self._stream(response, Body(upstream, length), fields)
+        self._keep(response, upstream)
+        return True
+
+    async def _stream(self, response: ResponseHead, body: Body, fields: Fields) -> None:
+        client, length = self._client, response.length
+        is_chunked = length is None or length < 0
+        fields.append(
+            ("Transfer-Encoding", "chunked") if is_chunked else ("Content-Length", str(length))
+        )
+        waiting = write_head(response.status, fields)
+        try:
+            if not body.ended and self._upstream is not None and not self._upstream.data:
+                client.write(waiting)  # a stream that has begun, and has nothing to say yet
+                waiting = b""
+            while piece := await body.next():
+                part = chunk(piece) if is_chunked else piece
+                if body.ended and is_chunked:
+                    part += LAST_CHUNK
+                client.write(waiting + part if waiting else part)
+                waiting = b""
+                await client.drained()
+                if body.ended:
+                    return
+        except CutError:
+            client.abort()  # what is cut must not look like the whole
+            raise
+        client.write(waiting + LAST_CHUNK if is_chunked else waiting)
+
+    def _keep(self, response: ResponseHead, upstream: Wire) -> None:
+        """Keep the daemon's connection, where the answer was the last on it."""
+        request = self._request
+        if response.keeps_alive and response.length is not None and request and request.ended:
+            self._upstream = None
+            self._daemon.keep(upstream)
+
+    # What was taken over
+
+    async def _carry(self, reading: Reading) -> None:
+        """Carry bytes both ways until the daemon ends; the end of the client's is passed on."""
+        client, upstream = self._client, self._upstream
+        assert upstream is not None
+        up = client.loop.create_task(_pump(client, upstream))
+        try:
+            await _pump(upstream, client)
+        finally:
+            up.cancel()
+            with suppress(asyncio.CancelledError):
+                await up
+
+    def _answer(self, status: int, message: str, head: RequestHead, *, keeps: bool) -> None:
+        content = json.dumps({"message": message}).encode() + b"\n"
+        fields: Fields = [
+            ("Content-Type", "application/json"),
+            ("Content-Length", str(len(content))),
+        ]
+        if not keeps:
+            fields.append(("Connection", "close"))
+        body = b"" if head.method == "HEAD" else content
+        self._client.write(write_head(status, fields) + body)
+
+
+async def _pump(source: Wire, sink: Wire) -> None:
+    """Carry bytes one way, and the end."""
+    while piece := await source.piece():
+        sink.write(piece)
+        await sink.drained()
+        if sink.lost:
+            return
+    sink.end()

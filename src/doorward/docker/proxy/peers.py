@@ -1,0 +1,171 @@
+"""Who is at the other end of a Unix socket: a user of this host, or a container.
+
+The kernel says which process connected and as which user. Root in a container is user 0 there as
+on the host, so the process comes first: only one that shares the namespaces, the root folder and
+the control groups of this process, as far as they name no container, speaks as a user of the host.
+Whatever cannot be found out leaves the caller without a name, and so without a role.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import re
+import select
+import socket
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from doorward.docker.request.call import Caller
+
+__all__ = ["Names", "Peer", "PeerError", "read_peer"]
+
+SO_PEERPIDFD: Final = 77
+_CREDENTIALS: Final = struct.Struct("3i")
+_NAMESPACES: Final = ("pid", "user", "cgroup")
+_CONTAINER: Final = re.compile(r"[0-9a-f]{64}")
+_OVERFLOW: Final = "/proc/sys/kernel/overflowuid"
+_FRESH: Final = 30.0
+"""Seconds for which the name and the groups of a user are known."""
+_MOST_NAMES: Final = 4096
+
+
+class PeerError(Exception):
+    """A caller that cannot be told; the message says why."""
+
+
+class Peer:
+    """The process that connected, held so that its number cannot become another's."""
+
+    def __init__(self, end: socket.socket) -> None:
+        raw = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        self.pid, self.uid, self.gid = _CREDENTIALS.unpack(raw)
+        self._fd = _hold(end, self.pid)
+        self._container: str | None = None
+
+    def container(self) -> str | None:
+        """The container in which the process runs; None for one of the host.
+
+        PeerError where that cannot be told. `?` is a container whose name is not known.
+        """
+        if self._container is None:
+            self._container = self._find_container() or ""
+        return self._container or None
+
+    def _find_container(self) -> str | None:
+        if self._fd < 0:
+            raise PeerError("the calling process ended before it could be looked at")
+        try:
+            container = _container_of(self.pid)
+        except (FileNotFoundError, ProcessLookupError):
+            raise PeerError("the calling process ended before it could be looked at") from None
+        except OSError:
+            raise PeerError("the calling process cannot be looked at") from None
+        if _has_ended(self._fd):
+            raise PeerError("the calling process ended before it could be looked at")
+        return container
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def read_peer(end: socket.socket) -> Peer:
+    """The process at the other end of a Unix socket."""
+    return Peer(end)
+
+
+def _hold(end: socket.socket, pid: int) -> int:
+    """A descriptor of the process; -1 where it is gone, or of another world."""
+    if pid <= 0:
+        return -1
+    with suppress(OSError):
+        return end.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD)
+    # Before Linux 6.5: its number is that of the caller unless it was given again since.
+    with suppress(OSError):
+        return os.pidfd_open(pid)
+    return -1
+
+
+def _has_ended(pidfd: int) -> bool:
+    """Return True if the process ended; a descriptor of one that did is readable."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _container_of(pid: int) -> str | None:
+    """The container of a process, `?` for one that has no identifier; None for the host."""
+    groups = _read(f"/proc/{pid}/cgroup")
+    named = _identifiers(groups) - _identifiers(_read("/proc/self/cgroup"))
+    is_ours = all(
+        os.readlink(f"/proc/{pid}/ns/{name}") == os.readlink(f"/proc/self/ns/{name}")
+        for name in _NAMESPACES
+    )
+    theirs, ours = os.stat(f"/proc/{pid}/root/"), os.stat("/proc/self/root/")
+    is_ours = is_ours and (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
+    if is_ours and not named:
+        return None
+    return min(named, default="?")
+
+
+def _identifiers(groups: str) -> set[str]:
+    return set(_CONTAINER.findall(groups))
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="ascii", errors="replace") as file:
+        return file.read(1 << 16)
+
+
+@dataclass(frozen=True, slots=True)
+class _User:
+    name: str
+    groups: tuple[str, ...]
+    until: float
+
+
+class Names:
+    """Names and groups of users, looked up once in a while. Safe in any number of threads."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, _User] = {}
+        self._overflow = int(_read(_OVERFLOW))
+
+    def known(self, uid: int) -> Caller | None:
+        """The caller with this number, if it was looked up lately."""
+        user = self._known.get(uid)
+        if user is None or user.until < monotonic():
+            return None
+        return Caller(user.name, "peer", user.groups, uid)
+
+    def look_up(self, uid: int) -> Caller:
+        """The caller with this number. It may take long, where a directory server is asked.
+
+        Numbers of other user namespaces are shown as the overflow user: they are nobody's.
+        """
+        if uid < 0 or uid == self._overflow:
+            raise PeerError("the calling user is not one of this host")
+        if len(self._known) >= _MOST_NAMES:
+            self._known.clear()
+        name, groups = _name_of(uid)
+        self._known[uid] = _User(name, groups, monotonic() + _FRESH)
+        return Caller(name, "peer", groups, uid)
+
+
+def _name_of(uid: int) -> tuple[str, tuple[str, ...]]:
+    """Name and groups of a user; one without a name is called by its number."""
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        return f"uid:{uid}", ()
+    names = set()
+    for gid in os.getgrouplist(entry.pw_name, entry.pw_gid):
+        with suppress(KeyError):
+            names.add(grp.getgrgid(gid).gr_name)
+    return entry.pw_name, tuple(sorted(names))

@@ -1,0 +1,151 @@
+"""The head of a client's request becomes what is decided, and that becomes what the daemon gets.
+
+    RequestHead -> Reading -> AuthzRequest -> (decided) -> bytes for the daemon
+
+What the daemon gets has one spelling: the decoded path and query encoded again, the headers of
+`_PASSED` with their judged values, and the JSON that was read into the types of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from doorward.docker.proxy.messages import Fields, RequestHead, write_head
+from doorward.docker.request.call import AuthzRequest, Caller, Target, parse_target
+from doorward.docker.request.errors import RequestError
+from doorward.docker.request.input import Draft
+from doorward.docker.request.routes import UNKNOWN, Kind, find_route
+from doorward.rego import to_json
+
+__all__ = ["Reading", "UpstreamHead", "read_request", "to_authz", "write_request"]
+
+_PASSED: Final = frozenset(
+    {"accept", "user-agent", "x-registry-auth", "x-registry-config", "traceparent", "tracestate"}
+)
+"""Headers that are passed on from any request: the daemon decides nothing of the host by them."""
+_OF_SESSIONS: Final = (
+    "x-docker-expose-session-uuid",
+    "x-docker-expose-session-name",
+    "x-docker-expose-session-sharedkey",
+    "x-docker-expose-session-grpc-method",
+)
+_OF_SOCKETS: Final = ("sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol")
+_TAKEN_OVER: Final[Mapping[str, frozenset[str]]] = {
+    "container.attach": frozenset({"tcp", "websocket"}),
+    "exec.start": frozenset({"tcp"}),
+    "build.session": frozenset({"h2c"}),
+    "build.grpc": frozenset({"h2c"}),
+}
+"""The protocols that may follow an answer, by the action of the request."""
+_WEBSOCKET: Final = "/attach/ws"
+
+
+class Reading(NamedTuple):
+    """A request as far as its head tells, before its body is read and anything is decided."""
+
+    head: RequestHead
+    action: str
+    kind: Kind
+    upgrade: str
+    """The protocol that takes over, if the daemon agrees; "" for none."""
+    is_taken_over: bool
+    """Whether the connection may be taken over: with an upgrade, or as old clients do without."""
+
+
+class UpstreamHead(NamedTuple):
+    """The head for the daemon, and the JSON that follows it, if any does."""
+
+    head: bytes
+    body: bytes
+
+
+def read_request(head: RequestHead) -> Reading:
+    """What a head asks for; a route that is not known, or not readable, is `unknown`."""
+    action, kind, route = _route(head.method, head.target)
+    upgrade = head.upgrade
+    if upgrade not in _TAKEN_OVER.get(action, ()) or (
+        (upgrade == "websocket") is not route.endswith(_WEBSOCKET)
+    ):
+        upgrade = ""
+    is_taken_over = (action in _TAKEN_OVER and not route.endswith(_WEBSOCKET)) or bool(upgrade)
+    return Reading(head, action, kind, upgrade, is_taken_over)
+
+
+@lru_cache(1024)
+def _route(method: str, uri: str) -> tuple[str, Kind, str]:
+    try:
+        target = parse_target(uri)
+    except RequestError:
+        return UNKNOWN.action, "none", ""
+    route, _ = find_route(method, target.route)
+    kind = route.kind
+    query = target.query
+    if route.action == "image.pull" and not query.get("fromImage", [""])[0]:
+        kind = "stream" if query.get("fromSrc", [""])[0] else kind
+    return route.action, kind, target.route
+
+
+def to_authz(reading: Reading, caller: Caller, body: bytes | None) -> AuthzRequest:
+    """The request to decide. Without a body the daemon gets none, or a stream whose type is not that of a form."""
+    head = reading.head
+    headers = {name: value for name, value in head.fields if name in _PASSED}
+    if body:
+        headers["content-type"] = "application/json"
+    elif reading.kind != "stream":
+        headers["content-length"] = "0"
+    return AuthzRequest(
+        head.method, head.target, caller.name, caller.method, headers, body or None, caller=caller
+    )
+
+
+def write_request(reading: Reading, draft: Draft | None, body: bytes | None) -> UpstreamHead:
+    """The request for the daemon, of what was decided: of `draft`, where there is one."""
+    head = reading.head
+    uri = _canonical(head.target) if draft is None else _uri(draft.target)
+    content = b""
+    if body:
+        # What was read into its types; without a draft, which is kept for requests with a body only
+        # where they were read, there is nothing to send.
+        assert draft is not None
+        content = to_json(draft.body).encode()
+    fields: Fields = [("Host", "docker")]
+    fields += [pair for pair in head.fields if pair[0] in _PASSED]
+    if reading.action == "build.session":
+        fields += [pair for pair in head.fields if pair[0] in _OF_SESSIONS]
+    if reading.upgrade:
+        if reading.upgrade == "websocket":
+            fields += [pair for pair in head.fields if pair[0] in _OF_SOCKETS]
+        fields += [("Connection", "Upgrade"), ("Upgrade", reading.upgrade)]
+    fields += _framing(reading, content)
+    return UpstreamHead(write_head(f"{head.method} {uri} HTTP/1.1", fields), content)
+
+
+def _framing(reading: Reading, content: bytes) -> Fields:
+    if content:
+        return [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
+    if reading.kind == "stream" and not reading.is_taken_over and reading.head.length:
+        length = reading.head.length
+        sized = ("Transfer-Encoding", "chunked") if length < 0 else ("Content-Length", str(length))
+        return [("Content-Type", "application/x-tar"), sized]
+    if reading.head.method in ("GET", "HEAD", "DELETE"):
+        return []
+    return [("Content-Length", "0")]
+
+
+@lru_cache(1024)
+def _canonical(uri: str) -> str:
+    return _uri(parse_target(uri))
+
+
+def _uri(target: Target) -> str:
+    """The one spelling of a target."""
+    path = quote(target.path, safe="/:")
+    query = "&".join(
+        f"{quote(name, safe='')}={quote(value, safe='')}"
+        for name, values in target.query.items()
+        for value in values
+    )
+    return f"{path}?{query}" if query else path

@@ -1,0 +1,253 @@
+"""The listening sockets of the proxy, each with what it says of its callers.
+
+    Listener(socket, consumer, TLS) -> ClientConnection -> Caller
+
+On a socket of its own a consumer is known by that: the file is what carries the right. On a shared
+one the kernel says who calls, and over TCP the client's certificate does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from doorward.cancellation import Cancellation
+from doorward.docker.plugin import Plugin
+from doorward.docker.proxy.connection import ClientConnection
+from doorward.docker.proxy.daemon import Daemon
+from doorward.docker.proxy.decisions import PluginDecisions
+from doorward.docker.proxy.peers import Names, Peer, PeerError
+from doorward.docker.proxy.wire import Wire
+from doorward.docker.request.call import Caller
+from doorward.edge import FAULTS, Edge, Part, Parts
+from doorward.history import History
+from doorward.pdp.quiet import Quiet
+from doorward.transport.loop import Connections, Endpoint, LoopServer, exhaustion
+from doorward.transport.pool import Pool
+
+__all__ = ["Listener", "ProxyError", "ProxyServer"]
+
+_log: Final = logging.getLogger(__name__)
+_EDGE: Final = Edge("docker-proxy-peer", "a caller could not be found out: it has no name")
+
+CONNECTIONS: Final = 2048
+"""Connections at the same time, with streams; further ones replace idle ones, or are refused."""
+MOST_OF_ONE: Final = 1024
+"""Connections of one user or consumer at the same time: half, so that none takes all."""
+THREADS: Final = 64
+"""Decisions that wait for others at the same time."""
+STUCK_AFTER: Final = 120.0
+ACCEPT_QUIET: Final = 10.0
+"""Seconds between two lines in the log about connections that could not be accepted."""
+
+
+class ProxyError(Exception):
+    """A proxy that cannot serve; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A listening socket, and who comes there."""
+
+    socket: socket.socket
+    consumer: str = ""
+    """The name of the one consumer that it is for; "" for one that is shared."""
+    tls: ssl.SSLContext | None = None
+
+
+class ProxyServer:
+    """Serves listeners in front of the daemon at a path. `start`, then `close` to drain and end."""
+
+    def __init__(self, listeners: Sequence[Listener], daemon: str, plugin: Plugin) -> None:
+        self._listeners = listeners
+        self._path = daemon
+        self._plugin = plugin
+        self._names = Names()
+        self._connections = Connections(CONNECTIONS)
+        self._counts: Counter[str] = Counter()
+        self._pool: Pool | None = None
+        self._daemon: Daemon | None = None
+        self._pool_part = Part("docker-proxy-pool", within=STUCK_AFTER)
+        self._parts = Parts()
+        self._quiet = Quiet(ACCEPT_QUIET)
+        self._history = History()
+        self._server = LoopServer(
+            self._endpoints,
+            name="docker-proxy",
+            parts=self._parts,
+            stuck_after=STUCK_AFTER,
+            on_error=self._complain,
+            shares_sockets=True,
+        )
+
+    def start(self) -> None:
+        """Serve from now on."""
+        if not self._server.start():
+            raise ProxyError("the proxy did not start")
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether nothing is answered any more, and will not be."""
+        is_full = self._pool is not None and self._pool.queued >= THREADS
+        if is_full and self._pool_part.problem is not None:
+            return True
+        return any(self._parts.problems.values())
+
+    def close(self, grace: float) -> None:
+        """Take no more connections, and let what is under way end within `grace` seconds."""
+        self._server.stop(grace)
+        if self._pool is not None:
+            self._pool.close()
+        for each in self._listeners:
+            each.socket.close()
+
+    # On the loop
+
+    def _endpoints(self, loop: asyncio.AbstractEventLoop) -> list[Endpoint]:
+        pool = self._pool = Pool(loop, THREADS, name="docker-proxy", part=self._pool_part)
+        daemon = self._daemon = Daemon(self._path, loop)
+        decisions = PluginDecisions(self._plugin, pool, loop)
+
+        def make_protocol(listener: Listener) -> ClientConnection:
+            callers = _Caller(self, listener, pool, loop)
+            return ClientConnection(
+                loop, self._connections, daemon, decisions, callers.identify, callers.end
+            )
+
+        return [
+            Endpoint(
+                each.socket.dup(),
+                self._connections,
+                partial(make_protocol, each),
+                tls=each.tls,
+                is_direct=each.tls is None,
+            )
+            for each in self._listeners
+        ]
+
+    def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log what the loop has nobody to raise to; without descriptors, once in a while."""
+        error = exhaustion(context)
+        if error is None:
+            loop.default_exception_handler(context)
+        elif (more := self._quiet.suppressed("accept")) is not None:
+            _log.error("accept failed", extra={"error": error.strerror, "more": more})
+
+    def count(self, name: str, step: int) -> int:
+        """The connections of a caller, after `step` was added."""
+        self._counts[name] += step
+        count = self._counts[name]
+        if not count:
+            del self._counts[name]
+        return count
+
+    def find(self, uid: int) -> Caller | None:
+        """The user with this number, if it was looked up lately."""
+        return self._names.known(uid)
+
+    def look_up(self, uid: int) -> Caller | PeerError:
+        """The user with this number, however long that takes."""
+        try:
+            return self._names.look_up(uid)
+        except PeerError as error:
+            return error
+        except FAULTS as fault:
+            _EDGE.report(fault)
+            return PeerError("the calling user could not be looked up")
+
+
+class _Caller:
+    """Who is at the other end of one connection, found out when it first asks for something."""
+
+    def __init__(
+        self, server: ProxyServer, listener: Listener, pool: Pool, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._server = server
+        self._listener = listener
+        self._pool = pool
+        self._loop = loop
+        self._caller: Caller | None = None
+        self._counted = ""
+
+    async def identify(self, wire: Wire) -> Caller:
+        """The caller. PeerError where it cannot be told, or has too many connections."""
+        if self._caller is None:
+            if self._listener.tls is not None:
+                caller = _named_by_certificate(wire)
+            else:
+                caller = await self._by_socket(wire)
+            name = caller.name or f"container {caller.container}"
+            if self._server.count(name, 1) > MOST_OF_ONE:
+                self._server.count(name, -1)
+                raise PeerError("too many connections of one caller")
+            self._caller, self._counted = caller, name
+            if wire.lost:
+                self.end()
+                raise PeerError("the calling process has gone")
+        elif self._caller.method == "peer":
+            # Its groups may have changed since the connection was made.
+            uid = self._caller.uid
+            self._caller = self._server.find(uid) or await self._look_up(uid)
+        return self._caller
+
+    def end(self) -> None:
+        """The connection is gone."""
+        if self._counted:
+            self._server.count(self._counted, -1)
+            self._counted = ""
+
+    async def _by_socket(self, wire: Wire) -> Caller:
+        end = wire.transport.get_extra_info("socket")
+        if end is None:
+            raise PeerError("the calling process has gone")
+        try:
+            peer = Peer(end)
+        except OSError:
+            raise PeerError("the calling process has gone") from None
+        try:
+            if self._listener.consumer:
+                name = f"socket:{self._listener.consumer}"
+                return Caller(name, "socket", (), peer.uid)
+            container = peer.container()
+            if container is not None:
+                return Caller("", "container", (), peer.uid, container)
+            return self._server.find(peer.uid) or await self._look_up(peer.uid)
+        finally:
+            peer.close()
+
+    async def _look_up(self, uid: int) -> Caller:
+        result: asyncio.Future[Caller | PeerError] = self._loop.create_future()
+
+        def resolve(caller: Caller | PeerError) -> None:
+            if not result.done():
+                result.set_result(caller)
+
+        work = partial(self._server.look_up, uid)
+        if not self._pool.submit(work, resolve, Cancellation(), History()):
+            raise PeerError("too many requests wait")
+        caller = await result
+        if isinstance(caller, PeerError):
+            raise caller
+        return caller
+
+
+def _named_by_certificate(wire: Wire) -> Caller:
+    """The last common name of the client's certificate, as the daemon takes it."""
+    tls = wire.transport.get_extra_info("ssl_object")
+    certificate = tls.getpeercert() if tls is not None else None
+    names = [
+        value
+        for part in (certificate or {}).get("subject", ())
+        for key, value in part
+        if key == "commonName"
+    ]
+    if not names or not names[-1] or ":" in names[-1]:
+        raise PeerError("the certificate names no user")
+    return Caller(names[-1], "TLS")

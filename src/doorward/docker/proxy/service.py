@@ -1,0 +1,238 @@
+"""The running proxy: its parts put together, started in order, and ended together."""
+
+from __future__ import annotations
+
+import gc
+import grp
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+from doorward.docker.audit import OFF, AuditLog
+from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
+from doorward.docker.decider.remote import DEADLINE, RemotePdp, check_url
+from doorward.docker.plugin import Plugin, PluginOptions
+from doorward.docker.proxy.server import Listener, ProxyServer
+from doorward.docker.request.facts import ContainerFacts
+from doorward.docker.request.host import PIDFILE, HostFacts
+from doorward.docker.request.input import resolve_path
+from doorward.docker.request.protected import DAEMON_CONFIG, daemon_paths, protected_paths
+from doorward.docker.server import BACKLOG, BindError, bind_tcp, tls_context
+from doorward.docker.watch.notify import READY, STOPPING, WATCHDOG, Notifier, watchdog_seconds
+from doorward.edge import Edge, loop_thread
+from doorward.pdp import unix_sockets
+from doorward.pdp.unix_sockets import PathTakenError
+
+__all__ = ["SHARED", "SIGNALS", "Consumer", "ProxyOptions", "ProxyService", "open_listeners"]
+
+SIGNALS: Final = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM})
+SHARED: Final = "shared"
+"""The name under which a service manager hands over the socket for users of the host."""
+_FIRST_INHERITED: Final = 3
+_BEATS: Final = 3
+"""Signs of life in the time in which the service manager expects one."""
+_EDGE: Final = Edge("docker-proxy-watchdog", "giving a sign of life failed")
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A program with a socket of its own: the file is what gives it its rights."""
+
+    name: str
+    path: str
+    group: str = ""
+    """The group that may open it; "" for that of this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyOptions:
+    """How `doorward docker proxy` was called."""
+
+    daemon: str
+    """The daemon's own socket."""
+    socket: str = ""
+    """Where users of the host come; "" for none."""
+    group: str = ""
+    """The group that may open it."""
+    consumers: Sequence[Consumer] = ()
+    listen: str = ""
+    """`host:port` for clients with certificates; needs the three files."""
+    certificate: str = ""
+    key: str = ""
+    authority: str = ""
+    url: str = ""
+    policies: Sequence[str] = (str(PACK),)
+    decision: str = DECISION
+    deadline: float = DEADLINE
+    audit_log: str = "-"
+    """A file, `-` for standard output, or `audit.OFF`."""
+    audit_input: bool = False
+    log_only_denied: bool = False
+    daemon_json: str = DAEMON_CONFIG
+    pidfile: str = PIDFILE
+    grace: float = 10.0
+    """Seconds for streams that are open at the end."""
+    plugin: PluginOptions = field(default_factory=PluginOptions)
+
+
+class ProxyService:
+    """One proxy. Everything that can fail does so when it is made or started."""
+
+    def __init__(self, options: ProxyOptions) -> None:
+        self._options = options
+        self._decider: RemotePdp | EmbeddedPdp
+        if options.url:
+            self._decider = RemotePdp(options.url, deadline=options.deadline)
+        else:
+            self._decider = EmbeddedPdp(
+                options.policies, path=options.decision, deadline=options.deadline
+            )
+        self._audit: AuditLog | None = None
+        if options.audit_log != OFF:
+            self._audit = AuditLog(
+                options.audit_log,
+                with_input=options.audit_input,
+                denied_only=options.log_only_denied,
+            )
+        self._plugin = Plugin(
+            self._decider,
+            _protecting(options),
+            audit=self._audit,
+            resolve=resolve_path,
+            facts=ContainerFacts(options.daemon, resolve_path, owners=self._has_owners()),
+            host=HostFacts(config=options.daemon_json, pidfile=options.pidfile),
+            waits=bool(options.url),
+        )
+        self._notifier = Notifier()
+        self._ended = threading.Event()
+        self._listeners, self._files = open_listeners(options)
+        self._server = ProxyServer(self._listeners, options.daemon, self._plugin)
+
+    def _has_owners(self) -> bool:
+        if isinstance(self._decider, RemotePdp):
+            return True  # what it decides by is not known here
+        return self._decider.setting("owners") is True
+
+    def start(self) -> None:
+        """Serve from now on."""
+        # What is there now stays: the collector need not look at it again at every decision.
+        gc.collect()
+        gc.freeze()
+        self._server.start()
+        _log.info("Docker proxy serves.")
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT, then let what is under way end; SIGHUP reopens the log.
+
+        `SIGNALS` must have been blocked before this was made, since its threads take no signals.
+        """
+        self.start()
+        self._notifier.send(READY, "STATUS=Serves")
+        interval = watchdog_seconds()
+        if interval is not None:
+            beat = partial(self._beat, interval / _BEATS)
+            loop_thread(beat, _EDGE, name="watchdog", stop=self._ended).start()
+        while signal.sigwait(SIGNALS) == signal.SIGHUP:
+            if self._audit is not None:
+                self._audit.reopen()
+        _log.info("Docker proxy ends.")
+        self._notifier.send(STOPPING)
+        self._ended.set()
+        self.close()
+
+    def _beat(self, seconds: float) -> bool:
+        """Give a sign of life after `seconds`; False at the end."""
+        if self._ended.wait(seconds):
+            return False
+        if not self._server.is_stuck:
+            self._notifier.send(WATCHDOG)
+        return True
+
+    def close(self) -> None:
+        for path, inode in self._files:
+            with suppress(OSError):
+                if os.stat(path).st_ino == inode:
+                    os.unlink(path)
+        self._server.close(self._options.grace)
+        self._decider.close()
+        if self._audit is not None:
+            self._audit.close()
+        self._notifier.close()
+
+
+def _protecting(options: ProxyOptions) -> PluginOptions:
+    """The options of decisions, which know what this proxy and its daemon use on the host."""
+    used = [
+        *(options.policies if not options.url else ()),
+        *(options.certificate, options.key, options.authority),
+        *(options.audit_log if options.audit_log != OFF else "", options.socket, options.daemon),
+        *(each.path for each in options.consumers),
+        *daemon_paths(options.daemon_json),
+    ]
+    url = check_url(options.url) if options.url else None
+    ports = (url.port,) if url is not None and not url.socket else ()
+    inputs = replace(options.plugin.inputs, protected=protected_paths(used), protected_ports=ports)
+    return replace(options.plugin, inputs=inputs, allow_on_failure=False)
+
+
+def open_listeners(options: ProxyOptions) -> tuple[list[Listener], list[tuple[str, int]]]:
+    """The listening sockets, and the files among them that are this process's to remove."""
+    listeners = list(_inherited())
+    files: list[tuple[str, int]] = []
+    rows = [("", options.socket, options.group)] if options.socket else []
+    rows += [(each.name, each.path, each.group) for each in options.consumers]
+    known = {each.consumer for each in listeners}
+    for name, path, group in rows:
+        if name in known:
+            continue  # the service manager listens there
+        listener = _bind(path, group)
+        listeners.append(Listener(listener, name))
+        files.append((path, os.stat(path).st_ino))
+    if options.listen:
+        context = tls_context(
+            certificate=options.certificate, key=options.key, authority=options.authority
+        )
+        listeners.append(Listener(bind_tcp(options.listen), tls=context))
+    if not listeners:
+        raise BindError("no socket to serve: give --socket or --consumer")
+    return listeners, files
+
+
+def _bind(path: str, group: str) -> socket.socket:
+    """A listening socket at `path`, for this user and, if one is given, a group."""
+    try:
+        gid = grp.getgrnam(group).gr_gid if group else -1
+        os.makedirs(os.path.dirname(path) or ".", mode=0o755, exist_ok=True)
+        listener = unix_sockets.bind_unix(path, mode=0o600, backlog=BACKLOG)
+        if group:
+            os.chown(path, -1, gid)
+            os.chmod(path, 0o660)
+        return listener
+    except KeyError:
+        raise BindError(f"{path}: there is no group {group}") from None
+    except PathTakenError as error:
+        raise BindError(f"{path}: {error}") from None
+    except OSError as error:
+        raise BindError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _inherited() -> Sequence[Listener]:
+    """The sockets that the service manager listens on for us, by the names that it gives them."""
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+        return ()
+    names = os.environ.get("LISTEN_FDNAMES", "").split(":")
+    count = int(os.environ.get("LISTEN_FDS", "0"))
+    if len(names) != count or len(set(names)) != count:
+        raise BindError("each socket of the service manager needs a FileDescriptorName of its own")
+    return [
+        Listener(socket.socket(fileno=_FIRST_INHERITED + number), "" if name == SHARED else name)
+        for number, name in enumerate(names)
+    ]

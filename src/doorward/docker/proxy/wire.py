@@ -1,0 +1,242 @@
+"""One end of a connection, read and written by coroutines, with bounded buffers.
+
+Bytes wait in `data` until somebody takes them; past `MOST_WAITING` the socket is not read. `write`
+passes on at once, and `drained` waits for a reader that is slow. The bodies of messages are read
+through a `Body`, which never takes a byte too much: what follows belongs to the next message, or to
+the protocol that takes over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any, Final
+
+from doorward.docker.proxy.messages import END, HeadError
+
+__all__ = ["LAST_CHUNK", "Body", "CutError", "Wire", "chunk"]
+
+MOST_WAITING: Final = 1 << 16
+"""Bytes that wait for their reader; one more read of the socket may come on top."""
+MOST_UNSENT: Final = 1 << 18
+"""Bytes that wait for a slow peer."""
+MOST_HEAD: Final = 128 * 1024
+"""Bytes of a head: it has build arguments and the credentials of registries."""
+_CHUNK: Final = re.compile(rb"[0-9A-Fa-f]{1,12}")
+_LONGEST_LINE: Final = 64
+
+LAST_CHUNK: Final = b"0\r\n\r\n"
+
+
+class CutError(Exception):
+    """The peer has gone in the middle, or sends what is not a body."""
+
+
+def chunk(piece: bytes) -> bytes:
+    """`piece` as a chunk."""
+    return b"%x\r\n%b\r\n" % (len(piece), piece)
+
+
+class Wire(asyncio.Protocol):
+    """The protocol of a socket."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.transport: Any = None
+        self.data = b""
+        self.at_end = False
+        """Whether the peer sends no more."""
+        self.lost = False
+        self._reader: asyncio.Future[None] | None = None
+        self._writer: asyncio.Future[None] | None = None
+        self._is_paused = False
+        self._is_reading = True
+
+    # As the loop calls it
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.transport.set_write_buffer_limits(high=MOST_UNSENT)
+
+    def data_received(self, data: bytes) -> None:
+        self.data = self.data + data if self.data else data
+        if len(self.data) > MOST_WAITING and self._is_reading:
+            self._is_reading = False
+            self.transport.pause_reading()
+        _wake(self._reader)
+
+    def eof_received(self) -> bool:
+        self.at_end = True
+        _wake(self._reader)
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.at_end = self.lost = True
+        self._is_paused = False
+        _wake(self._reader)
+        _wake(self._writer)
+
+    def pause_writing(self) -> None:
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_paused = False
+        _wake(self._writer)
+
+    # Reading
+
+    async def wait(self) -> bool:
+        """Wait for more than there is; False where no more comes."""
+        if self.at_end:
+            return False
+        self._read_on()
+        self._reader = self.loop.create_future()
+        try:
+            await self._reader
+        finally:
+            self._reader = None
+        return True
+
+    def _read_on(self) -> None:
+        if not self._is_reading and not self.lost:
+            self._is_reading = True
+            self.transport.resume_reading()
+
+    async def take(self, most: int) -> bytes:
+        """Up to `most` bytes, at least one. CutError at the end."""
+        while not self.data:
+            if not await self.wait():
+                raise CutError
+        data = self.data
+        if len(data) <= most:
+            self.data = b""
+            return data
+        self.data = data[most:]
+        return data[:most]
+
+    async def piece(self) -> bytes:
+        """All that is there; b"" at the end."""
+        while not self.data:
+            if not await self.wait():
+                return b""
+        data, self.data = self.data, b""
+        return data
+
+    async def head(self) -> bytes:
+        """The next head without its empty line. CutError at the end; HeadError for one too long."""
+        begin = 0
+        while (end := self.data.find(END, begin)) < 0:
+            if len(self.data) > MOST_HEAD:
+                raise HeadError(431, "the headers are too long")
+            begin = max(0, len(self.data) - len(END) + 1)
+            # A head is longer than what may wait otherwise.
+            self._read_on()
+            if not await self.wait():
+                raise CutError
+        if end > MOST_HEAD:
+            raise HeadError(431, "the headers are too long")
+        content, self.data = self.data[:end], self.data[end + len(END) :]
+        return content
+
+    async def line(self) -> bytes:
+        """The next line of a body in chunks."""
+        while (end := self.data.find(b"\r\n")) < 0:
+            if len(self.data) > _LONGEST_LINE or not await self.wait():
+                raise CutError
+        if end > _LONGEST_LINE:
+            raise CutError
+        content, self.data = self.data[:end], self.data[end + 2 :]
+        return content
+
+    # Writing
+
+    def write(self, data: bytes) -> None:
+        if not self.lost:
+            self.transport.write(data)
+
+    async def drained(self) -> None:
+        """Wait until a slow peer has read most of what was written."""
+        while self._is_paused and not self.lost:
+            self._writer = self.loop.create_future()
+            try:
+                await self._writer
+            finally:
+                self._writer = None
+
+    def end(self) -> None:
+        """Send no more, where the protocol below can say so."""
+        if not self.lost and not self.transport.is_closing() and self.transport.can_write_eof():
+            self.transport.write_eof()
+
+    def close(self) -> None:
+        """Close when everything is sent."""
+        if self.transport is not None and not self.lost:
+            self.transport.close()
+
+    def abort(self) -> None:
+        if self.transport is not None and not self.lost:
+            self.transport.abort()
+
+
+def _wake(future: asyncio.Future[None] | None) -> None:
+    if future is not None and not future.done():
+        future.set_result(None)
+
+
+class Body:
+    """The body of a message on a wire: of a length, in chunks (-1), or to the end (None)."""
+
+    def __init__(self, wire: Wire, length: int | None) -> None:
+        self._wire = wire
+        self.is_chunked = length == -1
+        self._left = 0 if length in (-1, None) else length or 0
+        self.ended = length == 0
+        """Whether all of it was read."""
+
+    async def next(self) -> bytes:
+        """The next piece; b"" at the end. CutError where it ends too early."""
+        if self.ended:
+            return b""
+        if self.is_chunked:
+            return await self._next_chunk()
+        if not self._left:
+            piece = await self._wire.piece()
+            self.ended = not piece
+            return piece
+        piece = await self._wire.take(self._left)
+        self._left -= len(piece)
+        self.ended = not self._left
+        return piece
+
+    async def _next_chunk(self) -> bytes:
+        """What is there of the next chunks, which may be many short ones."""
+        wire, pieces = self._wire, []
+        while True:
+            if not self._left:
+                line = await wire.line()
+                if not _CHUNK.fullmatch(line):
+                    raise CutError
+                self._left = int(line, 16)
+                if not self._left:
+                    if await wire.line():
+                        raise CutError  # trailers are not passed on
+                    self.ended = True
+                    break
+            piece = await wire.take(self._left)
+            pieces.append(piece)
+            self._left -= len(piece)
+            if not self._left and await wire.line():
+                raise CutError
+            if len(wire.data) < _LONGEST_LINE and wire.data != LAST_CHUNK:
+                break
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def all(self, most: int) -> bytes:
+        """All of it. CutError for more than `most` bytes."""
+        pieces, size = [], 0
+        while piece := await self.next():
+            size += len(piece)
+            if size > most:
+                raise CutError
+            pieces.append(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -1,0 +1,264 @@
+"""Nothing reaches the daemon that was not decided, and what does is written in one spelling."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.docker.guarded import write_policies
+from tests.docker.proxy.fake_daemon import OK, FakeDaemon, fake_daemon, talk
+
+from doorward.docker.proxy.service import Consumer, ProxyOptions, ProxyService
+
+HEAD = b"GET /v1.41/containers/json HTTP/1.1\r\nHost: h\r\n"
+CLOSE = "Host: h\r\nConnection: close\r\n"
+
+
+class Behind:
+    """A proxy in front of a daemon that only remembers."""
+
+    def __init__(self, folder: Path, daemon: FakeDaemon, **settings: Any) -> None:
+        self.daemon = daemon
+        self.path = str(folder / "s.sock")
+        self.viewer = str(folder / "v.sock")
+        users = {"root": ["operator", "buildkit"], "socket:v": ["viewer"]}
+        policies = write_policies(folder / "policies", **{"users": users, **settings})
+        self.audit = folder / "audit.log"
+        self.service = ProxyService(
+            ProxyOptions(
+                daemon=daemon.path,
+                socket=self.path,
+                consumers=[Consumer("v", self.viewer)],
+                policies=[str(policies)],
+                audit_log=str(self.audit),
+                deadline=60.0,
+                grace=0.1,
+            )
+        )
+        self.service.start()
+
+    def ask(self, request: str, body: bytes = b"", *, viewer: bool = False) -> tuple[int, bytes]:
+        """Status and body of the answer to a request that is the last of its connection."""
+        line, _, rest = request.partition("\r\n")
+        length = f"Content-Length: {len(body)}\r\n" if body else ""
+        content = f"{line} HTTP/1.1\r\n{CLOSE}{rest}{length}\r\n".encode() + body
+        answer = talk(self.viewer if viewer else self.path, content)
+        head, _, content = answer.partition(b"\r\n\r\n")
+        return int(head.split()[1]), content
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
+    folder = tmp_path_factory.mktemp("p")
+    with fake_daemon(folder / "d.sock") as daemon:
+        proxy = Behind(folder, daemon)
+        yield proxy
+        proxy.service.close()
+
+
+@pytest.fixture
+def behind(served: Behind) -> Behind:
+    """The proxy, and the daemon as if nothing had come yet."""
+    served.daemon.received.clear()
+    served.daemon.answer, served.daemon.closes = OK, False
+    served.audit.write_text("")
+    return served
+
+
+def test_request_is_written_in_one_spelling(behind: Behind) -> None:
+    request = (
+        "POST /v1.41/containers/%63reate?%6eame=a+b&platform=\r\nX-Evil: 1\r\n"
+        "User-Agent: u\r\nContent-Type: text/plain\r\nTE: trailers\r\nContent-Encoding: x\r\n"
+    )
+    body = b'{ "image": "img:1", "HostCONFIG": {"Memory": 1000}, "tty" : null }'
+    assert behind.ask(request.replace("a+b", "ab"), body) == (200, b"{}")
+    head, _, content = behind.daemon.content.partition(b"\r\n\r\n")
+    assert head.split(b"\r\n") == [
+        b"POST /v1.41/containers/create?name=ab&platform= HTTP/1.1",
+        b"Host: docker",
+        b"user-agent: u",
+        b"Content-Type: application/json",
+        b"Content-Length: %d" % len(content),
+    ]
+    assert json.loads(content) == {"Image": "img:1", "HostConfig": {"Memory": 1000}}
+    assert content.startswith(b'{"')
+
+
+REFUSED = [
+    ("GET /v1.41./containers/json", b""),
+    ("POST /v1.41./containers/create", b'{"Image": "x"}'),
+    ("POST /v1.41/containers/create", b'{"Image": "x", "Binds": ["/:/h"]}'),
+    ("POST /v1.41/containers/create", b'{"Image": "x", "HostConfig": {"Binds": ["/:/h"]}}'),
+    ("POST /v1.41/containers/create", b'{"Image": "x", "hostconfig": {"PRIVILEGED": true}}'),
+    ("POST /v1.41/containers/create", b'{"Image":"x"}{"HostConfig":{"Privileged":true}}'),
+    ("POST /v1.41/containers/create", b'{"Image":"x","Image":"y"}'),
+    ("POST /v1.41/containers/create", b'"x"'),
+    ("POST /v1.41/containers/create", b""),
+    ("POST /containers/create\r\nContent-Type: a/b\r\n", b"Image=x"),
+    ("GET /containers/json?filters=x;y", b""),
+    ("GET //containers/json", b""),
+    ("GET /v1.41/../containers/json", b""),
+    ("GET /containers/%2e%2e/json", b""),
+    ("GET /x", b""),
+    ("POST /images/create?fromImage=good", b"fromImage=evil"),
+    ("POST /containers/c/kill", b"signal=9"),
+    ("PATCH /containers/c", b""),
+    ("TRACE /_ping", b""),
+    ("GET /swarm", b""),
+    ("POST /plugins/x/disable", b""),
+]
+
+
+@pytest.mark.parametrize(("request_line", "body"), REFUSED)
+def test_what_is_refused_reaches_nobody(behind: Behind, request_line: str, body: bytes) -> None:
+    line = request_line if "\r\n" in request_line else request_line + "\r\n"
+    status, answer = behind.ask(line, body)
+    assert status >= 400, answer
+    assert b"message" in answer
+    assert behind.daemon.content == b""
+
+
+OF_RIVALS = [
+    ("GET /containers/c/%61rchive?path=/", b""),
+    ("GET /containers/c/%65xport", b""),
+    ("GET /containers/c/archive?path=/", b""),
+    ("GET /containers/c/attach/ws?stdin=1&stream=1", b""),
+    ("POST /containers/c/exec", b'{"Cmd": ["sh"]}'),
+    ("POST /containers/c/update", b"{}"),
+    ("DELETE /containers/c", b""),
+    ("GET /v1.41/secrets/x", b""),
+    ("GET /images/x/get", b""),
+    ("POST /build", b""),
+    ("POST /grpc", b""),
+    ("POST /session", b""),
+]
+
+
+@pytest.mark.parametrize(("request_line", "body"), OF_RIVALS)
+def test_viewer_only_looks(behind: Behind, request_line: str, body: bytes) -> None:
+    status, answer = behind.ask(request_line + "\r\n", body, viewer=True)
+    assert status == 403, answer
+    assert b"socket:v may not" in answer
+    assert behind.daemon.content == b""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"GET /_ping HTTP/1.0\r\n\r\n",
+        b"GET /_ping HTTP/1.1\nHost: h\n\n\r\n\r\n",
+        HEAD + b"Content-Length: 4\r\nContent-Length: 0\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        b"POST /build HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: identity\r\n\r\n",
+        b"GET /_ping HTTP/1.1\r\nHost: h\r\n" + b"a: b\r\n" * 300 + b"\r\n",
+        b"GET /_ping?" + b"a" * 200_000 + b" HTTP/1.1\r\nHost: h\r\n\r\n",
+    ],
+)
+def test_bytes_that_are_not_strict_http_end_the_connection(behind: Behind, content: bytes) -> None:
+    answer = talk(behind.path, content)
+    assert answer.startswith((b"HTTP/1.1 4", b"HTTP/1.1 5")), answer
+    assert behind.daemon.content == b""
+
+
+def test_second_request_in_a_body_is_a_part_of_that_body(behind: Behind) -> None:
+    inner = b"POST /plugins/x/disable HTTP/1.1\r\nHost: h\r\n\r\n"
+    status, _ = behind.ask("POST /containers/c/wait\r\n", inner)
+    assert status == 400
+    assert behind.daemon.content == b""
+
+
+def test_pipelined_requests_are_each_decided(behind: Behind) -> None:
+    good = b"GET /v1.41/containers/json HTTP/1.1\r\nHost: h\r\n\r\n"
+    evil = b"POST /v1.41/plugins/x/disable HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+    answer = talk(behind.path, good + evil)
+    assert answer.count(b"HTTP/1.1 ") == 2
+    assert b"HTTP/1.1 403 " in answer
+    assert b"plugins" not in behind.daemon.content
+    lines = [json.loads(line) for line in behind.audit.read_text().splitlines()]
+    assert [line["decision"] for line in lines] == ["allow", "deny"]
+
+
+def test_login_is_read_and_its_registry_judged(behind: Behind) -> None:
+    body = b'{"username": "u", "password": "p", "serveraddress": "169.254.169.254"}'
+    status, answer = behind.ask("POST /v1.41/auth\r\n", body)
+    assert status == 403
+    assert b"registry" in answer
+    assert behind.daemon.content == b""
+    assert b"password" not in behind.audit.read_bytes()
+    assert (
+        behind.ask("POST /v1.41/auth\r\n", body.replace(b"169.254.169.254", b"ghcr.io"))[0] == 200
+    )
+
+
+def test_daemon_that_is_gone_is_said(tmp_path: Path) -> None:
+    with fake_daemon(tmp_path / "d.sock") as daemon:
+        proxy = Behind(tmp_path, daemon)
+        daemon.close()
+        status, answer = proxy.ask("GET /_ping\r\n")
+        assert status == 502
+        assert b"cannot be reached" in answer
+        proxy.service.close()
+
+
+def test_request_that_the_daemon_may_have_acted_on_is_not_repeated(behind: Behind) -> None:
+    behind.ask("GET /_ping\r\n")
+    behind.daemon.answer = b""
+    behind.daemon.closes = True
+    status, _ = behind.ask("POST /v1.41/containers/c/stop\r\n")
+    assert status == 502
+    assert behind.daemon.content.count(b"/stop") == 1
+
+
+def test_answer_that_is_cut_is_not_completed(behind: Behind) -> None:
+    behind.daemon.answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n"
+    behind.daemon.closes = True
+    content = f"GET /v1.41/events HTTP/1.1\r\n{CLOSE}\r\n".encode()
+    answer = talk(behind.path, content)
+    assert b"abcde" in answer
+    assert not answer.endswith(b"0\r\n\r\n")
+
+
+def test_protocol_changes_only_where_it_was_asked_for(behind: Behind) -> None:
+    behind.daemon.answer = b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
+    content = f"GET /v1.41/containers/json HTTP/1.1\r\n{CLOSE}Upgrade: tcp\r\n\r\n".encode()
+    assert talk(behind.path, content).startswith(b"HTTP/1.1 502 ")
+
+
+SESSION = (
+    "POST /v1.41/session HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"
+    "X-Docker-Expose-Session-Grpc-Method: /a\r\nX-Docker-Expose-Session-Grpc-Method: /b\r\n\r\n"
+)
+UPGRADED = b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+
+
+def test_bytes_after_the_heads_are_handed_on(behind: Behind) -> None:
+    behind.daemon.answer, behind.daemon.closes = UPGRADED + b"early", True
+    answer = talk(behind.path, f"{SESSION}more".encode())
+    assert answer.startswith(b"HTTP/1.1 101 ")
+    assert answer.endswith(b"\r\n\r\nearly")
+
+
+def test_session_names_its_methods_each(behind: Behind) -> None:
+    behind.daemon.answer, behind.daemon.closes = UPGRADED, True
+    talk(behind.path, SESSION.encode())
+    assert behind.daemon.content.count(b"session-grpc-method: /") == 2
+    assert b"Upgrade: h2c" in behind.daemon.content
+
+
+def test_expectation_is_answered_after_the_decision(behind: Behind) -> None:
+    expects = f"POST /v1.41/images/load HTTP/1.1\r\n{CLOSE}Expect: 100-continue\r\n"
+    content = (expects + "Content-Length: 3\r\n\r\ntar").encode()
+    assert talk(behind.path, content).startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 ")
+    refused = talk(behind.viewer, content)
+    assert refused.startswith(b"HTTP/1.1 403 ")
+
+
+def test_answers_without_a_body_say_so(behind: Behind) -> None:
+    behind.daemon.answer = b"HTTP/1.1 204 No Content\r\n\r\n"
+    assert behind.ask("POST /v1.41/containers/c/stop\r\n") == (204, b"")
+    behind.daemon.answer = OK
+    assert behind.ask("HEAD /_ping\r\n") == (200, b"")
