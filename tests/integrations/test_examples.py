@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,11 +18,13 @@ import sqlalchemy
 from starlette.testclient import TestClient
 from tests.people.conftest import postgresql, postgresql_server
 
+from doorward.filters.sqlalchemy import describe, document_of
 from doorward.testing.filters import assert_filter_matches
 
 __all__ = ["postgresql", "postgresql_server"]
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
 OURS = UUID(int=7)
 
 
@@ -119,3 +123,33 @@ def test_notes() -> None:
             )
         assert counts == [2, 2, 1]
         module.engine.dispose()
+
+
+def test_documents_of_examples_have_the_keys_of_their_filters(tenants: Any) -> None:
+    fill(tenants)
+    with sqlalchemy.orm.Session(tenants.sync_engine) as session:
+        check_keys(session, tenants.Doc, tenants.Folder)
+    with example("flask") as module:
+        with sqlalchemy.orm.Session(module.engine) as session:
+            check_keys(session, module.Note)
+        module.engine.dispose()
+
+
+def check_keys(session: Any, *models: Any) -> None:
+    for model in models:
+        row = session.scalars(sqlalchemy.select(model)).first()
+        columns = {each.key: each.columns[0].type for each in model.__mapper__.column_attrs}
+        compared = {name for name, type_ in columns.items() if describe(type_).kind is not None}
+        relations = set(model.__mapper__.relationships.keys())
+        assert set(document_of(row)) == compared | relations, model
+
+
+def test_help_desk() -> None:
+    program = [sys.executable, "-m", "tests.integrations.helpdesk_program"]
+    done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["ann"] == ["no link on port 7", "new cable", "phone rings twice"]
+    assert result["bob"] == ["printer is out of paper", "phone rings twice"]
+    assert result["counts"] == [4, 3, 2, 0]
+    assert result["pages"] == [200, 200, 302, 200]

@@ -1,0 +1,1 @@
+"""Tickets of teams, and comments on them."""
