@@ -33,7 +33,7 @@ from doorward.pdp.loader import Loaded
 from doorward.pdp.sources import Sources
 from doorward.rego import CompileError, RegoError
 from doorward.replay.deciding import Version
-from doorward.replay.search import entry_points, search
+from doorward.search import entry_points, search
 from doorward.testing.mutants import Mutant, mutants_of
 
 ROOT = Path(__file__).resolve().parent.parent

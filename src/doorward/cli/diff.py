@@ -14,7 +14,7 @@ from doorward.pdp.loader import LoadError
 from doorward.pdp.sources import Sources
 from doorward.replay import KINDS, ReplayError
 from doorward.replay.deciding import Version
-from doorward.replay.search import Search, are_same, as_json, entry_points, markdown, search, text
+from doorward.search import Search, are_same, as_json, entry_points, markdown, search, text
 
 __all__ = ["command"]
 

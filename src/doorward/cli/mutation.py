@@ -20,7 +20,7 @@ from doorward.counting import counted
 from doorward.pdp.loader import Loaded
 from doorward.rego import CompileError, Registry
 from doorward.replay.deciding import Version
-from doorward.replay.search import Finding, entry_points, rego_test, search
+from doorward.search import Finding, entry_points, rego_test, search
 from doorward.testing import Suite, run
 from doorward.testing.mutants import Mutant, mutants_of
 

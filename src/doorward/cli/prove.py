@@ -14,7 +14,7 @@ from doorward.pdp.sources import Sources
 from doorward.rego import RegoError
 from doorward.replay import ReplayError
 from doorward.replay.deciding import Version
-from doorward.replay.proofs import Verdict, as_json, prove, text
+from doorward.search.proofs import Verdict, as_json, prove, text
 
 __all__ = ["command"]
 

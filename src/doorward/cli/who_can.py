@@ -18,7 +18,7 @@ from doorward.rego import UNDEFINED, RegoError
 from doorward.rego.tools import path_names
 from doorward.replay import ReplayError
 from doorward.replay.deciding import Version
-from doorward.replay.proofs.access import Question, answer, as_csv, as_json, text
+from doorward.search.proofs.access import Question, answer, as_csv, as_json, text
 
 __all__ = ["command"]
 

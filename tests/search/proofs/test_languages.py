@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 
 from doorward.rego import Engine
-from doorward.replay.proofs import automata, languages
-from doorward.replay.proofs.languages import Language, UnreadableError
+from doorward.search.proofs import automata, languages
+from doorward.search.proofs.languages import Language, UnreadableError
 
 ALPHABET: Final = "abA/.\n-1"
 TEXTS: Final = ["".join(each) for size in range(4) for each in product(ALPHABET, repeat=size)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from doorward.rego import Engine
-from doorward.replay.search.tokens import Token, read_token
+from doorward.search.tokens import Token, read_token
 
 POLICY = """package p
 

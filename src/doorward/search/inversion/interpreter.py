@@ -53,7 +53,7 @@ from doorward.rego.tools import (
     make_object,
     make_set,
 )
-from doorward.replay.search.inversion.lenses import (
+from doorward.search.inversion.lenses import (
     APPEND,
     FALSY,
     TRUTHY,

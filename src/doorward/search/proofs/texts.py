@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from doorward.rego.tools import Call, Expr, Scalar, Term
-from doorward.replay.proofs.conjunction import is_constant, is_open, members_of, term_text, value_of
-from doorward.replay.proofs.languages import (
+from doorward.search.proofs.conjunction import is_constant, is_open, members_of, term_text, value_of
+from doorward.search.proofs.languages import (
     Language,
     UnreadableError,
     complement,

@@ -11,9 +11,9 @@ from doorward.pdp.loader import Loaded
 from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, Registry
 from doorward.rego.tools import Rule, RuleNode, Scalar, format_tree, path_text
 from doorward.replay.deciding import Version
-from doorward.replay.proofs.checking import Checker
-from doorward.replay.proofs.refuting import Refuter
-from doorward.replay.search import Finding, Reach, search
+from doorward.search import Finding, Reach, search
+from doorward.search.proofs.checking import Checker
+from doorward.search.proofs.refuting import Refuter
 
 __all__ = [
     "COUNTEREXAMPLE",
@@ -237,7 +237,7 @@ def _searched(
 
 
 def _is_true(query: Any, finding: Finding) -> bool:
-    from doorward.replay.search.searching import NOW_NS
+    from doorward.search.searching import NOW_NS
 
     try:
         return query.answer(finding.input, now_ns=NOW_NS) is True

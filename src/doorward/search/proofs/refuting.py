@@ -36,7 +36,7 @@ from doorward.rego.tools import (
     rewrite,
     walk,
 )
-from doorward.replay.proofs.conjunction import (
+from doorward.search.proofs.conjunction import (
     PLAIN,
     Conjunction,
     equal_terms,
@@ -58,8 +58,8 @@ from doorward.replay.proofs.conjunction import (
     term_text,
     value_of,
 )
-from doorward.replay.proofs.languages import Language, both, is_empty
-from doorward.replay.proofs.steps import (
+from doorward.search.proofs.languages import Language, both, is_empty
+from doorward.search.proofs.steps import (
     Alias,
     Cases,
     Contradiction,
@@ -74,7 +74,7 @@ from doorward.replay.proofs.steps import (
     Step,
     Texts,
 )
-from doorward.replay.proofs.texts import condition_of
+from doorward.search.proofs.texts import condition_of
 
 __all__ = ["Refuter"]
 

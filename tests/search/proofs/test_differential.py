@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from doorward.rego import UNDEFINED, CompileError, Engine, EvalError
-from doorward.replay.proofs import proofs
+from doorward.search.proofs import proofs
 
 LEAVES: Final = ("a", "b", "c.d")
 CONSTANTS: Final = ('"x"', '"y"', '"xy"', "1", "2", "5", "false", "true", "null")

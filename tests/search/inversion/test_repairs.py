@@ -11,7 +11,7 @@ import pytest
 
 from doorward.pdp.loader import Loaded
 from doorward.replay.deciding import Version
-from doorward.replay.search import Search, search
+from doorward.search import Search, search
 
 OLD = """package app
 

@@ -33,7 +33,7 @@ from doorward.rego.tools import (
     regex_witnesses,
     walk,
 )
-from doorward.replay.search.seeds import inputs_of_tests
+from doorward.search.seeds import inputs_of_tests
 
 __all__ = ["CLAIMS", "Material", "Shape", "shape_of"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from doorward.counting import counted
 from doorward.rego import to_python
-from doorward.replay.proofs.proving import COUNTEREXAMPLE, NONE_EXISTS, Verdict
-from doorward.replay.search import rego_test
+from doorward.search import rego_test
+from doorward.search.proofs.proving import COUNTEREXAMPLE, NONE_EXISTS, Verdict
 
 __all__ = ["as_json", "text"]
 

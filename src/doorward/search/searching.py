@@ -18,9 +18,9 @@ from doorward.replay.causes import Cause, cause_of
 from doorward.replay.compare import UNCHANGED, Answer, kind_of
 from doorward.replay.deciding import Version
 from doorward.replay.events import Event
-from doorward.replay.search.candidates import Candidates
-from doorward.replay.search.inversion import Goal, Inversion
-from doorward.replay.search.shape import shape_of
+from doorward.search.candidates import Candidates
+from doorward.search.inversion import Goal, Inversion
+from doorward.search.shape import shape_of
 
 __all__ = ["Finding", "Reach", "Search", "entry_points", "search"]
 

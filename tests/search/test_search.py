@@ -18,10 +18,10 @@ from doorward.rego import Engine, Value
 from doorward.replay.compare import allows
 from doorward.replay.deciding import Version
 from doorward.replay.events import Event
-from doorward.replay.search import Search, entry_points, rego_test
-from doorward.replay.search import search as search_for
-from doorward.replay.search.candidates import Candidates
-from doorward.replay.search.shape import shape_of
+from doorward.search import Search, entry_points, rego_test
+from doorward.search import search as search_for
+from doorward.search.candidates import Candidates
+from doorward.search.shape import shape_of
 from doorward.testing import Suite
 from doorward.testing import run as run_tests
 

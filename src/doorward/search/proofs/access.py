@@ -13,8 +13,8 @@ from doorward.pdp.access import Access, Condition, Path, Unknowns, input_text, p
 from doorward.records import record, replace
 from doorward.rego import UNDEFINED, Engine, Value, to_key, to_python, to_rego
 from doorward.rego.tools import Body, Module, format_tree
-from doorward.replay.proofs.checking import Checker
-from doorward.replay.proofs.refuting import Refuter
+from doorward.search.proofs.checking import Checker
+from doorward.search.proofs.refuting import Refuter
 
 __all__ = ["Question", "answer", "as_csv", "as_json", "text"]
 

@@ -10,6 +10,6 @@ interpreter does not know, loses an input and never invents an answer.
 
 from __future__ import annotations
 
-from doorward.replay.search.inversion.repairs import Goal, Inversion
+from doorward.search.inversion.repairs import Goal, Inversion
 
 __all__ = ["Goal", "Inversion"]

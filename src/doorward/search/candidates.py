@@ -9,8 +9,8 @@ from random import Random
 from typing import Any, Final
 
 from doorward.rego import Key, Value
-from doorward.replay.search.shape import CLAIMS, Material, Shape
-from doorward.replay.search.tokens import Token, read_token
+from doorward.search.shape import CLAIMS, Material, Shape
+from doorward.search.tokens import Token, read_token
 
 __all__ = ["Candidates"]
 

@@ -9,8 +9,8 @@ and decided once more. A search that finds nothing proves nothing: it says how m
 
 from __future__ import annotations
 
-from doorward.replay.search.findings import as_json, markdown, rego_test, text
-from doorward.replay.search.searching import Finding, Reach, Search, are_same, entry_points, search
+from doorward.search.findings import as_json, markdown, rego_test, text
+from doorward.search.searching import Finding, Reach, Search, are_same, entry_points, search
 
 __all__ = [
     "Finding",

@@ -11,7 +11,7 @@ from doorward.counting import counted
 from doorward.pdp.snapshot import document_ref
 from doorward.rego import Undefined, to_json, to_python, to_rego
 from doorward.replay.compare import Answer
-from doorward.replay.search.searching import NOW_NS, Finding, Reach, Search
+from doorward.search.searching import NOW_NS, Finding, Reach, Search
 
 __all__ = ["as_json", "markdown", "rego_test", "text", "unreached"]
 

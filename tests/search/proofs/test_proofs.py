@@ -11,10 +11,10 @@ import pytest
 from doorward.cli.main import run
 from doorward.rego import Engine, Source
 from doorward.rego.tools import parse_query
-from doorward.replay.proofs import as_json, proofs, properties_of
-from doorward.replay.proofs.checking import Checker
-from doorward.replay.proofs.refuting import Refuter
-from doorward.replay.proofs.steps import (
+from doorward.search.proofs import as_json, proofs, properties_of
+from doorward.search.proofs.checking import Checker
+from doorward.search.proofs.refuting import Refuter
+from doorward.search.proofs.steps import (
     Alias,
     Cases,
     Contradiction,

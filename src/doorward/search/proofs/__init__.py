@@ -9,7 +9,7 @@ code with `refuting.py`, and has the last word.
 
 from __future__ import annotations
 
-from doorward.replay.proofs.proving import Property, Verdict, proofs, properties_of, prove
-from doorward.replay.proofs.reports import as_json, text
+from doorward.search.proofs.proving import Property, Verdict, proofs, properties_of, prove
+from doorward.search.proofs.reports import as_json, text
 
 __all__ = ["Property", "Verdict", "as_json", "proofs", "properties_of", "prove", "text"]

@@ -39,7 +39,7 @@ from doorward.rego.tools import (
     parse_query,
     walk,
 )
-from doorward.replay.proofs.automata import (
+from doorward.search.proofs.automata import (
     Automaton,
     have_no_text,
     of_glob,
@@ -47,7 +47,7 @@ from doorward.replay.proofs.automata import (
     of_text,
     union,
 )
-from doorward.replay.proofs.reading import (
+from doorward.search.proofs.reading import (
     adds_member,
     denies_fields,
     denies_items,
@@ -71,7 +71,7 @@ from doorward.replay.proofs.reading import (
     turn,
     variables_of,
 )
-from doorward.replay.proofs.steps import (
+from doorward.search.proofs.steps import (
     Alias,
     Cases,
     Contradiction,

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from doorward.rego import Engine, Query, RegoError, to_json, within
 from doorward.rego.tools import Rule
-from doorward.replay.search.inversion.interpreter import Attempt, Interpreter, Policy
-from doorward.replay.search.inversion.lenses import FALSY, TRUTHY
+from doorward.search.inversion.interpreter import Attempt, Interpreter, Policy
+from doorward.search.inversion.lenses import FALSY, TRUTHY
 
 __all__ = ["Goal", "Inversion"]
 
