@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -20,7 +20,7 @@ from doorward.pdp.bundle import BundleError
 from doorward.pdp.loader import Loaded, LoadError
 from doorward.pdp.reload import changes, read_signature
 from doorward.pdp.sources import Sources
-from doorward.rego import CALL_ERRORS, Diagnostic, RegoError, gc_paused
+from doorward.rego import CALL_ERRORS, REGISTRY, Diagnostic, RegoError, gc_paused
 from doorward.testing import Coverage, Result, Suite, Test, run, why
 from doorward.testing.bench import (
     Measured,
@@ -29,8 +29,12 @@ from doorward.testing.bench import (
     bench_pretty,
     measure,
 )
+from doorward.testing.finding import has_properties
 from doorward.testing.parallel import run_parallel
 from doorward.testing.reports import json_report, junit_report, pretty, result_line, unmet
+
+if TYPE_CHECKING:
+    from doorward.search.proofs import Verdict
 
 __all__ = ["command"]
 
@@ -113,6 +117,9 @@ Examples:
 def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) -> int:
     """Run the tests in files and folders: rules whose name begins with `test_`.
 
+    Rules whose name begins with `never_` are properties: an input that makes one true is a failed
+    test. `doorward prove` searches for longer.
+
     Ends with 0; with 2 if a test failed, was skipped, or the coverage is too low; with 1 if the
     policies cannot be used. A failed test shows which conditions did not hold, and their values.
     """
@@ -185,8 +192,24 @@ def _once(sources: Sources, pattern: str, request: _Request, options: dict[str, 
         return _bench(suite, tests, request.style, memory=options["benchmem"])
     if options["mutate"]:
         return _mutate(suite, loaded, request, sources, options)
-    codes = (_run(suite, tests, request) for _ in range(request.count))
+    verdicts: list[Verdict] = []
+    if not request.coverage and has_properties(suite.trees.values()):
+        verdicts = _check_properties(suite, loaded, pattern, sources, options)
+    codes = (_run(suite, tests, request, verdicts) for _ in range(request.count))
     return next((code for code in codes if code), 0)
+
+
+def _check_properties(
+    suite: Suite, loaded: Loaded, pattern: str, sources: Sources, options: dict[str, Any]
+) -> list[Verdict]:
+    from doorward.search.proofs import properties_of  # few policies have one
+    from doorward.testing.properties import check_properties
+
+    find = REGISTRY["regex.match"].call
+    names = [each.name for each in properties_of(suite.engine) if find(pattern, each.name)]
+    registry = extensions.registry_for(options["builtins"], sources.all_paths)
+    v0 = options["v0_compatible"]
+    return check_properties(loaded, v0=v0, registry=registry, names=names)
 
 
 def _mutate(
@@ -219,15 +242,20 @@ def _watch(sources: Sources, run: Callable[[], int]) -> int:
     return 0
 
 
-def _run(suite: Suite, tests: Sequence[Test], request: _Request) -> int:
+def _run(
+    suite: Suite, tests: Sequence[Test], request: _Request, verdicts: Sequence[Verdict]
+) -> int:
     coverage = Coverage() if request.coverage else None
     results = list(
         run_parallel(suite, tests, request.processes, timeout=request.timeout, coverage=coverage)
     )
     if coverage is not None:
         return _covered(suite, results, coverage, request)
-    click.echo(_report(suite, results, request), nl=False)
-    return 2 if any(_is_bad(result, request) for result in results) else 0
+    click.echo(_report(suite, results, request, verdicts), nl=False)
+    is_bad = any(_is_bad(result, request) for result in results) or any(
+        each.is_broken for each in verdicts
+    )
+    return 2 if is_bad else 0
 
 
 def _bench(suite: Suite, tests: Sequence[Test], style: str, *, memory: bool) -> int:
@@ -250,19 +278,39 @@ def _is_bad(result: Result, request: _Request) -> bool:
     return outcome != "PASS" and not (outcome == "SKIPPED" and request.exit_zero_on_skipped)
 
 
-def _report(suite: Suite, results: Sequence[Result], request: _Request) -> str:
+def _report(
+    suite: Suite, results: Sequence[Result], request: _Request, verdicts: Sequence[Verdict]
+) -> str:
     def explained(result: Result) -> str:
         return why(suite, result, full=request.explain in ("full", "debug"))
 
+    report = _property_report(verdicts, request.style, verbose=request.verbose)
     if request.style == "json":
-        return json_report(results) + "\n"
+        return json_report(results, report) + "\n"
     if request.style == "junit":
-        return junit_report(results, explained)
+        return junit_report(results, explained, report)
     if request.style in ("sarif", "github"):
         findings = [_finding(result, explained) for result in results if _is_bad(result, request)]
+        findings += [_broken(verdict) for verdict in verdicts if verdict.is_broken]
         return sarif(findings) + "\n" if request.style == "sarif" else github(findings)
     wanted = request.explain not in ("off", "notes")
-    return pretty(results, verbose=request.verbose, why=explained if wanted else None)
+    text = pretty(results, verbose=request.verbose, why=explained if wanted else None)
+    return text + "".join(report)
+
+
+def _property_report(verdicts: Sequence[Verdict], style: str, *, verbose: bool) -> list[str]:
+    """The parts of a report that are about properties; none where there are none."""
+    if not verdicts:
+        return []
+    from doorward.testing.properties import property_cases, property_documents, property_lines
+
+    if style == "json":
+        return property_documents(verdicts)
+    return (
+        property_cases(verdicts)
+        if style == "junit"
+        else [property_lines(verdicts, verbose=verbose)]
+    )
 
 
 def _finding(result: Result, explained: Callable[[Result], str]) -> Diagnostic:
@@ -272,6 +320,12 @@ def _finding(result: Result, explained: Callable[[Result], str]) -> Diagnostic:
     elif result.error is not None:
         said = str(result.error)
     return Diagnostic(f"test_{result.outcome.lower()}", f"{result.test}\n{said}", result.test.span)
+
+
+def _broken(verdict: Verdict) -> Diagnostic:
+    from doorward.search.proofs import lines_of
+
+    return Diagnostic("property_fail", "\n".join(lines_of(verdict)), verdict.subject.span)
 
 
 def _covered(suite: Suite, results: Sequence[Result], coverage: Coverage, request: _Request) -> int:

@@ -9,7 +9,7 @@ has a name, since one that fails leaves nothing in the rule's value.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -35,10 +35,13 @@ from doorward.rego.tools import (
     walk,
 )
 
-__all__ = ["TELL_CASE", "Test", "find_tests"]
+__all__ = ["PROPERTY", "TELL_CASE", "Test", "find_tests", "has_properties"]
 
 TELL_CASE: Final = "internal.test_case"
 """The built-in that tells the runner the names of a case."""
+
+PROPERTY: Final = "never_"
+"""How the name of a property begins (`doorward.search.proofs`)."""
 
 _PREFIX: Final = "test_"
 _SKIPPED: Final = "todo_test_"
@@ -89,6 +92,11 @@ def find_tests(trees: Mapping[str, Module]) -> tuple[dict[str, Module], list[Tes
             rules.append(rule)
         ready[file] = replace(tree, rules=tuple(rules))
     return ready, tests
+
+
+def has_properties(trees: Iterable[Module]) -> bool:
+    """Return True if a name of a rule has a part that begins with `never_`."""
+    return any(PROPERTY in rule.head.ref.span.text for tree in trees for rule in tree.rules)
 
 
 def _test_name(rule: Rule) -> list[str]:

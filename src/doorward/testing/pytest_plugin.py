@@ -3,7 +3,8 @@
 Collected are `test_*.rego` and `*_test.rego` (`rego_files`), together with the policies and data at
 `rego_paths`, by default everything in the folder of the test file. Built-ins of the project are
 those of `rego_builtins`, or of `[tool.doorward]`. A failure shows the conditions that did not hold,
-with their values; what a test prints is shown as pytest shows output.
+with their values; what a test prints is shown as pytest shows output. A rule `never_…` in such a
+file is a property: it fails with a counterexample, and is skipped where nothing is known.
 
 Two fixtures are for tests in Python: `undecided_routes`, which routes of an application have no
 decision (`doorward.testing.routes`), and `assert_filter_matches`, whether its lists hold what
@@ -25,13 +26,16 @@ if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
 
     from doorward.rego import Registry
+    from doorward.search.proofs import Property
     from doorward.testing.runner import Suite, Test
 
 __all__ = [
     "RegoFailure",
     "RegoFile",
     "RegoItem",
+    "RegoProperty",
     "assert_filter_matches",
+    "builtins_for",
     "undecided_routes",
 ]
 
@@ -65,10 +69,11 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> RegoFile |
 class RegoFile(pytest.File):
     """One file of tests."""
 
-    def collect(self) -> Iterator[RegoItem]:
-        # Brought in by the first test in Rego only: others shall not pay for the plugin.
+    def collect(self) -> Iterator[RegoItem | RegoProperty]:
+        # Imported by the first test in Rego only: others shall not pay for the plugin.
         from doorward.pdp.loader import LoadError
         from doorward.rego import RegoError
+        from doorward.testing.finding import has_properties
 
         try:
             suite = self._suite()
@@ -81,31 +86,47 @@ class RegoFile(pytest.File):
             if os.path.abspath(test.span.file) == own:
                 item: RegoItem = RegoItem.from_parent(self, name=test.name, suite=suite, test=test)
                 yield item
+        if has_properties(suite.trees.values()):
+            yield from self._properties(suite, own)
+
+    def _properties(self, suite: Suite, own: str) -> Iterator[RegoProperty]:
+        from doorward.search.proofs import properties_of
+
+        for each in properties_of(suite.engine):
+            if os.path.abspath(each.span.file) == own:
+                item: RegoProperty = RegoProperty.from_parent(
+                    self, name=each.path[-1], paths=self._paths(), subject=each
+                )
+                yield item
+
+    def _paths(self) -> tuple[str, ...]:
+        root = self.config.rootpath
+        options = [str(root / each) for each in self.config.getini("rego_paths")]
+        paths = tuple(options or [str(self.path.parent)])
+        inside = any(self.path.is_relative_to(os.path.abspath(each)) for each in paths)
+        return paths if inside else (*paths, str(self.path))
 
     def _suite(self) -> Suite:
         from doorward.pdp.loader import load
         from doorward.testing.runner import Suite
 
-        root = self.config.rootpath
-        given = [str(root / each) for each in self.config.getini("rego_paths")]
-        paths = tuple(given or [str(self.path.parent)])
-        inside = any(self.path.is_relative_to(os.path.abspath(each)) for each in paths)
-        if not inside:
-            paths = (*paths, str(self.path))
+        paths = self._paths()
         suites = self.config.stash.setdefault(_SUITES, {})
         if paths not in suites:
             suites[paths] = Suite(
-                load([_near(path) for path in paths]), registry=self._builtins(paths)
+                load([_near(path) for path in paths]), registry=builtins_for(self.config, paths)
             )
         return suites[paths]
 
-    def _builtins(self, paths: Sequence[str]) -> Registry:
-        from doorward.pdp.extensions import Extensions, project_extensions
 
-        names = self.config.getini("rego_builtins")
-        if names:
-            return Extensions(names, [str(self.config.rootpath)]).registry()
-        return project_extensions(paths).registry()
+def builtins_for(config: pytest.Config, paths: Sequence[str]) -> Registry:
+    """The built-ins that policies at some paths may call."""
+    from doorward.pdp.extensions import Extensions, project_extensions
+
+    names = config.getini("rego_builtins")
+    if names:
+        return Extensions(names, [str(config.rootpath)]).registry()
+    return project_extensions(paths).registry()
 
 
 class RegoItem(pytest.Item):
@@ -141,6 +162,41 @@ class RegoItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, self.test.span.row - 1, str(self.test)
+
+
+class RegoProperty(pytest.Item):
+    """One property: it fails with a counterexample, and is skipped where it is not known."""
+
+    def __init__(self, *, paths: Sequence[str], subject: Property, **known: object) -> None:
+        super().__init__(**known)  # type: ignore[arg-type]  # what pytest hands to every node
+        self.paths = paths
+        self.subject = subject
+
+    def runtest(self) -> None:
+        from doorward.pdp.loader import load
+        from doorward.search.proofs import NONE_EXISTS, lines_of
+        from doorward.testing.properties import check_properties
+
+        registry = builtins_for(self.config, self.paths)
+        loaded = load([_near(path) for path in self.paths])
+        (verdict,) = check_properties(loaded, registry=registry, names=[self.subject.name])
+        text = "\n".join(lines_of(verdict))
+        if verdict.is_broken:
+            raise RegoFailure(text)
+        if verdict.outcome != NONE_EXISTS:
+            pytest.skip(text)
+
+    def repr_failure(
+        self,
+        excinfo: pytest.ExceptionInfo[BaseException],
+        style: str | None = None,
+    ) -> str | TerminalRepr:
+        if isinstance(excinfo.value, RegoFailure):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, self.subject.span.row - 1, self.subject.name
 
 
 def _near(path: str) -> str:

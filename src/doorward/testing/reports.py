@@ -109,9 +109,10 @@ def _duration(nanoseconds: int) -> str:
 # JSON
 
 
-def json_report(results: Iterable[Result]) -> str:
-    """The list that `opa test --format json` prints."""
-    return indent("[" + ",".join(map(_document, results)) + "]", "", "  ")
+def json_report(results: Iterable[Result], more: Iterable[str] = ()) -> str:
+    """The list that `opa test --format json` prints, with more documents."""
+    documents = [*map(_document, results), *more]
+    return indent("[" + ",".join(documents) + "]", "", "  ")
 
 
 def _document(result: Result) -> str:
@@ -160,8 +161,9 @@ def _cases(cases: Mapping[str, Case]) -> str:
 # JUnit XML
 
 
-def junit_report(results: Sequence[Result], why: Why) -> str:
-    """The XML that CI systems read: a test suite for each file, a test case for each test."""
+def junit_report(results: Sequence[Result], why: Why, more: Iterable[str] = ()) -> str:
+    """The XML that CI systems read: a test suite for each file, a test case for each test, and
+    `more` test suites."""
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {_counts(results)}>"]
     for file, group in groupby(results, key=lambda r: r.test.span.file):
         members = list(group)
@@ -169,7 +171,7 @@ def junit_report(results: Sequence[Result], why: Why) -> str:
         for result in members:
             lines += _testcase(result, why)
         lines.append("  </testsuite>")
-    return "\n".join([*lines, "</testsuites>"]) + "\n"
+    return "\n".join([*lines, *more, "</testsuites>"]) + "\n"
 
 
 def _counts(results: Sequence[Result]) -> str:

@@ -9,7 +9,28 @@ code with `refuting.py`, and has the last word.
 
 from __future__ import annotations
 
-from doorward.search.proofs.proving import Property, Verdict, proofs, properties_of, prove
-from doorward.search.proofs.reports import as_json, text
+from doorward.search.proofs.proving import (
+    COUNTEREXAMPLE,
+    NONE_EXISTS,
+    PREFIX,
+    Property,
+    Verdict,
+    proofs,
+    properties_of,
+    prove,
+)
+from doorward.search.proofs.reports import as_json, lines_of, text
 
-__all__ = ["Property", "Verdict", "as_json", "proofs", "properties_of", "prove", "text"]
+__all__ = [
+    "COUNTEREXAMPLE",
+    "NONE_EXISTS",
+    "PREFIX",
+    "Property",
+    "Verdict",
+    "as_json",
+    "lines_of",
+    "proofs",
+    "properties_of",
+    "prove",
+    "text",
+]

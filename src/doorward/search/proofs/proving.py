@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from doorward.pdp.loader import Loaded
-from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, Registry
+from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, Registry, Span
 from doorward.rego.tools import Rule, RuleNode, Scalar, format_tree, path_text
 from doorward.replay.deciding import Version
 from doorward.search import Finding, Reach, search
@@ -19,6 +19,7 @@ __all__ = [
     "COUNTEREXAMPLE",
     "NONE_EXISTS",
     "NONE_FOUND",
+    "PREFIX",
     "UNKNOWN",
     "Property",
     "Verdict",
@@ -44,7 +45,11 @@ class Property:
     """A rule that says what no input makes true."""
 
     path: tuple[str, ...]
-    where: str
+    span: Span
+
+    @property
+    def where(self) -> str:
+        return str(self.span)
 
     @property
     def name(self) -> str:
@@ -69,6 +74,11 @@ class Verdict:
     not_inverted: frozenset[str] = field(default=frozenset())
 
     @property
+    def is_broken(self) -> bool:
+        """Return True if an input makes the property true."""
+        return self.outcome == COUNTEREXAMPLE
+
+    @property
     def is_reached(self) -> bool:
         """Return True if each condition was reached and held."""
         return bool(self.reach) and all(each.holds for each in self.reach)
@@ -80,7 +90,7 @@ def properties_of(engine: Engine) -> list[Property]:
 
 
 def _property(node: RuleNode) -> Property:
-    return Property(tuple(map(str, node.path)), str(node.definitions[0].rule.span))
+    return Property(tuple(map(str, node.path)), node.definitions[0].rule.span)
 
 
 def _nodes(engine: Engine) -> Iterator[RuleNode]:
@@ -96,15 +106,16 @@ def prove(
     seconds: float,
     v0: bool,
     registry: Registry,
+    is_chosen: Callable[[Property], bool] = lambda _: True,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Verdict]:
-    """What is known of each property; at most `seconds` of search for each."""
+    """The verdict on each property that is chosen; at most `seconds` of search for each."""
     engine = version.snapshot.engine
     for node in _nodes(engine):
+        proved = _property(node)
+        if not is_chosen(proved):
+            continue
         began = clock()
-        (proved,) = [
-            each for each in properties_of(engine) if each.path == tuple(map(str, node.path))
-        ]
         verdict = _refuted(engine, node, proved)
         if verdict.outcome != NONE_EXISTS:
             old = _without(loaded, node, v0=v0, registry=registry)

@@ -5,26 +5,31 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from doorward.counting import counted
 from doorward.rego import to_python
 from doorward.search import rego_test
 from doorward.search.proofs.proving import COUNTEREXAMPLE, NONE_EXISTS, Verdict
 
-__all__ = ["as_json", "text"]
+__all__ = ["as_json", "lines_of", "text"]
+
+
+MISSED: Final = 8
+"""Conditions that never held that are named for people."""
 
 
 def text(verdicts: Sequence[Verdict]) -> str:
     """For a terminal."""
-    lines = [line for each in verdicts for line in _lines(each)]
+    lines = [line for each in verdicts for line in lines_of(each)]
     outcomes = [each.outcome for each in verdicts]
     kinds = ", ".join(f"{outcomes.count(kind)} {kind}" for kind in dict.fromkeys(outcomes))
     total = counted(len(verdicts), "property", "properties")
     return "\n".join([*lines, f"{total}: {kinds}" if verdicts else total]) + "\n"
 
 
-def _lines(verdict: Verdict) -> Iterator[str]:
+def lines_of(verdict: Verdict) -> Iterator[str]:
+    """A verdict on one line, and what follows from it on others."""
     head = f"{verdict.subject.name} ({verdict.subject.where}): {verdict.outcome}"
     if verdict.outcome == NONE_EXISTS:
         refuted = counted(verdict.conjunctions, "conjunction")
@@ -42,9 +47,13 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         yield f"  not refuted, {verdict.open} of {verdict.conjunctions}: {_short(verdict.left)}"
     if verdict.candidates:
         yield f"  {counted(verdict.candidates, 'request')} tried"
-    for each in verdict.reach:
-        if not each.holds:
-            yield f"  never held: {each.where} `{_short(each.text)}`"
+    own = f"{verdict.subject.span.file}:"
+    missed = [each for each in verdict.reach if not each.holds]
+    missed.sort(key=lambda each: not each.where.startswith(own))
+    for each in missed[:MISSED]:
+        yield f"  never held: {each.where} `{_short(each.text)}`"
+    if len(missed) > MISSED:
+        yield f"  never held: {len(missed) - MISSED} more (--format json names them)"
     if verdict.not_inverted:
         yield f"  not inverted: {', '.join(sorted(verdict.not_inverted))}"
 

@@ -1,0 +1,114 @@
+"""Properties beside tests: `never_` rules, with a search that is quick enough for every run.
+
+A counterexample is a failed test. What is neither proved nor refuted is not a failure, and is said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from doorward.pdp.loader import Loaded
+from doorward.rego import REGISTRY, Registry
+from doorward.rego.golang import marshal, object_text
+from doorward.rego.tools import path_text
+from doorward.replay.deciding import Version
+from doorward.search.proofs import (
+    NONE_EXISTS,
+    Property,
+    Verdict,
+    lines_of,
+    prove,
+)
+from doorward.testing.xml_text import attribute, text
+
+__all__ = [
+    "check_properties",
+    "property_cases",
+    "property_documents",
+    "property_lines",
+]
+
+SECONDS: Final = 0.5
+"""How long to search for a counterexample to one property that is not proved."""
+_DEADLINE: Final = 0.5
+"""Seconds for one decision of the search."""
+
+
+def check_properties(
+    loaded: Loaded,
+    *,
+    v0: bool = False,
+    registry: Registry = REGISTRY,
+    names: Iterable[str] | None = None,
+    seconds: float = SECONDS,
+) -> list[Verdict]:
+    """The verdicts on the properties of policies, or on those with some names. CompileError."""
+    version = Version.compile(loaded, v0=v0, registry=registry, deadline=_DEADLINE)
+    chosen = None if names is None else frozenset(names)
+
+    def is_chosen(each: Property) -> bool:
+        return chosen is None or each.name in chosen
+
+    return list(
+        prove(loaded, version, seconds=seconds, v0=v0, registry=registry, is_chosen=is_chosen)
+    )
+
+
+def property_lines(verdicts: Sequence[Verdict], *, verbose: bool) -> str:
+    """For people: each property that is not proved, and how many have which outcome."""
+    if not verdicts:
+        return ""
+    displayed = [each for each in verdicts if verbose or each.outcome != NONE_EXISTS]
+    lines = [line for each in displayed for line in lines_of(each)]
+    counts = Counter(each.outcome for each in verdicts)
+    summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    return "\n".join([*lines, f"PROPERTIES: {summary}"]) + "\n"
+
+
+def property_documents(verdicts: Iterable[Verdict]) -> list[str]:
+    """Objects beside those of tests in JSON: `property` is the outcome."""
+    documents = []
+    for each in verdicts:
+        span = each.subject.span
+        location = {"file": marshal(span.file), "row": str(span.row), "col": str(span.col)}
+        fields = {
+            "location": object_text(location),
+            "package": marshal(path_text(each.subject.path[:-1])),
+            "name": marshal(each.subject.path[-1]),
+            "property": marshal(each.outcome),
+            "duration": str(round(each.seconds * 1e9)),
+        }
+        if each.is_broken:
+            fields["fail"] = "true"
+        documents.append(object_text(fields))
+    return documents
+
+
+def property_cases(verdicts: Sequence[Verdict]) -> list[str]:
+    """A test suite of JUnit: a counterexample is a failure, and what is not known is skipped."""
+    if not verdicts:
+        return []
+    failures = sum(each.is_broken for each in verdicts)
+    skipped = sum(not each.is_broken and each.outcome != NONE_EXISTS for each in verdicts)
+    seconds = sum(each.seconds for each in verdicts)
+    lines = [
+        f'  <testsuite name="properties" tests="{len(verdicts)}" failures="{failures}" errors="0" '
+        f'skipped="{skipped}" time="{seconds:.6f}">'
+    ]
+    for each in verdicts:
+        span = each.subject.span
+        lines.append(
+            f"    <testcase classname={attribute(path_text(each.subject.path[:-1]))} "
+            f"name={attribute(each.subject.path[-1])} file={attribute(span.file)} "
+            f'line="{span.row}" time="{each.seconds:.6f}">'
+        )
+        said = "\n".join(lines_of(each))
+        if each.is_broken:
+            lines.append(f'      <failure message="counterexample">{text(said)}</failure>')
+        elif each.outcome != NONE_EXISTS:
+            lines.append(f"      <skipped message={attribute(each.outcome)}/>")
+            lines.append(f"      <system-out>{text(said)}</system-out>")
+        lines.append("    </testcase>")
+    return [*lines, "  </testsuite>"]
