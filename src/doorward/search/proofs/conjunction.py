@@ -203,7 +203,7 @@ def rename(expr: Expr, values: Mapping[str, Term]) -> Expr:
 
     def change(node: Node) -> Node:
         if isinstance(node, Call):
-            # Its operator is a reference, whose head is no variable.
+            # Its operator is a reference, whose head is not a variable.
             return node
         if isinstance(node, Ref) and isinstance(node.head, Ref):
             return Ref(node.head.head, (*node.head.args, *node.args))
