@@ -205,7 +205,7 @@ EDGES = {
     "cli/playground.py": {"__call__"},
     "docker/plugin.py": {"_decide"},
     "docker/proxy/connection.py": {"_run"},
-    "docker/proxy/decisions.py": {"_judge"},
+    "docker/proxy/decisions.py": {"_judge", "_pin"},
     "docker/proxy/server.py": {"look_up"},
     "docker/server.py": {"_guarded"},
     "enforcement/check.py": {"check"},

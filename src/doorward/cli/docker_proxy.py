@@ -12,6 +12,7 @@ from doorward.docker.audit import AuditLogError
 from doorward.docker.decider.embedded import DECISION, PACK, with_shipped
 from doorward.docker.decider.remote import UrlError
 from doorward.docker.plugin import PluginOptions
+from doorward.docker.proxy.pins import PinError
 from doorward.docker.proxy.server import ProxyError
 from doorward.docker.proxy.service import (
     SHARED,
@@ -72,6 +73,18 @@ _CONSUMER: Final = re.compile(r"([a-z0-9][a-z0-9_.-]{0,63})=(/[^,]+)(?:,group=([
 )
 @click.option("--mask-env", is_flag=True, help="Keep values of Env from the policy.")
 @click.option("--minimum-api-version", default="1.24", metavar="VERSION")
+@click.option(
+    "--pins",
+    default="",
+    metavar="FOLDER",
+    help="Hold the folders that users mount by mounts in here (root).",
+)
+@click.option(
+    "--pins-state",
+    default="/var/lib/doorward/pins.json",
+    metavar="FILE",
+    help="What is held, for the next start.",
+)
 @click.option("--daemon-json", default=DAEMON_CONFIG, metavar="FILE", help="The daemon's.")
 @click.option("--pidfile", default=PIDFILE, metavar="FILE", help="The daemon's.")
 @click.option(
@@ -84,7 +97,7 @@ def proxy(**given: Any) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         service = ProxyService(_options(given))
-    except (BindError, ProxyError, AuditLogError, LoadError, RegoError) as error:
+    except (BindError, PinError, ProxyError, AuditLogError, LoadError, RegoError) as error:
         raise click.ClickException(str(error)) from None
     except UrlError as error:
         raise click.UsageError(f"--pdp: {error}") from None
@@ -121,6 +134,8 @@ def _options(given: dict[str, Any]) -> ProxyOptions:
         audit_log=given["audit_log"],
         audit_input=given["audit_input"],
         log_only_denied=given["log_only_denied"],
+        pins=given["pins"],
+        pins_state=given["pins_state"],
         daemon_json=given["daemon_json"],
         pidfile=given["pidfile"],
         grace=given["grace"],

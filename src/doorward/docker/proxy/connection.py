@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from doorward.docker.proxy.daemon import Daemon
-from doorward.docker.proxy.exchange import Decisions, Exchange
+from doorward.docker.proxy.exchange import Exchange, Sides
 from doorward.docker.proxy.messages import HeadError, parse_request_head, write_head
 from doorward.docker.proxy.wire import CutError, Wire
-from doorward.docker.request.call import Caller
 from doorward.edge import FAULTS, Edge
 from doorward.transport.loop import Connections
 
-__all__ = ["ClientConnection", "Identify"]
+__all__ = ["ClientConnection"]
 
 _EDGE: Final = Edge("docker-proxy", "a connection of the Docker proxy failed")
 
@@ -31,9 +29,6 @@ LINGERING: Final = 2.0
 MOST_DRAINED: Final = 8 << 20
 """Bytes that are read of a request that was refused, so that its client sees why."""
 
-Identify = Callable[[Wire], Awaitable[Caller]]
-"""Finds out who is at the other end of a connection."""
-
 
 class ClientConnection(Wire):
     """The protocol of an accepted socket."""
@@ -42,14 +37,12 @@ class ClientConnection(Wire):
         self,
         loop: asyncio.AbstractEventLoop,
         connections: Connections,
-        daemon: Daemon,
-        decisions: Decisions,
-        identify: Identify,
+        sides: Sides,
         on_end: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(loop)
         self._connections = connections
-        self._exchange = Exchange(self, daemon, decisions, lambda: identify(self))
+        self._exchange = Exchange(self, sides)
         self._on_end = on_end
         self._task: asyncio.Task[None] | None = None
         self._since = connections.now

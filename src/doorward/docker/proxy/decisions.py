@@ -1,16 +1,24 @@
-"""The plugin's decision, asked from the loop: at once where it need not wait, else by a thread."""
+"""The plugin's decision, asked from the loop: at once where it need not wait, else by a thread.
+
+What a user creates is labelled before it is decided, and the folders that it mounts are pinned when
+it was allowed: what comes back is what goes to the daemon.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from doorward.cancellation import Cancellation
 from doorward.docker.plugin import Judged, Plugin
+from doorward.docker.proxy.labels import label_owner
+from doorward.docker.proxy.pins import PINNED, PinError, Pins
 from doorward.docker.reply import Verdict
 from doorward.docker.request.call import AuthzRequest
 from doorward.docker.request.errors import WaitError
+from doorward.docker.request.input import Draft
 from doorward.edge import FAULTS, Edge
 from doorward.history import History
 from doorward.transport.pool import Pool
@@ -21,28 +29,49 @@ _EDGE: Final = Edge("docker-proxy-decision", "a decision failed: denied")
 
 LONG: Final = 64 * 1024
 """Bytes of a body from which on it is read by a thread: that takes milliseconds."""
-_NONE: Final = Verdict(False, "internal error", "doorward:fault")
+_FAULT: Final = Verdict(False, "internal error", "doorward:fault")
 _BUSY: Final = Verdict(False, "too many requests wait for a decision", "doorward:busy")
+_ADMIN: Final = "admin"
+"""The rule of those whose folders are not pinned: they may mount everything."""
 
 
 class PluginDecisions:
     """Decides by a plugin, for the coroutines of one loop. Whatever fails is a denial."""
 
-    def __init__(self, plugin: Plugin, pool: Pool, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        plugin: Plugin,
+        pool: Pool,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        pins: Pins | None = None,
+        has_owners: Callable[[], bool] = bool,
+    ) -> None:
+        """`has_owners`: whether what a user creates gets its label."""
         self._plugin = plugin
         self._pool = pool
         self._loop = loop
+        self._pins = pins
+        self._has_owners = has_owners
         self._history = History()
 
     async def judge(self, request: AuthzRequest) -> Judged:
         """The verdict on a request, and the request as it goes to the daemon."""
+        judged = await self._judge_somewhere(request)
+        if self._pins is not None and _has_folders(judged):
+            return await self._by_thread(partial(self._pin, self._pins, judged))
+        return judged
+
+    async def _judge_somewhere(self, request: AuthzRequest) -> Judged:
         if request.body is None or len(request.body) < LONG:
             try:
                 return self._judge(request, may_wait=False)
             except WaitError:
                 pass
+        return await self._by_thread(partial(self._judge, request, may_wait=True))
+
+    async def _by_thread(self, work: Callable[[], Judged]) -> Judged:
         result: asyncio.Future[Judged] = self._loop.create_future()
-        work = partial(self._judge, request, may_wait=True)
         cancellation = Cancellation()
         if not self._pool.submit(work, partial(_resolve, result), cancellation, self._history):
             return Judged(_BUSY, None, None, "")
@@ -54,12 +83,47 @@ class PluginDecisions:
 
     def _judge(self, request: AuthzRequest, *, may_wait: bool) -> Judged:
         try:
-            return self._plugin.judge(request, may_wait=may_wait)
+            prepare = None
+            if request.method == "POST" and request.user and self._has_owners():
+                prepare = partial(_label, request.user)
+            return self._plugin.judge(request, may_wait=may_wait, prepare=prepare)
         except WaitError:
             raise
         except FAULTS as fault:
             _EDGE.report(fault)
-            return Judged(_NONE, None, None, "")
+            return Judged(_FAULT, None, None, "")
+
+    def _pin(self, pins: Pins, judged: Judged) -> Judged:
+        """The same with pins in the request; a denial where one cannot be made."""
+        assert judged.draft is not None
+        assert judged.input is not None
+        resolved = {
+            row["source"]: row["resolved"]
+            for row in judged.input["mounts"]
+            if row["type"] == "bind" and not row["unresolved"]
+        }
+        try:
+            return judged._replace(draft=pins.replace(judged.draft, resolved))
+        except PinError as error:
+            verdict = Verdict(False, str(error), "doorward:pins")
+            return judged._replace(verdict=verdict, draft=None)
+        except FAULTS as fault:
+            _EDGE.report(fault)
+            return Judged(_FAULT, None, None, "")
+
+
+def _label(owner: str, draft: Draft) -> Draft:
+    return label_owner(draft, owner)
+
+
+def _has_folders(judged: Judged) -> bool:
+    """Return True if a request was allowed that mounts folders of the host."""
+    verdict, draft, input_doc = judged.verdict, judged.draft, judged.input
+    if not verdict.allow or verdict.rule == _ADMIN or draft is None or input_doc is None:
+        return False
+    if draft.route.action not in PINNED:
+        return False
+    return any(row["type"] == "bind" for row in input_doc["mounts"])
 
 
 def _resolve(result: asyncio.Future[Judged], judged: Judged) -> None:

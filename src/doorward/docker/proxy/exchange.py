@@ -1,8 +1,8 @@
 """One request and its answer: read, decided, written in one spelling, and streamed both ways.
 
 The coroutine of a client's connection calls `Exchange.run` for each head. A request is decided
-before the first byte of it reaches the daemon; what it refuses is answered here. Whoever waits for
-a slow peer reads nothing meanwhile, and who leaves ends the other side.
+before the first byte of it reaches the daemon; a refusal is answered here. A side that waits for a
+slow peer reads nothing meanwhile, and a client that leaves ends the other side.
 """
 
 from __future__ import annotations
@@ -11,9 +11,17 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from doorward.docker.plugin import Judged
+from doorward.docker.proxy.answers import (
+    MOST_ANSWER,
+    Edit,
+    View,
+    ViewError,
+    editor,
+    read_view,
+)
 from doorward.docker.proxy.daemon import Daemon, DaemonGoneError
 from doorward.docker.proxy.messages import (
     Fields,
@@ -34,7 +42,7 @@ from doorward.docker.proxy.requests import (
 from doorward.docker.proxy.wire import LAST_CHUNK, Body, CutError, Wire, chunk
 from doorward.docker.request.call import AuthzRequest, Caller
 
-__all__ = ["Decisions", "Exchange", "RefusedError"]
+__all__ = ["Decisions", "Exchange", "RefusedError", "Sides"]
 
 MOST_JSON: Final = 4 << 20
 """Bytes of a JSON body, as newer daemons limit them."""
@@ -44,6 +52,12 @@ _HOP: Final = frozenset(
     {"connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 """Fields of an answer that are about its connection."""
+LONG: Final = 256 * 1024
+"""Bytes of an answer from which on a thread edits it."""
+TRANSLATED: Final = frozenset(
+    {"container.inspect", "container.list", "system.df", "volume.inspect", "volume.list"}
+)
+"""The documents in which paths of the host stand."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NO_BODY: Final = frozenset({b"", b"null", b"{}"})
 
@@ -63,20 +77,24 @@ class Decisions(Protocol):
         """The verdict on a request, and the request as it goes to the daemon."""
 
 
+class Sides(NamedTuple):
+    """What an exchange needs beside its client."""
+
+    daemon: Daemon
+    decisions: Decisions
+    identify: Callable[[Wire], Awaitable[Caller]]
+    """Finds out who is at the other end of a connection; PeerError where that cannot be told."""
+    translate: Edit | None = None
+    """Applied to documents about containers and volumes: the paths of the host in place of pins."""
+
+
 class Exchange:
     """Carries the requests of one client, one after the other."""
 
-    def __init__(
-        self,
-        client: Wire,
-        daemon: Daemon,
-        decisions: Decisions,
-        identify: Callable[[], Awaitable[Caller]],
-    ) -> None:
+    def __init__(self, client: Wire, sides: Sides) -> None:
         self._client = client
-        self._daemon = daemon
-        self._decisions = decisions
-        self._identify = identify
+        self._sides = sides
+        self._daemon = sides.daemon
         self._upstream: Wire | None = None
         self._request: Body | None = None
         self._may_half_close = False
@@ -116,7 +134,11 @@ class Exchange:
             raise RefusedError(417, "expect must be 100-continue")
         content = await self._content(reading, body)
         judged = await self._judge(reading, content)
-        upstream = write_request(reading, judged.draft, content)
+        try:
+            view = read_view(judged.verdict.answers)
+            upstream = write_request(reading, judged.draft, content, view)
+        except ViewError as error:
+            raise RefusedError(403, f"authorization denied by doorward: {error}") from None
         self.is_streaming = True
         answer = await self._send(reading, upstream)
         upload: asyncio.Task[None] | None = None
@@ -125,7 +147,7 @@ class Exchange:
                 self._continue(reading)
                 upload = self._client.loop.create_task(self._upload(body))
             response = await self._response(answer)
-            keeps = await self._pass_on(reading, response, judged)
+            keeps = await self._pass_on(reading, response, view)
         finally:
             if upload is not None:
                 upload.cancel()
@@ -163,10 +185,10 @@ class Exchange:
 
     async def _judge(self, reading: Reading, content: bytes | None) -> Judged:
         try:
-            caller = await self._identify()
+            caller = await self._sides.identify(self._client)
         except PeerError as error:
             raise RefusedError(403, f"authorization denied by doorward: {error}") from None
-        judged = await self._decisions.judge(to_authz(reading, caller, content))
+        judged = await self._sides.decisions.judge(to_authz(reading, caller, content))
         if judged.verdict.allow is not True:
             reason = judged.verdict.reason or "denied by policy"
             raise RefusedError(403, f"authorization denied by doorward: {reason}")
@@ -233,7 +255,7 @@ class Exchange:
             raise RefusedError(502, str(error)) from None
         raise RefusedError(502, "the Docker daemon does not come to an answer")
 
-    async def _pass_on(self, reading: Reading, response: ResponseHead, judged: Judged) -> bool:
+    async def _pass_on(self, reading: Reading, response: ResponseHead, view: View) -> bool:
         """Pass the answer on; True where the client's connection can be kept."""
         upstream = self._upstream
         assert upstream is not None
@@ -255,9 +277,44 @@ class Exchange:
             self._client.write(write_head(response.status, [*fields, ("Connection", "close")]))
             await self._carry(reading)
             return False
-        await self._stream(response, Body(upstream, length), fields)
+        body = Body(upstream, length)
+        edit = self._edit(reading, response, view)
+        if edit is None:
+            await self._stream(response, body, fields)
+        else:
+            await self._rewrite(response, body, fields, edit)
         self._keep(response, upstream)
         return True
+
+    def _edit(self, reading: Reading, response: ResponseHead, view: View) -> Edit | None:
+        """The edit of an answer; None where it passes as it comes."""
+        if response.status != 200:
+            return None
+        edit = editor(reading.action, view)
+        translate = self._sides.translate if reading.action in TRANSLATED else None
+        if edit is None or translate is None:
+            return edit or translate
+        first, then = translate, edit
+        return lambda content: then(first(content))
+
+    async def _rewrite(
+        self, response: ResponseHead, body: Body, fields: Fields, edit: Edit
+    ) -> None:
+        """Pass a document on as far as it may be seen."""
+        try:
+            content = await body.all(MOST_ANSWER)
+            if len(content) < LONG:
+                content = edit(content)
+            else:
+                content = await self._client.loop.run_in_executor(None, edit, content)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise RefusedError(502, "the Docker daemon's answer cannot be read") from None
+        except CutError:
+            self._check_client()
+            raise RefusedError(502, "the Docker daemon's answer is cut, or too large") from None
+        fields.append(("Content-Length", str(len(content))))
+        self._client.write(write_head(response.status, fields) + content)
+        await self._client.drained()
 
     async def _stream(self, response: ResponseHead, body: Body, fields: Fields) -> None:
         client, length = self._client, response.length

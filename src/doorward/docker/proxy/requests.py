@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
+from doorward.docker.proxy.answers import View, narrow
 from doorward.docker.proxy.messages import Fields, RequestHead, write_head
 from doorward.docker.request.call import AuthzRequest, Caller, Target, parse_target
 from doorward.docker.request.errors import RequestError
@@ -89,7 +90,7 @@ def _route(method: str, uri: str) -> tuple[str, Kind, str]:
 
 
 def to_authz(reading: Reading, caller: Caller, body: bytes | None) -> AuthzRequest:
-    """The request to decide. Without a body the daemon gets none, or a stream whose type is not that of a form."""
+    """The request to decide. A request without JSON has no body, or a stream that is an archive."""
     head = reading.head
     headers = {name: value for name, value in head.fields if name in _PASSED}
     if body:
@@ -101,10 +102,16 @@ def to_authz(reading: Reading, caller: Caller, body: bytes | None) -> AuthzReque
     )
 
 
-def write_request(reading: Reading, draft: Draft | None, body: bytes | None) -> UpstreamHead:
+def write_request(
+    reading: Reading, draft: Draft | None, body: bytes | None, view: View
+) -> UpstreamHead:
     """The request for the daemon, of what was decided: of `draft`, where there is one."""
     head = reading.head
-    uri = _canonical(head.target) if draft is None else _uri(draft.target)
+    if view.owner:
+        target = parse_target(head.target) if draft is None else draft.target
+        uri = _uri(narrow(reading.action, target, view))
+    else:
+        uri = _canonical(head.target) if draft is None else _uri(draft.target)
     content = b""
     if body:
         # What was read into its types; without a draft, which is kept for requests with a body only

@@ -13,7 +13,7 @@ import logging
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -23,7 +23,9 @@ from doorward.docker.plugin import Plugin
 from doorward.docker.proxy.connection import ClientConnection
 from doorward.docker.proxy.daemon import Daemon
 from doorward.docker.proxy.decisions import PluginDecisions
+from doorward.docker.proxy.exchange import Sides
 from doorward.docker.proxy.peers import Names, Peer, PeerError
+from doorward.docker.proxy.pins import Pins
 from doorward.docker.proxy.wire import Wire
 from doorward.docker.request.call import Caller
 from doorward.edge import FAULTS, Edge, Part, Parts
@@ -65,8 +67,18 @@ class Listener:
 class ProxyServer:
     """Serves listeners in front of the daemon at a path. `start`, then `close` to drain and end."""
 
-    def __init__(self, listeners: Sequence[Listener], daemon: str, plugin: Plugin) -> None:
+    def __init__(
+        self,
+        listeners: Sequence[Listener],
+        daemon: str,
+        plugin: Plugin,
+        *,
+        pins: Pins | None = None,
+        has_owners: Callable[[], bool] = bool,
+    ) -> None:
         self._listeners = listeners
+        self._pins = pins
+        self._has_owners = has_owners
         self._path = daemon
         self._plugin = plugin
         self._names = Names()
@@ -113,12 +125,19 @@ class ProxyServer:
     def _endpoints(self, loop: asyncio.AbstractEventLoop) -> list[Endpoint]:
         pool = self._pool = Pool(loop, THREADS, name="docker-proxy", part=self._pool_part)
         daemon = self._daemon = Daemon(self._path, loop)
-        decisions = PluginDecisions(self._plugin, pool, loop)
+        pins = self._pins
+        decisions = PluginDecisions(
+            self._plugin, pool, loop, pins=pins, has_owners=self._has_owners
+        )
+        translate = None if pins is None else pins.translate
 
         def make_protocol(listener: Listener) -> ClientConnection:
             callers = _Caller(self, listener, pool, loop)
             return ClientConnection(
-                loop, self._connections, daemon, decisions, callers.identify, callers.end
+                loop,
+                self._connections,
+                Sides(daemon, decisions, callers.identify, translate),
+                callers.end,
             )
 
         return [

@@ -19,6 +19,7 @@ from doorward.docker.audit import OFF, AuditLog
 from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
 from doorward.docker.decider.remote import DEADLINE, RemotePdp, check_url
 from doorward.docker.plugin import Plugin, PluginOptions
+from doorward.docker.proxy.pins import Pins
 from doorward.docker.proxy.server import Listener, ProxyServer
 from doorward.docker.request.facts import ContainerFacts
 from doorward.docker.request.host import PIDFILE, HostFacts
@@ -78,6 +79,10 @@ class ProxyOptions:
     log_only_denied: bool = False
     daemon_json: str = DAEMON_CONFIG
     pidfile: str = PIDFILE
+    pins: str = ""
+    """The folder of the mounts that hold what users mount; "" for none."""
+    pins_state: str = ""
+    """The file in which they are written down."""
     grace: float = 10.0
     """Seconds for streams that are open at the end."""
     plugin: PluginOptions = field(default_factory=PluginOptions)
@@ -102,23 +107,36 @@ class ProxyService:
                 with_input=options.audit_input,
                 denied_only=options.log_only_denied,
             )
+        self._pins: Pins | None = None
+        if options.pins:
+            self._pins = Pins(options.pins, options.pins_state)
+        translate = bytes if self._pins is None else self._pins.translate
         self._plugin = Plugin(
             self._decider,
             _protecting(options),
             audit=self._audit,
             resolve=resolve_path,
-            facts=ContainerFacts(options.daemon, resolve_path, owners=self._has_owners()),
+            facts=ContainerFacts(
+                options.daemon, resolve_path, owners=self._has_owners(), translate=translate
+            ),
             host=HostFacts(config=options.daemon_json, pidfile=options.pidfile),
             waits=bool(options.url),
         )
         self._notifier = Notifier()
         self._ended = threading.Event()
         self._listeners, self._files = open_listeners(options)
-        self._server = ProxyServer(self._listeners, options.daemon, self._plugin)
+        self._server = ProxyServer(
+            self._listeners,
+            options.daemon,
+            self._plugin,
+            pins=self._pins,
+            has_owners=self._has_owners,
+        )
 
     def _has_owners(self) -> bool:
+        """Return True if things have owners."""
         if isinstance(self._decider, RemotePdp):
-            return True  # what it decides by is not known here
+            return False  # what it decides by is not known here
         return self._decider.setting("owners") is True
 
     def start(self) -> None:
@@ -175,6 +193,7 @@ def _protecting(options: ProxyOptions) -> PluginOptions:
         *(options.certificate, options.key, options.authority),
         *(options.audit_log if options.audit_log != OFF else "", options.socket, options.daemon),
         *(each.path for each in options.consumers),
+        *(options.pins, options.pins_state),
         *daemon_paths(options.daemon_json),
     ]
     url = check_url(options.url) if options.url else None

@@ -15,7 +15,7 @@ import http.client
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -73,13 +73,21 @@ class ContainerFacts:
     """Asks the daemon at a Unix socket. Safe in any number of threads."""
 
     def __init__(
-        self, socket: str, resolve: Resolve, *, deadline: float = _DEADLINE, owners: bool = False
+        self,
+        socket: str,
+        resolve: Resolve,
+        *,
+        deadline: float = _DEADLINE,
+        owners: bool = False,
+        translate: Callable[[bytes], bytes] = bytes,
     ) -> None:
-        """`owners`: ask whose the things are that a request is about."""
+        """`owners`: ask whose the things are that a request is about; `translate`: applied to each
+        answer."""
         self._socket = socket
         self._resolve = resolve
         self._deadline = deadline
         self._owners = owners
+        self._translate = translate
         self._nonce = secrets.token_hex(32)
         self._root = ""
 
@@ -134,7 +142,7 @@ class ContainerFacts:
 
     def _questions(self, *, may_wait: bool = True) -> _Questions:
         deadline = time.monotonic() + self._deadline if may_wait else None
-        return _Questions(self._socket, self._nonce, deadline)
+        return _Questions(self._socket, self._nonce, deadline, self._translate)
 
     def _container_of_exec(self, name: str, questions: _Questions) -> dict[str, Any]:
         answer = questions.ask("exec", name, "/json")
@@ -278,7 +286,14 @@ def _data_root(questions: _Questions) -> str:
 class _Questions:
     """The questions about one request, until `deadline`; None: nobody may wait for an answer."""
 
-    def __init__(self, socket: str, nonce: str, deadline: float | None) -> None:
+    def __init__(
+        self,
+        socket: str,
+        nonce: str,
+        deadline: float | None,
+        translate: Callable[[bytes], bytes] = bytes,
+    ) -> None:
+        self._translate = translate
         self._socket = socket
         self._nonce = nonce
         self._deadline = deadline
@@ -298,7 +313,7 @@ class _Questions:
             status, content = self._get(target)
             if status == 404:
                 return _MISSING
-            return from_json(content) if status == 200 else None
+            return from_json(self._translate(content)) if status == 200 else None
         except (OSError, http.client.HTTPException, ValueError):
             return None
 

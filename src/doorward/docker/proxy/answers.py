@@ -1,0 +1,212 @@
+"""The part of an answer that its caller may see.
+
+    document of the daemon -> without the values of Env, without the things of others
+
+The policy says with its decision (`answers`) whether values of environment variables are shown, and
+whose things alone: `narrow` has the daemon filter what it lists, so that limits and streams of
+events are right, and `editor` leaves out of the document what is another's all the same. An answer
+that is edited is read as a whole, up to a limit; the others are streams that pass as they come.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import orjson
+
+from doorward.docker.request.call import Target
+from doorward.docker.request.owners import LABEL
+from doorward.docker.request.secrets import MASK, mask_address, mask_env
+
+__all__ = ["MOST_ANSWER", "Edit", "View", "ViewError", "editor", "narrow", "read_view"]
+
+MOST_ANSWER: Final = 32 << 20
+"""Bytes of an answer that is edited."""
+Edit: TypeAlias = Callable[[bytes], bytes]
+"""A JSON document becomes the part that may be seen; ValueError for what is not one."""
+
+
+class ViewError(ValueError):
+    """A policy that does not say readably what may be seen, or a filter that cannot be narrowed."""
+
+
+class View(NamedTuple):
+    """What a caller may see."""
+
+    env: bool
+    """The values of environment variables."""
+    owner: str
+    """Nothing but the things of this one; "" for all."""
+
+
+def read_view(answers: Any) -> View:
+    """The view in the `answers` of a policy; without any, all but the values of Env."""
+    if answers is None:
+        return View(False, "")
+    if type(answers) is not dict:
+        raise ViewError("`answers` of the policy decision is not an object")
+    env, owner = answers.get("env", False), answers.get("owner", "")
+    if type(env) is not bool or type(owner) is not str:
+        raise ViewError("`answers` of the policy decision is not of the form {env, owner}")
+    return View(env, owner)
+
+
+# What the daemon lists
+
+_NARROWED: Final = frozenset(
+    {"config.list", "container.list", "secret.list", "service.list", "system.events"}
+)
+"""The lists that the daemon filters by a label itself."""
+
+
+def narrow(action: str, target: Target, view: View) -> Target:
+    """The target with a filter for the label of the owner, where the daemon knows one."""
+    if not view.owner or action not in _NARROWED:
+        return target
+    text = target.query.get("filters", [""])[0] or "{}"
+    try:
+        filters = json.loads(text)
+        labels = _as_set(filters.get("label") or {})
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise ViewError("filters cannot be read") from None
+    filters["label"] = {**labels, f"{LABEL}={view.owner}": True}
+    query = {**target.query, "filters": [json.dumps(filters)]}
+    return target._replace(query=query)
+
+
+def _as_set(values: Any) -> dict[str, bool]:
+    """The values of a filter, which older clients write as a list."""
+    if type(values) is list:
+        return {str(each): True for each in values}
+    return {str(name): True for name, is_on in values.items() if is_on is True}
+
+
+# Documents
+
+
+def editor(action: str, view: View) -> Edit | None:
+    """The edit of an answer to `action`; None where it passes as it comes."""
+    filter_ = _FILTERS.get(action) if view.owner else None
+    masks = not view.env and action in _MASKED
+    if filter_ is None and not masks:
+        return None
+
+    def edit(content: bytes) -> bytes:
+        document = orjson.loads(content)
+        if filter_ is not None:
+            document = filter_(document, view.owner)
+        if masks:
+            document = _mask(document)
+        return orjson.dumps(document)
+
+    return edit
+
+
+_MASKED: Final = frozenset(
+    {
+        "config.inspect",
+        "config.list",
+        "container.inspect",
+        "image.history",
+        "image.inspect",
+        "plugin.inspect",
+        "plugin.list",
+        "service.inspect",
+        "service.list",
+        "system.info",
+        "task.inspect",
+        "task.list",
+    }
+)
+"""The documents that may hold values of environment variables, or other secrets."""
+_MOST_DEPTH: Final = 64
+
+
+def _mask(value: Any, depth: int = 0) -> Any:
+    if depth > _MOST_DEPTH:
+        raise ValueError("answer is nested too deeply")
+    if type(value) is dict:
+        return {name: _mask_member(name, item, depth) for name, item in value.items()}
+    if type(value) is list:
+        return [_mask(item, depth + 1) for item in value]
+    return value
+
+
+def _mask_member(name: str, item: Any, depth: int) -> Any:
+    if name == "Env" and type(item) is list:
+        return mask_env([each for each in item if type(each) is str])
+    if name in ("CreatedBy", "Data") and type(item) is str:
+        return MASK if item else item
+    if name.endswith("Proxy") and type(item) is str:
+        return mask_address(item)
+    return _mask(item, depth + 1)
+
+
+def _owner_of(labels: Any) -> str:
+    return str(labels.get(LABEL) or "") if type(labels) is dict else ""
+
+
+def _of_labels(items: Any, owner: str, *path: str) -> list[Any]:
+    """The items whose label, at `path`, names the owner."""
+    kept = []
+    for item in items or ():
+        labels = item
+        for name in (*path, "Labels"):
+            labels = labels.get(name) if type(labels) is dict else None
+        if _owner_of(labels) == owner:
+            kept.append(item)
+    return kept
+
+
+def _containers(document: Any, owner: str) -> Any:
+    return _of_labels(document, owner)
+
+
+def _specs(document: Any, owner: str) -> Any:
+    return _of_labels(document, owner, "Spec")
+
+
+def _tasks(document: Any, owner: str) -> Any:
+    return _of_labels(document, owner, "Spec", "ContainerSpec")
+
+
+def _images(document: Any, owner: str) -> Any:
+    """Images of the owner, and those that nobody has labelled: they were pulled."""
+    return [item for item in document or () if _owner_of(item.get("Labels")) in ("", owner)]
+
+
+def _networks(document: Any, owner: str) -> Any:
+    return [
+        item
+        for item in document or ()
+        if item.get("Name") in ("bridge", "host", "none") or _owner_of(item.get("Labels")) == owner
+    ]
+
+
+def _volumes(document: Any, owner: str) -> Any:
+    return {**document, "Volumes": _of_labels(document.get("Volumes"), owner)}
+
+
+def _disk(document: Any, owner: str) -> Any:
+    filters: Mapping[str, Callable[[Any, str], Any]] = {
+        "Containers": _containers,
+        "Images": _images,
+        "Volumes": _containers,
+    }
+    kept = {name: filters[name](document.get(name), owner) for name in filters if name in document}
+    return {"LayersSize": 0, **kept, "BuildCache": []}
+
+
+_FILTERS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
+    "config.list": _specs,
+    "container.list": _containers,
+    "image.list": _images,
+    "network.list": _networks,
+    "secret.list": _specs,
+    "service.list": _specs,
+    "system.df": _disk,
+    "task.list": _tasks,
+    "volume.list": _volumes,
+}

@@ -1,0 +1,64 @@
+"""What a caller creates gets the label of its owner, before it is decided.
+
+A label that names somebody else stays as it is, and the policy refuses it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from doorward.docker.request.input import Draft
+from doorward.docker.request.owners import LABEL
+
+__all__ = ["CREATING", "label_owner"]
+
+CREATING: Final = frozenset(
+    {
+        "config.create",
+        "container.create",
+        "image.build",
+        "network.create",
+        "secret.create",
+        "service.create",
+        "volume.create",
+    }
+)
+
+
+def label_owner(draft: Draft, owner: str) -> Draft:
+    """The request with the label; `draft` belongs to nobody else, and its body may be changed."""
+    action = draft.route.action
+    if action == "image.build":
+        return _label_build(draft, owner)
+    body = draft.body
+    if action not in CREATING or type(body) is not dict:
+        return draft
+    _add(body, owner)
+    task = (body.get("TaskTemplate") or {}).get("ContainerSpec")
+    if type(task) is dict:
+        _add(task, owner)
+    for parent in (body.get("HostConfig"), task):
+        for mount in (parent or {}).get("Mounts") or ():
+            if mount and mount.get("Type") == "volume":
+                mount["VolumeOptions"] = mount.get("VolumeOptions") or {}
+                _add(mount["VolumeOptions"], owner)
+    return draft
+
+
+def _add(parent: dict[str, Any], owner: str) -> None:
+    labels = parent.get("Labels") or {}
+    parent["Labels"] = {LABEL: owner, **labels}
+
+
+def _label_build(draft: Draft, owner: str) -> Draft:
+    query = draft.target.query
+    try:
+        labels = json.loads(query.get("labels", [""])[0] or "{}") or {}
+    except (ValueError, RecursionError):
+        return draft  # the policy refuses it
+    if type(labels) is not dict:
+        return draft
+    text = json.dumps({LABEL: owner, **labels})
+    target = draft.target._replace(query={**query, "labels": [text]})
+    return draft._replace(target=target)

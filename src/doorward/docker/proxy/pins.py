@@ -1,0 +1,269 @@
+"""Folders of the host that were judged, held so that their path cannot be led elsewhere.
+
+    path that was judged -> descriptor, without links -> bind mount in a folder of root's -> daemon
+
+Between the creation of a container and its start, days may pass, and a folder may become a link to
+another one. So the daemon is given a mount of the judged folder in place of its path. Pins outlive
+this process; after a restart of the host they are made again before the daemon starts, from the
+paths that are written down, and where one leads elsewhere now its container does not start.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import logging
+import os
+import re
+import secrets
+import stat
+import struct
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from doorward.docker.request.input import Draft
+
+__all__ = ["PINNED", "PinError", "Pins"]
+
+_log: Final = logging.getLogger(__name__)
+
+PINNED: Final = frozenset({"container.create", "volume.create"})
+"""The actions whose folders are pinned."""
+MOST_PINS: Final = 4096
+_OPENAT2: Final = 437
+_HOW: Final = struct.Struct("=QQQ")
+_NO_LINKS: Final = 0x02 | 0x04
+"""RESOLVE_NO_MAGICLINKS and RESOLVE_NO_SYMLINKS."""
+_BIND: Final = 0x1000 | 0x4000
+"""MS_BIND and MS_REC: what is mounted below is there for a container without pins as well."""
+_PLAIN_MODES: Final = frozenset(
+    {"ro", "rw", "private", "rprivate", "shared", "rshared", "slave", "rslave"}
+)
+_NAME: Final = re.compile(r"[0-9a-f]{16}")
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+class PinError(Exception):
+    """A folder that cannot be held; the message says why."""
+
+
+class Pins:
+    """The pins in a folder, and the file beside it that remembers them. Safe in threads."""
+
+    def __init__(self, folder: str, state: str) -> None:
+        """`folder`: for mounts, in the mount namespace of the daemon; `state`: what is held."""
+        self.folder = folder
+        self._state = Path(state)
+        self._lock = threading.Lock()
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        os.chmod(folder, 0o700)
+        self._paths = self._read()
+        self._pattern = re.compile(
+            re.escape(folder.encode()) + rb"/([0-9a-f]{16})(?![0-9a-zA-Z_.-])"
+        )
+        self._restore()
+
+    # Between runs
+
+    def _read(self) -> dict[str, str]:
+        try:
+            document = json.loads(self._state.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError):
+            raise PinError(
+                f"{self._state} cannot be read: remove it to begin without pins"
+            ) from None
+        return {
+            name: path
+            for name, path in document.items()
+            if _NAME.fullmatch(name) and type(path) is str and path.startswith("/")
+        }
+
+    def _write(self) -> None:
+        self._state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = self._state.with_suffix(".new")
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(self._paths, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._state)
+
+    def _restore(self) -> None:
+        """Make the mounts again that are missing; a name without a mount is removed."""
+        mounted = _mounted()
+        for name, path in self._paths.items():
+            point = f"{self.folder}/{name}"
+            if point in mounted:
+                continue
+            with suppress(OSError):
+                _remove(point)
+            try:
+                self._mount(path, point)
+            except PinError as error:
+                _log.error("A pinned folder is gone", extra={"path": path, "why": str(error)})
+
+    # Pins
+
+    def pin(self, path: str) -> str:
+        """A path of ours that is what `path` is now. PinError where a link is on the way."""
+        with self._lock:
+            descriptor = _open(path)
+            try:
+                known = self._find(path, os.fstat(descriptor))
+                if known is not None:
+                    return known
+                if len(self._paths) >= MOST_PINS:
+                    raise PinError("too many folders are pinned")
+                name = secrets.token_hex(8)
+                point = f"{self.folder}/{name}"
+                _mount_on(descriptor, point)
+            finally:
+                os.close(descriptor)
+            self._paths[name] = path
+            self._write()
+            return point
+
+    def _find(self, path: str, status: os.stat_result) -> str | None:
+        """A pin of the same folder under the same path."""
+        for name, other in self._paths.items():
+            if other == path:
+                point = f"{self.folder}/{name}"
+                with suppress(OSError):
+                    pinned = os.stat(point)
+                    if (pinned.st_dev, pinned.st_ino) == (status.st_dev, status.st_ino):
+                        return point
+        return None
+
+    def _mount(self, path: str, point: str) -> None:
+        descriptor = _open(path)
+        try:
+            _mount_on(descriptor, point)
+        finally:
+            os.close(descriptor)
+
+    def translate(self, content: bytes) -> bytes:
+        """JSON of the daemon, with the paths that were pinned in place of the pins."""
+        if self.folder.encode() not in content:
+            return content
+        return self._pattern.sub(self._path_of, content)
+
+    def _path_of(self, match: re.Match[bytes]) -> bytes:
+        path = self._paths.get(match[1].decode())
+        return match[0] if path is None else json.dumps(path)[1:-1].encode()
+
+    # Requests
+
+    def replace(self, draft: Draft, resolved: Mapping[str, str]) -> Draft:
+        """The request with pins in place of the folders; `resolved` has the paths as judged."""
+        body = draft.body
+        if type(body) is not dict:
+            return draft
+        if draft.route.action == "volume.create":
+            return draft._replace(body=self._volume(body, "DriverOpts", resolved))
+        host = body.get("HostConfig")
+        if type(host) is not dict:
+            return draft
+        return draft._replace(body={**body, "HostConfig": self._host(host, draft, resolved)})
+
+    def _host(self, host: dict[str, Any], draft: Draft, resolved: Mapping[str, str]) -> Any:
+        binds: list[Any] = []
+        mounts: list[Any] = []
+        for text in host.get("Binds") or ():
+            mount = self._bind(text, draft, resolved)
+            (binds if isinstance(mount, str) else mounts).append(mount)
+        for mount in host.get("Mounts") or ():
+            if mount and mount.get("Type") == "bind":
+                mount = {**mount, "Source": self._pinned(mount.get("Source") or "", resolved)}
+            elif mount and (driver := (mount.get("VolumeOptions") or {}).get("DriverConfig")):
+                options = mount["VolumeOptions"]
+                driver = self._volume(driver, "Options", resolved)
+                mount = {**mount, "VolumeOptions": {**options, "DriverConfig": driver}}
+            mounts.append(mount)
+        changed = dict(host)
+        for name, rows in (("Binds", binds), ("Mounts", mounts)):
+            if rows or host.get(name):
+                changed[name] = rows
+        return changed
+
+    def _bind(self, text: str, draft: Draft, resolved: Mapping[str, str]) -> Any:
+        """A bind as a mount where that can say it: the daemon makes no missing source of one."""
+        source, *rest = text.split(":")
+        if not source.startswith("/"):
+            return text
+        pin = self._pinned(source, resolved)
+        modes = rest[1].split(",") if len(rest) > 1 else []
+        version = tuple(map(int, draft.target.version.split("."))) if draft.target.version else ()
+        if not _PLAIN_MODES.issuperset(modes) or (version and version < (1, 25)):
+            return ":".join([pin, *rest])
+        mount: dict[str, Any] = {"Type": "bind", "Source": pin, "Target": rest[0]}
+        if "ro" in modes:
+            mount["ReadOnly"] = True
+        propagation = [mode for mode in modes if mode not in ("ro", "rw")]
+        if propagation:
+            mount["BindOptions"] = {"Propagation": propagation[0]}
+        return mount
+
+    def _volume(self, body: dict[str, Any], name: str, resolved: Mapping[str, str]) -> Any:
+        options = body.get(name) or {}
+        device = options.get("device") or ""
+        if not device.startswith("/"):
+            return body
+        return {**body, name: {**options, "device": self._pinned(device, resolved)}}
+
+    def _pinned(self, source: str, resolved: Mapping[str, str]) -> str:
+        path = resolved.get(source)
+        if not path:
+            raise PinError(f"host path {source} was not judged")
+        return self.pin(path)
+
+
+def _open(path: str) -> int:
+    """A descriptor of `path`, on whose way there is no link."""
+    how = ctypes.create_string_buffer(_HOW.pack(os.O_PATH | os.O_CLOEXEC, 0, _NO_LINKS), _HOW.size)
+    descriptor = _libc.syscall(
+        _OPENAT2, ctypes.c_int(-100), ctypes.c_char_p(os.fsencode(path)), how, ctypes.c_size_t(24)
+    )
+    if descriptor >= 0:
+        return int(descriptor)
+    number = ctypes.get_errno()
+    if number == errno.ENOENT:
+        raise PinError(f"host path {path} does not exist: create it first")
+    if number == errno.ELOOP:
+        raise PinError(f"host path {path} leads elsewhere now")
+    raise PinError(f"host path {path} cannot be opened: {os.strerror(number).lower()}")
+
+
+def _mount_on(descriptor: int, point: str) -> None:
+    """Mount what is open at `descriptor` at `point`, which must not exist."""
+    is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+    try:
+        if is_folder:
+            os.mkdir(point, 0o700)
+        else:
+            os.close(os.open(point, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise PinError(f"a folder cannot be pinned: {(error.strerror or '').lower()}") from None
+    source = f"/proc/self/fd/{descriptor}".encode()
+    if _libc.mount(source, point.encode(), None, ctypes.c_ulong(_BIND), None):
+        number = ctypes.get_errno()
+        _remove(point)
+        raise PinError(f"a folder cannot be pinned: {os.strerror(number).lower()}")
+
+
+def _remove(point: str) -> None:
+    """Remove what a mount stood on."""
+    try:
+        os.unlink(point)
+    except IsADirectoryError:
+        os.rmdir(point)
+
+
+def _mounted() -> set[str]:
+    """The points at which something is mounted."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        return {line.split()[4] for line in file}

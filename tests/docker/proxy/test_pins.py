@@ -1,0 +1,198 @@
+"""What was judged is what is mounted, whatever becomes of the path until the container starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from examples.docker.private_daemon import PrivateDaemon
+from tests.docker.proxied import Proxied, proxied
+
+from doorward.docker.proxy.pins import PinError, Pins
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+NONE = ("--network", "none")
+
+
+@pytest.fixture
+def pins(tmp_path: Path) -> Iterator[Pins]:
+    pins = Pins(str(tmp_path / "pins"), str(tmp_path / "state.json"))
+    yield pins
+    unmount(tmp_path / "pins")
+
+
+def unmount(folder: Path) -> None:
+    for each in folder.iterdir():
+        subprocess.run(["umount", "-l", str(each)], check=False, capture_output=True)
+
+
+def test_pin_is_the_folder_and_not_its_path(pins: Pins, tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    (folder / "f").write_text("judged")
+    pin = Path(pins.pin(str(folder)))
+    folder.rename(tmp_path / "b")
+    folder.symlink_to("/etc")
+    assert (pin / "f").read_text() == "judged"
+    assert not (pin / "passwd").exists()
+    with pytest.raises(PinError, match="leads elsewhere now"):
+        pins.pin(str(folder))
+
+
+def test_pin_of_a_file_and_of_what_is_not_there(pins: Pins, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("content")
+    assert Path(pins.pin(str(tmp_path / "f"))).read_text() == "content"
+    with pytest.raises(PinError, match="does not exist: create it first"):
+        pins.pin(str(tmp_path / "none"))
+
+
+def test_same_folder_is_pinned_once(pins: Pins, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    first = pins.pin(str(tmp_path / "a"))
+    assert pins.pin(str(tmp_path / "a")) == first
+    (tmp_path / "a").rename(tmp_path / "b")
+    (tmp_path / "a").mkdir()
+    assert pins.pin(str(tmp_path / "a")) != first
+
+
+def test_answers_have_the_path_in_place_of_the_pin(pins: Pins, tmp_path: Path) -> None:
+    (tmp_path / 'a"b').mkdir()
+    pin = pins.pin(str(tmp_path / 'a"b'))
+    document = {"Source": pin, "Other": f"{pins.folder}/{'0' * 16}"}
+    translated = json.loads(pins.translate(json.dumps(document).encode()))
+    assert translated == {**document, "Source": str(tmp_path / 'a"b')}
+
+
+def test_pins_are_made_again_after_a_restart_of_the_host(pins: Pins, tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).touch()
+    made = {name: Path(pins.pin(str(tmp_path / name))) for name in ("a", "b", "c")}
+    unmount(tmp_path / "pins")
+    (tmp_path / "b").rename(tmp_path / "moved")
+    (tmp_path / "c").rename(tmp_path / "gone")
+    (tmp_path / "c").symlink_to("/etc")
+    again = Pins(str(tmp_path / "pins"), str(tmp_path / "state.json"))
+    assert (made["a"] / "a").exists()
+    assert not made["b"].exists()
+    assert not made["c"].exists()
+    assert again.pin(str(tmp_path / "a")) == str(made["a"])
+
+
+def test_state_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text("{")
+    with pytest.raises(PinError, match="remove it to begin without pins"):
+        Pins(str(tmp_path / "pins"), str(tmp_path / "state.json"))
+
+
+@pytest.fixture
+def allowed(daemon: PrivateDaemon) -> Path:
+    folder = daemon.folder / "allowed"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def behind(daemon: PrivateDaemon, allowed: Path, tmp_path: Path) -> Iterator[Proxied]:
+    with proxied(daemon, tmp_path, "operator", **settings(daemon, allowed)) as proxy:
+        yield proxy
+
+
+def settings(daemon: PrivateDaemon, allowed: Path) -> dict[str, Any]:
+    mounts = {
+        "allow": [str(allowed)],
+        "nfs": [],
+        "volume_drivers": ["local"],
+        "volumes_from": False,
+    }
+    options = {
+        "pins": str(daemon.folder / "pins"),
+        "pins_state": str(daemon.folder / "pins.json"),
+    }
+    return {"mounts": mounts, "options": options}
+
+
+WAYS = [
+    ("-v", "{}:/v"),
+    ("-v", "{}:/v:ro"),
+    ("-v", "{}:/v:z"),
+    ("--mount", "type=bind,src={},dst=/v,readonly"),
+    (
+        "--mount",
+        "type=volume,dst=/v,volume-driver=local,volume-opt=type=none,volume-opt=o=bind,"
+        "volume-opt=device={}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("option", "value"), WAYS)
+def test_create_swap_start_reads_the_judged_folder(
+    behind: Proxied, allowed: Path, tmp_path: Path, option: str, value: str
+) -> None:
+    folder = allowed / tmp_path.name
+    folder.mkdir()
+    (folder / "canary").write_text("judged")
+    show = ("img:1", "sh", "-c", "cat /v/canary; cat /v/shadow")
+    name = f"swap-{tmp_path.name[-8:]}"
+    done = behind.docker("create", "--name", name, *NONE, option, value.format(folder), *show)
+    assert done.returncode == 0, done.stderr
+    try:
+        inspected = behind.docker("inspect", name).stdout
+        assert str(folder) in inspected
+        assert str(behind.folder / "pins") not in inspected
+        assert behind.docker("start", "-a", name).stdout == "judged"
+        folder.rename(allowed / f"{tmp_path.name}-moved")
+        folder.symlink_to("/etc")
+        started = behind.docker("start", "-a", name)
+        assert "root:" not in started.stdout + started.stderr
+        assert started.returncode != 0 or started.stdout == "judged"
+        # Past the proxy, as a restart policy starts it: the pin is the folder that was judged.
+        real = PrivateDaemon(behind.folder)
+        assert real.docker("start", "-a", name).stdout == "judged"
+    finally:
+        behind.docker("rm", "-f", name)
+
+
+def test_create_swap_start_across_a_restart_of_everything(
+    daemon: PrivateDaemon, allowed: Path, tmp_path: Path
+) -> None:
+    folder = allowed / "restarted"
+    folder.mkdir()
+    (folder / "canary").write_text("judged")
+    given = settings(daemon, allowed)
+    try:
+        with proxied(daemon, tmp_path, "operator", **given) as proxy:
+            show = ("img:1", "sh", "-c", "cat /v/canary; cat /v/shadow")
+            volume = f"{folder}:/v"
+            done = proxy.docker("create", "--name", "again", *NONE, "-v", volume, *show)
+            assert done.returncode == 0, done.stderr
+        unmount(daemon.folder / "pins")
+        # Before the proxy runs, nothing is mounted.
+        assert "judged" not in daemon.docker("start", "-a", "again").stdout
+        Pins(str(daemon.folder / "pins"), str(daemon.folder / "pins.json"))
+        assert daemon.docker("start", "-a", "again").stdout == "judged"
+        unmount(daemon.folder / "pins")
+        folder.rename(allowed / "restarted-moved")
+        folder.symlink_to("/etc")
+        Pins(str(daemon.folder / "pins"), str(daemon.folder / "pins.json"))
+        started = daemon.docker("start", "-a", "again")
+        assert started.returncode != 0
+        assert "root:" not in started.stdout
+    finally:
+        daemon.docker("rm", "-f", "again")
+
+
+def test_folder_that_is_not_there_is_not_made(behind: Proxied, allowed: Path) -> None:
+    done = behind.docker("create", *NONE, "-v", f"{allowed}/none:/v", "img:1")
+    assert "does not exist: create it first" in done.stderr
+    assert not (allowed / "none").exists()
+
+
+def test_folder_of_the_pins_is_protected(behind: Proxied) -> None:
+    done = behind.docker("create", *NONE, "-v", f"{behind.folder}/pins:/v", "img:1")
+    assert "may not be mounted" in done.stderr
