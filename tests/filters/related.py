@@ -213,7 +213,26 @@ class _Policy:
         if chance < 0.4:
             operator = draw.choice(["==", "!=", "<", ">="])
             return self._perhaps_not(f"{column} {operator} {self._column(rows)}")
+        if chance < 0.55:
+            return self._perhaps_not(self._called(rows))
         return self._perhaps_not(self._against(column))
+
+    def _called(self, rows: list[str]) -> str:
+        """What a built-in says of a column, or of how many rows there are."""
+        draw, column, text = self._draw, self._column(rows), _text(self._draw)
+        row = draw.choice([each for each in rows if each != "m"] or ["input.docs"])
+        name = draw.choice(_FIELDS[row])
+        collection = "c.marks" if "c" in rows and draw.random() < 0.5 else "input.docs.comments"
+        return draw.choice(
+            [
+                f'regex.match("^{text}$", {column})',
+                f'glob.match("{text}", null, {column})',
+                f'startswith({column}, "{text}")',
+                f'lower({column}) == "{text}"',
+                f"count({collection}) {draw.choice(['>', '==', '!='])} 0",
+                f'object.get({row}, "{name}", {_literal(draw)}) == {_literal(draw)}',
+            ]
+        )
 
     def _against(self, column: str) -> str:
         operator = self._draw.choice(["==", "==", "!=", "<", "<=", ">", ">="])
@@ -221,6 +240,11 @@ class _Policy:
 
     def _perhaps_not(self, text: str) -> str:
         return f"not {text}" if self._draw.random() < 0.35 else text
+
+
+def _text(draw: Random) -> str:
+    """A text of few letters."""
+    return draw.choice(["a", "b", "ab", "1"])
 
 
 def _rule(head: str, body: list[str]) -> str:

@@ -51,7 +51,7 @@ is_usable(object) if {
 
 is_usable(object) if {
 	object.missing == true
-	input.action in {"volume.delete", "volume.inspect"}
+	input.action in {"volume.create", "volume.delete", "volume.inspect"}
 }
 
 is_usable(object) if {

@@ -88,6 +88,8 @@ def _created(view: Mapping[str, Any]) -> Iterator[Named]:
 def _connected(view: Mapping[str, Any]) -> Iterator[Named]:
     body = view["body"] or {}
     yield "container", body.get("Container") or ""
+    for link in (body.get("EndpointConfig") or {}).get("Links") or ():
+        yield "container", link.partition(":")[0].removeprefix("/")
     target = view["target"]
     if target not in _BUILT_IN:
         yield "network", target
@@ -113,12 +115,18 @@ def _committed(view: Mapping[str, Any]) -> Iterator[Named]:
     yield "image", view["image"]["reference"]
 
 
+def _new(view: Mapping[str, Any]) -> Iterator[Named]:
+    """What has the name already: the daemon would show that volume, or make a second network."""
+    yield view["action"].partition(".")[0], str((view["body"] or {}).get("Name") or "")
+
+
 _BY_ACTION: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[Named]]]] = {
     "container.create": _created,
     "service.create": _created,
     "service.update": _created,
     "container.commit": _committed,
     "network.connect": _connected,
+    "network.create": _new,
     "network.disconnect": _connected,
     "image.build": _images,
     "image.delete": _image,
@@ -127,4 +135,5 @@ _BY_ACTION: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[Named]]]] 
     "image.push": _image,
     "image.save": _images,
     "image.tag": _tagged,
+    "volume.create": _new,
 }
