@@ -41,6 +41,7 @@ _COMMANDS: Final = {
     "input": "Turn a captured request into an input.",
     "inspect": "Show what a bundle holds.",
     "kit": "Make and check the deployment of a sidecar.",
+    "learn": "Write a policy of what happened in logs, to review.",
     "lsp": "Answer an editor: the language server.",
     "parse": "Show the tree of a policy.",
     "playground": "Try policies in a browser.",

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from doorward.rego import UNDEFINED, Key, Undefined, Value, from_json
 
-__all__ = ["Event", "events_of", "read_event"]
+__all__ = ["Event", "documents_of", "events_of", "read_event"]
 
 _NOTHING: Final[Mapping[Key, Value]] = {}
 
@@ -37,18 +37,23 @@ class Event(NamedTuple):
 
 def events_of(content: bytes) -> Iterator[Event | None]:
     """The events in lines, or in a JSON array as OPA uploads it; None for what is none."""
+    return map(read_event, documents_of(content))
+
+
+def documents_of(content: bytes) -> Iterator[Value]:
+    """The JSON values in lines, or in an array of them; null for what is not JSON."""
     if content.lstrip()[:1] == b"[":
         try:
             documents = from_json(content)
         except ValueError:
             yield None
             return
-        yield from map(read_event, documents if isinstance(documents, list) else [])
+        yield from documents if isinstance(documents, list) else []
         return
     for line in content.splitlines():
         if line.strip():
             try:
-                yield read_event(from_json(line))
+                yield from_json(line)
             except ValueError:
                 yield None
 

@@ -16,7 +16,7 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import ray
 from ray.data import ActorPoolStrategy, DataContext
@@ -25,9 +25,9 @@ from doorward.pdp.loader import Loaded
 from doorward.replay.deciding import Version
 from doorward.replay.reading import Chunk, ReplayError, chunks_of, is_whole
 from doorward.replay.tally import Tally
-from doorward.replay.work import Job
+from doorward.replay.work import C, C_co, Job, Work
 
-__all__ = ["Recipe", "replay_on_ray"]
+__all__ = ["Recipe", "Sent", "replay_on_ray"]
 
 UNIT: Final = 8 << 20
 """Bytes of a plain file that are one unit."""
@@ -43,6 +43,10 @@ class Recipe:
     v0: bool = False
     paths: frozenset[str] = frozenset()
     by: tuple[tuple[str, ...], ...] = ()
+
+    def empty(self) -> Tally:
+        """The tally of no events."""
+        return Tally()
 
     def job(self) -> Job:
         """The job, compiled. CompileError."""
@@ -60,14 +64,24 @@ class _Unit(NamedTuple):
     length: int
 
 
-class _Decider:
-    """An actor: an engine, and what it decides."""
+class Sent(Protocol[C_co]):
+    """What a job is made of on another machine."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def empty(self) -> C_co:
+        """The result for no lines."""
+
+    def job(self) -> Work[C_co]:
+        """The job."""
+
+
+class _Decider:
+    """An actor: a job, and what it makes of units."""
+
+    def __init__(self, recipe: Sent[Any]) -> None:
         self._job = recipe.job()
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-        """The tally of each unit, or why there is none."""
+        """The counts of each unit, or why there are none."""
         columns = [batch[name] for name in _Unit._fields]
         units = [
             _Unit(int(number), str(file), int(start), int(length))
@@ -76,17 +90,17 @@ class _Decider:
         answers = [self._answer(unit) for unit in units]
         return {
             "number": [unit.number for unit in units],
-            "tally": [pickle.dumps(each) if isinstance(each, Tally) else b"" for each in answers],
-            "error": ["" if isinstance(each, Tally) else each for each in answers],
+            "counts": [b"" if isinstance(each, str) else pickle.dumps(each) for each in answers],
+            "error": [each if isinstance(each, str) else "" for each in answers],
         }
 
-    def _answer(self, unit: _Unit) -> Tally | str:
-        total = Tally()
+    def _answer(self, unit: _Unit) -> Any:
+        total = self._job.empty()
         try:
             for chunk in _chunks(unit):
-                tally = self._job.decide(chunk.read())
-                tally.taken = chunk.taken
-                total.merge(tally)
+                counts = self._job.decide(chunk.read())
+                counts.taken = chunk.taken
+                total.merge(counts)
         except ReplayError as error:
             return str(error)
         return total
@@ -113,18 +127,19 @@ def _units(files: Sequence[str], size: int) -> Iterator[_Unit]:
 
 def replay_on_ray(
     files: Sequence[str],
-    recipe: Recipe,
+    recipe: Sent[C],
     *,
     address: str,
     actors: int,
-    on_progress: Callable[[Tally], object] = lambda _tally: None,
+    on_progress: Callable[[C], object] = lambda _counts: None,
     size: int = UNIT,
-) -> Tally:
+) -> C:
     """What came of all events in `files`, decided by at most so many actors of a processor each
     (0: as many as there are). `address` is that of a cluster, or `local` for one on this machine.
 
     ReplayError where a file cannot be read, or the cluster is not there.
     """
+    total = recipe.empty()
     units = [{**unit._asdict()} for unit in _units([os.path.abspath(f) for f in files], size)]
     is_ours = not ray.is_initialized()
     try:
@@ -132,9 +147,8 @@ def replay_on_ray(
             _connect(address)
         resources: dict[str, float] = ray.cluster_resources()
         processors = int(resources.get("CPU", 1))
-        total = Tally()
-        for tally in _in_order(_rows(units, recipe, actors or processors)):
-            total.merge(tally)
+        for counts in _in_order(_rows(units, recipe, actors or processors)):
+            total.merge(counts)
             on_progress(total)
     except (ray.exceptions.RayError, ConnectionError, ValueError) as error:
         raise ReplayError(f"ray: {str(error).strip().splitlines()[-1]}") from None
@@ -155,7 +169,7 @@ def _connect(address: str) -> None:
         raise ConnectionError(str(error)) from error
 
 
-def _rows(units: list[dict[str, Any]], recipe: Recipe, actors: int) -> Iterator[dict[str, Any]]:
+def _rows(units: list[dict[str, Any]], recipe: Sent[Any], actors: int) -> Iterator[dict[str, Any]]:
     context = DataContext.get_current()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
@@ -175,13 +189,13 @@ def _rows(units: list[dict[str, Any]], recipe: Recipe, actors: int) -> Iterator[
     yield from decided.iter_rows()
 
 
-def _in_order(rows: Iterator[dict[str, Any]]) -> Iterator[Tally]:
-    waiting: dict[int, Tally] = {}
+def _in_order(rows: Iterator[dict[str, Any]]) -> Iterator[Any]:
+    waiting: dict[int, Any] = {}
     number = 0
     for row in rows:
         if row["error"]:
             raise ReplayError(row["error"])
-        waiting[row["number"]] = pickle.loads(row["tally"])
+        waiting[row["number"]] = pickle.loads(row["counts"])
         while number in waiting:
             yield waiting.pop(number)
             number += 1

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol, Self, TypeVar
 
 from doorward.rego import Value, to_json
 from doorward.replay.causes import cause_of
@@ -23,7 +23,7 @@ from doorward.replay.events import Event, events_of
 from doorward.replay.reading import CHUNK, Chunk, ReplayError, chunks_of
 from doorward.replay.tally import Example, Tally
 
-__all__ = ["Job", "replay"]
+__all__ = ["Counts", "Job", "Work", "replay"]
 
 USERS: Final = (
     ("user",),
@@ -50,6 +50,10 @@ class Job:
     old: Version | None = None
     paths: frozenset[str] = frozenset()
     by: tuple[tuple[str, ...], ...] = ()
+
+    def empty(self) -> Tally:
+        """The tally of no events."""
+        return Tally()
 
     def decide(self, content: bytes) -> Tally:
         """What came of the events in some lines of a log."""
@@ -137,27 +141,50 @@ def _text_at(input: Any, path: Sequence[str]) -> str:
     return to_json(value)[:LONGEST] if isinstance(value, (bool, int, float)) else ""
 
 
+class Counts(Protocol):
+    """The result of parts of a log, which merge into that of the log. `taken`: bytes as stored."""
+
+    taken: int
+
+    def merge(self, other: Self) -> None:
+        """Count what `other` counted of the part of the log that comes next."""
+
+
+C = TypeVar("C", bound=Counts)
+C_co = TypeVar("C_co", bound=Counts, covariant=True)
+
+
+class Work(Protocol[C_co]):
+    """What is done with the lines of a log."""
+
+    def empty(self) -> C_co:
+        """The result for no lines."""
+
+    def decide(self, content: bytes) -> C_co:
+        """The result for some lines."""
+
+
 # Set before the copies are made, which is how they get it: compiled code cannot be sent.
-_jobs: Final[list[Job]] = []
+_jobs: Final[list[Work[Any]]] = []
 
 
 def replay(
     files: Sequence[str],
-    job: Job,
+    job: Work[C],
     *,
     processes: int,
-    on_progress: Callable[[Tally], object] = lambda _tally: None,
+    on_progress: Callable[[C], object] = lambda _counts: None,
     size: int = CHUNK,
-) -> Tally:
+) -> C:
     """What came of all events in `files`; `on_progress` gets it as far as it is known.
 
     ReplayError where a file cannot be read, or a process was killed.
     """
-    total = Tally()
+    total = job.empty()
     _jobs.append(job)
     try:
-        for tally in _tallies(chunks_of(files, size=size), processes):
-            total.merge(tally)
+        for counts in _results(chunks_of(files, size=size), processes):
+            total.merge(counts)
             on_progress(total)
     except BrokenProcessPool:
         raise ReplayError("a process that decided events was ended from outside") from None
@@ -166,13 +193,13 @@ def replay(
     return total
 
 
-def _tallies(chunks: Iterator[Chunk], processes: int) -> Iterator[Tally]:
+def _results(chunks: Iterator[Chunk], processes: int) -> Iterator[Any]:
     if processes < 2:
         yield from map(_work, chunks)
         return
     gc.freeze()
     copies = multiprocessing.get_context("fork")
-    under_way: deque[Future[Tally]] = deque()
+    under_way: deque[Future[Any]] = deque()
     with ProcessPoolExecutor(processes, mp_context=copies) as pool:
         for chunk in chunks:
             under_way.append(pool.submit(_work, chunk))
@@ -182,7 +209,7 @@ def _tallies(chunks: Iterator[Chunk], processes: int) -> Iterator[Tally]:
             yield under_way.popleft().result()
 
 
-def _work(chunk: Chunk) -> Tally:
-    tally = _jobs[-1].decide(chunk.read())
-    tally.taken = chunk.taken
-    return tally
+def _work(chunk: Chunk) -> Any:
+    counts = _jobs[-1].decide(chunk.read())
+    counts.taken = chunk.taken
+    return counts

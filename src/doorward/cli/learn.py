@@ -1,0 +1,176 @@
+"""`doorward learn`: logs become a policy that a person can review, or the unused part of one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from doorward.counting import counted
+from doorward.learn.gathering import Gather, Gathered, failed_requests
+from doorward.learn.observations import LearnError
+from doorward.learn.output import make_files, write_files
+from doorward.learn.reading import MAX_LOCATION, Options
+from doorward.learn.shadow import entry_for, shadow_text
+from doorward.learn.templates import Limits
+from doorward.pdp.loader import LoadError
+from doorward.pdp.sources import Sources
+from doorward.rego import RegoError
+from doorward.replay import ReplayError, replay
+from doorward.replay.reading import log_files
+
+__all__ = ["command"]
+
+_LIMITS: Final = Limits()
+UNUSED: Final = 2
+"""The exit code of --check where a part of the policy was not used."""
+
+
+@click.command(
+    "learn",
+    epilog="""\b
+Examples:
+  doorward learn decisions.jsonl.gz --output learned
+  doorward learn envoy-access.log --claims claims --output mesh
+  doorward learn decisions.jsonl.gz --status envoy-access.log --shadow envoy/authz/allow
+  doorward learn audit.log --only alice --output alice
+  doorward learn --check policies/authz.rego decisions.jsonl.gz
+""",
+)
+@click.argument("logs", nargs=-1, required=True, metavar="LOG...")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("learned"),
+    show_default=True,
+    help="The folder of the files; decisions in its review.yaml are kept.",
+)
+@click.option("--path", "paths", multiple=True, help="Only decisions of this document, a/b.")
+@click.option("--claims", metavar="a.b", help="Where an input or a line has the claims.")
+@click.option("--name", metavar="a.b", help="Where an input or a line has the name of the subject.")
+@click.option("--only", metavar="NAME", help="Only what this subject or user did.")
+@click.option("--ignore", "ignored", multiple=True, metavar="/PATH", help="Leave such paths out.")
+@click.option(
+    "--status",
+    multiple=True,
+    metavar="LOG",
+    help="Access logs or response decisions: requests that failed there are left out.",
+)
+@click.option(
+    "--floor",
+    type=click.IntRange(1),
+    default=_LIMITS.floor,
+    show_default=True,
+    help="Requests of a segment that may vary.",
+)
+@click.option(
+    "--words",
+    type=click.IntRange(3),
+    default=_LIMITS.words,
+    show_default=True,
+    help="Words of a closed set.",
+)
+@click.option(
+    "--events",
+    type=click.IntRange(1),
+    default=_LIMITS.events,
+    show_default=True,
+    help="Requests of a rule.",
+)
+@click.option(
+    "--users",
+    type=click.IntRange(1),
+    default=_LIMITS.users,
+    show_default=True,
+    help="Users of a rule.",
+)
+@click.option(
+    "--spread",
+    type=click.FloatRange(0, 1),
+    default=_LIMITS.spread,
+    show_default=True,
+    help="Users of a rule, as a part of those that chance would bring of its group.",
+)
+@click.option("-p", "--parallel", type=click.IntRange(0), default=0, help="Processes; 0: all CPUs.")
+@click.option("--ray", metavar="local|ADDRESS", help="Read on a Ray cluster.")
+@click.option(
+    "--shadow",
+    metavar="a/b",
+    help="Print the configuration that tries the policy as this document, beside the present one.",
+)
+@click.option(
+    "--check",
+    "policies",
+    multiple=True,
+    metavar="PATH",
+    help="Learn nothing: report what this policy allows and nobody used. Repeatable.",
+)
+def command(logs: tuple[str, ...], **options: Any) -> int:
+    """Write a least-privilege policy of what happened, for a person to review.
+
+    LOG is a file or a folder: decision logs of `doorward run` and of OPA, access logs of Envoy in
+    JSON, audit logs of the Docker plugin; JSON lines, gzip or Parquet. Nothing of a log becomes
+    Rego: policy.rego is the same for every log, and values are in data.json.
+    """
+    try:
+        files = log_files(logs)
+        if options["policies"]:
+            return _check(files, options["policies"], options["paths"])
+        entry = entry_for(options["shadow"]) if options["shadow"] else None
+        gathered = _gather(files, options)
+        limits = Limits(
+            *(options[each] for each in ("floor", "words", "events", "users", "spread"))
+        )
+        output = make_files(gathered, limits, options["output"])
+        write_files({**output.files, **({"entry.rego": entry} if entry else {})}, options["output"])
+    except (LearnError, ReplayError) as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(
+        f"{options['output']}: {counted(output.rules, 'rule')}, "
+        f"{counted(output.questions, 'question')} for you in review.yaml",
+        err=True,
+    )
+    if entry is not None:
+        click.echo(shadow_text(options["output"]), nl=False)
+    return 0
+
+
+def _gather(files: list[str], options: dict[str, Any]) -> Gathered:
+    failed = failed_requests(log_files(options["status"])) if options["status"] else frozenset()
+    for name, most in zip(("claims", "name"), MAX_LOCATION, strict=True):
+        if len((options[name] or "").split(".")) > most:
+            raise LearnError(f"--{name} has more than {most} names")
+    reading = Options(
+        frozenset(path.strip("/") for path in options["paths"]),
+        tuple((options["claims"] or "").split(".")) if options["claims"] else (),
+        tuple((options["name"] or "").split(".")) if options["name"] else (),
+        options["ignored"],
+        failed,
+        options["only"],
+    )
+    job = Gather(reading)
+    if options["ray"]:
+        from doorward.replay.on_ray import replay_on_ray  # an extra that few need
+
+        return replay_on_ray(files, job, address=options["ray"], actors=options["parallel"])
+    return replay(files, job, processes=options["parallel"] or os.cpu_count() or 1)
+
+
+def _check(files: list[str], policies: tuple[str, ...], paths: tuple[str, ...]) -> int:
+    """Print the parts of a policy that nobody used, and the patch; 2 where there are some."""
+    from doorward.learn.unused import find_unused  # of an option that few use
+
+    try:
+        loaded = Sources(policies).load()
+        unused = find_unused(files, loaded, frozenset(path.strip("/") for path in paths))
+    except (LoadError, RegoError) as error:
+        raise click.ClickException(str(error)) from None
+    skipped = f", {unused.skipped:,} not decidable" if unused.skipped else ""
+    click.echo(f"{counted(unused.events, 'decision')}: {unused.allowed:,} allowed{skipped}")
+    for part in unused.parts:
+        click.echo(f"{part.file}:{part.row}: nobody used the {part.text}")
+    click.echo(unused.patch, nl=False)
+    return UNUSED if unused.parts else 0

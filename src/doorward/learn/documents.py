@@ -1,0 +1,257 @@
+"""Grants become the data of the policy: `data.json`, and nothing else.
+
+A value of a log is only ever a JSON value here. The policy itself is a file of this package, the
+same for every log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Final
+
+from doorward.learn.access import ENVOY, LIST, Attribute, Location
+from doorward.learn.grants import Grant
+from doorward.learn.groups import Condition
+from doorward.learn.templates import Part, Values
+from doorward.rego import Engine
+
+__all__ = [
+    "POLICY",
+    "POLICY_TEST",
+    "QUERY",
+    "Claims",
+    "document_of",
+    "engine_of",
+    "identifier_of",
+    "to_text",
+]
+
+QUERY: Final = "data.learned.authz.allow"
+_FOLDER: Final = files("doorward.learn") / "policies"
+POLICY: Final = (_FOLDER / "policy.rego").read_text(encoding="utf-8")
+POLICY_TEST: Final = (_FOLDER / "policy_test.rego").read_text(encoding="utf-8")
+
+WORDS: Final = frozenset({"scope", "scp"})
+"""Claims that are several values in one text."""
+_EXAMPLES: Final = {
+    "int": "17",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "date": "2020-01-31",
+    "hex": "0123456789abcdef",
+}
+_MEMBER: Final = "a-member"
+_OTHER: Final = "another-value"
+
+
+def identifier_of(grant: Grant, sets: Mapping[str, Values]) -> str:
+    """A name for a grant that it has in every run: a digest of what it says, without its words."""
+    parts = [
+        [part.kind, sets[part.value].source if part.kind == "set" else part.value, part.attribute]
+        for part in grant.parts
+    ]
+    text = json.dumps([grant.host, grant.method, parts, grant.who])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def to_text(document: Any) -> str:
+    """JSON for a file: sorted, in ASCII, a line for each value, so that changes can be read."""
+    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=True) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Where a policy has the claims of a subject: in a token, or at places of the input, which
+    of them may be numbers, and the form of its requests."""
+
+    location: Location
+    form: str = ENVOY
+    scalars: frozenset[Attribute] = frozenset()
+
+    @property
+    def are_of_token(self) -> bool:
+        return not self.location
+
+    @property
+    def root(self) -> tuple[str, ...]:
+        """Where the input has the claims; in a test also those of a token."""
+        return (self.location[0] if self.location else ()) or ("claims",)
+
+    def path(self, attribute: Attribute) -> list[str]:
+        """The path of an attribute below the claims; the empty one is the user."""
+        return list(attribute[1:])
+
+    def location_of(self, attribute: Attribute) -> tuple[str, ...]:
+        """Where a test has an attribute in its input."""
+        return (*self.root, *attribute[1:]) if attribute[0] == "claims" else self.location[1]
+
+    def document(self) -> dict[str, Any]:
+        """The part of the data that says so."""
+        scalars = [self.path(each) for each in sorted(self.scalars) if each[0] == "claims"]
+        if self.are_of_token:
+            return {"from": "token", "claims": [], "user": [], "scalars": scalars}
+        claims, user = self.location
+        return {"from": "input", "claims": [*claims], "user": [*user], "scalars": scalars}
+
+
+def document_of(
+    grants: Mapping[str, Grant], sets: Mapping[str, Values], claims: Claims
+) -> dict[str, Any]:
+    """The data of the policy for grants by their identifiers."""
+    used = sorted({p.value for grant in grants.values() for p in grant.parts if p.kind == "set"})
+    rules = {identifier: _rule(identifier, grant, claims) for identifier, grant in grants.items()}
+    routes: dict[str, Any] = {}
+    for identifier in sorted(rules):
+        grant = grants[identifier]
+        by_method = routes.setdefault(grant.host, {}).setdefault(grant.method, {})
+        by_method.setdefault(str(len(grant.parts)), []).append(rules[identifier])
+    learned = {
+        "version": 1,
+        "form": claims.form,
+        "subject": claims.document(),
+        "sets": {name: dict.fromkeys(sets[name].words, True) for name in used},
+        "routes": routes,
+    }
+    learned["tests"] = _tests(grants, learned, claims)
+    document: dict[str, Any] = {"learned": learned}
+    if not claims.are_of_token:
+        # There are no tokens to verify; a proof needs to know it.
+        document["token"] = {}
+    return document
+
+
+def engine_of(document: Mapping[str, Any]) -> Engine:
+    """The policy with this data."""
+    return Engine({"policy.rego": POLICY}, dict(document))
+
+
+def _rule(identifier: str, grant: Grant, claims: Claims) -> dict[str, Any]:
+    return {
+        "id": identifier,
+        "path": [_part(each, claims) for each in grant.parts],
+        "who": [[_condition(each, grant, claims) for each in grant.who]],
+        "query": list(grant.query),
+        "owned": [
+            {"in": part, "name": name, "claim": claims.path(attribute)}
+            for (part, name), attribute in grant.owned
+        ],
+    }
+
+
+def _part(part: Part, claims: Claims) -> dict[str, Any]:
+    return {"claim": claims.path(part.attribute)} if part.kind == "own" else {part.kind: part.value}
+
+
+def _condition(condition: Condition, grant: Grant, claims: Claims) -> dict[str, Any]:
+    kind = "text"
+    if condition.attribute in grant.lists:
+        kind = "words" if condition.attribute[-1] in WORDS else "list"
+    return {"claim": claims.path(condition.attribute), "value": condition.value, "is": kind}
+
+
+# Tests.
+
+
+def _tests(
+    grants: Mapping[str, Grant], learned: Mapping[str, Any], claims: Claims
+) -> dict[str, Any]:
+    """A request that each rule allows, and one near it that no rule allows."""
+    sets = {name: {_MEMBER: True} for name in learned["sets"]}
+    # Claims are in the input of a test, also where the policy has them from a token.
+    told = {**claims.document(), "from": "input", "claims": list(claims.root)}
+    query = engine_of({"learned": {**learned, "subject": told, "sets": sets}}).prepare(QUERY)
+    allowed, denied = [], []
+    for identifier in sorted(grants):
+        request = _request(grants[identifier], claims)
+        allowed.append({"rule": identifier, "input": request})
+        for each in _near(grants[identifier], request, claims):
+            if query.value(each) is False:
+                denied.append({"rule": identifier, "input": each})
+                break
+    identity = sorted({claims.root[0], *(path[0] for path in claims.location[1:] if path)})
+    return {"allowed": allowed, "denied": denied, "sets": sets, "identity": identity}
+
+
+def _request(grant: Grant, claims: Claims) -> dict[str, Any]:
+    request: dict[str, Any] = {}
+    _put(request, claims, ("claims", "sub"), "subject-1")
+    if claims.location and claims.location[1]:
+        _put(request, claims, ("user",), "subject-1")
+    for condition in grant.who:
+        value: Any = condition.value
+        if condition.attribute in grant.lists and condition.attribute[-1] not in WORDS:
+            value = [value]
+        _put(request, claims, condition.attribute, value)
+    owned = [part.attribute for part in grant.parts if part.kind == "own"]
+    for attribute in [*owned, *(attribute for _, attribute in grant.owned)]:
+        if _get(request, claims, attribute) is None:
+            _put(request, claims, attribute, "subject-1")
+    path = [_example(part, request, claims) for part in grant.parts]
+    request |= _http(grant, claims, path)
+    for (part, name), attribute in grant.owned:
+        value = _get(request, claims, attribute)
+        if part == "query":
+            request["parsed_query"][name] = [value]
+        else:
+            request["parsed_body"][name] = value
+    return request
+
+
+def _example(part: Part, request: Mapping[str, Any], claims: Claims) -> str:
+    if part.kind == "own":
+        return str(_get(request, claims, part.attribute))
+    if part.kind == "type":
+        return _EXAMPLES[part.value]
+    return _MEMBER if part.kind == "set" else part.value
+
+
+def _http(grant: Grant, claims: Claims, path: list[str]) -> dict[str, Any]:
+    more: dict[str, Any] = {"parsed_query": {}, "parsed_body": {}}
+    if claims.form != ENVOY:
+        written: Any = path if claims.form == LIST else "/" + "/".join(path)
+        return {"method": grant.method, "path": written, **more}
+    http: dict[str, Any] = {
+        "method": grant.method,
+        "path": "/" + "/".join(path),
+        "headers": {"authorization": "Bearer test"},
+    }
+    if grant.host:
+        http["host"] = grant.host
+    return {"attributes": {"request": {"http": http}}, "parsed_path": path, **more}
+
+
+def _near(grant: Grant, request: dict[str, Any], claims: Claims) -> Iterable[dict[str, Any]]:
+    """Requests that differ in one thing: whose it is, who asks, a value, a word, the length."""
+    path = [_example(part, request, claims) for part in grant.parts]
+    order = {"own": 0, "set": 2, "type": 3, "word": 4}
+    changes: list[tuple[int, dict[str, Any]]] = []
+    for position, part in enumerate(grant.parts):
+        other = [*path[:position], _OTHER, *path[position + 1 :]]
+        changes.append((order[part.kind], {**request, **_http(grant, claims, other)}))
+    if grant.who:
+        nobody = json.loads(json.dumps(request))
+        for condition in grant.who:
+            _put(nobody, claims, condition.attribute, "another-value")
+        changes.append((1, nobody))
+    changes.append((5, {**request, **_http(grant, claims, [*path, _OTHER])}))
+    return [change for _, change in sorted(changes, key=lambda each: each[0])]
+
+
+def _put(request: dict[str, Any], claims: Claims, attribute: Attribute, value: Any) -> None:
+    inner: dict[str, Any] = request
+    *above, last = claims.location_of(attribute)
+    for name in above:
+        inner = inner.setdefault(name, {})
+    known = inner.get(last)
+    is_second = type(known) is list and type(value) is list
+    inner[last] = [*known, *value] if is_second and known is not None else value
+
+
+def _get(request: Mapping[str, Any], claims: Claims, attribute: Attribute) -> Any:
+    value: Any = request
+    for name in claims.location_of(attribute):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value

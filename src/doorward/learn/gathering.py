@@ -1,0 +1,79 @@
+"""The lines of a log become `Gathered`: counts that merge, in one process or on many machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from doorward.learn.access import Access
+from doorward.learn.docker import Calls, is_call
+from doorward.learn.observations import LearnError, Observations
+from doorward.learn.reading import Options, read_access, status_of
+from doorward.replay.events import documents_of
+from doorward.replay.reading import chunks_of
+
+__all__ = ["Gather", "Gathered", "failed_requests"]
+
+MAX_FAILED: Final = 2_000_000
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What is known of a part of a log: requests of services, and calls of Docker's daemon."""
+
+    observations: Observations = field(default_factory=Observations)
+    calls: Calls = field(default_factory=Calls)
+    taken: int = 0
+
+    def merge(self, other: Gathered) -> None:
+        """Count what `other` counted."""
+        self.observations.merge(other.observations)
+        self.calls.merge(other.calls)
+        self.taken += other.taken
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Counts the events of lines. It can be sent to another machine."""
+
+    options: Options
+
+    def job(self) -> Gather:
+        """Itself: nothing is compiled."""
+        return self
+
+    def empty(self) -> Gathered:
+        """The counts of no lines."""
+        return Gathered()
+
+    def decide(self, content: bytes) -> Gathered:
+        """The counts of some lines."""
+        gathered = Gathered()
+        observations = gathered.observations
+        for document in documents_of(content):
+            if is_call(document):
+                if self.options.only in (None, document["user"]):
+                    gathered.calls.add(document)
+                continue
+            access = read_access(document, self.options)
+            if isinstance(access, Access):
+                observations.add(access)
+            else:
+                observations.skip(access or "not an event")
+        return gathered
+
+
+def failed_requests(files: Sequence[str]) -> frozenset[int]:
+    """The digests of ids of requests that did not succeed, by access logs and response events."""
+    failed: set[int] = set()
+    for chunk in chunks_of(files):
+        for document in documents_of(chunk.read()):
+            known = status_of(document)
+            if known is not None and known[1] >= 400:
+                failed.add(known[0])
+                if len(failed) > MAX_FAILED:
+                    raise LearnError(
+                        f"more than {MAX_FAILED:,} requests failed: learn from a shorter log"
+                    )
+    return frozenset(failed)

@@ -1,0 +1,470 @@
+"""Items become grants: the groups that may do each, with the evidence, and what is not clear.
+
+For each item the group is chosen that explains most of what was done, and that nothing speaks
+against: enough events and users, on more than one day, spread over the group; no denied request
+that it would allow; no further condition without which nearly nobody did it; and, where the same is
+done with own things, not a rare exception from that. What is left is a question for a
+person and grants nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from doorward.learn.access import Attribute, Subject
+from doorward.learn.groups import Condition, Groups, Who, expected_distinct
+from doorward.learn.observations import Cell, Observations, Parameter
+from doorward.learn.segments import Shape, Token
+from doorward.learn.templates import Entry, Item, Limits, Part, Template, Templates, Values
+
+__all__ = ["ALLOW", "ASK", "Evidence", "Grant", "Learned", "learn"]
+
+ALLOW: Final = "allow"
+ASK: Final = "ask"
+
+BROKEN: Final = 9
+"""A group that does it with its own things so many times as often does not with others'."""
+ROUNDS: Final = 64
+OWNED: Final = 0.9
+FEW: Final = 5
+LATE: Final = 0.8
+"""The part of the log's time after which what is first seen is new."""
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What a grant rests on."""
+
+    events: int = 0
+    users: int = 0
+    days: int = 0
+    first: int = 0
+    last: int = 0
+    example: str = ""
+    members: int = 0
+    """Active subjects of the group."""
+    spread: float = 1.0
+    share: float = 1.0
+    """Of all that the group did, the part that was this."""
+    denied: int = 0
+
+
+@dataclass(slots=True)
+class Grant:
+    """A group may do an item; with `proposal` ask, nobody may unless a person says so."""
+
+    host: str
+    method: str
+    parts: Template
+    who: Who
+    evidence: Evidence
+    proposal: str
+    reasons: tuple[str, ...] = ()
+    """Why it is asked, or looked at first."""
+    query: tuple[str, ...] = ()
+    """Names of parameters of the query that may be there."""
+    owned: tuple[tuple[Parameter, Attribute], ...] = ()
+    """Parameters that must be the value of an attribute."""
+    lists: frozenset[Attribute] = frozenset()
+    """Attributes of conditions whose value is a list."""
+
+    @property
+    def score(self) -> float:
+        """How much there is to look at: the higher, the earlier in the review."""
+        evidence = self.evidence
+        return (
+            2 * (1 - evidence.spread)
+            + (evidence.users < FEW)
+            + (2 * evidence.users < evidence.members)
+            + (evidence.share < 0.005)
+            + len(self.reasons)
+        )
+
+
+@dataclass(slots=True)
+class Learned:
+    """All that was learned."""
+
+    grants: list[Grant] = field(default_factory=list)
+    sets: dict[str, Values] = field(default_factory=dict)
+    rare: Counter[str] = field(default_factory=Counter)
+    """Events that are too few to ask about, by the name of the subject."""
+    rare_values: int = 0
+    """Events with a word that is like those of a set, of one subject only."""
+
+
+def learn(observations: Observations, limits: Limits) -> Learned:
+    """The grants of all observations; nothing depends on the order in which they were made."""
+    for subject in observations.searching:
+        observations.activity.pop(subject, None)
+    groups = Groups.find(observations.activity)
+    templates = Templates(groups, limits)
+    templates.build(observations.allowed)
+    learned = Learned(sets=templates.sets)
+    denials = _Denials(templates, observations.denied)
+    owned = _Owned(templates.items.values())
+    span = observations.first, observations.last
+    for key in sorted(templates.items):
+        item = templates.items[key]
+        _Judge(item, groups, limits, denials.of(key), owned, span).into(learned)
+    return learned
+
+
+class _Denials:
+    """The denied cells that each item would allow, by subject."""
+
+    def __init__(
+        self, templates: Templates, denied: Mapping[Shape, Mapping[Subject, Cell]]
+    ) -> None:
+        self._sets = {name: frozenset(each.words) for name, each in templates.sets.items()}
+        self._events: dict[object, Counter[Subject]] = defaultdict(Counter)
+        index: dict[tuple[str, str, int], list[Item]] = defaultdict(list)
+        for item in templates.items.values():
+            index[item.host, item.method, len(item.parts)].append(item)
+        for (host, method, tokens), cells in denied.items():
+            for item in index.get((host, method, len(tokens)), ()):
+                for subject, cell in cells.items():
+                    if self._fits(item.parts, tokens, subject, cell):
+                        self._events[item.key][subject] += cell.count
+
+    def of(self, key: object) -> Counter[Subject]:
+        """Denied events of an item by subject."""
+        return self._events.get(key, Counter())
+
+    def _fits(
+        self, parts: Template, tokens: tuple[Token, ...], subject: Subject, cell: Cell
+    ) -> bool:
+        for position, (part, token) in enumerate(zip(parts, tokens, strict=True)):
+            if part.kind == "own":
+                if type(token) is not tuple or part.attribute not in token:
+                    return False
+            elif part.kind == "type":
+                if type(token) is str:
+                    return False
+            else:
+                known = self._sets[part.value] if part.kind == "set" else {part.value}
+                if known.isdisjoint(_texts(token, position, subject, cell)):
+                    return False
+        return True
+
+
+def _texts(token: Token, position: int, subject: Subject, cell: Cell) -> set[str]:
+    if type(token) is str:
+        return {token}
+    if type(token) is int:
+        return set((cell.values or {}).get(position, ()))
+    return (
+        {values[0] for attribute, values in subject.values if attribute in token and values}
+        if type(token) is tuple
+        else set()
+    )
+
+
+_Key: TypeAlias = tuple[str, str, tuple[object, ...]]
+
+
+class _Owned:
+    """How often each subject did the same with its own thing, by item and position."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._events: dict[_Key, Counter[Subject]] = defaultdict(Counter)
+        for item in items:
+            for position, part in enumerate(item.parts):
+                if part.kind == "own":
+                    counts = self._events[_without(item, position)]
+                    for entry in item.entries:
+                        counts[entry.subject] += entry.cell.count
+
+    def events(self, item: Item, subjects: Iterable[Subject]) -> int:
+        """The most events of the subjects with their own things in the place of others'."""
+        chosen = frozenset(subjects)
+        most = 0
+        for position, part in enumerate(item.parts):
+            if part.kind != "own":
+                counts = self._events.get(_without(item, position), Counter())
+                most = max(most, sum([n for subject, n in counts.items() if subject in chosen]))
+        return most
+
+
+def _without(item: Item, position: int) -> _Key:
+    """An item without what is at a position; sets below are others in each branch."""
+    parts: list[object] = [("set",) if each.kind == "set" else each for each in item.parts]
+    parts[position] = None
+    return item.host, item.method, tuple(parts)
+
+
+class _Judge:
+    """Decides who may do one item."""
+
+    def __init__(
+        self,
+        item: Item,
+        groups: Groups,
+        limits: Limits,
+        denied: Counter[Subject],
+        owned: _Owned,
+        span: tuple[int, int],
+    ) -> None:
+        self._item = item
+        self._groups = groups
+        self._limits = limits
+        self._denied = denied
+        self._owned = owned
+        self._span = span
+        self._entries: dict[Subject, list[Entry]] = defaultdict(list)
+        self._events: Counter[Subject] = Counter()
+        self._rare_values = 0
+        self._is_below_floor = False
+        for entry in item.entries:
+            if entry.is_rare:
+                self._rare_values += entry.cell.count
+                continue
+            self._is_below_floor |= entry.is_below_floor
+            self._entries[entry.subject].append(entry)
+            self._events[entry.subject] += entry.cell.count
+
+    def into(self, learned: Learned) -> None:
+        """Add the grants, the questions, and what is too rare to ask."""
+        learned.rare_values += self._rare_values
+        accepted: list[Grant] = []
+        left = Counter(self._events)
+        for _ in range(ROUNDS):
+            grant = self._next(left, learned)
+            if grant is None:
+                break
+            accepted.append(grant)
+            for subject in self._groups.matching(grant.who):
+                left.pop(subject, None)
+        learned.grants += self._fold(accepted, learned)
+        self._ask(left, learned)
+
+    def _next(self, left: Counter[Subject], learned: Learned) -> Grant | None:
+        """The best group that nothing speaks against; None where there is none."""
+        for who in self._candidates(left):
+            events = self._inside(who, left)
+            if self._objections(who, events):
+                continue
+            further = self._groups.refinement(who, events)
+            if further is None:
+                return self._grant(who, events, ALLOW, (), learned)
+            narrower = tuple(sorted((*who, further)))
+            if len(narrower) > 2:
+                continue
+            events = self._inside(narrower, left)
+            if self._objections(narrower, events):
+                continue
+            if self._groups.refinement(narrower, events) is None:
+                return self._grant(narrower, events, ALLOW, (), learned)
+        return None
+
+    def _candidates(self, left: Counter[Subject]) -> list[Who]:
+        """Groups of those who are left, the ones that explain most first, then small ones."""
+        counts: Counter[Condition] = Counter()
+        for subject, number in left.items():
+            for condition in self._groups.of.get(subject, ()):
+                counts[condition] += min(number, 3)
+        order = sorted(
+            counts,
+            key=lambda each: (-counts[each], len(self._groups.members[each]), each),
+        )
+        return [(each,) for each in order]
+
+    def _inside(self, who: Who, left: Counter[Subject]) -> Counter[Subject]:
+        members = self._groups.matching(who)
+        return Counter({each: number for each, number in left.items() if each in members})
+
+    def _objections(self, who: Who, events: Counter[Subject]) -> tuple[str, ...]:
+        """All that speaks against a grant to a group."""
+        limits = self._limits
+        total = sum(events.values())
+        users = len({each.name for each in events})
+        reasons = []
+        if self._is_below_floor:
+            reasons.append(f"a segment that varies has fewer than {limits.floor} events")
+        if total < limits.events:
+            reasons.append(f"fewer than {limits.events} events")
+        if users < limits.users:
+            reasons.append(f"fewer than {limits.users} users")
+        if self._days(events) < min(2, self._days_of_log()):
+            reasons.append("on one day only")
+        spread = self._groups.spread(who, len(events), total)
+        if spread < limits.spread:
+            reasons.append("done by few of the group, and often")
+        members = self._groups.matching(who)
+        denied = sum([n for subject, n in self._denied.items() if subject in members])
+        if denied:
+            reasons.append(f"would allow {denied} requests that were denied")
+        own = self._owned.events(self._item, members)
+        if own >= BROKEN * total:
+            reasons.append("an exception: the group does this with its own things")
+        return tuple(reasons)
+
+    def _days(self, subjects: Iterable[Subject]) -> int:
+        days = 0
+        for subject in subjects:
+            for entry in self._entries[subject]:
+                days |= entry.cell.days
+        return days.bit_count()
+
+    def _days_of_log(self) -> int:
+        first, last = self._span
+        return last // 86_400 - first // 86_400 + 1 if first else 0
+
+    def _grant(
+        self,
+        who: Who,
+        events: Counter[Subject],
+        proposal: str,
+        reasons: tuple[str, ...],
+        learned: Learned,
+    ) -> Grant:
+        cells = [entry.cell for subject in events for entry in self._entries[subject]]
+        total = sum(events.values())
+        members = self._groups.matching(who)
+        did = sum([self._groups.activity[each] for each in members])
+        evidence = Evidence(
+            events=total,
+            users=len({each.name for each in events}),
+            days=self._days(events),
+            first=min([each.first for each in cells if each.first], default=0),
+            last=max([each.last for each in cells]),
+            example=min([each.example for each in cells if each.example], default=""),
+            members=len({each.name for each in members}),
+            spread=round(self._groups.spread(who, len(events), total), 3),
+            share=total / did if did else 1.0,
+            denied=sum([n for subject, n in self._denied.items() if subject in members]),
+        )
+        first, last = self._span
+        if proposal == ALLOW and last > first and evidence.first > first + LATE * (last - first):
+            reasons = (*reasons, "new: first seen near the end of the log")
+        parts = self._narrow_sets(events, learned)
+        query, owned = self._parameters(events)
+        named = {condition.attribute for condition in who}
+        lists = frozenset({each for subject in events for each in subject.lists} & named)
+        return Grant(
+            self._item.host,
+            self._item.method,
+            parts,
+            who,
+            evidence,
+            proposal,
+            reasons,
+            query,
+            owned,
+            lists,
+        )
+
+    def _narrow_sets(self, events: Counter[Subject], learned: Learned) -> Template:
+        """The parts, with a set replaced by the words that the group used, if those are few."""
+        parts = list(self._item.parts)
+        for position, part in enumerate(parts):
+            if part.kind != "set":
+                continue
+            known = learned.sets[part.value]
+            used: dict[str, set[str]] = defaultdict(set)
+            total = 0
+            for subject in events:
+                for entry in self._entries[subject]:
+                    used[entry.words[position]].add(subject.name)
+                    total += entry.cell.count
+            everywhere = Counter(dict.fromkeys(known.words, 0))
+            if known.source.startswith("values of "):
+                everywhere = Counter(dict.fromkeys(known.words, 1))
+            else:
+                for entry in self._item.entries:
+                    everywhere[entry.words[position]] += entry.cell.count
+            expected = expected_distinct([n for n in everywhere.values() if n], total)
+            if len(used) >= self._limits.spread * expected:
+                continue
+            words = tuple(
+                sorted(w for w, users in used.items() if len(users) >= self._limits.users)
+            )
+            parts[position] = Part("set", _add_set(learned, part.value, words))
+        return tuple(parts)
+
+    def _parameters(
+        self, events: Counter[Subject]
+    ) -> tuple[tuple[str, ...], tuple[tuple[Parameter, Attribute], ...]]:
+        users: dict[Parameter, set[str]] = defaultdict(set)
+        counts: dict[Parameter, Counter[Attribute | None]] = defaultdict(Counter)
+        values: dict[tuple[Parameter, Attribute], set[str]] = defaultdict(set)
+        for subject in events:
+            for entry in self._entries[subject]:
+                for parameter, numbers in (entry.cell.parameters or {}).items():
+                    users[parameter].add(subject.name)
+                    counts[parameter].update(numbers)
+                    for attribute in numbers:
+                        if attribute is not None:
+                            values[parameter, attribute].add(subject.name)
+        names = tuple(
+            sorted(
+                name
+                for (part, name), known in users.items()
+                if part == "query" and len(known) >= self._limits.users
+            )
+        )
+        owned = []
+        for parameter in sorted(counts):
+            numbers = counts[parameter]
+            total = numbers.pop(None)
+            if total < self._limits.floor:
+                continue
+            attributes = [
+                attribute
+                for attribute, number in numbers.items()
+                if number >= OWNED * total
+                and attribute is not None
+                and len(values[parameter, attribute]) >= 3
+            ]
+            if attributes:
+                owned.append((parameter, min(attributes, key=lambda each: (-numbers[each], each))))
+        return names, tuple(owned)
+
+    def _fold(self, grants: list[Grant], learned: Learned) -> list[Grant]:
+        """One grant to every subject, if all groups of one attribute have it, and they are all."""
+        if len(grants) < 3 or any(len(each.who) != 1 for each in grants):
+            return grants
+        if (
+            len({each.who[0].attribute for each in grants}) > 1
+            or len({g.parts for g in grants}) > 1
+        ):
+            return grants
+        covered = frozenset[Subject]().union(*[self._groups.matching(g.who) for g in grants])
+        if covered != self._groups.matching(()) or self._objections((), self._events):
+            return grants
+        return [self._grant((), self._events, ALLOW, (), learned)]
+
+    def _ask(self, left: Counter[Subject], learned: Learned) -> None:
+        """Questions about those who are left, by the group that most of them are in."""
+        for _ in range(ROUNDS):
+            candidates = self._candidates(left)
+            if not candidates:
+                break
+            who = candidates[0]
+            events = self._inside(who, left)
+            for subject in events:
+                left.pop(subject, None)
+            if sum(events.values()) < self._limits.events:
+                skipped = events
+                for subject, number in skipped.items():
+                    learned.rare[subject.name] += number
+                continue
+            reasons = self._objections(who, events) or ("a narrower group may explain it",)
+            learned.grants.append(self._grant(who, events, ASK, reasons, learned))
+        for subject, number in left.items():
+            learned.rare[subject.name] += number
+
+
+def _add_set(learned: Learned, base: str, words: tuple[str, ...]) -> str:
+    for name, known in learned.sets.items():
+        if known.words == words and name.startswith(base):
+            return name
+    number = 2
+    while f"{base}-{number}" in learned.sets:
+        number += 1
+    name = f"{base}-{number}"
+    learned.sets[name] = Values(name, words, "the words that the group used")
+    return name

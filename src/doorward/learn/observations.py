@@ -1,0 +1,259 @@
+"""Accesses are counted in bounded memory, whatever their order.
+
+A cell is a subject and a shape (host, method, tokens): how often, on which days, when first and
+last, with the id of one decision. Counts of parts of a log merge into the counts of the whole, in
+any order. A subject that asks for more than `MAX_SHAPES` shapes is searching: nothing is
+learned from it. More than `MAX_CELLS` cells end the run, since leaving some out would make the
+result depend on their order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from doorward.learn.access import ALLOWED, DENIED, Access, Attribute, Location, Subject
+from doorward.learn.segments import Shape, owners_in, tokens_of
+
+__all__ = ["Cell", "LearnError", "Observations", "Parameter"]
+
+MAX_CELLS: Final = 400_000
+MAX_SHAPES: Final = 5_000
+"""Shapes of one subject."""
+MAX_SUBJECTS: Final = 200_000
+MAX_REASONS: Final = 100
+SAMPLE: Final = 3
+"""Values of a typed segment that are kept: the first in order. Fewer are exact."""
+_DAY: Final = 86_400
+_DAYS: Final = 64
+
+Parameter: TypeAlias = tuple[str, str]
+"""`query` or `body`, and a name."""
+
+
+class LearnError(Exception):
+    """A log that nothing can be learned from; the message says what to do."""
+
+
+@dataclass(slots=True)
+class Cell:
+    """What one subject did in one shape. `days`: bits, by the number of the day modulo 64."""
+
+    count: int = 0
+    days: int = 0
+    first: int = 0
+    last: int = 0
+    example: str = ""
+    values: dict[int, tuple[str, ...]] | None = None
+    """Of each typed segment, by its position, the first values in order."""
+    parameters: dict[Parameter, Counter[Attribute | None]] | None = None
+    """How often each was there (None), and how often it was the value of an attribute."""
+
+    def add(self, seconds: int, example: str) -> None:
+        """Count one access; the example is the least id, in any order."""
+        self.count += 1
+        if seconds:
+            self.days |= 1 << (seconds // _DAY % _DAYS)
+            if seconds < self.first or not self.first:
+                self.first = seconds
+            if seconds > self.last:
+                self.last = seconds
+        if example < self.example or not self.example:
+            self.example = example
+
+    def add_values(self, shape: Shape, segments: Sequence[str]) -> None:
+        """Keep the values of typed segments that are among the first ones."""
+        known = self.values
+        if known is None:
+            known = self.values = {}
+        for position, token in enumerate(shape[2]):
+            if type(token) is int:
+                self._keep(known, position, segments[position])
+
+    @staticmethod
+    def _keep(known: dict[int, tuple[str, ...]], position: int, value: str) -> None:
+        before = known.get(position, ())
+        if value not in before and (len(before) < SAMPLE or value < before[-1]):
+            known[position] = tuple(sorted([*before, value])[:SAMPLE])
+
+    def add_parameters(
+        self, parameters: Mapping[Parameter, str], owners: Mapping[str, tuple[Attribute, ...]]
+    ) -> None:
+        """Count parameters, and those that are the value of an attribute."""
+        if self.parameters is None:
+            self.parameters = {}
+        for parameter, value in parameters.items():
+            counts = self.parameters.setdefault(parameter, Counter())
+            counts[None] += 1
+            counts.update(owners.get(value, ()))
+
+    def merge(self, other: Cell) -> None:
+        """Count what `other` counted."""
+        self.count += other.count
+        self.days |= other.days
+        self.first = min([each for each in (self.first, other.first) if each], default=0)
+        self.last = max(self.last, other.last)
+        self.example = min([each for each in (self.example, other.example) if each], default="")
+        if other.values is not None:
+            self.values = {} if self.values is None else self.values
+            for position, values in other.values.items():
+                for value in values:
+                    self._keep(self.values, position, value)
+        if other.parameters is not None:
+            self.parameters = {} if self.parameters is None else self.parameters
+            for parameter, counts in other.parameters.items():
+                self.parameters.setdefault(parameter, Counter()).update(counts)
+
+
+Cells: TypeAlias = dict[Shape, dict[Subject, Cell]]
+
+
+@dataclass(slots=True)
+class Observations:
+    """What was seen: allowed and denied cells, and what was left out."""
+
+    allowed: Cells = field(default_factory=dict)
+    denied: Cells = field(default_factory=dict)
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Events and lines that nothing is learned from, by reason."""
+    activity: Counter[Subject] = field(default_factory=Counter)
+    """Allowed events of each subject."""
+    shapes: Counter[Subject] = field(default_factory=Counter)
+    searching: Counter[Subject] = field(default_factory=Counter)
+    """Events of subjects with too many shapes."""
+    forms: Counter[str] = field(default_factory=Counter)
+    """Events in each form of a request."""
+    cells: int = 0
+    events: int = 0
+    taken: int = 0
+    """Bytes of the log as it is stored."""
+    first: int = 0
+    last: int = 0
+    _owners: dict[Subject, dict[str, tuple[Attribute, ...]]] = field(default_factory=dict)
+
+    def skip(self, reason: str, number: int = 1) -> None:
+        """Count what is of no use."""
+        known = reason in self.skipped or len(self.skipped) < MAX_REASONS
+        self.skipped[reason if known else "other reasons"] += number
+
+    def add(self, access: Access) -> None:
+        """Count one access."""
+        self.events += 1
+        self.forms[access.form] += 1
+        subject, seconds = access.subject, access.seconds
+        if seconds:
+            self.first = min(self.first or seconds, seconds)
+            self.last = max(self.last, seconds)
+        if access.outcome not in (ALLOWED, DENIED):
+            self.skip("not successful")
+            return
+        owners = self._owners.get(subject)
+        if owners is None:
+            owners = self._owners[subject] = owners_in(subject)
+        shape = access.host, access.method, tokens_of(access.segments, owners)
+        if access.outcome == DENIED:
+            self._count(self.denied, shape, subject, access)
+            return
+        self.activity[subject] += 1
+        cell = self._count(self.allowed, shape, subject, access)
+        if cell is not None and access.parameters:
+            cell.add_parameters(access.parameters, owners)
+
+    def _count(self, cells: Cells, shape: Shape, subject: Subject, access: Access) -> Cell | None:
+        if subject in self.searching:
+            self.searching[subject] += 1
+            return None
+        by_subject = cells.get(shape)
+        if by_subject is None:
+            by_subject = cells[shape] = {}
+        cell = by_subject.get(subject)
+        is_new = cell is None
+        if cell is None:
+            cell = by_subject[subject] = Cell()
+        cell.add(access.seconds, access.decision_id)
+        cell.add_values(shape, access.segments)
+        if is_new:
+            self._count_cell(subject)
+        return cell
+
+    def _count_cell(self, subject: Subject) -> None:
+        self.cells += 1
+        self.shapes[subject] += 1
+        if self.shapes[subject] > MAX_SHAPES:
+            self._give_up(subject)
+        elif self.cells > MAX_CELLS:
+            self._refuse()
+
+    def merge(self, other: Observations) -> None:
+        """Count what `other` counted of another part of the log."""
+        self.events += other.events
+        self.taken += other.taken
+        self.first = min([each for each in (self.first, other.first) if each], default=0)
+        self.last = max(self.last, other.last)
+        self.activity.update(other.activity)
+        self.forms.update(other.forms)
+        for reason, number in other.skipped.items():
+            self.skip(reason, number)
+        for subject in [*other.searching, *self.searching]:
+            self._give_up(subject)
+        for subject, number in other.searching.items():
+            self.searching[subject] += number
+        for mine, theirs in ((self.allowed, other.allowed), (self.denied, other.denied)):
+            for shape, cells in theirs.items():
+                self._merge_cells(mine, shape, cells.items())
+
+    def _merge_cells(
+        self, mine: Cells, shape: Shape, cells: Iterable[tuple[Subject, Cell]]
+    ) -> None:
+        known = mine.setdefault(shape, {})
+        for subject, cell in cells:
+            if subject in self.searching:
+                self.searching[subject] += cell.count
+            elif subject in known:
+                known[subject].merge(cell)
+            else:
+                known[subject] = cell
+                self._count_cell(subject)
+
+    def choose_location(self) -> Location:
+        """Where most subjects have their claims; the requests of others are left out."""
+        events: Counter[Location] = Counter()
+        for subject, number in self.activity.items():
+            events[subject.location] += number
+        if not events:
+            return ()
+        best = min(events, key=lambda each: (-events[each], each))
+        for cells in (self.allowed, self.denied):
+            for by_subject in cells.values():
+                for subject in [each for each in by_subject if each.location != best]:
+                    cell = by_subject.pop(subject)
+                    self.skip("claims in another place than most", cell.count)
+        for subject in [each for each in self.activity if each.location != best]:
+            del self.activity[subject]
+        return best
+
+    def _give_up(self, subject: Subject) -> None:
+        """Take out everything that a subject did."""
+        if subject in self.searching:
+            return
+        number = 0
+        for cells in (self.allowed, self.denied):
+            for by_subject in cells.values():
+                cell = by_subject.pop(subject, None)
+                if cell is not None:
+                    number += cell.count
+                    self.cells -= 1
+        self.searching[subject] = number
+
+    def _refuse(self) -> None:
+        if len(self.activity) > MAX_SUBJECTS:
+            raise LearnError(
+                f"the log has more than {MAX_SUBJECTS:,} subjects: learn from the log of one "
+                "service, or from a shorter one"
+            )
+        raise LearnError(
+            f"the log has more than {MAX_CELLS:,} combinations of a subject, a method and a path: "
+            "leave paths of free text out with --ignore, or learn from a shorter log"
+        )

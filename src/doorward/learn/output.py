@@ -1,0 +1,124 @@
+"""What was gathered becomes the files of a folder, which are written when all of them are made.
+
+    Gathered + review.yaml of the last run ─make_files─▶ texts by name ─write_files─▶ folder
+
+Names of files are constants: nothing of a log is a part of one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from doorward.learn.docker import learn_docker
+from doorward.learn.docker_review import docker_markdown, docker_yaml, keep_decisions
+from doorward.learn.documents import POLICY, POLICY_TEST, Claims, document_of, to_text
+from doorward.learn.gathering import Gathered
+from doorward.learn.grants import ALLOW, learn
+from doorward.learn.observations import LearnError
+from doorward.learn.report import markdown
+from doorward.learn.review import MAX_FILE, granted, read_rows, review, to_yaml
+from doorward.learn.templates import Limits
+
+__all__ = ["Made", "make_files", "write_files"]
+
+REVIEW: Final = "review.yaml"
+_TEXTS: Final = {"policy.rego": POLICY, "policy_test.rego": POLICY_TEST}
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The files by name, and how many rules and questions they have."""
+
+    files: Mapping[str, str]
+    rules: int
+    questions: int
+
+
+def make_files(gathered: Gathered, limits: Limits, folder: Path) -> Made:
+    """All files for what was gathered; decisions are those of the folder. LearnError."""
+    before = _read(folder / REVIEW)
+    calls, observations = gathered.calls, gathered.observations
+    if calls.events and observations.events:
+        raise LearnError(
+            "the logs are of Docker and of services: learn from each of them into a folder "
+            "of its own"
+        )
+    if calls.events:
+        learned_calls = learn_docker(calls, limits)
+        keep_decisions(learned_calls, before, str(folder / REVIEW))
+        files = {
+            "data.json": to_text(learned_calls.data()),
+            REVIEW: docker_yaml(learned_calls),
+            "learned.md": docker_markdown(learned_calls, calls, limits),
+        }
+        number = sum([each.is_granted for each in learned_calls.values])
+        questions = sum(
+            [each.proposal != ALLOW and not each.decision for each in learned_calls.values]
+        )
+        return Made(files, number, questions)
+    if not observations.events:
+        raise LearnError(f"the log has no event to learn from: {_reasons(gathered)}")
+    if len(observations.forms) > 1:
+        raise LearnError(
+            "the logs have inputs in several forms (of Envoy, or with a path that is a list or a "
+            "text): learn from each of them into a folder of its own, by --path"
+        )
+    location = observations.choose_location()
+    scalars = frozenset({each for subject in observations.activity for each in subject.scalars})
+    claims = Claims(location, next(iter(observations.forms)), scalars)
+    learned = learn(observations, limits)
+    old = read_rows(before, str(folder / REVIEW)) if before else []
+    rows = review(learned, old)
+    grants, sets = granted(rows)
+    files = {
+        **_TEXTS,
+        "data.json": to_text(document_of(grants, sets, claims)),
+        REVIEW: to_yaml(rows),
+        "learned.md": markdown(rows, learned, observations, limits),
+    }
+    questions = sum([each.grant.proposal != ALLOW and not each.decision for each in rows])
+    return Made(files, len(grants), questions)
+
+
+def _reasons(gathered: Gathered) -> str:
+    skipped = gathered.observations.skipped
+    return ", ".join([f"{number:,} {reason}" for reason, number in sorted(skipped.items())]) or (
+        "it is empty"
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MAX_FILE + 1)
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise LearnError(f"{path}: the file cannot be read: {error}") from None
+    return text
+
+
+def write_files(files: Mapping[str, str], folder: Path) -> None:
+    """Replace the files one by one, the policy last. LearnError where one cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in _TEXTS.items():
+            path = folder / name
+            if name in files and path.exists() and path.read_text(encoding="utf-8") != text:
+                raise LearnError(
+                    f"{path}: the file is not the one that this version writes: put rules of "
+                    "your own into another file, and remove this one"
+                )
+        for name in sorted(files):
+            temporary = folder / f".{name}.new"
+            temporary.unlink(missing_ok=True)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(files[name])
+            os.replace(temporary, folder / name)
+    except OSError as error:
+        raise LearnError(f"{folder}: the files cannot be written: {error.strerror}") from None

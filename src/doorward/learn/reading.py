@@ -1,0 +1,392 @@
+"""Lines of logs become `Access`: decision logs of ours and OPA's, access logs of Envoy, in JSON.
+
+    document ─read_access─▶ Access, or the reason why nothing can be learned from it
+
+A value that a log hides is not guessed, and a path that two readers could take for two is left
+out: the reason is counted and reported. Lines of Docker's audit log are `doorward.learn.docker`'s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from doorward.enforcement.errors import RequestParseError
+from doorward.enforcement.paths import parse_target
+from doorward.learn.access import (
+    ALLOWED,
+    DENIED,
+    ENVOY,
+    FAILED,
+    LIST,
+    NO_PARAMETERS,
+    TEXT,
+    Access,
+    Attribute,
+    Location,
+    Subject,
+)
+from doorward.learn.segments import LONGEST, is_plain
+from doorward.rego import to_json
+from doorward.replay.compare import allows
+from doorward.replay.deciding import recorded_answer
+from doorward.replay.events import Event, read_event
+
+__all__ = ["MAX_LOCATION", "Options", "is_access_line", "read_access", "request_id_of", "status_of"]
+
+CLAIMS: Final = (
+    ("claims",),
+    ("token", "payload"),
+    ("jwt", "payload"),
+    ("attributes", "metadataContext", "filterMetadata", "envoy.filters.http.jwt_authn"),
+)
+"""Where an input has claims, unless the caller says where."""
+USERS: Final = (("user",), ("user", "id"), ("subject", "id"), ("attributes", "source", "principal"))
+MAX_LOCATION: Final = (4, 3)
+"""Names in the place of claims and of a user that the policy can follow."""
+MAX_CLAIMS: Final = 32
+MAX_VALUES: Final = 64
+MAX_PARAMETERS: Final = 32
+_OF_TOKENS: Final = frozenset(
+    {"acr", "amr", "at_hash", "aud", "auth_time", "azp", "exp", "iat", "iss", "jti", "nbf"}
+    | {"nonce", "sid", "session_state", "typ", "ver"}
+)
+"""Claims about the token and not about its subject. Time is never a condition."""
+_OF_WORDS: Final = frozenset({"scope", "scp"})
+"""Claims that are several values in one text."""
+_METHODS: Final = ("method", ":method", "request_method", "req_method")
+_PATHS: Final = (":path", "path", "x-envoy-original-path", "uri", "request_path")
+_STATUS: Final = ("response_code", "status", "response_status")
+_TIMES: Final = ("start_time", "timestamp", "time")
+_HOSTS: Final = ("authority", ":authority", "host")
+_IDS: Final = ("request_id", "x-request-id", "x_request_id")
+_LOGGED_USERS: Final = ("user", "subject", "principal")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How events are read. `decisions`: documents of decisions that count, all where empty;
+    `claims` and `user`: where an input or a line has them; `ignored`: beginnings of paths."""
+
+    decisions: frozenset[str] = frozenset()
+    claims: tuple[str, ...] = ()
+    user: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    failed: frozenset[int] = frozenset()
+    """Digests of ids of requests that did not succeed, by a log beside this one."""
+    only: str | None = None
+    """The one subject that counts."""
+
+
+def is_access_line(document: Mapping[Any, Any]) -> bool:
+    """Return True for a line of an access log: a method, a path and a status."""
+    return all(_first(document, names) is not None for names in (_METHODS, _PATHS, _STATUS))
+
+
+def read_access(document: Any, options: Options) -> Access | str | None:
+    """The event that a JSON value is, or why it is of no use; None for what is not an event."""
+    if not isinstance(document, dict):
+        return None
+    event = read_event(document)
+    if event is not None and (event.path or event.query):
+        return _of_decision(event, options)
+    return _of_line(document, options) if is_access_line(document) else None
+
+
+def _of_decision(event: Event, options: Options) -> Access | str:
+    if options.decisions and event.path not in options.decisions:
+        return "another decision"
+    input: Any = event.input
+    if not isinstance(input, dict):
+        return "no input"
+    if "response" in input:
+        return "a decision on a response"
+    http = _at(input, ("attributes", "request", "http"))
+    answer = recorded_answer(event)
+    if answer.missing:
+        return "the result is hidden"
+    if answer.error:
+        return "the decision failed"
+    outcome = ALLOWED if allows(answer) else DENIED
+    subject = _subject_of(event, input, options)
+    if isinstance(subject, str):
+        return subject
+    path: Any
+    if isinstance(http, dict):
+        form = ENVOY
+        method, path = http.get("method"), input.get("parsed_path")
+        if not _is_written_plainly(http.get("path"), path):
+            return "the path can be read in two ways"
+        host = http.get("host", "")
+        if outcome == ALLOWED and options.failed:
+            identifier = request_id_of(_at(http, ("headers", "x-request-id")))
+            outcome = FAILED if identifier in options.failed else outcome
+    else:
+        method, path, host = input.get("method"), input.get("path"), ""
+        form = TEXT if type(path) is str else LIST
+        if type(path) is str:
+            path = path.lstrip("/").split("/") if path.startswith("/") else None
+    if any(each.startswith(("/input/parsed_path", "/input/path")) for each in event.hidden):
+        return "the path is hidden"
+    return _access(
+        (subject, host, method, path, outcome),
+        (event.time_ns or 0) // 1_000_000_000,
+        event.decision_id,
+        _parameters(input),
+        options,
+        form,
+    )
+
+
+def _of_line(line: Mapping[Any, Any], options: Options) -> Access | str:
+    status = _status(_first(line, _STATUS))
+    if status is None:
+        return "no status"
+    subject = _subject_of_line(line, options)
+    if isinstance(subject, str):
+        return subject
+    target = _first(line, _PATHS)
+    if type(target) is not str or not target.startswith("/"):
+        return "no path"
+    try:
+        path, query = parse_target(target)
+    except RequestParseError:
+        return "the path can be read in two ways"
+    if not _is_written_plainly(target, path):
+        return "the path can be read in two ways"
+    outcome = ALLOWED if status < 400 else DENIED if status == 403 else FAILED
+    identifier = _first(line, _IDS)
+    return _access(
+        (subject, _first(line, _HOSTS) or "", _first(line, _METHODS), path, outcome),
+        _seconds(_first(line, _TIMES)),
+        identifier if type(identifier) is str else "",
+        _of_fields("query", {name: values for name, values in query.items()}),
+        options,
+    )
+
+
+def _access(
+    what: tuple[Subject, Any, Any, Any, str],
+    seconds: int,
+    identifier: str,
+    parameters: Mapping[tuple[str, str], str] | None,
+    options: Options,
+    form: str = ENVOY,
+) -> Access | str:
+    subject, host, method, path, outcome = what
+    if type(method) is not str or not (method.isascii() and method.isalpha() and len(method) <= 20):
+        return "no method"
+    if type(path) is not list or not all([type(each) is str for each in path]):
+        return "no path"
+    if not is_plain(path):
+        return "the path can be read in two ways"
+    if parameters is None:
+        return f"more than {MAX_PARAMETERS} parameters"
+    if options.ignored and ("/" + "/".join(path)).startswith(options.ignored):
+        return "ignored"
+    if options.only is not None and subject.name != options.only:
+        return "another subject"
+    name = host.lower().partition(":")[0] if type(host) is str else ""
+    if not (name.isascii() and len(name) <= LONGEST and name.isprintable()):
+        return "no host"
+    return Access(
+        subject,
+        name,
+        method,
+        tuple(path),
+        outcome,
+        seconds,
+        identifier[:LONGEST],
+        parameters,
+        form,
+    )
+
+
+def _is_written_plainly(target: Any, path: Any) -> bool:
+    """Return True if the path as it was sent is its segments, without escapes or empty ones."""
+    if type(target) is not str or type(path) is not list:
+        return False
+    return all(type(each) is str for each in path) and target.partition("?")[0] == "/" + "/".join(
+        path
+    )
+
+
+# Who asked.
+
+
+def _subject_of(event: Event, input: Mapping[Any, Any], options: Options) -> Subject | str:
+    logged = event.custom.get("claims")
+    if isinstance(logged, dict) and logged and not options.claims and not options.user:
+        tokens = list(logged.values())
+        payload = tokens[0].get("payload") if isinstance(tokens[0], dict) else None
+        if len(tokens) > 1 or not isinstance(payload, dict):
+            return "more than one token"
+        return _subject(payload, payload.get("sub"))
+    locations = (options.claims,) if options.claims else CLAIMS
+    location = next((each for each in locations if _is_object(_at(input, each))), ())
+    claims: dict[Any, Any] = _at(input, location) if location else {}
+    users = (options.user,) if options.user else USERS
+    user_location = next((each for each in users if _is_text(_at(input, each))), ())
+    user: str = _at(input, user_location) if user_location else ""
+    if not claims and not user:
+        hidden = any("authorization" in each.lower() for each in event.hidden)
+        return "the subject is hidden" if hidden else "no subject"
+    return _subject(claims, user or claims.get("sub"), user, (location, user_location))
+
+
+def _is_object(value: Any) -> bool:
+    return type(value) is dict
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str and value != ""
+
+
+def _subject_of_line(line: Mapping[Any, Any], options: Options) -> Subject | str:
+    claims: Any = _at(line, options.claims or ("claims",))
+    user = _at(line, options.user) if options.user else _first(line, _LOGGED_USERS)
+    if isinstance(claims, dict):
+        return _subject(claims, claims.get("sub") or user)
+    if type(user) is str and user not in ("", "-"):
+        return _subject({"sub": user}, user)
+    return "no subject"
+
+
+def _subject(
+    claims: Mapping[Any, Any], name: Any, user: str = "", location: Location = ()
+) -> Subject | str:
+    """A subject with its bounded, sorted attributes."""
+    attributes: dict[Attribute, tuple[str, ...]] = {}
+    lists: set[Attribute] = set()
+    scalars: set[Attribute] = set()
+    kinds = lists, scalars
+    for key, value in claims.items():
+        if type(key) is not str or len(key) > LONGEST or key in _OF_TOKENS:
+            continue
+        if type(value) is dict:
+            for inner, item in value.items():
+                if type(inner) is str and len(inner) <= LONGEST and type(item) is not dict:
+                    _add(attributes, kinds, ("claims", key, inner), item)
+        else:
+            _add(attributes, kinds, ("claims", key), value)
+    if user:
+        attributes["user",] = (user[:LONGEST],)
+    text = _scalar(name)
+    if not text or len(text) > LONGEST:
+        return "no subject"
+    if len(attributes) > MAX_CLAIMS:
+        return f"more than {MAX_CLAIMS} claims"
+    return Subject(
+        text, tuple(sorted(attributes.items())), frozenset(lists), frozenset(scalars), location
+    )
+
+
+def _add(
+    attributes: dict[Attribute, tuple[str, ...]],
+    kinds: tuple[set[Attribute], set[Attribute]],
+    attribute: Attribute,
+    value: Any,
+) -> None:
+    if type(value) is list or (type(value) is str and attribute[-1] in _OF_WORDS):
+        items = value.split() if type(value) is str else value
+        texts = {each for each in items if type(each) is str and 0 < len(each) <= LONGEST}
+        if texts and len(texts) <= MAX_VALUES:
+            attributes[attribute] = tuple(sorted(texts))
+            kinds[0].add(attribute)
+    elif (text := _scalar(value)) and len(text) <= LONGEST:
+        attributes[attribute] = (text,)
+        if type(value) is not str:
+            kinds[1].add(attribute)
+
+
+def _scalar(value: Any) -> str:
+    """A text, number or boolean as a text; "" for anything else."""
+    if type(value) is str:
+        return value
+    return to_json(value) if isinstance(value, (bool, int, float)) else ""
+
+
+# Parameters, statuses, times.
+
+
+def _parameters(input: Mapping[Any, Any]) -> Mapping[tuple[str, str], str] | None:
+    query, body = input.get("parsed_query"), input.get("parsed_body")
+    if not query and not body:
+        return NO_PARAMETERS
+    values = _of_fields("query", query if isinstance(query, dict) else {})
+    fields = _of_fields("body", body) if isinstance(body, dict) else {}
+    return None if values is None or fields is None else {**values, **fields}
+
+
+def _of_fields(part: str, fields: Mapping[Any, Any]) -> Mapping[tuple[str, str], str] | None:
+    """The scalar values by name; one that is there twice is "". None for too many."""
+    if part == "query" and len(fields) > MAX_PARAMETERS:
+        return None
+    texts: dict[tuple[str, str], str] = {}
+    for name, value in fields.items():
+        if type(name) is not str or len(name) > LONGEST:
+            if part == "query":
+                return None
+            continue
+        values = value if type(value) is list else [value]
+        text = _scalar(values[0]) if len(values) == 1 else ""
+        if part == "query" or text:
+            texts[part, name] = text[:LONGEST]
+    # A body may have many fields; those that come first in order are enough to find an owner.
+    return {key: texts[key] for key in sorted(texts)[:MAX_PARAMETERS]}
+
+
+def request_id_of(text: Any) -> int:
+    """A digest of the id of a request, by which logs are joined; 0 for none."""
+    if type(text) is not str or not text:
+        return 0
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
+
+
+def status_of(document: Any) -> tuple[int, int] | None:
+    """The digest of the id and the status of a line that tells how a request ended."""
+    if not isinstance(document, dict):
+        return None
+    input = document.get("input")
+    if isinstance(input, dict):
+        status = _status(_at(input, ("response", "status")))
+        identifier = _at(input, ("attributes", "request", "http", "headers", "x-request-id"))
+    else:
+        status, identifier = _status(_first(document, _STATUS)), _first(document, _IDS)
+    digest = request_id_of(identifier)
+    return (digest, status) if digest and status is not None else None
+
+
+def _status(value: Any) -> int | None:
+    if type(value) is str and value.isascii() and value.isdecimal() and len(value) == 3:
+        value = int(value)
+    return value if type(value) is int and 100 <= value < 600 else None
+
+
+def _seconds(text: Any) -> int:
+    if type(text) is not str:
+        return 0
+    try:
+        return int(datetime.fromisoformat(text).timestamp())
+    except (ValueError, OverflowError):
+        return 0
+
+
+def _first(document: Mapping[Any, Any], names: Sequence[str]) -> Any:
+    for name in names:
+        value = document.get(name)
+        if value is not None:
+            return value
+    return None
+
+
+def _at(document: Any, path: Sequence[str]) -> Any:
+    value = document
+    for name in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value

@@ -1,0 +1,276 @@
+"""`review.yaml`: a row for each grant and each question, and the decisions of a person about them.
+
+    learned + rows of the last run ─review─▶ rows ─granted─▶ grants of the policy
+
+The next run keeps decisions and notes by the id of a row. A row with a decision stays when its
+requests are no longer in the log. The file is written and read as plain YAML: values of a log are
+quoted scalars, and a row that was changed beyond `decision` and `note` is used as it was learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import yaml
+
+from doorward.learn.documents import identifier_of
+from doorward.learn.grants import ALLOW, ASK, Evidence, Grant, Learned
+from doorward.learn.groups import Condition, who_text
+from doorward.learn.observations import LearnError
+from doorward.learn.segments import LONGEST, MOST, TYPES
+from doorward.learn.templates import Part, Values, path_text
+from doorward.rego import BuiltinError
+from doorward.rego.golang import unmarshal
+
+__all__ = ["DENY", "Row", "granted", "read_rows", "read_yaml", "review", "to_yaml", "when"]
+
+DENY: Final = "deny"
+MAX_FILE: Final = 16 << 20
+_HEAD: Final = """\
+# Written by `doorward learn`. The first rows need a look most. Yours are `decision` (allow or deny;
+# empty takes the proposal, and what is asked grants nothing) and `note`: the next run keeps them.
+"""
+
+
+@dataclass(slots=True)
+class Row:
+    """A grant or a question, and what a person said about it."""
+
+    identifier: str
+    grant: Grant
+    decision: str = ""
+    note: str = ""
+    is_unused: bool = False
+    words: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The words of the closed sets that the grant names."""
+
+    @property
+    def is_granted(self) -> bool:
+        """The person's decision, or else the proposal."""
+        if self.decision:
+            return self.decision == ALLOW
+        return self.grant.proposal == ALLOW and not self.is_unused
+
+    @property
+    def order(self) -> tuple[int, float, str]:
+        """What is granted and looks odd first, then questions, then the rest."""
+        score = self.grant.score
+        if self.is_unused:
+            return 3, 0.0, self.identifier
+        if self.grant.proposal == ASK:
+            return 1, -score, self.identifier
+        return (0 if score >= 1 else 2), -score, self.identifier
+
+
+def review(learned: Learned, before: Iterable[Row]) -> list[Row]:
+    """The rows of this run, with the decisions of those before, in the order of the review."""
+    rows: dict[str, Row] = {}
+    for grant in learned.grants:
+        identifier = identifier_of(grant, learned.sets)
+        words = {p.value: learned.sets[p.value].words for p in grant.parts if p.kind == "set"}
+        number = 2
+        while identifier in rows:
+            identifier = f"{identifier[:12]}-{number}"
+            number += 1
+        rows[identifier] = Row(identifier, grant, words=words)
+    for old in before:
+        row = rows.get(old.identifier)
+        if row is not None:
+            row.decision, row.note = old.decision, old.note
+        elif old.decision or old.note or old.is_granted or old.is_unused:
+            old.is_unused = True
+            rows[old.identifier] = old
+    return sorted(rows.values(), key=lambda each: each.order)
+
+
+def granted(rows: Iterable[Row]) -> tuple[dict[str, Grant], dict[str, Values]]:
+    """The grants of the policy by identifier, and the closed sets that they name."""
+    grants: dict[str, Grant] = {}
+    sets: dict[str, Values] = {}
+    for row in sorted(rows, key=lambda each: (each.is_unused, each.identifier)):
+        if not row.is_granted:
+            continue
+        parts = []
+        for part in row.grant.parts:
+            if part.kind == "set":
+                part = Part("set", _name_for(part.value, row.words[part.value], sets))
+            parts.append(part)
+        row.grant.parts = tuple(parts)
+        row.words = {p.value: sets[p.value].words for p in parts if p.kind == "set"}
+        grants[row.identifier] = row.grant
+    return grants, sets
+
+
+def _name_for(name: str, words: tuple[str, ...], sets: dict[str, Values]) -> str:
+    """A name under which `sets` has exactly these words: rows of other runs may have taken it."""
+    known = name
+    number = 2
+    while known in sets and sets[known].words != words:
+        known = f"{name}-{number}"
+        number += 1
+    sets[known] = Values(known, words, "")
+    return known
+
+
+# Text.
+
+
+def to_yaml(rows: Iterable[Row]) -> str:
+    """The file. Keys are in the order in which they are read."""
+    document = {"rules": [_row(each) for each in rows]}
+    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return _HEAD + yaml.dump(
+        document, Dumper=dumper, sort_keys=False, allow_unicode=False, width=2**20
+    )
+
+
+def when(seconds: int) -> str:
+    """A time for people; "" for none."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if seconds else ""
+
+
+def _row(row: Row) -> dict[str, Any]:
+    grant, evidence = row.grant, row.grant.evidence
+    document: dict[str, Any] = {
+        "id": row.identifier,
+        "decision": row.decision,
+        "note": row.note,
+        "proposal": grant.proposal,
+        "request": f"{grant.method} {grant.host}{path_text(grant.parts)}",
+        "who": who_text(grant.who),
+    }
+    if row.is_unused:
+        document["unused"] = True
+    if grant.reasons:
+        document["look"] = list(grant.reasons)
+    document["support"] = {
+        "requests": evidence.events,
+        "users": evidence.users,
+        "of": evidence.members,
+        "spread": evidence.spread,
+        "share": round(evidence.share, 6),
+        "days": evidence.days,
+        "first": when(evidence.first),
+        "last": when(evidence.last),
+        "example": evidence.example,
+        "denied": evidence.denied,
+    }
+    document["rule"] = {
+        "host": grant.host,
+        "method": grant.method,
+        "path": [{each.kind: each.value or list(each.attribute)} for each in grant.parts],
+        "who": [
+            {
+                "claim": list(each.attribute),
+                "value": each.value,
+                "list": each.attribute in grant.lists,
+            }
+            for each in grant.who
+        ],
+        "query": list(grant.query),
+        "owned": [
+            {"in": part, "name": name, "claim": list(attribute)}
+            for (part, name), attribute in grant.owned
+        ],
+        "sets": {name: list(words) for name, words in sorted(row.words.items())},
+    }
+    return document
+
+
+def read_rows(text: str, name: str) -> list[Row]:
+    """The rows of an earlier run. LearnError for what is not such a file."""
+    try:
+        rows = read_yaml(text, name)["rules"] or []
+        return [_read_row(each, f"{name}: rule {n}") for n, each in enumerate(rows, 1)]
+    except (TypeError, KeyError, ValueError, AttributeError):
+        raise LearnError(f"{name}: the file is not a review; move it away to start again") from None
+
+
+def read_yaml(text: str, name: str) -> Any:
+    """The value of a YAML text of bounded size. LearnError."""
+    try:
+        return unmarshal(text, max_text=MAX_FILE)
+    except BuiltinError as error:
+        problem = str(error).strip().splitlines()[0]
+        raise LearnError(f"{name}: the file is not YAML: {problem}") from None
+
+
+def _read_row(row: Any, location: str) -> Row:
+    decision = row["decision"] or ""
+    if decision not in ("", ALLOW, DENY):
+        raise LearnError(
+            f"{location}: decision is `{decision!s:.20}`: write allow, deny, or nothing"
+        )
+    note = row.get("note") or ""
+    rule = row["rule"]
+    words = {_word(name): tuple(map(_word, words)) for name, words in rule["sets"].items()}
+    parts = tuple([_read_part(each, words) for each in rule["path"]])
+    if not 0 < len(parts) <= MOST:
+        raise ValueError
+    grant = Grant(
+        _word(rule["host"]),
+        _word(rule["method"]),
+        parts,
+        tuple([Condition(_attribute(each["claim"]), _word(each["value"])) for each in rule["who"]]),
+        _read_evidence(row["support"]),
+        ALLOW if row["proposal"] == ALLOW else ASK,
+        (),
+        tuple(map(_word, rule["query"])),
+        tuple(
+            [
+                ((each["in"], _word(each["name"])), _attribute(each["claim"]))
+                for each in rule["owned"]
+            ]
+        ),
+        frozenset([_attribute(each["claim"]) for each in rule["who"] if each["list"] is True]),
+    )
+    if any(each[0][0] not in ("query", "body") for each in grant.owned):
+        raise ValueError
+    return Row(_word(row["id"]), grant, decision, str(note), bool(row.get("unused")), words)
+
+
+def _read_part(part: Mapping[str, Any], words: Mapping[str, Any]) -> Part:
+    ((kind, value),) = part.items()
+    if kind == "own":
+        return Part("own", "", _attribute(value))
+    if kind == "type" and value in TYPES.values():
+        return Part("type", value)
+    if kind == "set" and value in words:
+        return Part("set", value)
+    if kind == "word":
+        return Part("word", _word(value) if value != [] else "")
+    raise ValueError
+
+
+def _read_evidence(support: Mapping[str, Any]) -> Evidence:
+    return Evidence(
+        events=int(support["requests"]),
+        users=int(support["users"]),
+        days=int(support["days"]),
+        first=_seconds(support["first"]),
+        last=_seconds(support["last"]),
+        example=_word(support["example"]),
+        members=int(support["of"]),
+        spread=float(str(support["spread"])),
+        share=float(str(support["share"])),
+        denied=int(support["denied"]),
+    )
+
+
+def _seconds(text: Any) -> int:
+    return int(datetime.fromisoformat(text).timestamp()) if text else 0
+
+
+def _attribute(value: Any) -> tuple[str, ...]:
+    if type(value) is not list or not value or value[0] not in ("claims", "user"):
+        raise ValueError
+    return tuple(map(_word, value))
+
+
+def _word(value: Any) -> str:
+    if type(value) is not str or len(value) > LONGEST:
+        raise ValueError
+    return value

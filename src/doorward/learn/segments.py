@@ -1,0 +1,126 @@
+"""Segments of a path become tokens: a word, a type of values, or an attribute of the subject.
+
+    "orders" ─▶ "orders"      "17" ─▶ INT      "alice" of alice ─▶ (("claims", "sub"),)
+
+Tokens are decided by the segment and its subject alone, so that they depend on nothing else in a
+log. The types are those that the policy tests, with the same patterns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from doorward.learn.access import Attribute, Subject
+
+__all__ = [
+    "DATE",
+    "HEX",
+    "INT",
+    "LONGEST",
+    "MOST",
+    "PATTERNS",
+    "TYPES",
+    "UUID",
+    "Shape",
+    "Token",
+    "is_plain",
+    "owners_in",
+    "sort_key",
+    "tokens_of",
+    "type_of",
+]
+
+INT: Final = 1
+UUID: Final = 2
+DATE: Final = 3
+HEX: Final = 4
+
+TYPES: Final[Mapping[int, str]] = {INT: "int", UUID: "uuid", DATE: "date", HEX: "hex"}
+
+PATTERNS: Final[Mapping[str, str]] = {
+    "int": r"^(0|[1-9][0-9]{0,18})$",
+    "uuid": r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
+    "date": r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$",
+    "hex": r"^[0-9a-f]{16,128}$",
+}
+"""By the name of a type: what `policy.rego` matches, without a line break at the end."""
+
+Token: TypeAlias = str | int | tuple[Attribute, ...]
+"""A word, a type, or the attributes whose value the segment is."""
+
+Shape: TypeAlias = tuple[str, str, tuple[Token, ...]]
+"""Host, method and tokens."""
+
+LONGEST: Final = 200
+"""Characters of a segment."""
+MOST: Final = 32
+"""Segments of a path."""
+
+_COMPILED: Final = [(number, re.compile(PATTERNS[name])) for number, name in TYPES.items()]
+_REFUSED: Final = re.compile(r"[\x00-\x20\x7f-\xa0\\/;?#%\u2028\u2029\ufffd]")
+
+
+def type_of(text: str) -> int:
+    """The type of a segment; 0 for a word."""
+    if not text.isascii() or text.endswith("\n"):
+        return 0
+    # Most words have no digit, and every type but few values of `hex` has one.
+    if text.isalpha() and len(text) < 16:
+        return 0
+    return next((number for number, pattern in _COMPILED if pattern.match(text)), 0)
+
+
+def is_plain(segments: Sequence[str]) -> bool:
+    """Return True for segments that every reader of the path reads in one way.
+
+    Only the last may be empty (a slash at the end, or the root).
+    """
+    if not 0 < len(segments) <= MOST:
+        return False
+    return all(map(_is_word, segments[:-1])) and (not segments[-1] or _is_word(segments[-1]))
+
+
+def _is_word(text: str) -> bool:
+    return 0 < len(text) <= LONGEST and text not in (".", "..") and not _REFUSED.search(text)
+
+
+def owners_in(subject: Subject) -> dict[str, tuple[Attribute, ...]]:
+    """By each value, the attributes of the subject that have it and no other value."""
+    owners: dict[str, list[Attribute]] = {}
+    for attribute, values in subject.values:
+        if attribute not in subject.lists and values and values[0]:
+            owners.setdefault(values[0], []).append(attribute)
+    return {value: tuple(attributes) for value, attributes in owners.items()}
+
+
+def tokens_of(
+    segments: Iterable[str], owners: Mapping[str, tuple[Attribute, ...]]
+) -> tuple[Token, ...]:
+    """The token of each segment of a request of the subject that `owners` are of."""
+    return tuple([owners.get(each) or _kind(each) for each in segments])
+
+
+def _kind(text: str) -> Token:
+    return _KINDS.get(text) or _KINDS.add(text)
+
+
+class _Kinds(dict[str, Token]):
+    """The tokens of segments met lately."""
+
+    def add(self, text: str) -> Token:
+        token: Token = type_of(text) or text
+        if len(self) >= 1 << 14:
+            self.clear()
+        self[text] = token
+        return token
+
+
+_KINDS: Final = _Kinds()
+
+
+def sort_key(shape: Shape) -> tuple[str, str, tuple[str, ...]]:
+    """A total order of shapes."""
+    host, method, tokens = shape
+    return host, method, tuple([f"{type(each).__name__}:{each}" for each in tokens])

@@ -1,0 +1,383 @@
+"""Shapes become templates: segments that vary are types, attributes of the subject or closed sets.
+
+    /customers/c-1/orders/7 of c-1 ─▶ /customers/{=sub}/orders/{int}
+    /products/red-lamp             ─▶ /products/{products}          one of the words that were seen
+
+Words are never replaced by "any word". They are one set if they are values of an attribute of other
+subjects, or if at least `words` of them are used by the same groups in the same way: a word that
+is used by others (`/products/export`) stays a word.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
+
+from doorward.learn.access import Attribute, Subject, attribute_text, subject_key
+from doorward.learn.groups import Condition, Groups, is_unlikely
+from doorward.learn.observations import Cell
+from doorward.learn.segments import TYPES, Shape, Token, sort_key, type_of
+
+__all__ = ["Entry", "Item", "Limits", "Part", "Templates", "Values", "path_text"]
+
+MAX_SET: Final = 5_000
+ROUNDS: Final = 3
+WORD_USERS: Final = 3
+"""Users of a word that may be in a set."""
+OF_GROUP: Final = 0.9
+"""The part of the words that must be values of one group, for a set to be the group's values."""
+DISTINCT: Final = 3
+"""Values from which a typed segment or an attribute counts as one that varies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a generalisation needs; docs/learn.md explains each."""
+
+    floor: int = 20
+    """Events of a segment that varies."""
+    words: int = 12
+    """Words of a closed set."""
+    events: int = 5
+    """Events of a rule."""
+    users: int = 2
+    spread: float = 0.5
+    """The least share of the users (or words) that chance would have brought."""
+
+
+class Part(NamedTuple):
+    """A segment of a template. `kind`: word, type, own or set; `value`: the word, the name of the
+    type or set, or "" of `own`, whose attribute is in `attribute`."""
+
+    kind: str
+    value: str
+    attribute: Attribute = ()
+
+    def text(self) -> str:
+        """The part for people."""
+        if self.kind == "word":
+            return self.value
+        return (
+            f"{{={attribute_text(self.attribute)}}}" if self.kind == "own" else f"{{{self.value}}}"
+        )
+
+
+Template: TypeAlias = tuple[Part, ...]
+
+
+def path_text(parts: Iterable[Part]) -> str:
+    """A template for people."""
+    return "/" + "/".join([each.text() for each in parts])
+
+
+class Values(NamedTuple):
+    """A closed set. `source`: why its words are one set."""
+
+    name: str
+    words: tuple[str, ...]
+    source: str
+
+
+@dataclass(slots=True)
+class Entry:
+    """What one subject did in one shape, on its way to a template."""
+
+    host: str
+    method: str
+    tokens: tuple[Token, ...]
+    subject: Subject
+    cell: Cell
+    parts: list[Part] = field(default_factory=list)
+    words: dict[int, str] = field(default_factory=dict)
+    """The words at the positions of sets."""
+    is_rare: bool = False
+    """A word of it is like those of a set, and was used by one subject only."""
+    is_below_floor: bool = False
+
+
+@dataclass(slots=True)
+class Item:
+    """All that was done in one way: a method and a template."""
+
+    host: str
+    method: str
+    parts: Template
+    entries: list[Entry] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[str, str, Template]:
+        return self.host, self.method, self.parts
+
+    def text(self) -> str:
+        """The item for people."""
+        return f"{self.method} {self.host}{path_text(self.parts)}"
+
+
+class Templates:
+    """The templates of all allowed cells."""
+
+    def __init__(self, groups: Groups, limits: Limits) -> None:
+        self._groups = groups
+        self._limits = limits
+        self.items: dict[tuple[str, str, Template], Item] = {}
+        self.sets: dict[str, Values] = {}
+
+    def build(self, cells: Mapping[Shape, Mapping[Subject, Cell]]) -> None:
+        """Find the template of each cell."""
+        by_host: defaultdict[str, list[Entry]] = defaultdict(list)
+        for shape in sorted(cells, key=sort_key):
+            by_subject = cells[shape]
+            by_host[shape[0]] += [
+                Entry(*shape, subject, by_subject[subject])
+                for subject in sorted(by_subject, key=subject_key)
+            ]
+        for host in sorted(by_host):
+            self._descend(by_host[host], 0)
+
+    def _descend(self, entries: list[Entry], position: int) -> None:
+        # One after the other, and not a call for each level of each branch.
+        pending = [(entries, position)]
+        while pending:
+            entries, position = pending.pop()
+            deeper: list[Entry] = []
+            for entry in entries:
+                if len(entry.tokens) == position:
+                    self._finish(entry)
+                else:
+                    deeper.append(entry)
+            if deeper:
+                pending += [(each, position + 1) for each in self._branches(deeper, position)]
+
+    def _finish(self, entry: Entry) -> None:
+        key = entry.host, entry.method, tuple(entry.parts)
+        item = self.items.get(key)
+        if item is None:
+            item = self.items[key] = Item(*key)
+        item.entries.append(entry)
+
+    def _branches(self, entries: list[Entry], position: int) -> Iterator[list[Entry]]:
+        """Entries that go on together, each with its part at the position."""
+        words: defaultdict[str, list[Entry]] = defaultdict(list)
+        typed: defaultdict[int, list[Entry]] = defaultdict(list)
+        owned: list[Entry] = []
+        for entry in entries:
+            token = entry.tokens[position]
+            if type(token) is str:
+                words[token].append(entry)
+            elif type(token) is int:
+                typed[token].append(entry)
+            else:
+                owned.append(entry)
+        for attribute, group in self._owned(owned, position):
+            if attribute:
+                yield _with_part(group, Part("own", "", attribute))
+                continue
+            for entry in group:
+                value = _value(entry, position)
+                number = type_of(value)
+                if number:
+                    known = entry.cell.values or {}
+                    entry.cell.values = {**known, position: (value,)}
+                    typed[number].append(entry)
+                else:
+                    words[value].append(entry)
+        for number in sorted(typed):
+            yield self._typed(typed[number], position, number)
+        yield from self._words(words, position)
+
+    def _owned(
+        self, entries: list[Entry], position: int
+    ) -> Iterator[tuple[Attribute, list[Entry]]]:
+        """Entries by the attribute that owns the segment; () for a coincidence."""
+        while entries:
+            events: Counter[Attribute] = Counter()
+            for entry in entries:
+                for attribute in _attributes(entry, position):
+                    events[attribute] += entry.cell.count
+            best = min(events, key=lambda each: (-events[each], each))
+            group = [each for each in entries if best in _attributes(each, position)]
+            entries = [each for each in entries if best not in _attributes(each, position)]
+            values = {_value_of(each.subject, best) for each in group}
+            yield (best if len(values) >= DISTINCT else ()), group
+
+    def _typed(self, entries: list[Entry], position: int, number: int) -> list[Entry]:
+        values = {value for each in entries for value in (each.cell.values or {}).get(position, ())}
+        if len(values) == 1:
+            return _with_part(entries, Part("word", min(values)))
+        if len(values) < DISTINCT:
+            name = self._name_set(entries[0], position, sorted(values), "the only values")
+            for entry in entries:
+                entry.words[position] = min((entry.cell.values or {}).get(position, ("",)))
+            return _with_part(entries, Part("set", name))
+        if sum([each.cell.count for each in entries]) < self._limits.floor:
+            for entry in entries:
+                entry.is_below_floor = True
+        return _with_part(entries, Part("type", TYPES[number]))
+
+    # Words.
+
+    def _words(self, words: dict[str, list[Entry]], position: int) -> Iterator[list[Entry]]:
+        for values, source in self._sets(words):
+            group = [entry for word in values for entry in words.get(word, ())]
+            name = self._name_set(group[0], position, values, source)
+            for word in values:
+                for entry in words.pop(word, ()):
+                    entry.words[position] = word
+            yield _with_part(group, Part("set", name))
+        for word in sorted(words):
+            yield _with_part(words[word], Part("word", word))
+
+    def _sets(self, words: dict[str, list[Entry]]) -> Iterator[tuple[list[str], str]]:
+        if len(words) < DISTINCT:
+            return
+        domain = self._domain(words)
+        if domain is not None:
+            yield domain
+        if len(words) >= self._limits.words:
+            cluster = self._cluster(words)
+            if cluster:
+                yield cluster, "used by the same groups in the same way"
+
+    def _domain(self, words: Mapping[str, list[Entry]]) -> tuple[list[str], str] | None:
+        """The values of an attribute of other subjects that the words are."""
+        best: tuple[int, Attribute] | None = None
+        for attribute, values in self._groups.domains.items():
+            number = sum([word in values for word in words])
+            if number >= DISTINCT and (best is None or (-number, attribute) < best):
+                best = -number, attribute
+        if best is None:
+            return None
+        attribute = best[1]
+        values = self._groups.domains[attribute]
+        inside = [word for word in words if word in values]
+        events = sum([entry.cell.count for word in inside for entry in words[word]])
+        condition, members = self._owners(values, inside)
+        of_all = sorted(members)
+        enough = len(inside) >= self._limits.words or 2 * len(inside) >= len(of_all)
+        if events < self._limits.floor or not enough or len(of_all) > MAX_SET:
+            return None
+        of = f" of subjects with {condition.text()}" if condition else ""
+        return of_all, f"values of {attribute_text(attribute)}{of}"
+
+    def _owners(
+        self, values: Mapping[str, set[Subject]], inside: list[str]
+    ) -> tuple[Condition | None, set[str]]:
+        """The narrowest group whose values all the words are, and its values."""
+        owners: Counter[Condition] = Counter()
+        for word in inside:
+            owners.update(
+                {each for owner in values[word] for each in self._groups.of.get(owner, ())}
+            )
+        best: tuple[int, Condition, set[str]] | None = None
+        for condition, number in owners.items():
+            if number < OF_GROUP * len(inside):
+                continue
+            members = self._groups.members[condition]
+            values_of_group = {value for value, of in values.items() if not of.isdisjoint(members)}
+            if best is None or (len(values_of_group), condition) < best[:2]:
+                best = len(values_of_group), condition, values_of_group
+        if best is None or best[0] == len(values):
+            return None, set(values)
+        return best[1], best[2]
+
+    def _cluster(self, words: Mapping[str, list[Entry]]) -> list[str]:
+        """The words that are used alike, if they are enough."""
+        uses = {word: _Use.of(entries, self._groups) for word, entries in words.items()}
+        alike = [word for word in sorted(words) if uses[word].users >= WORD_USERS]
+        pooled: dict[object, float] = {}
+        for _ in range(ROUNDS):
+            if len(alike) < self._limits.words:
+                return []
+            pooled = _pool([uses[word] for word in alike])
+            kept = [word for word in alike if uses[word].is_like(pooled)]
+            if kept == alike:
+                break
+            alike = kept
+        if not self._limits.words <= len(alike) <= MAX_SET:
+            return []
+        if sum([uses[word].events for word in alike]) < self._limits.floor:
+            return []
+        chosen = set(alike)
+        for word, entries in words.items():
+            if word not in chosen and uses[word].is_like(pooled):
+                for entry in entries:
+                    entry.is_rare = True
+        return alike
+
+    def _name_set(self, entry: Entry, position: int, words: Iterable[str], source: str) -> str:
+        """A name for a set: that of the last word before it."""
+        before = [part.value for part in entry.parts[:position] if part.kind == "word"]
+        plain = "".join(
+            [
+                each if each.isalnum() and each.isascii() else "-"
+                for each in (before or [""])[-1][:40]
+            ]
+        )
+        base = plain.strip("-").lower() or "values"
+        values = tuple(sorted(words))
+        number = 1
+        name = base
+        while name in self.sets or name in TYPES.values():
+            number += 1
+            name = f"{base}-{number}"
+        self.sets[name] = Values(name, values, source)
+        return name
+
+
+class _Use(NamedTuple):
+    """How a word is used: its users, and how many of them are in each group or way."""
+
+    users: int
+    events: int
+    counts: Counter[object]
+
+    @classmethod
+    def of(cls, entries: list[Entry], groups: Groups) -> _Use:
+        """The use of the word that these entries have."""
+        uses: defaultdict[object, set[str]] = defaultdict(set)
+        for entry in entries:
+            name = entry.subject.name
+            for condition in groups.of.get(entry.subject, ()):
+                uses[condition].add(name)
+            uses[entry.method, entry.tokens[len(entry.parts) + 1 :]].add(name)
+        users = len({entry.subject.name for entry in entries})
+        events = sum([entry.cell.count for entry in entries])
+        return cls(users, events, Counter({way: len(names) for way, names in uses.items()}))
+
+    def is_like(self, pooled: Mapping[object, float]) -> bool:
+        """Return True unless chance would not have made this use of the common one."""
+        return not any(
+            is_unlikely(self.counts[way], self.users, share)
+            for way, share in pooled.items()
+            if share < 1 and (way in self.counts or share * self.users > 3)
+        ) and all(way in pooled for way in self.counts)
+
+
+def _pool(uses: list[_Use]) -> dict[object, float]:
+    counts: Counter[object] = Counter()
+    for use in uses:
+        counts.update(use.counts)
+    users = sum([use.users for use in uses])
+    return {way: number / users for way, number in counts.items()}
+
+
+def _with_part(entries: list[Entry], part: Part) -> list[Entry]:
+    for entry in entries:
+        entry.parts.append(part)
+    return entries
+
+
+def _attributes(entry: Entry, position: int) -> tuple[Attribute, ...]:
+    token = entry.tokens[position]
+    assert isinstance(token, tuple)
+    return token
+
+
+def _value(entry: Entry, position: int) -> str:
+    return _value_of(entry.subject, _attributes(entry, position)[0])
+
+
+def _value_of(subject: Subject, attribute: Attribute) -> str:
+    return next((values[0] for known, values in subject.values if known == attribute), "")
