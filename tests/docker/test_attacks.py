@@ -173,6 +173,13 @@ ATTACKS: list[tuple[str, str, str, str, Any]] = [
         host(PortBindings={"80/tcp": [{"HostIp": "::", "HostPort": "8080"}]}),
     ),
     (
+        "all addresses by a network",
+        "alice",
+        "POST",
+        NETWORKS,
+        {"Name": "n", "Options": {"com.docker.network.bridge.host_binding_ipv4": "0.0.0.0"}},
+    ),
+    (
         "port of the decision point",
         "alice",
         "POST",
@@ -256,6 +263,12 @@ SIBLINGS: list[tuple[str, str, str, Any]] = [
         host(PortBindings={"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": "8080"}]}),
     ),
     ("alice", "POST", CREATE, host(Binds=[f"{ALLOWED}/x:/v"])),
+    (
+        "alice",
+        "POST",
+        NETWORKS,
+        {"Name": "n", "Options": {"com.docker.network.bridge.host_binding_ipv4": "127.0.0.1"}},
+    ),
 ]
 
 

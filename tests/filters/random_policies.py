@@ -492,8 +492,8 @@ class _Policy:
         values = ["1", "2", "3", "4", "5"]
         if not self._typed:
             values = ["1", "2", '"low"', "true", self._column()]
-        chosen = self._draw.sample(values, 2)
-        self._defined(name, [name], chosen, self._draw.choice(["0", "1", "false"]))
+        chosen = self._draw.sample(values, self._draw.choice([1, 2]))
+        self._defined(name, [name], chosen, self._draw.choice(["0", "1", "false", '"low"', "null"]))
         return f"{name} {self._draw.choice(_OPERATORS)} {self._draw.choice(chosen)}"
 
     def _function(self) -> str:

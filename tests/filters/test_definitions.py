@@ -101,6 +101,11 @@ OK = "input.doc.ok == true"
         f'kind := "a" if {A}\n\nkind := "b" if input.doc.a == 2\n\nallow if not kind == "a"',
         "big if input.doc.a > 1\n\nallow := true if big\n\nallow := false if not big",
         "allow if level(input.doc.a) == 2\n\nlevel(x) := 2 if x > 1\n\nlevel(x) := 1 if x <= 1",
+        f"default hidden := true\n\nallow if not hidden\n\nhidden := false if {A}",
+        f"default level := 0\n\nallow if level < 1\n\nlevel := 2 if {A}\n\nlevel := 2 if {B}",
+        f'default kind := "x"\n\nallow if not kind != "x"\n\nkind := null if {A}',
+        f"default level := 3\n\nallow if 2 <= level\n\nlevel := 1 if not {A}",
+        f"default kind := null\n\nallow if kind\n\nkind := false if {OK}",
         f'allow if names.k == 1\n\nnames["k"] := 1 if {A}\n\nnames["l"] := 2 if {B}',
         'limit := 1 if input.user == "ann"\n\nlimit := 2 if input.user == "bob"\n\n'
         "allow if input.doc.a == limit",

@@ -11,14 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
+from types import NoneType
 from typing import Final
 
-from doorward.filters.comparing import MEMBER, Comparer, without_idle
+from doorward.filters.columns import decides
+from doorward.filters.comparing import COMPARISONS, MEMBER, MIRRORED, Comparer, without_idle
 from doorward.filters.conditions import Comparison, Condition, Field, Group, Some, to_scalar
+from doorward.filters.conditions import Scalar as ScalarValue
 from doorward.filters.folding import FUNCTIONS, OBJECT_GET
 from doorward.filters.hints import COLUMN, EVERY, ROWS, RULE, WITH
 from doorward.filters.scopes import Meaning, Place, Scope, UnclearError
 from doorward.filters.searches import search_of_glob, search_of_regex
+from doorward.rego import to_key
 from doorward.rego.tools import (
     Array,
     Body,
@@ -175,6 +179,11 @@ class BodyReader:
                 wanted = scope.read(key)
                 needed += _defined(wanted, partial(self._comparer.text, expr))
                 return self._asked(names_of(rule), expr, scope, wanted=wanted)
+            case Call(_, (Ref(Var("data")) as rule, Scalar(known))) if term.name in COMPARISONS:
+                return self._value_of_rule(rule, COMPARISONS[term.name], known, expr, scope)
+            case Call(_, (Scalar(known), Ref(Var("data")) as rule)) if term.name in COMPARISONS:
+                operator = MIRRORED.get(term.name, term.name)
+                return self._value_of_rule(rule, COMPARISONS[operator], known, expr, scope)
             case Call():
                 return self._compared(expr, term, scope)
             case Ref(Var("data")):
@@ -307,6 +316,8 @@ class BodyReader:
     ) -> Condition | None:
         """That a rule of the residual is true; or that `wanted` is among its values."""
         rules = self._rules.get(tuple(path))
+        if rules and args is None and wanted is None and _has_default(rules):
+            return self._either(rules, lambda value: value is not False, expr, scope)
         if not rules or any(not _is_plain(rule, args, wanted) for rule in rules):
             name = path_text([str(name) for name in path])
             self._comparer.fail(expr.span, f"use of the rule {name}", hint=RULE)
@@ -327,6 +338,61 @@ class BodyReader:
             if conditions is not None:
                 bodies.append(conditions)
         return Group(tuple(bodies), negated=expr.negated)
+
+    def _value_of_rule(
+        self, ref: Ref, operator: str, known: object, expr: Expr, scope: Scope
+    ) -> Condition | None:
+        """A comparison of a rule that has one value and a default."""
+        rules = self._rules.get(names_of(ref), ())
+        if not _has_default(rules):
+            name = path_text([str(name) for name in names_of(ref)])
+            self._comparer.fail(expr.span, f"use of the rule {name}", hint=RULE)
+            return None
+        other = to_scalar(known)
+        return self._either(rules, lambda each: decides(each, operator, other), expr, scope)
+
+    def _either(
+        self,
+        rules: Sequence[Rule],
+        holds: Callable[[ScalarValue], bool],
+        expr: Expr,
+        scope: Scope,
+    ) -> Condition:
+        """Where the value of a rule fulfils a test: that of its bodies, or its default."""
+        bodies: list[tuple[Condition, ...]] = []
+        value = default = _value_of(rules[0])
+        for rule in rules:
+            if rule.default:
+                default = _value_of(rule)
+                continue
+            value = _value_of(rule)
+            conditions = self.body(rule.body, Scope(scope, sees=False))
+            if conditions is not None:
+                bodies.append(conditions)
+        alternatives = list(bodies) if holds(value) else []
+        if holds(default):
+            alternatives.append((Group(tuple(bodies), negated=True),))
+        return Group(tuple(alternatives), negated=expr.negated)
+
+
+def _value_of(rule: Rule) -> ScalarValue:
+    value = rule.head.value
+    return to_scalar(value.value) if isinstance(value, Scalar) else True
+
+
+def _has_default(rules: Sequence[Rule]) -> bool:
+    """Whether a rule has one known value wherever it holds, and another one elsewhere. Where both
+    are those of a condition, `_is_plain` says so."""
+    if any(
+        rule.else_rule is not None
+        or rule.head.key is not None
+        or rule.head.args is not None
+        or not isinstance(rule.head.value, (Scalar, NoneType))
+        for rule in rules
+    ):
+        return False
+    values = {to_key(_value_of(rule)) for rule in rules if not rule.default}
+    return len(values) <= 1 and sum(rule.default for rule in rules) == 1
 
 
 def _defined(meaning: Meaning, text: Callable[[], str]) -> list[Condition]:

@@ -39,14 +39,14 @@ from doorward.rego.tools import (
     walk,
 )
 
-__all__ = ["MEMBER", "Comparer", "Fields", "text_of", "without_idle"]
+__all__ = ["COMPARISONS", "MEMBER", "MIRRORED", "Comparer", "Fields", "text_of", "without_idle"]
 
 Constant: TypeAlias = tuple[Known | list[Known]]
 """A known scalar, wrapped: None is one. An empty list stands for what is known and no scalar."""
 Fields: TypeAlias = Callable[[Term], Field | None]
 """The column that a term is."""
 
-_COMPARISONS: Final = {
+COMPARISONS: Final = {
     "eq": "eq",
     "equal": "eq",
     "neq": "ne",
@@ -55,7 +55,7 @@ _COMPARISONS: Final = {
     "gt": "gt",
     "gte": "gte",
 }
-_MIRRORED: Final = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
+MIRRORED: Final = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
 _TEXTS: Final = frozenset({"startswith", "endswith", "contains"})
 MEMBER: Final = "internal.member_2"
 
@@ -112,7 +112,7 @@ class Comparer:
         if one and other and (lacking := missing_feature(self.targets, "field-ref")):
             self.fail(location, f"reference to field: {lacking}")
             return None
-        if name in _COMPARISONS:
+        if name in COMPARISONS:
             return self._compared(expr, call, one, other, location)
         if one is None:
             self.fail(location, f"rhs of {name} must be known", hint=COLUMN_FIRST)
@@ -134,7 +134,7 @@ class Comparer:
         elif isinstance(call.operator.head, Var) and call.operator.head.name == "data":
             shown = f'has function "{self.text(call.operator)}(...)" an `else`?'
             self.fail(expr.span, f'invalid data reference "{self.text(expr)}"', shown, ELSE)
-        elif name not in _COMPARISONS and name not in _TEXTS and name != MEMBER:
+        elif name not in COMPARISONS and name not in _TEXTS and name != MEMBER:
             self.fail(location, f"invalid builtin `{name}`", hint=builtin_hint(name))
         elif lacking := self._lacking(name):
             self.fail(location, f"invalid builtin `{'in' if name == MEMBER else name}`: {lacking}")
@@ -168,7 +168,7 @@ class Comparer:
         self, expr: Expr, call: Call, one: Field | None, other: Field | None, location: Span
     ) -> Comparison | bool | None:
         left, right = call.args
-        operator = _COMPARISONS[call.name]
+        operator = COMPARISONS[call.name]
         if one and other:
             return Comparison(one, operator, other, expr.negated, self._writer(expr))
         known = _constant(left if one is None else right)
@@ -179,7 +179,7 @@ class Comparer:
         if field is None:
             return self._known(expr, known, _constant(right), location)
         if one is None:
-            operator = _MIRRORED.get(operator, operator)
+            operator = MIRRORED.get(operator, operator)
         return Comparison(field, operator, known[0], expr.negated, self._writer(expr))
 
     def _known(

@@ -146,10 +146,10 @@ def _moved(condition: Condition, table: str, relation: str) -> Condition:
             return dataclasses.replace(condition, conditions=inner)
         case Group(inner, negated):
             return Group(without_relation(inner, table, relation), negated)
-        case Comparison(Field(owner, name), operator, value, negated) if (
-            (owner, name) == (table, relation)
-            and (operator == "defined" or (operator, value) == ("ne", False))
-        ):
+        case Comparison(Field(owner, name), operator, value, negated) if (owner, name) == (
+            table,
+            relation,
+        ) and (operator == "defined" or (operator, value) == ("ne", False)):
             return Group(((),), negated)  # the row is there
     return condition
 

@@ -798,6 +798,16 @@ network_objections contains {"rule": "networks", "message": message, "line": lin
 	line := adding("networks", "options", [option])
 }
 
+# A network may say on which address its containers publish, where daemon.json says another one.
+network_objections contains {"rule": "ports", "message": message, "line": line} if {
+	input.action == "network.create"
+	address := input.body.Options["com.docker.network.bridge.host_binding_ipv4"]
+	not address in {"", "127.0.0.1"}
+	not address in setting("ports", "addresses")
+	message := sprintf("ports may not be published on address %s", [address])
+	line := adding("ports", "addresses", [address])
+}
+
 network_objections contains {"rule": "networks", "message": message, "line": ""} if {
 	input.action == "network.create"
 	not input.network.ipam_driver in {"", "default"}
