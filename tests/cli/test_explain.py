@@ -42,6 +42,8 @@ def test_why_shows_the_condition_that_failed(ask: Callable[..., str]) -> None:
         "data.authz.allow is false, its default\n"
         '  policy.rego:8: `input.user == "root"` does not hold\n'
         '    input.user: "ann"\n'
+        "it is true with\n"
+        '  input.user: "root" (is "ann")\n'
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain
@@ -47,6 +48,7 @@ from doorward.rego.golang import indent, object_text
 if TYPE_CHECKING:
     from doorward.cli.partial import Residual
     from doorward.rego import Entry, Explanation, Partial
+    from doorward.search.changes import Change
 
 __all__ = ["command"]
 
@@ -284,11 +286,31 @@ def _why(request: _Request, *, as_json: bool) -> int:
         assert answer.error is not None
         click.echo(for_people(answer.error), err=True)
         return 2
+    change = None if answer.is_stopped else _change(request, answer)
     if as_json:
-        click.echo(json.dumps(answer.explanation.to_document(), indent=2, ensure_ascii=False))
+        document = answer.explanation.to_document()
+        if change is not None:
+            document["change"] = change.document()
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         click.echo(answer.explanation.text(full=request.explain in ("full", "debug")))
+        if change is not None:
+            click.echo(change.text())
     return 2 if answer.is_stopped else 0
+
+
+def _change(request: _Request, answer: _Answer) -> Change | None:
+    """The change of the input with which a document is true that is false or undefined; None for
+    any other query."""
+    path = request.query.strip().split(".")
+    is_document = path[0] == "data" and len(path) > 1 and all(map(str.isidentifier, path))
+    values = [value for solution in answer.results for _, value in solution.expressions]
+    if not is_document or request.input is UNDEFINED or values not in ([], [False]):
+        return None
+    from doorward.search.changes import smallest_change  # an answer that is true needs none
+
+    engine = _engine(request, Timers(), traced=False)
+    return smallest_change(engine, path[1:], request.input, now_ns=time.time_ns())
 
 
 def _answer(request: _Request) -> _Answer:

@@ -33,9 +33,11 @@ def _encoded(octets: bytes) -> str:
 
 def read_token(value: Any) -> Token | None:
     """What a text claims that is a token; None for anything else."""
-    if not isinstance(value, str) or value.count(".") != 2:
+    if not isinstance(value, str):
         return None
     scheme, space, token = value.rpartition(" ")
+    if token.count(".") != 2:
+        return None
     payload = token.split(".")[1]
     try:
         claims = from_json(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))

@@ -1,0 +1,209 @@
+"""The smallest change of an input with which a document is true: what a caller lacks.
+
+    input ─Inversion─▶ changed inputs ─decide─▶ one that is true ─undo what is not needed─▶ Change
+
+A change that needs another signature is marked: a caller cannot make it alone. The time is not
+changed. The engine decides each input, so that a change that is displayed is one that works.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from doorward.rego import UNDEFINED, Engine, EvalError, Mask, Query, to_json, to_python, to_rego
+from doorward.rego.tools import path_text
+from doorward.search.inversion import Goal, Inversion
+from doorward.search.shape import shape_of
+from doorward.search.tokens import read_token
+
+__all__ = ["Change", "Edit", "smallest_change"]
+
+SECONDS: Final = 1.0
+"""How long to search."""
+MAX_EDITS: Final = 6
+"""Edits of inputs that are changed further."""
+EACH: Final = 0.2
+"""Seconds for one decision."""
+WIDEST: Final = 120
+"""Characters of one value."""
+
+Path = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Another value at a path of the input; UNDEFINED where there was none, or is none now."""
+
+    path: Path
+    old: Any
+    new: Any
+
+    @property
+    def is_signed(self) -> bool:
+        """Return True where the value is a token: a caller cannot sign another one."""
+        return read_token(self.new) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The edits that make a document true, fewest first found; none where none was found. `tried`:
+    inputs that were decided."""
+
+    edits: tuple[Edit, ...]
+    tried: int
+    input: Any = UNDEFINED
+    secrets: Mask = field(default_factory=Mask, compare=False)
+
+    @property
+    def is_found(self) -> bool:
+        return self.input is not UNDEFINED
+
+    def text(self) -> str:
+        """For a terminal."""
+        if not self.is_found:
+            return f"no change of the input that makes it true was found ({self.tried} tried)"
+        lines = ["it is true with"]
+        lines += [f"  {self._edit_text(edit)}" for edit in self.edits]
+        return "\n".join(lines)
+
+    def document(self) -> dict[str, Any]:
+        """For machines."""
+        edits = [
+            {
+                "path": list(edit.path),
+                "value": self._value(edit, edit.new),
+                "removed": edit.new is UNDEFINED,
+                "signed": edit.is_signed,
+            }
+            for edit in self.edits
+        ]
+        return {"found": self.is_found, "edits": edits, "tried": self.tried}
+
+    def _value(self, edit: Edit, value: Any) -> Any:
+        token = read_token(value)
+        if value is UNDEFINED:
+            return None
+        name = str(edit.path[-1]) if edit.path else ""
+        masked = token.claims if token is not None else self.secrets.value(value, name)
+        return to_python(masked)
+
+    def _edit_text(self, edit: Edit) -> str:
+        name = "input" + path_text(edit.path).removeprefix("data")
+        if edit.new is UNDEFINED:
+            return f"{name} left out"
+        value = _short(to_rego(self._value(edit, edit.new)))
+        if edit.is_signed:
+            return f"{name}: a token that claims {value} (it needs a signature)"
+        old = (
+            "" if edit.old is UNDEFINED else f" (is {_short(to_rego(self._value(edit, edit.old)))})"
+        )
+        return f"{name}: {value}{old}"
+
+
+def smallest_change(
+    engine: Engine,
+    path: Sequence[str],
+    input: Any,
+    *,
+    now_ns: int,
+    seconds: float = SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+) -> Change:
+    """The change of an input (Python values) with which the document at a path is true."""
+    search = _Search(engine, path, now_ns)
+    return search.run(to_python(input), clock() + seconds, clock)
+
+
+class _Search:
+    def __init__(self, engine: Engine, path: Sequence[str], now_ns: int) -> None:
+        self._engine = engine
+        self._path = path
+        self._now_ns = now_ns
+        self._query: Query = engine.prepare(path_text(tuple(path)), deadline=EACH)
+        self._tried = 0
+
+    def run(self, input: Any, until: float, clock: Callable[[], float]) -> Change:
+        constants = shape_of([self._engine]).constants
+        goal = Goal(self._engine, "/".join(self._path), self._now_ns, constants)
+        inversion = Inversion([goal])
+        inversion.begin(input)
+        best: tuple[tuple[int, int, int], list[Edit], Any] | None = None
+        while clock() < until and not inversion.is_idle:
+            for candidate in inversion.new():
+                edits = list(edits_between(input, candidate))
+                if self._is_true(candidate):
+                    edits, candidate = self._undo(input, edits, candidate)
+                    cost = _cost(edits)
+                    if best is None or cost < best[0]:
+                        best = cost, edits, candidate
+                elif len(edits) <= MAX_EDITS and (best is None or _cost(edits) < best[0]):
+                    inversion.begin(candidate)
+            if best is not None and best[0][:2] <= (0, 1):
+                break
+        mask = Mask(self._engine.data)
+        if best is None:
+            return Change((), self._tried, secrets=mask)
+        return Change(tuple(best[1]), self._tried, best[2], mask)
+
+    def _is_true(self, input: Any) -> bool:
+        self._tried += 1
+        try:
+            return self._query.answer(input, now_ns=self._now_ns) is True
+        except EvalError:
+            return False
+
+    def _undo(self, input: Any, edits: list[Edit], candidate: Any) -> tuple[list[Edit], Any]:
+        """Take back each edit that is not needed, those of signed values first."""
+        for edit in sorted(edits, key=lambda each: not each.is_signed):
+            left = [each for each in edits if each is not edit]
+            without = apply(input, left)
+            if self._is_true(without):
+                edits, candidate = left, without
+        return edits, candidate
+
+
+def _cost(edits: Sequence[Edit]) -> tuple[int, int, int]:
+    """What a caller cannot do counts most, then how much there is to do."""
+    size = sum(len(to_json(each.new)) for each in edits if each.new is not UNDEFINED)
+    return sum(each.is_signed for each in edits), len(edits), size
+
+
+def edits_between(old: Any, new: Any, path: Path = ()) -> Iterator[Edit]:
+    """The edits that make one document of another, at the deepest objects that both have."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            yield from edits_between(old.get(key, UNDEFINED), new.get(key, UNDEFINED), (*path, key))
+    elif not _are_same(old, new):
+        yield Edit(path, old, new)
+
+
+def _are_same(old: Any, new: Any) -> bool:
+    if old is UNDEFINED or new is UNDEFINED:
+        return old is new
+    return to_json(old) == to_json(new)
+
+
+def apply(document: Any, edits: Sequence[Edit]) -> Any:
+    """A copy of a document with some edits."""
+    document = copy.deepcopy(document)
+    for edit in edits:
+        if not edit.path:
+            document = edit.new
+            continue
+        *folders, name = edit.path
+        target = document
+        for folder in folders:
+            target = target.setdefault(folder, {})
+        if edit.new is UNDEFINED:
+            target.pop(name, None)
+        else:
+            target[name] = edit.new
+    return document
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"

@@ -1,0 +1,106 @@
+"""The smallest change of an input that is allowed: each works, and none is larger than needed."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from doorward.rego import UNDEFINED, Engine
+from doorward.search.changes import Edit, apply, edits_between, smallest_change
+
+NOW_NS = 1_790_000_000_000_000_000
+POLICY = """package app
+
+default allow := false
+
+allow if {
+	input.method == "GET"
+	startswith(input.path, "/public/")
+}
+
+allow if {
+	input.method in {"PUT", "DELETE"}
+	input.owner == input.user.name
+	not input.user.suspended
+}
+
+allow if {
+	[true, _, claims] = io.jwt.decode_verify(input.token, {"secret": data.secret, "alg": "HS256"})
+	claims.role == "admin"
+}
+
+allow if input.password == data.users[input.login].password
+
+open if time.now_ns() < 5
+"""
+DATA: Any = {"secret": "s3cret", "users": {"ann": {"password": "hunter2"}}}
+ENGINE = Engine({"app.rego": POLICY}, DATA)
+
+
+def change(input: Any, name: str = "allow") -> Any:
+    # A clock of its own: what is found does not depend on how fast a machine is.
+    ticks = count()
+    return smallest_change(
+        ENGINE, ["app", name], input, now_ns=NOW_NS, seconds=25, clock=lambda: next(ticks)
+    )
+
+
+@pytest.mark.parametrize(
+    ("input", "edits"),
+    [
+        (
+            {"method": "PUT", "path": "/public/a"},
+            [Edit(("method",), "PUT", "GET")],
+        ),
+        (
+            {"method": "PUT", "owner": "ann", "user": {"name": "bob", "suspended": False}},
+            [Edit(("owner",), "ann", "bob")],
+        ),
+        (
+            {"method": "PUT", "owner": "bob", "user": {"name": "bob", "suspended": True}},
+            [Edit(("user", "suspended"), True, False)],
+        ),
+    ],
+)
+def test_one_edit_is_found(input: Any, edits: list[Edit]) -> None:
+    found = change(input)
+    assert len(found.edits) == 1
+    assert found.edits[0].path == edits[0].path or found.edits[0].path[0] in ("user", "owner")
+    assert ENGINE.prepare("data.app.allow").value(found.input) is True
+    assert apply(input, found.edits) == found.input
+
+
+def test_what_needs_a_signature_is_said_and_no_token_is_displayed() -> None:
+    found = change({"token": "x"})
+    signed = [edit for edit in found.edits if edit.is_signed]
+    if signed:
+        assert "it needs a signature" in found.text()
+        assert signed[0].new not in found.text()
+        assert signed[0].new not in str(found.document())
+
+
+def test_secrets_of_the_data_are_not_displayed() -> None:
+    found = change({"login": "ann", "password": "x"})
+    assert "hunter2" not in found.text()
+    assert "hunter2" not in str(found.document())
+
+
+def test_time_is_not_changed() -> None:
+    found = change({}, "open")
+    assert not found.is_found
+    assert found.text().startswith("no change of the input that makes it true was found")
+    assert found.document() == {"found": False, "edits": [], "tried": found.tried}
+
+
+def test_edits_are_at_the_deepest_objects() -> None:
+    old, new = {"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 1.5}, "e": [1]}
+    edits = list(edits_between(old, new))
+    assert edits == [
+        Edit(("a", "b"), 1, 1.5),
+        Edit(("a", "c"), 2, UNDEFINED),
+        Edit(("d",), 3, UNDEFINED),
+        Edit(("e",), UNDEFINED, [1]),
+    ]
+    assert apply(old, edits) == new
