@@ -48,7 +48,17 @@ adding(section, name, value) := sprintf("%q: {%q: %s}", [section, name, json.mar
 # What is of the type that the model has for it may be judged; nothing else may pass.
 objections contains {"rule": "types", "message": message, "line": ""} if {
 	some fault in input.untyped
-	message := sprintf("%s must be %s", [fault.field, fault.type])
+	message := untyped_message(fault)
+}
+
+untyped_message(fault) := sprintf("%s must be %s", [fault.field, fault.type])
+
+# What does not say what it is about is refused all the same.
+untyped_message(fault) := "a field has no type" if not is_described(fault)
+
+is_described(fault) if {
+	fault.field
+	fault.type
 }
 
 # What is missing could not be judged.
@@ -244,7 +254,7 @@ objections contains objection if {
 
 container_faults contains {"of": "container", "rule": "types", "message": message, "line": ""} if {
 	some fault in subjects.container.untyped
-	message := sprintf("%s must be %s", [fault.field, fault.type])
+	message := untyped_message(fault)
 }
 
 # A path may lead elsewhere by the time the container starts: only who asks the daemon then can tell.

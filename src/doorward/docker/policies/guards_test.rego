@@ -451,6 +451,12 @@ test_what_is_of_no_type if {
 	authz.messages == ["HostConfig.Binds[] must be a path"] with input as request
 }
 
+test_what_does_not_say_what_it_is_about_is_refused if {
+	every fault in ["x", {}, {"field": "HostConfig.Binds[]"}, 1] {
+		objected(object.union(plain, {"untyped": [fault]})) == {"types"}
+	}
+}
+
 test_denial_says_what_would_allow_it if {
 	request := with_security({"cap_add": ["NET_ADMIN"]})
 	authz.lines == [`"capabilities": {"allow": ["NET_ADMIN"]}`] with input as request

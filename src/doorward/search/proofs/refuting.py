@@ -120,10 +120,12 @@ class Refuter:
         self._unknowns = unknowns
         self._work = 0
         self._calls: frozenset[str] | None = None
+        self._closed: dict[Conjunction, Step | None] = {}
 
     def refute(self, body: Body) -> Step | None:
         """Why no input makes all expressions of `body` true; None where that is not known."""
         self._work = WORK
+        self._closed.clear()
         texts = [format_tree((expr,)).strip() for expr in body]
         conjunction = Conjunction.parse(texts, self._engine.registry)
         return self._refute(_State(conjunction, {}))
@@ -172,6 +174,11 @@ class Refuter:
 
     def _close(self, state: _State) -> Step | None:
         conjunction = state.conjunction
+        if conjunction not in self._closed:
+            self._closed[conjunction] = self._close_without_values(conjunction)
+        return self._closed[conjunction] or self._fails(state)
+
+    def _close_without_values(self, conjunction: Conjunction) -> Step | None:
         steady = [self._is_steady(expr) for expr in conjunction.exprs]
         return (
             _contradiction(conjunction, steady)
@@ -180,7 +187,6 @@ class Refuter:
             or self._texts(conjunction, steady)
             or _empty(conjunction)
             or _shape(conjunction)
-            or self._fails(state)
         )
 
     def _cycle(self, conjunction: Conjunction, steady: Sequence[bool]) -> Step | None:
