@@ -40,7 +40,7 @@ ENGINE = Engine({"app.rego": POLICY}, DATA)
 
 
 def change(input: Any, name: str = "allow") -> Any:
-    # A clock of its own: what is found does not depend on how fast a machine is.
+    # A clock of its own: what it gives does not depend on how fast a machine is.
     ticks = count()
     return smallest_change(
         ENGINE, ["app", name], input, now_ns=NOW_NS, seconds=25, clock=lambda: next(ticks)
@@ -65,33 +65,33 @@ def change(input: Any, name: str = "allow") -> Any:
     ],
 )
 def test_one_edit_is_found(input: Any, edits: list[Edit]) -> None:
-    found = change(input)
-    assert len(found.edits) == 1
-    assert found.edits[0].path == edits[0].path or found.edits[0].path[0] in ("user", "owner")
-    assert ENGINE.prepare("data.app.allow").value(found.input) is True
-    assert apply(input, found.edits) == found.input
+    answer = change(input)
+    assert len(answer.edits) == 1
+    assert answer.edits[0].path == edits[0].path or answer.edits[0].path[0] in ("user", "owner")
+    assert ENGINE.prepare("data.app.allow").value(answer.input) is True
+    assert apply(input, answer.edits) == answer.input
 
 
 def test_what_needs_a_signature_is_said_and_no_token_is_displayed() -> None:
-    found = change({"token": "x"})
-    signed = [edit for edit in found.edits if edit.is_signed]
+    answer = change({"token": "x"})
+    signed = [edit for edit in answer.edits if edit.is_signed]
     if signed:
-        assert "it needs a signature" in found.text()
-        assert signed[0].new not in found.text()
-        assert signed[0].new not in str(found.document())
+        assert "it needs a signature" in answer.text()
+        assert signed[0].new not in answer.text()
+        assert signed[0].new not in str(answer.document())
 
 
 def test_secrets_of_the_data_are_not_displayed() -> None:
-    found = change({"login": "ann", "password": "x"})
-    assert "hunter2" not in found.text()
-    assert "hunter2" not in str(found.document())
+    answer = change({"login": "ann", "password": "x"})
+    assert "hunter2" not in answer.text()
+    assert "hunter2" not in str(answer.document())
 
 
 def test_time_is_not_changed() -> None:
-    found = change({}, "open")
-    assert not found.is_found
-    assert found.text().startswith("no change of the input that makes it true was found")
-    assert found.document() == {"found": False, "edits": [], "tried": found.tried}
+    answer = change({}, "open")
+    assert not answer.is_found
+    assert answer.text().startswith("no change of the input that makes it true was found")
+    assert answer.document() == {"found": False, "edits": [], "tried": answer.tried}
 
 
 def test_edits_are_at_the_deepest_objects() -> None:

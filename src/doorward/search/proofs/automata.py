@@ -6,15 +6,18 @@ moves without a character, and are run side by side on sets of states.
 
 from __future__ import annotations
 
+import importlib
 import re
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from re import _constants as codes  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, Final
 
 __all__ = ["Automaton", "have_no_text", "of_glob", "of_pattern", "of_text", "union"]
+
+# typeshed has no stubs for them
+codes: Final[Any] = importlib.import_module("re._constants")
+parser: Final[Any] = importlib.import_module("re._parser")
 
 TOP: Final = 0x10FFFF
 MAX_SETS: Final = 20_000
