@@ -322,12 +322,13 @@ def status(**given: Any) -> int:
 
     installed = _installation(given)
     reach = installed.daemon.reach(installed.listens)
-    passed = [finding.what for finding in past_plugins(installed)]
-    if passed and reach is Reach.IN_FORCE:
+    passed = list(past_plugins(installed))
+    if reach is Reach.IN_FORCE and any(finding.level == "fail" for finding in passed):
         reach = Reach.OPEN  # of a part of the daemon
-        click.echo(passed[0])
     else:
         click.echo(REACHED[reach].what)
+    for finding in passed:
+        click.echo(finding.what)
     plugin = read_status(installed.listens)
     if plugin is None:
         click.echo(f"the plugin at {installed.listens} does not answer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +15,9 @@ import grpc
 import pytest
 from examples.docker.private_daemon import PrivateDaemon
 
-from doorward.docker.install.buildkit import answers_past_plugins
+from doorward.docker.install.buildkit import answers_past_plugins, is_for_root_alone
+from doorward.docker.install.doctor import past_plugins
+from doorward.docker.install.installer import Installation
 
 _Handler: Any = grpc.GenericRpcHandler
 
@@ -88,3 +91,36 @@ def test_other_answers_are_not_buildkit(tmp_path: Path, content: bytes) -> None:
 def test_daemon_that_refuses_http2_is_not_open(daemon: PrivateDaemon, tmp_path: Path) -> None:
     assert answers_past_plugins(daemon.socket) is False
     assert answers_past_plugins(str(tmp_path / "nobody")) is False
+
+
+MODES: list[tuple[int, int, int, bool]] = [
+    # owner, group, mode, root alone
+    (0, 0, 0o660, True),
+    (0, 0, 0o600, True),
+    (0, 999, 0o600, True),
+    (0, 999, 0o640, True),
+    (0, 999, 0o660, False),
+    (0, 0, 0o666, False),
+    (1000, 0, 0o600, False),
+]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give sockets away")
+@pytest.mark.parametrize(("owner", "group", "mode", "expected"), MODES)
+def test_way_that_root_alone_reaches_is_no_failure(
+    tmp_path: Path, owner: int, group: int, mode: int, expected: bool
+) -> None:
+    path = tmp_path / "d.sock"
+    server = grpc.server(ThreadPoolExecutor(2), handlers=[_Control(refuses=False)])
+    server.add_insecure_port(f"unix:{path}")
+    server.start()
+    try:
+        os.chown(path, owner, group)
+        path.chmod(mode)
+        assert is_for_root_alone(str(path)) is expected
+        [finding] = past_plugins(Installation(socket=str(path)))
+        assert finding.level == ("warn" if expected else "fail")
+    finally:
+        server.stop(None).wait()
+    assert is_for_root_alone(str(tmp_path / "nobody")) is False
+    assert list(past_plugins(Installation(socket=str(tmp_path / "nobody")))) == []

@@ -7,12 +7,13 @@ by hand: no library of HTTP/2 is needed for one request.
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import time
 from typing import Final
 
-__all__ = ["answers_past_plugins"]
+__all__ = ["answers_past_plugins", "is_for_root_alone"]
 
 _TIMEOUT: Final = 5.0
 _MOST: Final = 1 << 20
@@ -39,6 +40,18 @@ def answers_past_plugins(path: str) -> bool:
             return _is_answered(connection)
     except OSError:
         return False
+
+
+def is_for_root_alone(path: str) -> bool:
+    """Return True if nobody but root may connect to this Unix socket, by its owner, group and
+    mode."""
+    try:
+        status = os.stat(path)
+        has_list = "system.posix_acl_access" in os.listxattr(path)
+    except OSError:
+        return False
+    is_shared = status.st_mode & 0o002 or (status.st_mode & 0o020 and status.st_gid != 0)
+    return status.st_uid == 0 and not is_shared and not has_list
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:

@@ -16,7 +16,7 @@ from doorward.docker.audit import OFF
 from doorward.docker.decider.embedded import PACK
 from doorward.docker.decider.remote import RemotePdp, UrlError, accepts_writes, check_url
 from doorward.docker.decider.trial import why_undecided
-from doorward.docker.install.buildkit import answers_past_plugins
+from doorward.docker.install.buildkit import answers_past_plugins, is_for_root_alone
 from doorward.docker.install.daemon import DaemonError, Reach
 from doorward.docker.install.installer import Installation
 from doorward.docker.install.units import has_systemd
@@ -99,14 +99,23 @@ def _open_finding(listeners: Iterable[str]) -> Finding:
 
 
 def past_plugins(installed: Installation) -> Iterator[Finding]:
-    """The way to BuildKit past every plugin, where the daemon has it."""
-    if answers_past_plugins(installed.socket):
+    """The way to BuildKit past every plugin, where the daemon has it: no failure where root alone
+    reaches the socket."""
+    if not answers_past_plugins(installed.socket):
+        return
+    if is_for_root_alone(installed.socket):
         yield Finding(
-            "fail",
-            "OPEN past every plugin: BuildKit answers over HTTP/2 at the daemon's socket",
-            'keep the socket to root ("group": "root" in daemon.json) and give users client '
-            "certificates (doorward docker cert): on TLS the daemon speaks HTTP/1.1 only",
+            "warn",
+            "BuildKit answers past every plugin at the daemon's socket, which root alone reaches",
+            "give nobody else that socket, and users client certificates",
         )
+        return
+    yield Finding(
+        "fail",
+        "OPEN past every plugin: BuildKit answers over HTTP/2 at the daemon's socket",
+        'keep the socket to root ("group": "root" in daemon.json) and give users client '
+        "certificates (doorward docker cert): on TLS the daemon speaks HTTP/1.1 only",
+    )
 
 
 def _config(installed: Installation) -> Iterator[Finding]:
