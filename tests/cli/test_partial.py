@@ -91,7 +91,17 @@ def _renamed(block: str) -> str:
 
 def test_reports_of_an_evaluation_are_not_for_residuals(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["eval", "--partial", "--coverage", "input.x"]) == 1
-    assert "--partial is not explained" in capsys.readouterr().err
+    assert "--partial is not covered or profiled" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--explain=full", "--explain=notes", "--why"])
+def test_what_is_left_has_no_explanation(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["eval", "--partial", "input.x"]) == 0
+    plain = capsys.readouterr()
+    assert run(["eval", "--partial", option, "input.x"]) == 0
+    explained = capsys.readouterr()
+    assert explained.out == plain.out
+    assert "has no explanation" in explained.err
 
 
 def test_its_time_is_reported_with_metrics(

@@ -229,9 +229,11 @@ def command(query: tuple[str, ...], **options: Any) -> int:
         metrics=any(options[name] for name in ("metrics", "instrument", "profile", "profile_sort")),
         residual=residual,
     )
-    traced = request.explain != "off" or request.coverage or request.profile
-    if residual is not None and (traced or options["why"]):
-        raise click.UsageError("--partial is not explained, covered or profiled")
+    if residual is not None and (request.coverage or request.profile):
+        raise click.UsageError("--partial is not covered or profiled")
+    if residual is not None and request.explain != "off":
+        click.echo("what is left of a query has no explanation: --partial leaves it out", err=True)
+        return _evaluate(request, options["style"], options["pretty_limit"], options)
     if request.profile and (request.explain != "off" or request.coverage):
         raise click.UsageError("--profile stands by itself: other reports would be measured too")
     if request.profile and options["count"] > 1:
