@@ -19,6 +19,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from tests.transport.certificates import Authority
+from tests.waiting import PATIENCE
 
 from doorward.pdp.config import parse_config
 from doorward.pdp.control.answers import ServiceError
@@ -219,6 +220,45 @@ def test_client_certificates_are_sent_and_read_again(tmp_path: Path) -> None:
             unknown.request("GET", "x")
         unknown.close()
     finally:
+        asking.close()
+        server.shutdown()
+        server.server_close()
+
+
+class Waiting(BaseHTTPRequestHandler):
+    """Answers a long poll when `released` is set, and everything else at once."""
+
+    released = threading.Event()
+    waiting = threading.Semaphore(0)
+
+    def do_GET(self) -> None:
+        if self.path == "/poll":
+            self.waiting.release()
+            self.released.wait(PATIENCE)
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_long_polls_leave_room_for_other_requests() -> None:
+    polls = 120  # more than the connections of a client of httpx
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Waiting)
+    server.request_queue_size = polls
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    asking = ServiceClient(Service("s", f"http://127.0.0.1:{server.server_address[1]}"))
+    threads = [threading.Thread(target=asking.request, args=("GET", "poll")) for _ in range(polls)]
+    try:
+        for thread in threads:
+            thread.start()
+            assert Waiting.waiting.acquire(timeout=PATIENCE)
+        assert asking.request("GET", "other").status == 200
+    finally:
+        Waiting.released.set()
+        for thread in threads:
+            thread.join()
         asking.close()
         server.shutdown()
         server.server_close()

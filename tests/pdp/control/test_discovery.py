@@ -10,6 +10,7 @@ import pytest
 from tests.pdp.control.test_bundles import Service, archive
 
 from doorward.pdp.config import Config, ConfigError, parse_config
+from doorward.pdp.control.bundle_options import MAX_BUNDLES
 from doorward.pdp.control.plane import ControlPlane
 from doorward.pdp.health import Health, State
 from doorward.pdp.loader import Loaded
@@ -122,3 +123,13 @@ def test_a_reload_of_the_file_is_followed_but_not_another_discovery(tmp_path: Pa
     with pytest.raises(ConfigError, match="`discovery` is followed from the start only"):
         world.plane.reload(other)
     assert world.plane.config is boot
+
+
+def test_more_bundles_than_there_may_be_leave_the_ones_in_force(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.service.put("b", {"data.json": {"x": 1}})
+    assert world.discover({"bundles": {"app": {"resource": "bundles/b"}}}) == ""
+    world.plane.bundles.poll("app")
+    many = {f"b{number}": {"resource": "bundles/b"} for number in range(MAX_BUNDLES + 1)}
+    assert world.discover({"bundles": many}).endswith("bundles must have 1000 bundles at most")
+    assert world.pdp.decide("x").result == 1

@@ -26,6 +26,8 @@ Trigger: TypeAlias = Literal["periodic", "manual"]
 SIZE_LIMIT: Final = 1 << 30
 """Bytes of one file of a bundle, unless the configuration says another number."""
 MAX_DELAY: Final = 7 * 24 * 3600
+MAX_BUNDLES: Final = 1000
+"""How many bundles there may be: each is asked for by a thread of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ def read_bundles(
             raise ConfigError(f"{top.location('bundles')}: give either `bundle` or `bundles`")
         return _older_bundle(top.block("bundle"), services, keys, warnings)
     block = top.block("bundles")
+    if len(block.values) > MAX_BUNDLES:
+        raise ConfigError(f"{top.location('bundles')} must have {MAX_BUNDLES} bundles at most")
     bundles: dict[str, BundleOptions] = {}
     for name in block.values:
         if block.values[name] is None:

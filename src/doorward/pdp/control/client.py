@@ -178,6 +178,8 @@ class ServiceClient:
             verify=True if self._transport is not None else _tls(self.service),
             transport=self._transport,
             max_redirects=MAX_REDIRECTS,
+            # Each task has one request at most, and a long poll holds its connection.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
             event_hooks={"request": [self._confine]},
         )
 
