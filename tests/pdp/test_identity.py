@@ -235,6 +235,10 @@ def test_a_key_that_no_token_can_be_verified_with_does_not_spoil_the_others(
         {"/.well-known/openid-configuration": {"issuer": "https://i"}},
         {"/.well-known/openid-configuration": []},
         {"/.well-known/openid-configuration": b"no json"},
+        {
+            "/.well-known/openid-configuration": b'{"issuer": "https://i", "jwks_uri": "https://i/k"}',
+            "/k": json.dumps({"keys": [ONE.public]}).encode()[:-1] + b', "keys": []}',
+        },
         {"/.well-known/openid-configuration": b"[" * 100_000},
         {"/.well-known/openid-configuration": b" " * (2 << 20)},
         {},

@@ -220,14 +220,22 @@ def _get(client: httpx.Client, url: str) -> dict[str, Any]:
                     raise IdentityError(f"{url}: more than {MAX_BYTES} bytes")
                 if time.monotonic() > until:
                     raise IdentityError(f"{url}: took longer than {WITHIN:g} seconds")
-        document = json.loads(body)
+        document = json.loads(body, object_pairs_hook=_unique_names)
     except (httpx.HTTPError, httpx.InvalidURL, OSError, DecodingError) as error:
         raise IdentityError(f"{url}: {type(error).__name__}") from None
     except (ValueError, RecursionError):
-        raise IdentityError(f"{url}: not JSON") from None
+        raise IdentityError(f"{url}: not JSON, or a name is there twice") from None
     if not isinstance(document, dict):
         raise IdentityError(f"{url}: not a JSON object")
     return document
+
+
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of `pairs`; ValueError where readers may take different values for one name."""
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        raise ValueError("a name is there twice")
+    return unique
 
 
 def read_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
