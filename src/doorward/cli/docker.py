@@ -341,11 +341,29 @@ def status(**given: Any) -> int:
 
 @command.command("doctor")
 @_where
+@click.option(
+    "--proxy", default="", metavar="PATH", help="Look for ways past the proxy that serves there."
+)
 def doctor(**given: Any) -> int:
-    """Look at every precondition and danger, and say what to do: 1 if something is wrong."""
-    from doorward.docker.install.doctor import diagnose
+    """Look at every precondition and danger, and say what to do: 1 if something is wrong.
 
-    findings = list(diagnose(_installation(given)))
+    With --proxy, look at the proxy in place of the plugin; --docker-socket is the daemon's own.
+    """
+    from doorward.docker.install.doctor import diagnose
+    from doorward.docker.install.proxy_doctor import diagnose_proxy
+
+    installed = _installation(given)
+    if given["proxy"]:
+        findings = list(
+            diagnose_proxy(
+                given["proxy"],
+                installed.socket,
+                daemon_json=installed.daemon_json,
+                arguments=list(installed.daemon.arguments()[1:]),
+            )
+        )
+    else:
+        findings = list(diagnose(installed))
     for level, what, advice in findings:
         click.echo(f"{level:4}  {what}")
         if advice:

@@ -72,16 +72,16 @@ def test_pins_are_made_again_after_a_restart_of_the_host(pins: Pins, tmp_path: P
     for name in ("a", "b", "c"):
         (tmp_path / name).mkdir()
         (tmp_path / name / name).touch()
-    made = {name: Path(pins.pin(str(tmp_path / name))) for name in ("a", "b", "c")}
+    points = {name: Path(pins.pin(str(tmp_path / name))) for name in ("a", "b", "c")}
     unmount(tmp_path / "pins")
     (tmp_path / "b").rename(tmp_path / "moved")
     (tmp_path / "c").rename(tmp_path / "gone")
     (tmp_path / "c").symlink_to("/etc")
     again = Pins(str(tmp_path / "pins"), str(tmp_path / "state.json"))
-    assert (made["a"] / "a").exists()
-    assert not made["b"].exists()
-    assert not made["c"].exists()
-    assert again.pin(str(tmp_path / "a")) == str(made["a"])
+    assert (points["a"] / "a").exists()
+    assert not points["b"].exists()
+    assert not points["c"].exists()
+    assert again.pin(str(tmp_path / "a")) == str(points["a"])
 
 
 def test_state_that_cannot_be_read_is_said(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 package policy.docker.roles
 
 import data.policy.docker.owners
+import data.policy.docker.recipes
 
 viewer_actions := {
 	"container.archive.stat", "container.changes", "container.inspect", "container.list",
@@ -98,10 +99,20 @@ guarded if {
 	not admin
 }
 
-# Whether a role of the user gives a permission.
+# Whether a role of the user gives a permission: one of these, one of a program, one of the data.
 grants(permission) if {
 	some role in held
 	permission in actions[role]
+}
+
+grants(permission) if {
+	some role in held
+	permission in recipes.roles[role]
+}
+
+grants(permission) if {
+	some role in held
+	permission in data.docker.roles[role]
 }
 
 # The line of the data that would give the permission, with the least role that has it.

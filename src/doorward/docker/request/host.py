@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 
 from doorward.docker.request.protected import DAEMON_CONFIG
 
-__all__ = ["PIDFILE", "HostFacts", "open_listeners", "used_ranges"]
+__all__ = ["PIDFILE", "HostFacts", "listener_options", "open_listeners", "used_ranges"]
 
 _Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 PIDFILE: Final = "/var/run/docker.pid"
@@ -132,10 +132,16 @@ def open_listeners(config: str, arguments: Sequence[str]) -> list[str]:
     verified = document.get("tlsverify") is True or _flag(arguments, "tlsverify")
     if verified:
         return []
-    given = document.get("hosts")
+    hosts = listener_options(config, arguments)
+    return sorted({host for host in hosts if not host.startswith(_SAFE)})
+
+
+def listener_options(config: str, arguments: Sequence[str]) -> list[str]:
+    """Every address that the configuration or the command line of a daemon names."""
+    given = _document(config).get("hosts")
     hosts = [each for each in given if type(each) is str] if type(given) is list else []
     hosts += _values(arguments, "--host") + _values(arguments, "-H")
-    return sorted({host for host in hosts if host and not host.startswith(_SAFE)})
+    return [host for host in hosts if host]
 
 
 def _arguments(pidfile: str) -> list[str]:

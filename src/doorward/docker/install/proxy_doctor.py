@@ -1,0 +1,135 @@
+"""What could lead past the proxy on this machine: each finding with what to do about it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from doorward.docker.install.doctor import Finding
+from doorward.docker.request.host import listener_options, open_listeners
+from doorward.docker.unix_http import UnixConnection
+
+__all__ = ["diagnose_proxy"]
+
+_USUAL: Final = ("/run/docker.sock", "/var/run/docker.sock")
+_TIMEOUT: Final = 20.0
+_MOST: Final = 16 << 20
+
+
+def diagnose_proxy(
+    proxy: str, daemon: str, *, daemon_json: Path, arguments: list[str]
+) -> Iterator[Finding]:
+    """Every finding about the proxy's socket and the daemon's own; `arguments` are dockerd's."""
+    yield from _proxy(proxy)
+    yield from _private(daemon)
+    yield from _other_ways(daemon, daemon_json, arguments)
+    yield from _containers(daemon)
+
+
+def _proxy(path: str) -> Iterator[Finding]:
+    if _get(path, "/_ping") is None:
+        yield Finding("fail", f"nothing answers at {path}", "start doorward docker proxy")
+        return
+    yield Finding("ok", f"the daemon answers through {path}")
+    if stat.S_IMODE(os.stat(path).st_mode) & stat.S_IWOTH:
+        yield Finding("warn", f"everybody on this host may open {path}", f"chmod 660 {path}")
+
+
+def _private(path: str) -> Iterator[Finding]:
+    """Who can reach the daemon's own socket."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        yield Finding("fail", f"there is no socket at {path}", "give it by --docker-socket")
+        return
+    if os.path.realpath(path) in {os.path.realpath(each) for each in _USUAL}:
+        yield Finding(
+            "fail",
+            f"the daemon's own socket is {path}, where every program looks for it",
+            '"hosts": ["unix:///run/docker-private/docker.sock"] in daemon.json',
+        )
+    mode = stat.S_IMODE(status.st_mode)
+    for_others = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and status.st_gid != 0)
+    if (status.st_uid != 0 or for_others) and _can_be_entered(Path(path).parent):
+        yield Finding(
+            "fail",
+            f"others than root can open {path}, past the proxy",
+            f'"group": "root" in daemon.json, or chmod 700 {Path(path).parent}',
+        )
+    else:
+        yield Finding("ok", f"only root can open {path}")
+
+
+def _can_be_entered(folder: Path) -> bool:
+    """Return True if others than root get into all of the folders on the way."""
+    for each in (folder, *folder.parents):
+        status = each.stat()
+        if not status.st_mode & (stat.S_IXGRP | stat.S_IXOTH) and status.st_uid == 0:
+            return False
+    return True
+
+
+def _other_ways(path: str, daemon_json: Path, arguments: list[str]) -> Iterator[Finding]:
+    verified = open_listeners(str(daemon_json), arguments)
+    if verified:
+        yield Finding(
+            "fail",
+            f"dockerd listens on {', '.join(verified)} and verifies nobody there",
+            'take it out of "hosts", or set tlsverify and tlscacert',
+        )
+    others = [
+        each for each in listener_options(str(daemon_json), arguments) if each not in verified
+    ]
+    own = os.path.realpath(path)
+    for each in others:
+        name = each.removeprefix("unix://")
+        if each.startswith("fd://"):
+            yield Finding(
+                "fail",
+                "dockerd takes the socket of docker.socket (fd://), past the proxy",
+                "systemctl mask docker.socket, and start dockerd without -H fd://",
+            )
+        elif each.startswith("unix://") and os.path.realpath(name) != own:
+            yield Finding("fail", f"dockerd listens at {name} too", "take it out of its hosts")
+        elif each.startswith("tcp://"):
+            yield Finding(
+                "warn",
+                f"clients with certificates come to {each} past the proxy",
+                "let the proxy listen there (--listen), or run the plugin as well",
+            )
+
+
+def _containers(path: str) -> Iterator[Finding]:
+    """Containers that have the daemon's own socket, or a folder with it."""
+    own = os.path.realpath(path)
+    for container in _get(path, "/containers/json?all=1") or ():
+        for mount in container.get("Mounts") or ():
+            source = os.path.realpath(str(mount.get("Source") or "/nowhere"))
+            if own == source or own.startswith(source.rstrip("/") + "/"):
+                name = str((container.get("Names") or ["?"])[0]).removeprefix("/")
+                yield Finding(
+                    "fail",
+                    f"container {name} has the daemon's own socket, by {source}",
+                    "give it a socket of its own: --consumer NAME=PATH",
+                )
+
+
+def _get(path: str, target: str) -> Any:
+    """The answer of 200 to a question, as JSON where it is that; None for any other."""
+    connection = UnixConnection(path, _TIMEOUT)
+    try:
+        connection.request("GET", target, headers={"Host": "docker"})
+        response = connection.getresponse()
+        content = response.read(_MOST)
+        if response.status != 200:
+            return None
+        return json.loads(content) if content[:1] in b"[{" and content else content
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()

@@ -1,0 +1,124 @@
+"""docs/docker-proxy.md, followed: its commands, its data, and Traefik's calls through it all."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from examples.docker.private_daemon import PrivateDaemon
+from tests.docker.proxied import proxied
+
+from doorward.cli.docker import doctor
+from doorward.cli.docker_proxy import proxy
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs/docker-proxy.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^ *```{language}\n(.*?)^ *```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def data() -> dict[str, Any]:
+    """The data that the page writes."""
+    documents = [json.loads(each) for each in blocks("json")]
+    settings: dict[str, Any] = next(each["docker"] for each in documents if "docker" in each)
+    return settings
+
+
+def test_commands_of_the_page_are_commands() -> None:
+    serve, ask = [each.replace("\\\n", " ").strip().lstrip("# ") for each in blocks("console")]
+    for text, command, name in ((serve, proxy, "proxy"), (ask, doctor, "doctor")):
+        words = shlex.split(text)
+        assert words[:3] == ["doorward", "docker", name]
+        command.make_context(name, words[3:])
+
+
+def test_options_of_the_page_are_those_of_the_command() -> None:
+    options = {option for each in proxy.params for option in each.opts}
+    table = PAGE.partition("| option | default |")[2].partition("\n\n")[0]
+    named = set(re.findall(r"`(--[a-z-]+)`", table))
+    hidden = {
+        "--daemon-json", "--log-level", "--mask-env", "--minimum-api-version", "--pidfile",
+        "--tls-ca-cert-file", "--tls-cert-file", "--tls-private-key-file",
+    }  # fmt: skip
+    assert named == {each for each in options if each.startswith("--")} - hidden
+
+
+def test_units_start_what_the_page_says() -> None:
+    folder = ROOT / "deploy/docker-proxy"
+    unit = (folder / "doorward-docker-proxy.service").read_text()
+    [command] = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    proxy.make_context("proxy", shlex.split(command)[3:])
+    assert not re.search(
+        r"^(PrivateTmp|ProtectSystem|ProtectHome|PrivateMounts)", unit, re.MULTILINE
+    )
+    names = [
+        re.findall(r"^FileDescriptorName=(.*)$", each.read_text(), re.MULTILINE)
+        for each in sorted(folder.glob("*.socket"))
+    ]
+    assert names == [["traefik"], ["shared"]]
+
+
+def test_data_of_the_page_give_the_roles_that_it_says(
+    daemon: PrivateDaemon, tmp_path: Path
+) -> None:
+    settings = data()
+    consumers = {"traefik": "traefik", "reaper": "reaper"}
+    settings["users"]["socket:reaper"] = ["reaper"]
+    settings["roles"] = {"reaper": ["container.list", "container.delete", "system.ping"]}
+    with proxied(daemon, tmp_path, consumers=consumers, **settings) as behind:
+        traefik, reaper = behind.at("traefik"), behind.at("reaper")
+        done = behind.docker(
+            "run", "-d", "--name", "web", "--network", "none", "img:1", "sleep", "99"
+        )
+        assert done.returncode == 0, done.stderr
+        try:
+            for target in ("/_ping", "/version", "/containers/json", "/containers/web/json"):
+                assert traefik.raw("GET", f"/v1.24{target}").status == 200, target
+            for method, target in (
+                ("GET", "/containers/web/logs?stdout=1"),
+                ("GET", "/containers/web/archive?path=/"),
+                ("POST", "/containers/web/stop"),
+                ("DELETE", "/containers/web"),
+            ):
+                assert traefik.raw(method, f"/v1.24{target}").status == 403, target
+            refused = reaper.docker("kill", "web")
+            assert "user socket:reaper may not container.kill" in refused.stderr
+            assert reaper.docker("rm", "-f", "web").returncode == 0
+        finally:
+            behind.docker("rm", "-f", "web")
+
+
+@pytest.fixture
+def unmasked() -> Iterator[None]:
+    """The command blocks signals for the life of its process, which is the tests' here."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@pytest.mark.usefixtures("unmasked")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--daemon", "/d", "--consumer", "x"], "must be of the form NAME=/PATH"),
+        (["--daemon", "/d", "--consumer", "shared=/x"], "must be of the form NAME=/PATH"),
+        (["--daemon", "/d", "--listen", "127.0.0.1:1"], "needs the three --tls-"),
+        (["--daemon", "/d", "-p", "http://x/y", "--policy", "/p"], "either --pdp or --policy"),
+        (["--daemon", "/d", "--audit-log", "off"], "no socket to serve"),
+        (["--daemon", "/d", "--minimum-api-version", "x"], "must be of the form 1.24"),
+        (["--daemon", "/d", "--socket", "/x", "--timeout", "0"], "up to 60 seconds"),
+    ],
+)
+def test_options_that_do_not_fit_are_said(arguments: list[str], message: str) -> None:
+    done = CliRunner().invoke(proxy, arguments)
+    assert done.exit_code != 0
+    assert message in done.output
