@@ -7,6 +7,7 @@ and nobody may mount the host. Prints what each command answered, and takes ever
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import signal
@@ -17,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Final, NamedTuple
@@ -27,6 +29,7 @@ from doorward.docker.decider.embedded import PACK
 
 EXAMPLE: Final = Path(__file__).resolve().parent
 NAME: Final = "doorward-demo"
+DENIED_BY_PROXY: Final = "authorization denied by doorward: "
 DOORWARD: Final = [sys.executable, "-c", "from doorward.cli.main import main; main()"]
 
 
@@ -66,6 +69,20 @@ ROWS: Final = (
     Row("", "run -v /etc:/h img:1 true", "host path /etc may not be mounted"),
     Row("", "plugin disable x", "a local user may not plugin.disable"),
 )
+
+
+BEHIND_PROXY: Final = (
+    Row("root", "run --rm --network none img:1 id -u"),
+    Row("root", "run -v /etc:/h img:1 true", "host path /etc may not be mounted"),
+    Row("socket:traefik", "ps --quiet"),
+    Row("socket:traefik", "version --format '{{.Server.Version}}'"),
+    Row(
+        "socket:traefik", "cp x:/etc/passwd -", "user socket:traefik may not container.archive.get"
+    ),
+    Row("socket:traefik", "run img:1 true", "user socket:traefik may not container.create"),
+    Row("socket:traefik", "rm -f x", "user socket:traefik may not container.delete"),
+)
+"""Commands on the sockets of the proxy, which knows who calls there."""
 
 
 class Terminated(BaseException):
@@ -122,9 +139,16 @@ def _run(stack: ExitStack) -> int:
     patient = ["--serve=--timeout=60", "--audit-log", str(audit)]
     _doorward("install", "-p", url, *patient, *where)
     stack.callback(_doorward, "uninstall", *where)
-    failures = sum(not _holds(daemon, row) for row in ROWS)
+    denied = f"authorization denied by plugin {NAME}: "
+    failures = sum(not _holds(daemon, row, denied) for row in ROWS)
+    sockets = stack.enter_context(_proxy(daemon))
+    say("\nThe same daemon through the proxy, where users and programs have names:")
+    for row in BEHIND_PROXY:
+        behind = Behind(daemon.folder, path=str(sockets[row.user]))
+        failures += not _holds(behind, row, DENIED_BY_PROXY)
     lines = audit.read_text().splitlines()
-    say(f"\n{len(ROWS) - failures} of {len(ROWS)} commands answered as they must; the audit log")
+    count = len(ROWS) + len(BEHIND_PROXY)
+    say(f"\n{count - failures} of {count} commands answered as they must; the audit log")
     say(f"has {len(lines)} lines, the last of them:\n{lines[-1]}\n")
     return 1 if failures else 0
 
@@ -161,6 +185,53 @@ def _decision_point(folder: Path) -> Iterator[str]:
             process.terminate()
 
 
+@dataclass(slots=True)
+class Behind(PrivateDaemon):
+    """The daemon through a socket of the proxy."""
+
+    path: str = ""
+
+    @property
+    def socket(self) -> str:
+        return self.path
+
+
+@contextmanager
+def _proxy(daemon: PrivateDaemon) -> Iterator[dict[str, Path]]:
+    """`doorward docker proxy` with the shipped policies, and its sockets by who comes there."""
+    data = json.loads((PACK / "data.json").read_text())
+    users = {"root": ["operator"], "socket:traefik": ["traefik"]}
+    data["docker"] |= {"users": users, "local_roles": []}
+    file = daemon.folder / "proxy.json"
+    file.write_text(json.dumps(data))
+    sockets = {"root": daemon.folder / "p.sock", "socket:traefik": daemon.folder / "t.sock"}
+    command = [*DOORWARD, "docker", "proxy", "--daemon", daemon.socket, "--data", str(file)]
+    command += ["--socket", str(sockets["root"]), "--timeout", "60"]
+    command += ["--consumer", f"traefik={sockets['socket:traefik']}", "--grace", "1"]
+    with (
+        (daemon.folder / "proxy.log").open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=log) as process,
+    ):
+        try:
+            until = time.monotonic() + PATIENCE
+            while not _answers(sockets["root"]):
+                if process.poll() is not None or time.monotonic() > until:
+                    raise PartFailed("the proxy does not start")
+                time.sleep(0.05)
+            yield sockets
+        finally:
+            process.terminate()
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
 def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until and process.poll() is None:
@@ -186,12 +257,13 @@ def _doorward(*arguments: str) -> None:
         raise PartFailed(f"`doorward docker {arguments[0]}` failed")
 
 
-def _holds(daemon: PrivateDaemon, row: Row) -> bool:
+def _holds(daemon: PrivateDaemon, row: Row, denied: str) -> bool:
     """Run one command, print what it answered, and whether that is right."""
-    done = daemon.docker(*shlex.split(row.command), user=row.user)
+    by_certificate = "" if isinstance(daemon, Behind) else row.user
+    done = daemon.docker(*shlex.split(row.command), user=by_certificate)
     answer = (done.stdout + done.stderr).strip().replace("\n\nRun 'docker run --help'", "")
     answer = answer.removesuffix(" for more information")
-    reason = f"authorization denied by plugin {NAME}: {row.reason}"
+    reason = denied + row.reason
     right = reason in done.stderr if row.reason else done.returncode == 0
     say(f"\n{row.user or 'local user'}$ docker {row.command}")
     for line in answer.splitlines():
