@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Final
 
 from doorward.docker.proxy.exchange import Exchange, Sides
+from doorward.docker.proxy.http2 import is_preface
 from doorward.docker.proxy.messages import HeadError, parse_request_head, write_head
 from doorward.docker.proxy.wire import CutError, Wire
 from doorward.edge import FAULTS, Edge
@@ -132,6 +133,9 @@ class ClientConnection(Wire):
             self._since = self._connections.now
             content = await self.head()
             self._is_idle = False
+            if is_preface(content):
+                await self._exchange.run_http2()
+                return False
             head = parse_request_head(content)
         except HeadError as error:
             body = f"{error}\n".encode()

@@ -23,6 +23,7 @@ from doorward.docker.proxy.answers import (
     read_view,
 )
 from doorward.docker.proxy.daemon import Daemon, DaemonGoneError
+from doorward.docker.proxy.http2 import Relay, method_of, read_preface
 from doorward.docker.proxy.messages import (
     Fields,
     HeadError,
@@ -110,6 +111,36 @@ class Exchange:
         """End what is under way."""
         if self._upstream is not None:
             self._upstream.abort()
+
+    async def run_http2(self) -> None:
+        """Carry a connection of HTTP/2, which only BuildKit's clients may use."""
+        self._may_half_close = True
+        await read_preface(self._client, with_head=False)
+        reason = await self._why_refused(b"")
+        self.is_streaming = True
+        try:
+            daemon = None if reason else await self._daemon.connect()
+        except DaemonGoneError:
+            daemon = None
+        self._upstream = daemon
+        try:
+            await Relay(self._client, daemon, self._why_refused).run()
+        finally:
+            if daemon is not None:
+                daemon.abort()
+            self._upstream = None
+
+    async def _why_refused(self, path: bytes) -> str:
+        """The reason why a method of BuildKit may not be called; "" where it may."""
+        method, uri = method_of(path)
+        try:
+            caller = await self._sides.identify(self._client)
+        except PeerError as error:
+            return str(error)
+        headers = {"content-length": "0", "grpc-method": path.decode("ascii", errors="replace")}
+        request = AuthzRequest(method, uri, caller.name, caller.method, headers, caller=caller)
+        verdict = (await self._sides.decisions.judge(request)).verdict
+        return "" if verdict.allow is True else verdict.reason or "denied by policy"
 
     async def run(self, head: RequestHead) -> bool:
         """Answer one request; False where its connection ends with it."""
@@ -354,6 +385,10 @@ class Exchange:
         """Carry bytes both ways until the daemon ends; the end of the client's is passed on."""
         client, upstream = self._client, self._upstream
         assert upstream is not None
+        if reading.action == "build.grpc":
+            await read_preface(client, with_head=True)
+            await Relay(client, upstream, self._why_refused).run()
+            return
         up = client.loop.create_task(_pump(client, upstream))
         try:
             await _pump(upstream, client)

@@ -44,6 +44,7 @@ _PLAIN_MODES: Final = frozenset(
     {"ro", "rw", "private", "rprivate", "shared", "rshared", "slave", "rslave"}
 )
 _NAME: Final = re.compile(r"[0-9a-f]{16}")
+_LENGTH: Final = 16
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -62,9 +63,6 @@ class Pins:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         os.chmod(folder, 0o700)
         self._paths = self._read()
-        self._pattern = re.compile(
-            re.escape(folder.encode()) + rb"/([0-9a-f]{16})(?![0-9a-zA-Z_.-])"
-        )
         self._restore()
 
     # Between runs
@@ -148,13 +146,17 @@ class Pins:
 
     def translate(self, content: bytes) -> bytes:
         """JSON of the daemon, with the paths that were pinned in place of the pins."""
-        if self.folder.encode() not in content:
+        before, *parts = content.split(self.folder.encode() + b"/")
+        if not parts:
             return content
-        return self._pattern.sub(self._path_of, content)
+        return b"".join([before, *map(self._translate_pin, parts)])
 
-    def _path_of(self, match: re.Match[bytes]) -> bytes:
-        path = self._paths.get(match[1].decode())
-        return match[0] if path is None else json.dumps(path)[1:-1].encode()
+    def _translate_pin(self, rest: bytes) -> bytes:
+        """What follows the folder of the pins, with the path that the name stands for."""
+        path = self._paths.get(rest[:_LENGTH].decode("ascii", errors="replace"))
+        if path is None or rest[_LENGTH : _LENGTH + 1].isalnum():
+            return self.folder.encode() + b"/" + rest
+        return json.dumps(path)[1:-1].encode() + rest[_LENGTH:]
 
     # Requests
 

@@ -157,11 +157,10 @@ class Wire(asyncio.Protocol):
     async def drained(self) -> None:
         """Wait until a slow peer has read most of what was written."""
         while self._is_paused and not self.lost:
-            self._writer = self.loop.create_future()
-            try:
-                await self._writer
-            finally:
-                self._writer = None
+            if self._writer is None or self._writer.done():
+                self._writer = self.loop.create_future()
+            # Two may wait for the same peer, and one of them may be cancelled.
+            await asyncio.shield(self._writer)
 
     def end(self) -> None:
         """Send no more, where the protocol below can say so."""

@@ -1,0 +1,306 @@
+"""BuildKit's clients speak HTTP/2: frames are read, and only calls of its methods pass.
+
+    frames -> header blocks -> method -> decided -> block of our own -> daemon
+
+A daemon of version 29 answers its whole API over HTTP/2, so that a connection which is only carried
+would give it away. Each request is decided by the name of its method; a refused one is answered
+with a status of gRPC, and its frames reach nobody. Header blocks of the client are all decoded,
+since they share a table; what goes to the daemon is encoded without one. Frames of the daemon pass
+as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from struct import Struct
+from typing import Final, NamedTuple, TypeAlias
+from urllib.parse import quote
+
+from doorward.docker.proxy.wire import CutError, Wire
+from doorward.transport.http2.codes import FRAME_HEAD, ErrorCode, Flag, FrameType
+from doorward.transport.http2.headers import (
+    MalformedError,
+    Request,
+    check_trailers,
+    to_request,
+)
+from doorward.transport.http2.hpack import Decoder, Header, HpackError, encode
+
+__all__ = ["Decide", "Frame", "Frames", "Relay", "is_preface", "method_of", "read_preface"]
+
+PREFACE_REST: Final = b"SM\r\n\r\n"
+"""What follows the first lines of the preface, which look like the head of HTTP/1."""
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\n" + PREFACE_REST
+MOST_FRAME: Final = 1 << 20
+"""Bytes of a frame, as Go's server accepts them."""
+MOST_BLOCK: Final = 1 << 16
+"""Compressed bytes of a header block, and its size when decoded."""
+MOST_STREAMS: Final = 1024
+"""Open streams of one connection."""
+_OURS: Final = 16_384
+"""Bytes of a frame that every peer accepts."""
+_TABLE: Final = 4096
+_METHOD: Final = re.compile(
+    rb"/(?:moby\.buildkit\.v1\.(?:Control|frontend\.LLBBridge)|grpc\.health\.v1\.Health)/[A-Za-z]{1,64}"
+)
+_DENIED: Final = b"7"
+"""PERMISSION_DENIED of gRPC."""
+_SIZE: Final = Struct(">L")
+_FIRST_LINES: Final = b"PRI * HTTP/2.0"
+
+Decide: TypeAlias = Callable[[bytes], Awaitable[str]]
+"""The reason why a method is refused; "" where it may be called."""
+
+
+def is_preface(content: bytes) -> bool:
+    """Return True for what looks like a head, and begins a connection of HTTP/2."""
+    return content == _FIRST_LINES
+
+
+async def read_preface(wire: Wire, *, with_head: bool) -> None:
+    """Read the preface, or what follows its head. CutError for anything else."""
+    rest = PREFACE if with_head else PREFACE_REST
+    while len(wire.data) < len(rest):
+        if not rest.startswith(wire.data) or not await wire.wait():
+            raise CutError
+    if await wire.take(len(rest)) != rest:
+        raise CutError
+
+
+class Frame(NamedTuple):
+    """One frame."""
+
+    kind: int
+    flags: int
+    stream: int
+    payload: bytes
+
+    def __bytes__(self) -> bytes:
+        size = len(self.payload)
+        head = FRAME_HEAD.pack(size >> 8, size & 0xFF, self.kind, self.flags, self.stream)
+        return head + self.payload
+
+
+class Frames:
+    """The frames that come on a wire."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    async def next(self) -> Frame | None:
+        """The next frame; None at the end. CutError for one that is too large, or cut."""
+        if not self._wire.data and not await self._wire.wait():
+            return None
+        high, low, kind, flags, stream = FRAME_HEAD.unpack(await self._exactly(FRAME_HEAD.size))
+        size = high << 8 | low
+        if size > MOST_FRAME:
+            raise CutError
+        return Frame(kind, flags, stream & 0x7FFFFFFF, await self._exactly(size))
+
+    async def _exactly(self, size: int) -> bytes:
+        pieces = []
+        while size:
+            piece = await self._wire.take(size)
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
+
+
+class Relay:
+    """Carries one connection between a client and the daemon; without one, refuses every call."""
+
+    def __init__(self, client: Wire, daemon: Wire | None, decide: Decide) -> None:
+        self._client = client
+        self._daemon = daemon
+        self._decide = decide
+        self._decoder = Decoder(_TABLE)
+        self._streams: set[int] = set()
+        """Those whose call was allowed and is not over."""
+        self._highest = 0
+
+    async def run(self) -> None:
+        """Carry frames until one side ends. The client's preface was read."""
+        if self._daemon is None:
+            self._client.write(bytes(Frame(FrameType.SETTINGS, 0, 0, b"")))
+            await self._from_client()
+            return
+        self._daemon.write(PREFACE)
+        down = self._client.loop.create_task(self._from_daemon(self._daemon))
+        up = self._client.loop.create_task(self._from_client())
+        try:
+            await asyncio.wait({down, up}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (down, up):
+                task.cancel()
+                with suppress(asyncio.CancelledError, CutError):
+                    await task
+
+    # From the client
+
+    async def _from_client(self) -> None:
+        frames = Frames(self._client)
+        try:
+            while (frame := await frames.next()) is not None:
+                await self._take(frame, frames)
+                if self._daemon is not None:
+                    await self._daemon.drained()
+                await self._client.drained()
+        except (HpackError, MalformedError):
+            raise CutError from None
+
+    async def _take(self, frame: Frame, frames: Frames) -> None:
+        kind = frame.kind
+        if kind == FrameType.HEADERS:
+            await self._headers(frame, frames)
+        elif kind == FrameType.DATA:
+            self._data(frame)
+        elif kind in (FrameType.SETTINGS, FrameType.PING) and frame.stream == 0:
+            self._control(frame)
+        elif kind == FrameType.WINDOW_UPDATE and frame.stream == 0:
+            self._send(frame)
+        elif kind in (FrameType.WINDOW_UPDATE, FrameType.RST_STREAM):
+            if frame.stream in self._streams:
+                self._send(frame)
+            if kind == FrameType.RST_STREAM:
+                self._streams.discard(frame.stream)
+        elif kind == FrameType.GOAWAY:
+            self._send(frame)
+        elif kind in (FrameType.CONTINUATION, FrameType.PUSH_PROMISE):
+            raise CutError
+        # Frames of priority, and of kinds that are not known, say nothing that must pass.
+
+    def _control(self, frame: Frame) -> None:
+        """Settings and pings: the daemon answers them, or we do where there is none."""
+        if self._daemon is not None:
+            self._send(frame)
+        elif not frame.flags & Flag.ACK:
+            payload = frame.payload if frame.kind == FrameType.PING else b""
+            self._client.write(bytes(Frame(frame.kind, Flag.ACK, 0, payload)))
+
+    def _data(self, frame: Frame) -> None:
+        if frame.stream not in self._streams:
+            # The daemon never sees them, and so would never give the client its credit back.
+            if frame.payload:
+                credit = _SIZE.pack(len(frame.payload))
+                self._client.write(bytes(Frame(FrameType.WINDOW_UPDATE, 0, 0, credit)))
+            return
+        self._send(frame)
+
+    async def _headers(self, frame: Frame, frames: Frames) -> None:
+        block = _without_padding(frame)
+        flags = frame.flags
+        while not flags & Flag.END_HEADERS:
+            more = await frames.next()
+            if more is None or more.kind != FrameType.CONTINUATION or more.stream != frame.stream:
+                raise CutError
+            block += more.payload
+            flags = more.flags
+            if len(block) > MOST_BLOCK:
+                raise CutError
+        headers, size = self._decoder.decode(block, MOST_BLOCK)
+        if size > MOST_BLOCK or not frame.stream & 1:
+            raise CutError
+        if frame.stream <= self._highest:
+            self._trailers(frame, headers)
+            return
+        self._highest = frame.stream
+        if len(self._streams) >= MOST_STREAMS:
+            raise CutError
+        await self._request(frame, to_request(headers))
+
+    def _trailers(self, frame: Frame, headers: list[Header]) -> None:
+        check_trailers(headers)
+        if frame.stream in self._streams and frame.flags & Flag.END_STREAM:
+            self._send_block(frame, headers)
+
+    async def _request(self, frame: Frame, request: Request) -> None:
+        reason = await self._why_refused(request)
+        if self._daemon is None:
+            reason = reason or "the Docker daemon cannot be reached"
+        if reason:
+            self._refuse(frame.stream, request, reason)
+            return
+        self._streams.add(frame.stream)
+        block = [
+            (b":method", b"POST"), (b":scheme", b"http"), (b":path", request.path),
+            (b":authority", b"docker"),
+            *((name, value) for name, value in request.fields if name != b"host"),
+        ]  # fmt: skip
+        self._send_block(frame, block)
+
+    async def _why_refused(self, request: Request) -> str:
+        content_type = request.get(b"content-type") or b""
+        is_call = request.method == b"POST" and content_type.split(b";")[0].split(b"+")[0] == (
+            b"application/grpc"
+        )
+        if not is_call or not _METHOD.fullmatch(request.path):
+            return "over HTTP/2 only BuildKit's methods are served"
+        return await self._decide(request.path)
+
+    def _refuse(self, stream: int, request: Request, reason: str) -> None:
+        """A status of gRPC, or of HTTP where it is no call of it, which ends the stream."""
+        if (request.get(b"content-type") or b"").startswith(b"application/grpc"):
+            message = quote(reason, safe=" ").encode()
+            fields = [
+                (b":status", b"200"), (b"content-type", b"application/grpc"),
+                (b"grpc-status", _DENIED), (b"grpc-message", message),
+            ]  # fmt: skip
+        else:
+            fields = [(b":status", b"403")]
+        flags = Flag.END_HEADERS | Flag.END_STREAM
+        self._client.write(bytes(Frame(FrameType.HEADERS, flags, stream, encode(fields))))
+        code = _SIZE.pack(ErrorCode.NO_ERROR)
+        self._client.write(bytes(Frame(FrameType.RST_STREAM, 0, stream, code)))
+
+    def _send_block(self, frame: Frame, headers: list[Header]) -> None:
+        """Send headers in frames of our own."""
+        block = encode(headers)
+        flags = frame.flags & Flag.END_STREAM
+        kind: int = FrameType.HEADERS
+        while len(block) > _OURS:
+            self._send(Frame(kind, flags, frame.stream, block[:_OURS]))
+            block, kind, flags = block[_OURS:], FrameType.CONTINUATION, 0
+        self._send(Frame(kind, flags | Flag.END_HEADERS, frame.stream, block))
+
+    def _send(self, frame: Frame) -> None:
+        if self._daemon is not None:
+            self._daemon.write(bytes(frame))
+
+    # From the daemon
+
+    async def _from_daemon(self, daemon: Wire) -> None:
+        frames = Frames(daemon)
+        while (frame := await frames.next()) is not None:
+            self._client.write(bytes(frame))
+            if frame.kind == FrameType.RST_STREAM or (
+                frame.kind in (FrameType.DATA, FrameType.HEADERS) and frame.flags & Flag.END_STREAM
+            ):
+                self._streams.discard(frame.stream)
+            await self._client.drained()
+
+
+def _without_padding(frame: Frame) -> bytes:
+    """The part of a header block in a frame."""
+    block = frame.payload
+    if frame.flags & Flag.PADDED:
+        if not block or block[0] >= len(block):
+            raise CutError
+        block = block[1 : len(block) - block[0]]
+    if frame.flags & Flag.PRIORITY:
+        if len(block) < 5:
+            raise CutError
+        block = block[5:]
+    return block
+
+
+_ACTIONS: Final = {b"Prune": ("POST", "/build/prune")}
+
+
+def method_of(path: bytes) -> tuple[str, str]:
+    """The request of HTTP/1 that stands for a method of BuildKit: the one that has its action."""
+    name = path.rpartition(b"/")[2]
+    is_control = path.startswith(b"/moby.buildkit.v1.Control/")
+    return _ACTIONS.get(name, ("POST", "/grpc")) if is_control else ("POST", "/grpc")
