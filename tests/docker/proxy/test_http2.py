@@ -97,7 +97,7 @@ def behind(served: Behind) -> Behind:
 
 
 def call(channel: grpc.Channel, method: str, content: bytes = b"x") -> bytes:
-    answer: bytes = channel.unary_unary(method)(content, timeout=PATIENCE)
+    answer: bytes = channel.unary_unary(method, None, None)(content, timeout=PATIENCE)
     return answer
 
 
@@ -112,7 +112,7 @@ def test_method_of_buildkit_is_called(behind: Behind, size: int) -> None:
 def test_stream_of_a_method_is_carried_both_ways(behind: Behind) -> None:
     with behind.channel(behind.builder) as channel:
         parts = [bytes([number]) * 100_000 for number in range(50)]
-        assert list(channel.stream_stream(ECHO)(iter(parts), timeout=PATIENCE)) == parts
+        assert list(channel.stream_stream(ECHO, None, None)(iter(parts), timeout=PATIENCE)) == parts
 
 
 def test_method_is_decided_by_its_name(behind: Behind) -> None:
@@ -132,7 +132,7 @@ def test_who_may_not_call_gets_a_status_and_reaches_nobody(behind: Behind) -> No
             with pytest.raises(grpc.RpcError) as caught:
                 call(channel, INFO)
             assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
-            assert "user socket:v may not build.grpc" in caught.value.details()
+            assert "user socket:v may not build.grpc" in str(caught.value.details())
     assert behind.buildkit.calls == []
 
 

@@ -241,7 +241,7 @@ class Relay:
         return await self._decide(request.path)
 
     def _refuse(self, stream: int, request: Request, reason: str) -> None:
-        """A status of gRPC, or of HTTP where it is no call of it, which ends the stream."""
+        """A status of gRPC, or of HTTP for another request, which ends the stream."""
         if (request.get(b"content-type") or b"").startswith(b"application/grpc"):
             message = quote(reason, safe=" ").encode()
             fields = [
