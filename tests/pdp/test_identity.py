@@ -213,7 +213,9 @@ def test_keys_for_other_uses_are_left_out() -> None:
     assert read_keys({"keys": [RSA, {**TWO.public, "use": "enc"}, {"kty": "new"}]}) == [RSA]
 
 
-@pytest.mark.parametrize("odd", [{"n": "!"}, {"e": 1}, {"alg": "RS257"}, {"x5c": ["!"]}])
+@pytest.mark.parametrize(
+    "odd", [{"n": "!"}, {"e": 1}, {"alg": "RS257"}, {"x5c": ["!"]}, {"kty": []}]
+)
 def test_a_key_that_no_token_can_be_verified_with_does_not_spoil_the_others(
     odd: dict[str, Any],
 ) -> None:

@@ -254,7 +254,9 @@ def read_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
             raise IdentityError("a key is not an object")
         if key.get("kty") == "oct" or not _PRIVATE.isdisjoint(key):
             raise IdentityError("a key that must not be known is in the set")
-        if key.get("kty") in _TYPES and key.get("use", "sig") == "sig" and _is_readable(key):
+        kind = key.get("kty")
+        is_known = isinstance(kind, str) and kind in _TYPES
+        if is_known and key.get("use", "sig") == "sig" and _is_readable(key):
             usable.append(key)
     kids = [key["kid"] for key in usable if "kid" in key]
     if not all(isinstance(kid, str) for kid in kids) or len(set(kids)) < len(kids):
