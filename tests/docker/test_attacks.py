@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -278,6 +279,43 @@ def test_request_without_the_trick_is_allowed(
 ) -> None:
     decision = decide(pdp, user, method, uri, body)
     assert decision["allow"] is True, decision["messages"]
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> Iterator[EmbeddedPdp]:
+    """The shipped policies, with a folder of each user."""
+    folder = write_policies(tmp_path / "docker", allow="/home/{user}/projects")
+    data = json.loads((folder / "data.json").read_text())
+    users = ("alice", "bob", "..", ".", "a/b", "{user}", "")
+    data["docker"]["users"] = {user: ["developer"] for user in users}
+    (folder / "data.json").write_text(json.dumps(data))
+    decider = EmbeddedPdp([str(folder)], watch=False)
+    yield decider
+    decider.close()
+
+
+@pytest.mark.parametrize(
+    ("user", "source", "allowed"),
+    [
+        ("alice", "/home/alice/projects/x", True),
+        ("alice", "/home/alice/projects", True),
+        ("alice", "/home/alice/projects2", False),
+        ("alice", "/home/alice", False),
+        ("alice", "/home/bob/projects/x", False),
+        ("alice", "/home/alice/projects/../../bob/projects", False),
+        ("bob", "/home/bob/projects/x", True),
+        ("..", "/home/../projects", False),
+        ("..", "/projects", False),
+        (".", "/home/projects", False),
+        ("a/b", "/home/a/b/projects", False),
+        ("", "/home/projects", False),
+    ],
+)
+def test_user_mounts_folders_of_their_own(
+    homes: EmbeddedPdp, user: str, source: str, allowed: bool
+) -> None:
+    decision = decide(homes, user, "POST", CREATE, host(Binds=[f"{source}:/v"]))
+    assert decision["allow"] is allowed, decision
 
 
 def test_image_that_is_mounted_is_judged_as_one_that_is_run(pdp: EmbeddedPdp) -> None:

@@ -386,12 +386,33 @@ mounts_objections contains {"rule": "mounts", "message": message, "line": line} 
 allowed_source(mount) if {
 	mount.type == "bind"
 	mount.unresolved == false
-	strings.any_prefix_match(with_slash(mount.clean), allowed_folders)
-	strings.any_prefix_match(with_slash(mount.resolved), allowed_folders)
+	lies_in_allowed(mount.clean)
+	lies_in_allowed(mount.resolved)
 	not touches_protected(mount.resolved)
 }
 
-allowed_folders := [with_slash(folder) | some folder in data.docker.mounts.allow]
+lies_in_allowed(path) if strings.any_prefix_match(with_slash(path), allowed_folders)
+
+lies_in_allowed(path) if strings.any_prefix_match(with_slash(path), own_folders)
+
+allowed_folders := [with_slash(folder) |
+	some folder in data.docker.mounts.allow
+	not contains(folder, "{user}")
+]
+
+# Folders of each user: of one whom a certificate names, and whose name is one part of a path.
+user_folders := [with_slash(folder) |
+	some folder in data.docker.mounts.allow
+	contains(folder, "{user}")
+]
+
+default own_folders := []
+
+own_folders := [replace(folder, "{user}", input.User) | some folder in user_folders] if {
+	count(user_folders) > 0
+	input.identified == true
+	regex.match(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`, input.User)
+}
 
 touches_protected(path) if strings.any_prefix_match(with_slash(path), protected)
 
