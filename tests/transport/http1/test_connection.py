@@ -411,6 +411,27 @@ def test_a_client_that_waits_for_it_is_told_to_go_on(wire: Callable[..., Wire]) 
     assert refused.half_closed
 
 
+@pytest.mark.parametrize("chunk", [b"g\r\n", b"2\r\n{}x", b"-1\r\n"])
+def test_a_body_that_is_broken_while_it_is_read_is_refused(
+    wire: Callable[..., Wire], chunk: bytes
+) -> None:
+    ends: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while (message := await receive())["type"] == "http.request":
+            assert message["more_body"]
+        ends.append(message["type"])
+
+    head = (
+        b"POST /a HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\nexpect: 100-continue\r\n\r\n"
+    )
+    server = wire(app=app)
+    assert server.send(head) == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert [status for status, _ in responses(server.send(chunk))] == [400]
+    server.run()
+    assert ends == ["http.disconnect"]
+
+
 def test_a_target_has_no_fragment(wire: Callable[..., Wire]) -> None:
     seen: list[tuple[bytes, bytes]] = []
 

@@ -90,6 +90,11 @@ class AsgiCall:
     def is_full(self) -> bool:
         return self._size > _FULL
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the response has begun."""
+        return self._has_begun
+
     def feed(self, part: bytes) -> None:
         self._parts.append(part)
         self._size += len(part)

@@ -497,6 +497,10 @@ class HttpConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
+        if self._request is self._current and self._call is not None and not self._call.has_begun:
+            # What is wrong is the body of the request that is under way, and was not answered yet.
+            self._call.disconnect()
+            self._current = self._call = self._stream = None
         if self._current is None:  # else the connection ends after its answer
             phrase = HTTPStatus(status).phrase
             body = f"{int(status)} {phrase}: {reason}\n".encode("utf-8", errors="replace")
@@ -506,7 +510,7 @@ class HttpConnection(asyncio.Protocol):
             )
             self._end()
         elif self._request is self._current:
-            self.abort()  # what is wrong is the body of the request that is answered
+            self.abort()  # half of its response is written
 
     def _end(self) -> None:
         """Close when the client has read what is written, or has had time to.
