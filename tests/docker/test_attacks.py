@@ -318,6 +318,39 @@ def test_user_mounts_folders_of_their_own(
     assert decision["allow"] is allowed, decision
 
 
+def test_role_adds_values_that_its_users_may_choose(tmp_path: Path) -> None:
+    folder = write_policies(
+        tmp_path / "docker",
+        users={"alice": ["developer"], "bob": ["developer", "networks"], "eve": ["networks"]},
+        roles={
+            "networks": {
+                "capabilities": {"allow": ["NET_ADMIN"]},
+                "mounts": {"allow": ["/srv/networks"]},
+                "registries": {"allow": ["registry.example"]},
+                # Not a list: it is for all users or for none.
+                "networks": {"join_containers": True},
+            }
+        },
+    )
+    decider = EmbeddedPdp([str(folder)], watch=False)
+    try:
+        for body in (host(CapAdd=["NET_ADMIN"]), host(Binds=["/srv/networks/x:/v"])):
+            assert decide(decider, "bob", "POST", CREATE, body)["allow"] is True
+            assert decide(decider, "alice", "POST", CREATE, body)["allow"] is False
+            assert decide(decider, "eve", "POST", CREATE, body)["allow"] is False
+        pull = "/v1.41/images/create?fromImage=registry.example/x"
+        assert decide(decider, "bob", "POST", pull)["allow"] is True
+        assert decide(decider, "alice", "POST", pull)["allow"] is False
+        for body in (
+            host(CapAdd=["SYS_ADMIN"]),
+            host(Binds=["/srv:/v"]),
+            host(PidMode="container:c"),
+        ):
+            assert decide(decider, "bob", "POST", CREATE, body)["allow"] is False
+    finally:
+        decider.close()
+
+
 def test_image_that_is_mounted_is_judged_as_one_that_is_run(pdp: EmbeddedPdp) -> None:
     body = host(Mounts=[{"Type": "image", "Source": "evil.example/x", "Target": "/v"}])
     view = to_input(

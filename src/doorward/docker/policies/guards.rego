@@ -27,7 +27,23 @@ defaults := {
 	"ulimits": {"allow": []},
 }
 
-setting(section, name) := value if value := data.docker[section][name]
+# What all users may choose, and what the roles of this user add to the lists.
+setting(section, name) := value if {
+	not has_roles
+	value := data.docker[section][name]
+}
+
+else := array.concat(shared(section, name), added) if {
+	has_roles
+	is_array(shared(section, name))
+	added := [value | some role in roles.held; some value in data.docker.roles[role][section][name]]
+}
+
+else := shared(section, name)
+
+has_roles if data.docker.roles
+
+shared(section, name) := value if value := data.docker[section][name]
 
 else := defaults[section][name]
 
@@ -395,10 +411,23 @@ lies_in_allowed(path) if strings.any_prefix_match(with_slash(path), allowed_fold
 
 lies_in_allowed(path) if strings.any_prefix_match(with_slash(path), own_folders)
 
+lies_in_allowed(path) if strings.any_prefix_match(with_slash(path), role_folders)
+
 allowed_folders := [with_slash(folder) |
 	some folder in data.docker.mounts.allow
 	not contains(folder, "{user}")
 ]
+
+default role_folders := []
+
+role_folders := folders if {
+	has_roles
+	folders := [with_slash(folder) |
+		some role in roles.held
+		some folder in data.docker.roles[role].mounts.allow
+		not contains(folder, "{user}")
+	]
+}
 
 # Folders of each user: of one whom a certificate names, and whose name is one part of a path.
 user_folders := [with_slash(folder) |
