@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples.docker.private_daemon import PrivateDaemon, free_port
 from tests.docker.guarded import write_policies
+from tests.docker.proxied import proxied
 from tests.docker.proxy.fake_daemon import OK, FakeDaemon, fake_daemon, talk
 
+from doorward.docker.proxy.exchange import Budget, RefusedError
 from doorward.docker.proxy.service import Consumer, ProxyOptions, ProxyService
 
 HEAD = b"GET /v1.41/containers/json HTTP/1.1\r\nHost: h\r\n"
@@ -262,3 +265,36 @@ def test_answers_without_a_body_say_so(behind: Behind) -> None:
     assert behind.ask("POST /v1.41/containers/c/stop\r\n") == (204, b"")
     behind.daemon.answer = OK
     assert behind.ask("HEAD /_ping\r\n") == (200, b"")
+
+
+def test_bytes_that_are_held_have_a_limit() -> None:
+    budget = Budget(10)
+    with budget.holding() as hold, budget.holding() as other:
+        hold(6)
+        with pytest.raises(RefusedError):
+            other(5)
+        other(4)
+    with budget.holding() as hold:
+        hold(10)
+
+
+def test_client_with_a_certificate_is_known_by_its_name(
+    daemon_started: PrivateDaemon, tmp_path: Path
+) -> None:
+    certificates = daemon_started.folder / "certs"
+    port = free_port()
+    options = {
+        "listen": f"127.0.0.1:{port}",
+        "certificate": str(certificates / "server-cert.pem"),
+        "key": str(certificates / "server-key.pem"),
+        "authority": str(certificates / "ca.pem"),
+    }
+    users = {"alice": ["developer"], "bob": ["viewer"]}
+    with proxied(daemon_started, tmp_path, users=users, options=options) as behind:
+        over_tls = PrivateDaemon(behind.folder, port)
+        run = ("run", "--rm", "-i", "--network", "none", "img:1", "cat")
+        done = over_tls.docker(*run, user="alice", input=b"x" * 100_000)
+        assert done.stdout == "x" * 100_000, done.stderr
+        assert "user bob may not container.create" in over_tls.docker(*run, user="bob").stderr
+        assert "user carol may not" in over_tls.docker("ps", user="carol").stderr
+        assert {line["user"] for line in behind.decided()} == {"alice", "bob", "carol"}

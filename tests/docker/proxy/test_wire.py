@@ -86,6 +86,7 @@ def test_body_without_a_length_ends_with_the_connection() -> None:
         (-1, b"0\r\nTrailer: x\r\n\r\n"),
         (-1, b"fffffffffffffff\r\n"),
         (-1, b"1" * 100),
+        (-1, b"1\r\na\r\n" * 2000 + b"0\r\n\r\n"),
         (-1, b"200000\r\n" + b"a" * 0x200000 + b"\r\n0\r\n\r\n"),
     ],
 )

@@ -10,7 +10,7 @@ import asyncio
 import select
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from doorward.docker.proxy.exchange import Exchange, Sides
 from doorward.docker.proxy.http2 import is_preface
@@ -54,7 +54,7 @@ class ClientConnection(Wire):
 
     # As the loop calls it
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._task = self.loop.create_task(self._run())
         self._connections.add(self)
@@ -81,8 +81,9 @@ class ClientConnection(Wire):
         if self._closing_since is not None:
             if now - self._closing_since > LINGERING:
                 self.abort()
-        elif self.at_end and self._exchange.is_streaming:
-            if self._client_is_gone():
+        elif self._exchange.is_streaming:
+            # Where nothing is read, the end of the client is not noticed otherwise.
+            if (self.at_end or not self.is_reading) and self._client_is_gone():
                 self.abort()
         elif self._is_late(now):
             self.abort()

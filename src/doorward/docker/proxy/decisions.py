@@ -29,6 +29,10 @@ _EDGE: Final = Edge("docker-proxy-decision", "a decision failed: denied")
 
 LONG: Final = 64 * 1024
 """Bytes of a body from which on it is read by a thread: that takes milliseconds."""
+LONG_THREADS: Final = 2
+"""Long bodies that are read at the same time: one becomes twenty times its bytes in memory."""
+LONG_WAITING: Final = 32
+"""Long bodies that are read or wait; further ones are refused."""
 _FAULT: Final = Verdict(False, "internal error", "doorward:fault")
 _BUSY: Final = Verdict(False, "too many requests wait for a decision", "doorward:busy")
 _ADMIN: Final = "admin"
@@ -50,6 +54,7 @@ class PluginDecisions:
         """`has_owners`: whether what a user creates gets its label."""
         self._plugin = plugin
         self._pool = pool
+        self._long_pool = Pool(loop, LONG_THREADS, name="docker-proxy-long", most=LONG_WAITING)
         self._loop = loop
         self._pins = pins
         self._has_owners = has_owners
@@ -63,17 +68,23 @@ class PluginDecisions:
         return judged
 
     async def _judge_somewhere(self, request: AuthzRequest) -> Judged:
-        if request.body is None or len(request.body) < LONG:
-            try:
-                return self._judge(request, may_wait=False)
-            except WaitError:
-                pass
-        return await self._by_thread(partial(self._judge, request, may_wait=True))
+        work = partial(self._judge, request, may_wait=True)
+        if request.body is not None and len(request.body) >= LONG:
+            return await self._by_thread(work, self._long_pool)
+        try:
+            return self._judge(request, may_wait=False)
+        except WaitError:
+            return await self._by_thread(work)
 
-    async def _by_thread(self, work: Callable[[], Judged]) -> Judged:
+    def close(self) -> None:
+        """Drop the long bodies that wait."""
+        self._long_pool.close()
+
+    async def _by_thread(self, work: Callable[[], Judged], pool: Pool | None = None) -> Judged:
         result: asyncio.Future[Judged] = self._loop.create_future()
         cancellation = Cancellation()
-        if not self._pool.submit(work, partial(_resolve, result), cancellation, self._history):
+        pool = pool or self._pool
+        if not pool.submit(work, partial(_resolve, result), cancellation, self._history):
             return Judged(_BUSY, None, None, "")
         try:
             return await result

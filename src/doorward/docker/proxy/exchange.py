@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple, Protocol
 
 from doorward.docker.plugin import Judged
@@ -43,7 +43,7 @@ from doorward.docker.proxy.requests import (
 from doorward.docker.proxy.wire import LAST_CHUNK, Body, CutError, Wire, chunk
 from doorward.docker.request.call import AuthzRequest, Caller
 
-__all__ = ["Decisions", "Exchange", "RefusedError", "Sides"]
+__all__ = ["Budget", "Decisions", "Exchange", "RefusedError", "Sides"]
 
 MOST_JSON: Final = 4 << 20
 """Bytes of a JSON body, as newer daemons limit them."""
@@ -78,6 +78,30 @@ class Decisions(Protocol):
         """The verdict on a request, and the request as it goes to the daemon."""
 
 
+class Budget:
+    """Bytes that may be held at the same time, by all exchanges."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    @contextmanager
+    def holding(self) -> Iterator[Callable[[int], None]]:
+        """A function that takes bytes until the end; RefusedError where too few are left."""
+        held = 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            if size > self._left:
+                raise RefusedError(503, "too many bytes are held")
+            self._left -= size
+            held += size
+
+        try:
+            yield hold
+        finally:
+            self._left += held
+
+
 class Sides(NamedTuple):
     """What an exchange needs beside its client."""
 
@@ -85,6 +109,7 @@ class Sides(NamedTuple):
     decisions: Decisions
     identify: Callable[[Wire], Awaitable[Caller]]
     """Finds out who is at the other end of a connection; PeerError where that cannot be told."""
+    budget: Budget
     translate: Edit | None = None
     """Applied to documents about containers and volumes: the paths of the host in place of pins."""
 
@@ -198,7 +223,8 @@ class Exchange:
             raise RefusedError(413, "body is too large")
         self._continue(reading)
         try:
-            content = await body.all(MOST_JSON)
+            with self._sides.budget.holding() as hold:
+                content = await body.all(MOST_JSON, hold)
         except CutError:
             if self._client.at_end:
                 raise
@@ -333,11 +359,7 @@ class Exchange:
     ) -> None:
         """Pass a document on as far as it may be seen."""
         try:
-            content = await body.all(MOST_ANSWER)
-            if len(content) < LONG:
-                content = edit(content)
-            else:
-                content = await self._client.loop.run_in_executor(None, edit, content)
+            content = await self._edited(body, edit)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise RefusedError(502, "the Docker daemon's answer cannot be read") from None
         except CutError:
@@ -346,6 +368,14 @@ class Exchange:
         fields.append(("Content-Length", str(len(content))))
         self._client.write(write_head(response.status, fields) + content)
         await self._client.drained()
+
+    async def _edited(self, body: Body, edit: Edit) -> bytes:
+        """A document as far as it may be seen."""
+        with self._sides.budget.holding() as hold:
+            content = await body.all(MOST_ANSWER, hold)
+            if len(content) < LONG:
+                return edit(content)
+            return await self._client.loop.run_in_executor(None, edit, content)
 
     async def _stream(self, response: ResponseHead, body: Body, fields: Fields) -> None:
         client, length = self._client, response.length

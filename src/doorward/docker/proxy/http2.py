@@ -38,6 +38,8 @@ MOST_FRAME: Final = 1 << 20
 """Bytes of a frame, as Go's server accepts them."""
 MOST_BLOCK: Final = 1 << 16
 """Compressed bytes of a header block, and its size when decoded."""
+MOST_PARTS: Final = 16
+"""Frames of a header block: an endless sequence of empty ones adds no bytes."""
 MOST_STREAMS: Final = 1024
 """Open streams of one connection."""
 _OURS: Final = 16_384
@@ -191,14 +193,14 @@ class Relay:
 
     async def _headers(self, frame: Frame, frames: Frames) -> None:
         block = _without_padding(frame)
-        flags = frame.flags
+        flags, parts = frame.flags, 1
         while not flags & Flag.END_HEADERS:
             more = await frames.next()
             if more is None or more.kind != FrameType.CONTINUATION or more.stream != frame.stream:
                 raise CutError
             block += more.payload
-            flags = more.flags
-            if len(block) > MOST_BLOCK:
+            flags, parts = more.flags, parts + 1
+            if len(block) > MOST_BLOCK or parts > MOST_PARTS:
                 raise CutError
         headers, size = self._decoder.decode(block, MOST_BLOCK)
         if size > MOST_BLOCK or not frame.stream & 1:

@@ -41,6 +41,8 @@ _TAKEN_OVER: Final[Mapping[str, frozenset[str]]] = {
     "build.grpc": frozenset({"h2c"}),
 }
 """The protocols that may follow an answer, by the action of the request."""
+SHORT: Final = 512
+"""Characters of a target that is remembered."""
 _WEBSOCKET: Final = "/attach/ws"
 
 
@@ -65,7 +67,8 @@ class UpstreamHead(NamedTuple):
 
 def read_request(head: RequestHead) -> Reading:
     """What a head asks for; a route that is not known, or not readable, is `unknown`."""
-    action, kind, route = _route(head.method, head.target)
+    find = _known_route if len(head.target) <= SHORT else _find_route
+    action, kind, route = find(head.method, head.target)
     upgrade = head.upgrade
     if upgrade not in _TAKEN_OVER.get(action, ()) or (
         (upgrade == "websocket") is not route.endswith(_WEBSOCKET)
@@ -75,8 +78,7 @@ def read_request(head: RequestHead) -> Reading:
     return Reading(head, action, kind, upgrade, is_taken_over)
 
 
-@lru_cache(1024)
-def _route(method: str, uri: str) -> tuple[str, Kind, str]:
+def _find_route(method: str, uri: str) -> tuple[str, Kind, str]:
     try:
         target = parse_target(uri)
     except RequestError:
@@ -87,6 +89,9 @@ def _route(method: str, uri: str) -> tuple[str, Kind, str]:
     if route.action == "image.pull" and not query.get("fromImage", [""])[0]:
         kind = "stream" if query.get("fromSrc", [""])[0] else kind
     return route.action, kind, target.route
+
+
+_known_route: Final = lru_cache(1024)(_find_route)
 
 
 def to_authz(reading: Reading, caller: Caller, body: bytes | None) -> AuthzRequest:
@@ -142,8 +147,12 @@ def _framing(reading: Reading, content: bytes) -> Fields:
     return [("Content-Length", "0")]
 
 
-@lru_cache(1024)
 def _canonical(uri: str) -> str:
+    return _known_uri(uri) if len(uri) <= SHORT else _uri(parse_target(uri))
+
+
+@lru_cache(1024)
+def _known_uri(uri: str) -> str:
     return _uri(parse_target(uri))
 
 

@@ -23,9 +23,10 @@ from doorward.docker.plugin import Plugin
 from doorward.docker.proxy.connection import ClientConnection
 from doorward.docker.proxy.daemon import Daemon
 from doorward.docker.proxy.decisions import PluginDecisions
-from doorward.docker.proxy.exchange import Sides
+from doorward.docker.proxy.exchange import Budget, Sides
 from doorward.docker.proxy.peers import Names, Peer, PeerError
 from doorward.docker.proxy.pins import Pins
+from doorward.docker.proxy.tls import TlsLayer
 from doorward.docker.proxy.wire import Wire
 from doorward.docker.request.call import Caller
 from doorward.edge import FAULTS, Edge, Part, Parts
@@ -43,6 +44,8 @@ CONNECTIONS: Final = 2048
 """Connections at the same time, with streams; further ones replace idle ones, or are refused."""
 MOST_OF_ONE: Final = 1024
 """Connections of one user or consumer at the same time: half, so that none takes all."""
+MOST_HELD: Final = 128 << 20
+"""Bytes of bodies and answers that are held as a whole, of all connections together."""
 THREADS: Final = 64
 """Decisions that wait for others at the same time."""
 STUCK_AFTER: Final = 120.0
@@ -85,7 +88,7 @@ class ProxyServer:
         self._connections = Connections(CONNECTIONS)
         self._counts: Counter[str] = Counter()
         self._pool: Pool | None = None
-        self._daemon: Daemon | None = None
+        self._decisions: PluginDecisions | None = None
         self._pool_part = Part("docker-proxy-pool", within=STUCK_AFTER)
         self._parts = Parts()
         self._quiet = Quiet(ACCEPT_QUIET)
@@ -117,6 +120,8 @@ class ProxyServer:
         self._server.stop(grace)
         if self._pool is not None:
             self._pool.close()
+        if self._decisions is not None:
+            self._decisions.close()
         for each in self._listeners:
             each.socket.close()
 
@@ -124,29 +129,32 @@ class ProxyServer:
 
     def _endpoints(self, loop: asyncio.AbstractEventLoop) -> list[Endpoint]:
         pool = self._pool = Pool(loop, THREADS, name="docker-proxy", part=self._pool_part)
-        daemon = self._daemon = Daemon(self._path, loop)
+        daemon = Daemon(self._path, loop)
         pins = self._pins
-        decisions = PluginDecisions(
+        decisions = self._decisions = PluginDecisions(
             self._plugin, pool, loop, pins=pins, has_owners=self._has_owners
         )
+        budget = Budget(MOST_HELD)
         translate = None if pins is None else pins.translate
 
-        def make_protocol(listener: Listener) -> ClientConnection:
+        def make_protocol(listener: Listener) -> asyncio.BaseProtocol:
             callers = _Caller(self, listener, pool, loop)
-            return ClientConnection(
+            connection = ClientConnection(
                 loop,
                 self._connections,
-                Sides(daemon, decisions, callers.identify, translate),
+                Sides(daemon, decisions, callers.identify, budget, translate),
                 callers.end,
             )
+            if listener.tls is None:
+                return connection
+            return TlsLayer(connection, listener.tls, loop)
 
         return [
             Endpoint(
                 each.socket.dup(),
                 self._connections,
                 partial(make_protocol, each),
-                tls=each.tls,
-                is_direct=each.tls is None,
+                is_direct=True,
             )
             for each in self._listeners
         ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from doorward.docker.proxy.messages import END, HeadError
@@ -22,6 +23,9 @@ MOST_UNSENT: Final = 1 << 18
 """Bytes that wait for a slow peer."""
 MOST_HEAD: Final = 128 * 1024
 """Bytes of a head: it has build arguments and the credentials of registries."""
+FEWEST: Final = 64
+"""Bytes of a chunk on average, of a body that is read as a whole: each has its cost."""
+FREE_CHUNKS: Final = 1024
 _CHUNK: Final = re.compile(rb"[0-9A-Fa-f]{1,12}")
 _LONGEST_LINE: Final = 64
 
@@ -50,18 +54,18 @@ class Wire(asyncio.Protocol):
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._is_paused = False
-        self._is_reading = True
+        self.is_reading = True
 
     # As the loop calls it
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: Any) -> None:
         self.transport = transport
         self.transport.set_write_buffer_limits(high=MOST_UNSENT)
 
     def data_received(self, data: bytes) -> None:
         self.data = self.data + data if self.data else data
-        if len(self.data) > MOST_WAITING and self._is_reading:
-            self._is_reading = False
+        if len(self.data) > MOST_WAITING and self.is_reading:
+            self.is_reading = False
             self.transport.pause_reading()
         _wake(self._reader)
 
@@ -98,8 +102,8 @@ class Wire(asyncio.Protocol):
         return True
 
     def _read_on(self) -> None:
-        if not self._is_reading and not self.lost:
-            self._is_reading = True
+        if not self.is_reading and not self.lost:
+            self.is_reading = True
             self.transport.resume_reading()
 
     async def take(self, most: int) -> bytes:
@@ -191,6 +195,7 @@ class Body:
         self._left = 0 if length in (-1, None) else length or 0
         self.ended = length == 0
         """Whether all of it was read."""
+        self._chunks = 0
 
     async def next(self) -> bytes:
         """The next piece; b"" at the end. CutError where it ends too early."""
@@ -216,6 +221,7 @@ class Body:
                 if not _CHUNK.fullmatch(line):
                     raise CutError
                 self._left = int(line, 16)
+                self._chunks += 1
                 if not self._left:
                     if await wire.line():
                         raise CutError  # trailers are not passed on
@@ -230,12 +236,16 @@ class Body:
                 break
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    async def all(self, most: int) -> bytes:
-        """All of it. CutError for more than `most` bytes."""
+    async def all(self, most: int, hold: Callable[[int], object] = bool) -> bytes:
+        """All of it. CutError for more than `most` bytes, or chunks of a few bytes each.
+
+        `hold` is told how many bytes each piece has, before the next one is read.
+        """
         pieces, size = [], 0
         while piece := await self.next():
             size += len(piece)
-            if size > most:
+            if size > most or self._chunks * FEWEST > size + FEWEST * FREE_CHUNKS:
                 raise CutError
+            hold(len(piece))
             pieces.append(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
