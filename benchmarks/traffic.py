@@ -19,7 +19,19 @@ from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any, Final, NamedTuple, TextIO
 
-__all__ = ["KINDS", "WORLDS", "Request", "User", "World", "event", "traffic", "write"]
+__all__ = [
+    "DAY",
+    "KINDS",
+    "START",
+    "WORLDS",
+    "Request",
+    "User",
+    "World",
+    "event",
+    "time_text",
+    "traffic",
+    "write",
+]
 
 KINDS: Final = ("scan", "stolen", "crawl", "cross", "slow")
 """Attacks: a search for paths, a stolen account, a crawl through all reads, reads of what others
@@ -130,6 +142,7 @@ class Request(NamedTuple):
     kind: str = ""
     time: float = 0.0
     status: int = 200
+    """403 for one that the policy of that time denied."""
 
 
 @dataclass
@@ -254,11 +267,22 @@ class World:
 
 
 def traffic(
-    world: World, events: int, *, seed: int, days: int = 10, attacks: float = 0.01
+    world: World,
+    events: int,
+    *,
+    seed: int,
+    days: int = 10,
+    attacks: float = 0.01,
+    denied: float = 0.0,
 ) -> list[Request]:
-    """So many requests in the order of time, of which a share are attacks."""
+    """So many requests in the order of time, of which a share are attacks, and a share denied."""
     rng = random.Random(f"{world.name} {seed}")
     hostile = list(world.attacks(rng, round(events * attacks), days)) if attacks else []
+    while len(hostile) < events * (attacks + denied) and denied:
+        request = world.anything(rng)
+        if not world.allows(*request[:3]):
+            time = START + rng.random() * days * DAY
+            hostile.append(request._replace(kind="denied", time=time, status=403))
     requests = [
         world.legitimate(rng)._replace(time=START + rng.random() * days * DAY)
         for _ in range(events - len(hostile))
@@ -406,7 +430,8 @@ WORLDS: Final[Mapping[str, Callable[[], World]]] = {
 # Logs of several makers.
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """A time as logs have it."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -441,9 +466,9 @@ def _doorward(request: Request, number: int) -> dict[str, Any]:
     return {
         "decision_id": f"d-{number}",
         "path": "envoy/authz/allow",
-        "timestamp": _time(request.time),
+        "timestamp": time_text(request.time),
         "input": _http(request, number, {}),
-        "result": True,
+        "result": request.status != 403,
         "erased": [path],
         "custom": {"claims": {f"sha256:{request.user.name}": token}},
     }
@@ -454,7 +479,7 @@ def _opa(request: Request, number: int) -> dict[str, Any]:
     return {
         "decision_id": f"o-{number}",
         "path": "httpapi/authz/allow",
-        "timestamp": _time(request.time),
+        "timestamp": time_text(request.time),
         "labels": {"id": "opa-1", "version": "1.20.2"},
         "input": {
             "method": request.method,
@@ -462,7 +487,7 @@ def _opa(request: Request, number: int) -> dict[str, Any]:
             "user": request.user.name,
             "claims": _claims(request.user),
         },
-        "result": True,
+        "result": request.status != 403,
         "requested_by": "10.0.0.1:1234",
         "metrics": {"timer_server_handler_ns": 90_000},
     }
@@ -471,7 +496,7 @@ def _opa(request: Request, number: int) -> dict[str, Any]:
 def _access(request: Request, number: int) -> dict[str, Any]:
     """An access log of Envoy in JSON, with what a person adds: the user of the token."""
     return {
-        "start_time": _time(request.time),
+        "start_time": time_text(request.time),
         "method": request.method,
         "path": request.path,
         "protocol": "HTTP/1.1",

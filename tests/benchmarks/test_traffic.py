@@ -49,3 +49,15 @@ def test_a_log_has_a_line_for_each_request(form: str) -> None:
     assert write(requests, file, form) == len(requests)
     lines = [json.loads(line) for line in file.getvalue().splitlines()]
     assert lines[0] == event(requests[0], 1, form)
+
+
+@pytest.mark.parametrize("form", ["doorward", "opa", "access"])
+def test_denied_requests_are_those_that_the_truth_denies(form: str) -> None:
+    world = WORLDS["nested"]()
+    requests = traffic(world, 1_000, seed=1, denied=0.1)
+    denied = [each for each in requests if each.kind == "denied"]
+    assert 90 <= len(denied) <= 110
+    for each in denied:
+        assert not world.allows(*each[:3])
+        line = event(each, 1, form)
+        assert line.get("result", line.get("response_code")) in (False, 403)

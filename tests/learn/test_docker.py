@@ -89,7 +89,7 @@ def test_users_get_the_least_role_and_what_they_use() -> None:
     assert data["users"] == {"ann": ["developer"], "bob": ["viewer"]}
     assert data["local_roles"] == []
     assert data["images"]["allow"] == ["docker.io/library/busybox"]
-    assert data["limits"]["memory"] == 0  # below the floor
+    assert data["limits"] == {"memory": 64 << 20, "cpus": 0, "pids": 0}
     assert all(allows(files, input) for _, input in used)
     assert not allows(files, create("bob"))
     assert not allows(files, create("ann", "nginx"))
@@ -245,7 +245,7 @@ def test_names_of_users_are_only_data() -> None:
     evil = "../../etc/x\n- id: y\n`<script>`"
     files = learn([(evil, {**create("ann"), "User": evil})])
     assert evil in data_of(files)["users"]
-    assert len(yaml.safe_load(files["review.yaml"])["values"]) == 3
+    assert len(yaml.safe_load(files["review.yaml"])["values"]) == 6
     assert "<script>" not in files["learned.md"]
     assert set(files) == {"data.json", "review.yaml", "learned.md"}
 

@@ -162,8 +162,9 @@ def test_a_denied_request_is_never_generalised_over() -> None:
     assert all("requests that were denied" in each.reasons[0] for each in questions)
 
 
-def test_a_denied_word_is_no_reason_against_others() -> None:
-    denied = [access(CLERKS[7], "/papers/export", outcome=DENIED)]
+def test_a_denied_value_of_another_kind_is_not_held_against_a_type() -> None:
+    paths = ["/papers/export", "/papers/2027-01-01", "/papers/clerk7", "/papers/7/x"]
+    denied = [access(CLERKS[7], path, outcome=DENIED) for path in paths]
     assert rules(learned_from([*BASE, *denied])) == rules(learned_from(BASE))
 
 

@@ -170,3 +170,27 @@ def test_an_empty_log_is_refused() -> None:
 def test_files_can_be_read_by_their_owner_only(tmp_path: Path) -> None:
     write_files(files_of(log(), tmp_path), tmp_path / "new")
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "new").iterdir()} == {0o600}
+
+
+def test_words_that_are_new_since_the_last_run_are_shown_first(tmp_path: Path) -> None:
+    words = [f"item-{a}" for a in "abcdefghijklmnop"]
+    lines = [line(f"u{n % 9}", f"/shop/{words[n % 15]}", number=n) for n in range(600)]
+    write_files(files_of(lines, tmp_path), tmp_path)
+    edit(tmp_path, "GET /shop/{shop}", decision="allow")
+    more = [line(f"u{n % 9}", "/shop/item-p", number=n) for n in range(9)]
+    row = rows_of(files_of([*lines, *more], tmp_path))[0]
+    assert row["decision"] == "allow"
+    assert row["new"] == ["item-p"]
+    assert row["look"] == ["1 words are new since the last run"]
+    assert row["rarest"] == ["item-a", "item-b", "item-c", "item-d", "item-e"]
+
+
+@pytest.mark.parametrize("decision", ["no", "yes", "Deny", "1", "[allow]"])
+def test_a_decision_that_yaml_reads_as_something_else_is_refused(
+    decision: str, tmp_path: Path
+) -> None:
+    write_files(files_of(log(), tmp_path), tmp_path)
+    path = tmp_path / "review.yaml"
+    path.write_text(path.read_text().replace("decision: ''", f"decision: {decision}", 1))
+    with pytest.raises(LearnError, match="write allow, deny, or nothing"):
+        files_of(log(), tmp_path)

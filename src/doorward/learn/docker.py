@@ -13,19 +13,19 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from itertools import combinations
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
 
 from doorward.docker.decider.embedded import PACK, shipped_policies
 from doorward.learn.observations import Cell, LearnError
 from doorward.learn.segments import LONGEST
 from doorward.learn.templates import Limits
-from doorward.rego import Engine
+from doorward.rego import Engine, to_json
 
 __all__ = ["SETTINGS", "Calls", "LearnedCalls", "Value", "is_call", "learn_docker", "roles"]
 
@@ -34,6 +34,10 @@ LOCAL: Final = ""
 MAX_CELLS: Final = 300_000
 _NAME: Final = re.compile(r"[a-z0-9]+(?:[._:/-]+[a-z0-9]+)*\Z")
 _FOLDER: Final = re.compile(r"(?:/[A-Za-z0-9._@+ -]+){2,32}\Z")
+SEVERAL: Final = 5
+"""Users from which one day of each is enough."""
+ODD: Final = 0.1
+"""The share of a user's calls below which a role is looked at first."""
 SYSTEM: Final = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/root"),
     *("/run", "/sbin", "/sys", "/usr", "/var/cache", "/var/lib", "/var/log", "/var/run"),
@@ -67,10 +71,11 @@ _CLOSED: Final[Mapping[Setting, str]] = {
     ("ulimits", "allow"): "ulimit",
 }
 """Settings that the shipped data keep closed: only asked about."""
-_LIMITS: Final = ("memory", "cpus", "pids")
+LIMITS: Final = ("memory", "cpus", "pids")
+_CREATES: Final = ("container.create", "service.create")
 SETTINGS: Final = frozenset(
     {*_LISTS, *_CLOSED, ("users", "roles"), ("images", "allow"), ("mounts", "allow")}
-    | {("networks", "subnets"), ("ports", "first")}
+    | {("networks", "subnets"), ("ports", "first"), *(("limits", each) for each in LIMITS)}
 )
 """All settings that a value may be of."""
 
@@ -90,12 +95,10 @@ class Calls:
     """By user, section, name and value; actions have the section `roles`."""
     denied: dict[tuple[str, str], int] = field(default_factory=dict)
     """By user and action."""
-    limits: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    """By user and limit: how many containers had it, how many had none, and the highest."""
     digests: list[int] = field(default_factory=lambda: [0, 0])
     """Images with a digest, and without."""
-    ports: list[int] = field(default_factory=list)
-    """The lowest and the highest published port above 1023."""
+    ports: Counter[int] = field(default_factory=Counter)
+    """How often each port above 1023 was published."""
     events: int = 0
     without_input: int = 0
     unreadable: int = 0
@@ -112,28 +115,29 @@ class Calls:
             self.denied[key] = self.denied.get(key, 0) + 1
             self._check()
             return
-        cell = Cell()
+        seconds = _seconds(line.get("time"))
         identifier = line.get("decision_id")
-        cell.add(
-            _seconds(line.get("time")), identifier[:LONGEST] if type(identifier) is str else ""
-        )
-        self._use(user, "roles", "actions", action, cell)
+        example = identifier[:LONGEST] if type(identifier) is str else ""
+        self._use((user, "roles", "actions", action)).add(seconds, example)
         input = line.get("input")
         if not isinstance(input, dict):
             self.without_input += 1
             return
         for (section, name), value in _values(input):
-            if type(value) is str and len(value) <= LONGEST:
-                self._use(user, section, name, value, cell)
-        self._limit(user, action, input)
+            if type(value) is str and value and len(value) <= LONGEST:
+                self._use((user, section, name, value)).add(seconds, example)
+        if action in _CREATES:
+            image = input.get("image")
+            if isinstance(image, dict):
+                self.digests[0 if image.get("digest") else 1] += 1
+            self.ports.update(_published(input))
 
-    def _use(self, user: str, section: str, name: str, value: str, cell: Cell) -> None:
-        key = user, section, name, value
-        known = self.used.get(key)
-        if known is None:
-            known = self.used[key] = Cell()
+    def _use(self, key: tuple[str, str, str, str]) -> Cell:
+        cell = self.used.get(key)
+        if cell is None:
+            cell = self.used[key] = Cell()
             self._check()
-        known.merge(cell)
+        return cell
 
     def _check(self) -> None:
         if len(self.used) + len(self.denied) > MAX_CELLS:
@@ -142,43 +146,18 @@ class Calls:
                 "from a shorter log, or from one user with --only"
             )
 
-    def _limit(self, user: str, action: str, input: Mapping[Any, Any]) -> None:
-        if action not in ("container.create", "service.create"):
-            return
-        resources = input.get("resources")
-        known = self.limits.setdefault(user, {each: [0, 0, 0] for each in _LIMITS})
-        for name in _LIMITS:
-            value = resources.get(name) if isinstance(resources, dict) else None
-            if isinstance(value, (int, float)) and value > 0:
-                known[name][0] += 1
-                known[name][2] = max(known[name][2], value)
-            else:
-                known[name][1] += 1
-        image = input.get("image")
-        if isinstance(image, dict):
-            self.digests[0 if image.get("digest") else 1] += 1
-        for port in _published(input):
-            self.ports = [min([port, *self.ports]), max([port, *self.ports])]
-
     def merge(self, other: Calls) -> None:
         """Count what `other` counted."""
         self.events += other.events
         self.without_input += other.without_input
         self.unreadable += other.unreadable
         for key, cell in other.used.items():
-            self._use(*key, cell)
+            self._use(key).merge(cell)
         for denial, number in other.denied.items():
             self.denied[denial] = self.denied.get(denial, 0) + number
         self._check()
-        for user, limits in other.limits.items():
-            known = self.limits.setdefault(user, {each: [0, 0, 0] for each in _LIMITS})
-            for name, (set_, unset, highest) in limits.items():
-                known[name][0] += set_
-                known[name][1] += unset
-                known[name][2] = max(known[name][2], highest)
         self.digests = [a + b for a, b in zip(self.digests, other.digests, strict=True)]
-        ports = [*self.ports, *other.ports]
-        self.ports = [min(ports), max(ports)] if ports else []
+        self.ports.update(other.ports)
 
 
 def _values(input: Mapping[Any, Any]) -> Iterator[tuple[Setting, Any]]:
@@ -205,6 +184,12 @@ def _values(input: Mapping[Any, Any]) -> Iterator[tuple[Setting, Any]]:
         elif kind == "volume":
             yield ("mounts", "volume_drivers"), mount.get("driver")
     yield from _of_security(input)
+    if input.get("action") in _CREATES:
+        resources = _object(input, "resources")
+        for limit in LIMITS:
+            value = resources.get(limit)
+            is_set = isinstance(value, (int, float)) and type(value) is not bool and value > 0
+            yield ("limits", limit), to_json(value) if is_set else "0"
     network = input.get("network")
     if isinstance(network, dict):
         yield ("networks", "drivers"), network.get("driver") or None
@@ -284,6 +269,15 @@ class Value:
     reason: str = ""
     decision: str = ""
     note: str = ""
+    share: float = 1.0
+    """Of the calls of its users, the part that needs it."""
+
+    @property
+    def is_odd(self) -> bool:
+        """Return True for what is looked at first: few calls of its users need it."""
+        return (
+            self.is_granted and self.share < ODD and self.section in ("users", "images", "mounts")
+        )
 
     @property
     def identifier(self) -> str:
@@ -299,10 +293,9 @@ class Value:
 
 @dataclass(slots=True)
 class LearnedCalls:
-    """Values that are proposed and asked about, and the limits."""
+    """Values that are proposed and asked about, and ports."""
 
     values: list[Value] = field(default_factory=list)
-    limits: dict[str, float] = field(default_factory=dict)
     ports: tuple[int, int] = (1024, 1023)
     """None, where no port was published."""
     require_digest: bool = False
@@ -331,33 +324,58 @@ class LearnedCalls:
         low = [int(each) for each in lists["ports", "first"]]
         data["ports"]["first"], data["ports"]["last"] = min([*low, self.ports[0]]), self.ports[1]
         data["images"]["require_digest"] = self.require_digest
-        data["limits"] = {name: self.limits.get(name, 0) for name in _LIMITS}
+        for name in LIMITS:
+            # A container without a limit is "0": it is as usual as any, or there is a ceiling.
+            held_to = [_number(each) for each in lists["limits", name]]
+            data["limits"][name] = 0 if 0 in held_to else max(held_to, default=0)
         return {"docker": data}
+
+
+class _Enough(NamedTuple):
+    """What a value needs."""
+
+    events: int
+    days: int
+
+    def missing(self, cell: Cell) -> str:
+        """What a value lacks; "" for nothing."""
+        if cell.count < self.events:
+            return f"fewer than {self.events} calls"
+        return "on one day only" if cell.days.bit_count() < self.days else ""
 
 
 def learn_docker(calls: Calls, limits: Limits) -> LearnedCalls:
     """What the calls say that users need."""
     learned = LearnedCalls()
+    days = 0
+    for cell in calls.used.values():
+        days |= cell.days
+    enough = _Enough(limits.events, min(2, days.bit_count()))
     by_value: defaultdict[tuple[str, str, str], dict[str, Cell]] = defaultdict(dict)
+    totals: Counter[tuple[str, str, str]] = Counter()
     actions: defaultdict[str, dict[str, Cell]] = defaultdict(dict)
     for (user, section, name, value), cell in sorted(calls.used.items()):
         if section == "roles":
             actions[user][value] = cell
         else:
             by_value[section, name, value][user] = cell
+            totals[user, section, name] += cell.count
     for user, used in actions.items():
-        learned.values += _roles_of(user, used, calls, limits)
+        learned.values += _roles_of(user, used, calls, enough)
     for (section, name, value), users in by_value.items():
-        learned.values.append(_judge(section, name, value, users, limits))
-    for name in _LIMITS:
-        rows = [each[name] for each in calls.limits.values()]
-        stated, missing = sum([each[0] for each in rows]), sum([each[1] for each in rows])
-        if stated >= limits.floor and not missing:
-            learned.limits[name] = max([each[2] for each in rows])
-    if calls.ports:
-        learned.ports = calls.ports[0], calls.ports[1]
+        judged = _judge(section, name, value, users, enough)
+        judged.share = judged.cell.count / sum([totals[user, section, name] for user in users])
+        learned.values.append(judged)
+    ports = sorted(calls.ports.elements())
+    if len(ports) >= limits.events:
+        # The extremes are those that were asked for more often than an exception.
+        learned.ports = ports[limits.events - 1], ports[-limits.events]
     learned.require_digest = calls.digests[0] >= limits.floor and not calls.digests[1]
     return learned
+
+
+def _number(text: str) -> float:
+    return int(text) if text.isdecimal() else float(text)
 
 
 @cache
@@ -374,13 +392,15 @@ def _shipped() -> Any:
     return json.loads((PACK / "data.json").read_text(encoding="utf-8"))
 
 
-def _roles_of(user: str, used: Mapping[str, Cell], calls: Calls, limits: Limits) -> Iterator[Value]:
+def _roles_of(
+    user: str, used: Mapping[str, Cell], calls: Calls, enough: _Enough
+) -> Iterator[Value]:
     """The least roles that have the actions of a user which are usual."""
     known = roles()
     usual = {
         action
         for action, cell in used.items()
-        if cell.count >= limits.events and (user, action) not in calls.denied
+        if not enough.missing(cell) and (user, action) not in calls.denied
     }
     within = {action for action in usual if any(action in each for each in known.values())}
     chosen = _least(within)
@@ -389,16 +409,12 @@ def _roles_of(user: str, used: Mapping[str, Cell], calls: Calls, limits: Limits)
         total = Cell()
         for action in sorted(within & known[role]):
             total.merge(used[action])
+        smaller = frozenset[str]().union(*[each for each in known.values() if each < known[role]])
+        needing = sum([cell.count for action, cell in used.items() if action not in smaller])
+        share = needing / sum([cell.count for cell in used.values()]) if smaller else 1.0
         unused = len(known[role] - used.keys())
-        yield Value(
-            "users",
-            "roles",
-            role,
-            (user,),
-            total,
-            "allow",
-            f"has {unused} actions that were not used",
-        )
+        reason = f"{share:.1%} of the calls need it; {unused} of its actions were not used"
+        yield Value("users", "roles", role, (user,), total, "allow", reason, share=share)
     questions: defaultdict[str, list[str]] = defaultdict(list)
     for action in sorted(used.keys() - covered):
         having = [role for role in sorted(known) if action in known[role]]
@@ -409,7 +425,7 @@ def _roles_of(user: str, used: Mapping[str, Cell], calls: Calls, limits: Limits)
         for action in actions:
             total.merge(used[action])
         refused = sum([calls.denied.get((user, action), 0) for action in actions])
-        reason = f"for {', '.join(actions)}: used fewer than {limits.events} times each"
+        reason = f"for {', '.join(actions)}: {enough.missing(used[actions[0]])}"
         if role == "admin":
             reason = f"for {', '.join(actions)}: no other role has them"
         elif refused:
@@ -430,15 +446,18 @@ def _least(actions: set[str]) -> tuple[str, ...]:
     return best[2] if best else ("operator",)
 
 
-def _judge(section: str, name: str, value: str, users: Mapping[str, Cell], limits: Limits) -> Value:
+def _judge(
+    section: str, name: str, value: str, users: Mapping[str, Cell], enough: _Enough
+) -> Value:
     total = Cell()
     for cell in users.values():
         total.merge(cell)
     reason = _why_closed(section, name, value)
-    if not reason and total.count < limits.events:
-        reason = f"fewer than {limits.events} events"
-    elif not reason and total.days.bit_count() < 2 and len(users) < 2:
-        reason = "of one user on one day"
+    reason = reason or enough.missing(total)
+    # Several accounts that were stolen, each for a day, are not a habit.
+    longest = max([cell.days.bit_count() for cell in users.values()])
+    if not reason and longest < enough.days and len(users) < SEVERAL:
+        reason = f"of fewer than {SEVERAL} users, each on one day only"
     proposal = "ask" if reason else "allow"
     return Value(section, name, value, tuple(sorted(users)), total, proposal, reason)
 
@@ -457,6 +476,8 @@ def _why_closed(section: str, name: str, value: str) -> str:
         return _why_not_mounted(value)
     if setting == ("networks", "subnets"):
         return _why_not_subnet(value)
+    if section == "limits":
+        return ""
     return "the shipped data keep this closed"
 
 

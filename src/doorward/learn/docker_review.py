@@ -12,19 +12,22 @@ from doorward.learn.docker import SETTINGS, Calls, LearnedCalls, Value
 from doorward.learn.grants import ALLOW, ASK
 from doorward.learn.observations import Cell, LearnError
 from doorward.learn.report import code
-from doorward.learn.review import DENY, read_yaml, when
+from doorward.learn.review import read_decision, read_yaml, when
 from doorward.learn.templates import Limits
 
 __all__ = ["docker_markdown", "docker_yaml", "keep_decisions"]
 
 _HEAD = """\
-# Written by `doorward learn`. The questions come first. Yours are `decision` (allow or deny; empty
-# takes the proposal, and what is asked opens nothing) and `note`: the next run keeps them.
+# Written by `doorward learn`. What needs a look most is first. Yours are `decision` (allow or deny;
+# empty takes the proposal, and what is asked opens nothing) and `note`: the next run keeps them.
 """
 
 
-def _order(value: Value) -> tuple[bool, str, str, tuple[str, ...], str]:
-    return (value.proposal == ALLOW, value.section, value.name, value.users, value.value)
+def _order(value: Value) -> tuple[int, float, str, str, tuple[str, ...], str]:
+    """Roles that few calls of their users need, then questions, then the rest."""
+    rank = 0 if value.is_odd else 1 if value.proposal != ALLOW else 2
+    share = value.share if value.is_odd else 1.0
+    return rank, share, value.section, value.name, value.users, value.value
 
 
 def docker_yaml(learned: LearnedCalls) -> str:
@@ -64,14 +67,9 @@ def keep_decisions(learned: LearnedCalls, text: str, name: str) -> None:
         return
     try:
         rows = read_yaml(text, name)["values"] or []
-        old = {each.identifier: each for each in map(_read_row, rows)}
+        old = {each.identifier: each for each in [_read_row(row, name) for row in rows]}
     except (TypeError, KeyError, AttributeError, ValueError):
         raise LearnError(f"{name}: the file is not a review; move it away to start again") from None
-    for each in old.values():
-        if each.decision not in ("", ALLOW, DENY):
-            raise LearnError(
-                f"{name}: decision is `{each.decision:.20}`: write allow, deny, or nothing"
-            )
     for each in learned.values:
         before = old.pop(each.identifier, None)
         if before is not None:
@@ -79,11 +77,12 @@ def keep_decisions(learned: LearnedCalls, text: str, name: str) -> None:
     learned.values += [each for each in old.values() if each.decision or each.note]
 
 
-def _read_row(row: Any) -> Value:
+def _read_row(row: Any, location: str) -> Value:
     """A value of an earlier run, as one that is no longer seen."""
     section, _, name = row["setting"].partition(".")
     users = tuple(row["users"])
-    texts = (section, name, row["value"], row["decision"] or "", str(row.get("note") or ""), *users)
+    decision = read_decision(row["decision"], location)
+    texts = (section, name, row["value"], decision, str(row.get("note") or ""), *users)
     if any(type(each) is not str for each in texts) or (section, name) not in SETTINGS or not users:
         raise ValueError
     return Value(section, name, texts[2], users, Cell(), ASK, "no longer seen", texts[3], texts[4])

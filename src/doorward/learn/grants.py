@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from doorward.learn.access import Attribute, Subject
 from doorward.learn.groups import Condition, Groups, Who, expected_distinct
 from doorward.learn.observations import Cell, Observations, Parameter
-from doorward.learn.segments import Shape, Token
+from doorward.learn.segments import TYPES, Shape, Token, type_of
 from doorward.learn.templates import Entry, Item, Limits, Part, Template, Templates, Values
 
 __all__ = ["ALLOW", "ASK", "Evidence", "Grant", "Learned", "learn"]
@@ -30,6 +30,7 @@ BROKEN: Final = 9
 ROUNDS: Final = 64
 OWNED: Final = 0.9
 FEW: Final = 5
+RAREST: Final = 5
 LATE: Final = 0.8
 """The part of the log's time after which what is first seen is new."""
 
@@ -70,6 +71,8 @@ class Grant:
     """Parameters that must be the value of an attribute."""
     lists: frozenset[Attribute] = frozenset()
     """Attributes of conditions whose value is a list."""
+    rarest: tuple[str, ...] = ()
+    """Words of its sets that fewest subjects used: what somebody slipped in is among them."""
 
     @property
     def score(self) -> float:
@@ -142,13 +145,19 @@ class _Denials:
                 if type(token) is not tuple or part.attribute not in token:
                     return False
             elif part.kind == "type":
-                if type(token) is str:
+                if not _is_of_type(part.value, token, subject, cell):
                     return False
             else:
                 known = self._sets[part.value] if part.kind == "set" else {part.value}
                 if known.isdisjoint(_texts(token, position, subject, cell)):
                     return False
         return True
+
+
+def _is_of_type(name: str, token: Token, subject: Subject, cell: Cell) -> bool:
+    if type(token) is int:
+        return TYPES[token] == name
+    return any(TYPES.get(type_of(text)) == name for text in _texts(token, 0, subject, cell))
 
 
 def _texts(token: Token, position: int, subject: Subject, cell: Cell) -> set[str]:
@@ -355,6 +364,7 @@ class _Judge:
             query,
             owned,
             lists,
+            self._rarest(),
         )
 
     def _narrow_sets(self, events: Counter[Subject], learned: Learned) -> Template:
@@ -384,6 +394,17 @@ class _Judge:
             )
             parts[position] = Part("set", _add_set(learned, part.value, words))
         return tuple(parts)
+
+    def _rarest(self) -> tuple[str, ...]:
+        """The words of sets that fewest subjects used, by anybody."""
+        users: dict[str, set[str]] = defaultdict(set)
+        events: Counter[str] = Counter()
+        for entry in self._item.entries:
+            for word in entry.words.values():
+                users[word].add(entry.subject.name)
+                events[word] += entry.cell.count
+        order = sorted(users, key=lambda each: (len(users[each]), events[each], each))
+        return tuple(order[:RAREST])
 
     def _parameters(
         self, events: Counter[Subject]

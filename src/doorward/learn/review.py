@@ -25,10 +25,22 @@ from doorward.learn.templates import Part, Values, path_text
 from doorward.rego import BuiltinError
 from doorward.rego.golang import unmarshal
 
-__all__ = ["DENY", "Row", "granted", "read_rows", "read_yaml", "review", "to_yaml", "when"]
+__all__ = [
+    "DENY",
+    "Row",
+    "granted",
+    "read_decision",
+    "read_rows",
+    "read_yaml",
+    "review",
+    "to_yaml",
+    "when",
+]
 
 DENY: Final = "deny"
 MAX_FILE: Final = 16 << 20
+MOST_SHOWN: Final = 20
+"""New words that are shown."""
 _HEAD: Final = """\
 # Written by `doorward learn`. The first rows need a look most. Yours are `decision` (allow or deny;
 # empty takes the proposal, and what is asked grants nothing) and `note`: the next run keeps them.
@@ -46,6 +58,8 @@ class Row:
     is_unused: bool = False
     words: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The words of the closed sets that the grant names."""
+    new_words: frozenset[str] = frozenset()
+    """Those, and parameters, that the last run did not have."""
 
     @property
     def is_granted(self) -> bool:
@@ -62,7 +76,7 @@ class Row:
             return 3, 0.0, self.identifier
         if self.grant.proposal == ASK:
             return 1, -score, self.identifier
-        return (0 if score >= 1 else 2), -score, self.identifier
+        return (0 if score >= 1 or self.new_words else 2), -score, self.identifier
 
 
 def review(learned: Learned, before: Iterable[Row]) -> list[Row]:
@@ -80,10 +94,15 @@ def review(learned: Learned, before: Iterable[Row]) -> list[Row]:
         row = rows.get(old.identifier)
         if row is not None:
             row.decision, row.note = old.decision, old.note
+            row.new_words = _words_of(row) - _words_of(old)
         elif old.decision or old.note or old.is_granted or old.is_unused:
             old.is_unused = True
             rows[old.identifier] = old
     return sorted(rows.values(), key=lambda each: each.order)
+
+
+def _words_of(row: Row) -> frozenset[str]:
+    return frozenset({word for words in row.words.values() for word in words} | {*row.grant.query})
 
 
 def granted(rows: Iterable[Row]) -> tuple[dict[str, Grant], dict[str, Values]]:
@@ -144,8 +163,14 @@ def _row(row: Row) -> dict[str, Any]:
     }
     if row.is_unused:
         document["unused"] = True
-    if grant.reasons:
-        document["look"] = list(grant.reasons)
+    reasons = [*grant.reasons]
+    if row.new_words:
+        reasons.append(f"{len(row.new_words)} words are new since the last run")
+        document["new"] = sorted(row.new_words)[:MOST_SHOWN]
+    if reasons:
+        document["look"] = reasons
+    if grant.rarest:
+        document["rarest"] = list(grant.rarest)
     document["support"] = {
         "requests": evidence.events,
         "users": evidence.users,
@@ -198,12 +223,15 @@ def read_yaml(text: str, name: str) -> Any:
         raise LearnError(f"{name}: the file is not YAML: {problem}") from None
 
 
+def read_decision(value: Any, location: str) -> str:
+    """A decision: allow, deny, or "". LearnError for others, such as `no`, which is false."""
+    if value is not None and value not in ("", ALLOW, DENY):
+        raise LearnError(f"{location}: decision is `{value!s:.20}`: write allow, deny, or nothing")
+    return str(value or "")
+
+
 def _read_row(row: Any, location: str) -> Row:
-    decision = row["decision"] or ""
-    if decision not in ("", ALLOW, DENY):
-        raise LearnError(
-            f"{location}: decision is `{decision!s:.20}`: write allow, deny, or nothing"
-        )
+    decision = read_decision(row["decision"], location)
     note = row.get("note") or ""
     rule = row["rule"]
     words = {_word(name): tuple(map(_word, words)) for name, words in rule["sets"].items()}
