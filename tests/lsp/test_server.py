@@ -363,3 +363,16 @@ def test_built_ins_are_those_that_the_command_line_names(tmp_path: Path, named: 
         editor.end()
     finally:
         editor.close()
+
+
+def test_a_lens_above_a_property_says_whether_it_holds(editor: Editor) -> None:
+    text = (
+        "package app\n\nallow if input.x == 1\n\nnever_two if { allow; input.x == 2 }\n\n"
+        "never_one if { allow; input.x == 1 }\n"
+    )
+    document = {"uri": editor.open(editor.folder / "props.rego", text)}
+    lenses = editor.ask("textDocument/codeLens", {"textDocument": document})
+    assert [each["range"]["start"]["line"] for each in lenses] == [4, 6]
+    titles = [editor.ask("codeLens/resolve", each)["command"]["title"] for each in lenses]
+    assert titles[0] == "none exists: proved for any input"
+    assert titles[1].startswith("counterexample: curl ")

@@ -363,3 +363,19 @@ def test_what_was_never_reached_is_named(
     assert 'b.rego:6 `crypto.md5(input.y) == "0"`' in shown
     assert "never seen to be reached" in shown
     assert "Not inverted: crypto.md5." in shown
+
+
+def test_a_constant_that_only_one_version_has_is_tried_first() -> None:
+    names = ", ".join(f'"act.{number}"' for number in range(200))
+    old = (
+        "package p\n\nallow if {\n\tinput.action in actions\n\tinput.body.a == [1, 2]\n"
+        '\tinput.body.b.c == "x"\n}\n\n'
+        f"actions := {{{names}}}\n\n"
+        "test_a if allow with input as "
+        '{"action": "act.7", "body": {"a": [1, 2], "b": {"c": "x"}}}\n'
+    )
+    new = old.replace("actions := {", 'actions := {"act.new", ')
+    changes = [Version.compile(Loaded({"p.rego": each}, {})) for each in (old, new)]
+    result = search(*changes, ["p/allow"], seconds=20, is_enough=lambda each: bool(each.findings))
+    assert result.findings[0].input["action"] == "act.new"
+    assert result.candidates < 1_000

@@ -24,7 +24,7 @@ Examples:
 @extensions.option
 def command(stdio: bool, capabilities: Capabilities | None, builtins: tuple[str, ...]) -> int:
     """Answer an editor: diagnostics and their fixes, hover, definitions, references, rename,
-    symbols, completion, signatures, formatting.
+    symbols, completion, signatures, formatting, verdicts on `never_` rules.
 
     It imports what --builtins names, and never what a folder that is opened asks for. Needs the
     extra `lsp`: pip install 'doorward[lsp]'.

@@ -21,6 +21,7 @@ from pygls.workspace import TextDocument
 
 from doorward import __version__
 from doorward.lsp.language import NEAR_NAME, Policies, RenameError
+from doorward.lsp.properties import PREFIX, property_title
 from doorward.pdp.loader import LoadError, list_files
 from doorward.rego import REGISTRY, Diagnostic, Fix, Registry, Source, Span
 from doorward.rego.tools import Rule
@@ -76,6 +77,11 @@ def make_server(registry: Registry = REGISTRY) -> LanguageServer:
             types.SignatureHelpOptions(trigger_characters=["(", ","]),
             editor.signature_help,
         ),
+        (
+            types.TEXT_DOCUMENT_CODE_LENS,
+            types.CodeLensOptions(resolve_provider=True),
+            editor.lenses,
+        ),
         (types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True), editor.rename),
         (
             types.TEXT_DOCUMENT_CODE_ACTION,
@@ -85,6 +91,7 @@ def make_server(registry: Registry = REGISTRY) -> LanguageServer:
     ]
     for name, options, answer in with_options:
         server.feature(name, options)(partial(answer))
+    server.feature(types.CODE_LENS_RESOLVE)(partial(editor.resolve_lens))
     return server
 
 
@@ -284,6 +291,26 @@ class _Editor:
         name = package.text.removeprefix("package").strip()
         range_, kind = self._range(package), types.SymbolKind.Package
         return [types.DocumentSymbol(name, kind, range_, range_), *rules]
+
+    def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
+        """A lens above each property; its title is made when the editor displays it."""
+        uri = params.text_document.uri
+        package = self.policies.package(uri)
+        if package is None:
+            return []
+        below = package.text.removeprefix("package").strip()
+        return [
+            types.CodeLens(self._range(rule.head.ref.span), data=f"data.{below}.{name}")
+            for rule in self.policies.rules(uri)
+            if (name := rule.head.ref.span.text).startswith(PREFIX)
+        ]
+
+    async def resolve_lens(self, lens: types.CodeLens) -> types.CodeLens:
+        """The verdict as the title; in a thread, since a search takes its time."""
+        texts, registry = dict(self.policies.texts), self.policies.registry
+        title = await asyncio.to_thread(property_title, texts, registry, str(lens.data))
+        lens.command = types.Command(title=title, command="")
+        return lens
 
     def search(self, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
         return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -20,6 +20,8 @@ WHOLE: Final = 24
 """Inputs to begin with that have everything that is read."""
 CHANGES: Final = 3
 """Changes made at most to one of them."""
+FOCUSED: Final = 0.35
+"""The share of inputs that get a value which what changed compares with."""
 RECENT: Final = 16
 """Inputs kept last, which are changed as often as all of them together."""
 _ELEMENT: Final = "*"
@@ -28,9 +30,15 @@ _MISSING: Final = object()
 
 
 class Candidates:
-    """Makes inputs, and keeps those that were worth it."""
+    """Makes inputs, and keeps those that were worth it.
 
-    def __init__(self, material: Material, random: Random) -> None:
+    `focus` are values, as JSON, that what changed between two versions compares with: they are put
+    where they are compared more often than others.
+    """
+
+    def __init__(
+        self, material: Material, random: Random, focus: Container[str] = frozenset()
+    ) -> None:
         shape = material.shape
         self._random = random
         self._constants = material.constants or list(_ODD)
@@ -41,6 +49,13 @@ class Candidates:
         # What has no members decides; the others change what is below them as well.
         ends = [each for each in locations if not each[1].members]
         self._locations = [*locations, *ends * (3 * len(locations) // max(len(ends), 1))]
+        self._focus = [
+            (path, value)
+            for path, each in locations
+            for text, value in each.values.items()
+            if text in focus
+        ]
+        self._examples = list(material.examples)
         self.corpus: list[Any] = [{}, *material.examples]
         for _ in range(WHOLE):
             self.corpus.append(self._whole(shape))
@@ -55,10 +70,16 @@ class Candidates:
     def new(self) -> Any:
         """One more input; nothing in it is changed later."""
         random = self._random
-        is_recent = random.random() < 0.5
-        input = random.choice(self.corpus[-RECENT:] if is_recent else self.corpus)
         if not self._locations:
             return random.choice(_ODD)
+        chance = random.random()
+        if chance < 0.2 and self._examples:
+            input = random.choice(self._examples)
+        else:
+            input = random.choice(self.corpus[-RECENT:] if chance < 0.6 else self.corpus)
+        if self._focus and random.random() < FOCUSED:
+            path, value = random.choice(self._focus)
+            input = self._with(input, path, value)
         for _ in range(random.randint(1, CHANGES)):
             path, shape = random.choice(self._locations)
             input = self._with(input, path, self._change(input, path, shape))

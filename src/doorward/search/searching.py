@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from doorward.records import replace
 from doorward.rego import Engine, Evaluation, Query, RegoError, to_json
-from doorward.rego.tools import Expr, Rule, format_tree, path_text, walk
+from doorward.rego.tools import Expr, Rule, Scalar, format_tree, path_text, walk
 from doorward.replay.causes import Cause, cause_of
 from doorward.replay.compare import UNCHANGED, Answer, kind_of
 from doorward.replay.deciding import Version
@@ -260,10 +260,11 @@ def search(
         )
         for number, version in enumerate((old, new))
     }
+    focus = _constants_of_changes(old, new)
     hunts = [
         _Hunt(
             _Pair(old, new, path, reach),
-            Candidates(material, Random(seed)),
+            Candidates(material, Random(seed), focus if guided else frozenset()),
             _inversion((old, new), path, material.constants, changed) if guided else Inversion([]),
             reached,
             guided=guided,
@@ -360,6 +361,39 @@ def changed_definitions(old: Version, new: Version) -> frozenset[str]:
     """The texts of the definitions that only one of two versions has."""
     texts = [{rule.span.text for rule in _rules(version)} for version in (old, new)]
     return frozenset(texts[0] ^ texts[1])
+
+
+def _constants_of_changes(old: Version, new: Version) -> frozenset[str]:
+    """The constants, as JSON, that only one version has in the definitions of a rule; all of the
+    definitions that changed where there are none."""
+    known = [_constants_by_rule(version) for version in (old, new)]
+    paths = known[0].keys() | known[1].keys()
+    apart: set[str] = set()
+    for path in paths:
+        one, other = (each.get(path, Counter()) for each in known)
+        apart |= (one - other).keys() | (other - one).keys()
+    if apart:
+        return frozenset(apart)
+    changed = changed_definitions(old, new)
+    rules = [rule for version in (old, new) for rule in _rules(version)]
+    return frozenset(
+        text for rule in rules if rule.span.text in changed for text in _constants_of(rule)
+    )
+
+
+def _constants_by_rule(version: Version) -> dict[tuple[Any, ...], Counter[str]]:
+    constants: dict[tuple[Any, ...], Counter[str]] = {}
+    for node in version.snapshot.engine.policies.program.root.walk():
+        for definition in node.definitions:
+            texts = Counter(_constants_of(definition.rule))
+            constants[node.path] = constants.get(node.path, Counter()) + texts
+    return constants
+
+
+def _constants_of(rule: Rule) -> Iterator[str]:
+    for node in walk(rule):
+        if isinstance(node, Scalar):
+            yield to_json(node.value)
 
 
 def _rules(version: Version) -> Iterator[Rule]:
