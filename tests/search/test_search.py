@@ -375,7 +375,9 @@ def test_a_constant_that_only_one_version_has_is_tried_first() -> None:
         '{"action": "act.7", "body": {"a": [1, 2], "b": {"c": "x"}}}\n'
     )
     new = old.replace("actions := {", 'actions := {"act.new", ')
-    changes = [Version.compile(Loaded({"p.rego": each}, {})) for each in (old, new)]
-    result = search(*changes, ["p/allow"], seconds=20, is_enough=lambda each: bool(each.findings))
+    versions = [Version.compile(Loaded({"p.rego": each}, {})) for each in (old, new)]
+    result = search(
+        versions[0], versions[1], ["p/allow"], seconds=20, is_enough=lambda each: each.different > 0
+    )
     assert result.findings[0].input["action"] == "act.new"
     assert result.candidates < 1_000

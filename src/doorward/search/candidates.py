@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
+from doorward.records import record
 from doorward.rego import Key, Value
 from doorward.search.shape import CLAIMS, Material, Shape
 from doorward.search.tokens import Token, read_token
 
-__all__ = ["Candidates"]
+__all__ = ["Candidates", "Focus"]
 
 CORPUS: Final = 400
 """Inputs that are kept to be changed."""
@@ -29,16 +30,26 @@ _ODD: Final[list[Value]] = [None, True, False, 0, 1, -1, 0.5, "", "a", [], {}, [
 _MISSING: Final = object()
 
 
+@record(frozen=True)
+class Focus:
+    """Constants that only one of two versions has. `beside`: all constants, as JSON, of the rules
+    that they are in."""
+
+    values: tuple[Value, ...] = ()
+    beside: frozenset[str] = frozenset()
+
+
+NO_FOCUS: Final = Focus()
+
+
 class Candidates:
     """Makes inputs, and keeps those that were worth it.
 
-    `focus` are values, as JSON, that what changed between two versions compares with: they are put
-    where they are compared more often than others.
+    The values of `focus` are put more often than others where they, or values that stand beside
+    them in a policy, are compared.
     """
 
-    def __init__(
-        self, material: Material, random: Random, focus: Container[str] = frozenset()
-    ) -> None:
+    def __init__(self, material: Material, random: Random, focus: Focus = NO_FOCUS) -> None:
         shape = material.shape
         self._random = random
         self._constants = material.constants or list(_ODD)
@@ -52,8 +63,8 @@ class Candidates:
         self._focus = [
             (path, value)
             for path, each in locations
-            for text, value in each.values.items()
-            if text in focus
+            if not focus.beside.isdisjoint(each.values)
+            for value in focus.values
         ]
         self._examples = list(material.examples)
         self.corpus: list[Any] = [{}, *material.examples]

@@ -12,13 +12,13 @@ from random import Random
 from typing import Any, Final
 
 from doorward.records import replace
-from doorward.rego import Engine, Evaluation, Query, RegoError, to_json
+from doorward.rego import Engine, Evaluation, Query, RegoError, Value, to_json
 from doorward.rego.tools import Expr, Rule, Scalar, format_tree, path_text, walk
 from doorward.replay.causes import Cause, cause_of
 from doorward.replay.compare import UNCHANGED, Answer, kind_of
 from doorward.replay.deciding import Version
 from doorward.replay.events import Event
-from doorward.search.candidates import Candidates
+from doorward.search.candidates import Candidates, Focus
 from doorward.search.inversion import Goal, Inversion
 from doorward.search.shape import shape_of
 
@@ -264,7 +264,7 @@ def search(
     hunts = [
         _Hunt(
             _Pair(old, new, path, reach),
-            Candidates(material, Random(seed), focus if guided else frozenset()),
+            Candidates(material, Random(seed), focus if guided else Focus()),
             _inversion((old, new), path, material.constants, changed) if guided else Inversion([]),
             reached,
             guided=guided,
@@ -363,37 +363,40 @@ def changed_definitions(old: Version, new: Version) -> frozenset[str]:
     return frozenset(texts[0] ^ texts[1])
 
 
-def _constants_of_changes(old: Version, new: Version) -> frozenset[str]:
-    """The constants, as JSON, that only one version has in the definitions of a rule; all of the
-    definitions that changed where there are none."""
+def _constants_of_changes(old: Version, new: Version) -> Focus:
+    """The constants that only one version has in the definitions of a rule; all constants of the
+    rules that changed where there are none."""
     known = [_constants_by_rule(version) for version in (old, new)]
-    paths = known[0].keys() | known[1].keys()
-    apart: set[str] = set()
-    for path in paths:
-        one, other = (each.get(path, Counter()) for each in known)
-        apart |= (one - other).keys() | (other - one).keys()
-    if apart:
-        return frozenset(apart)
-    changed = changed_definitions(old, new)
-    rules = [rule for version in (old, new) for rule in _rules(version)]
-    return frozenset(
-        text for rule in rules if rule.span.text in changed for text in _constants_of(rule)
-    )
+    apart: dict[str, Value] = {}
+    beside: dict[str, Value] = {}
+    for path in known[0].keys() | known[1].keys():
+        one, other = (each.get(path, {}) for each in known)
+        values = {**one, **other}
+        changed = {text: values[text] for text in one.keys() ^ other.keys()}
+        apart |= changed
+        if changed:
+            beside |= values
+    if not apart:
+        changed_texts = changed_definitions(old, new)
+        rules = [rule for version in (old, new) for rule in _rules(version)]
+        for rule in rules:
+            if rule.span.text in changed_texts:
+                apart |= _constants_of(rule)
+        beside = apart
+    return Focus(tuple(apart[text] for text in sorted(apart)), frozenset(beside))
 
 
-def _constants_by_rule(version: Version) -> dict[tuple[Any, ...], Counter[str]]:
-    constants: dict[tuple[Any, ...], Counter[str]] = {}
+def _constants_by_rule(version: Version) -> dict[tuple[Any, ...], dict[str, Value]]:
+    constants: dict[tuple[Any, ...], dict[str, Value]] = {}
     for node in version.snapshot.engine.policies.program.root.walk():
         for definition in node.definitions:
-            texts = Counter(_constants_of(definition.rule))
-            constants[node.path] = constants.get(node.path, Counter()) + texts
+            constants.setdefault(node.path, {}).update(_constants_of(definition.rule))
     return constants
 
 
-def _constants_of(rule: Rule) -> Iterator[str]:
-    for node in walk(rule):
-        if isinstance(node, Scalar):
-            yield to_json(node.value)
+def _constants_of(rule: Rule) -> dict[str, Value]:
+    values = [node.value for node in walk(rule) if isinstance(node, Scalar)]
+    return {to_json(value): value for value in values}
 
 
 def _rules(version: Version) -> Iterator[Rule]:
