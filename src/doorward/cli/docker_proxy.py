@@ -91,12 +91,12 @@ _CONSUMER: Final = re.compile(r"([a-z0-9][a-z0-9_.-]{0,63})=(/[^,]+)(?:,group=([
     "--grace", default=10.0, metavar="SECONDS", help="Time at the end for streams that are open."
 )
 @click.option("--log-level", type=click.Choice(["debug", "info", "error"]), default="info")
-def proxy(**given: Any) -> int:
+def proxy(**params: Any) -> int:
     """Serve the daemon's API on sockets whose callers are known, until told to stop."""
-    configure(given["log_level"], "json")
+    configure(params["log_level"], "json")
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
-        service = ProxyService(_options(given))
+        service = ProxyService(_options(params))
     except (BindError, PinError, ProxyError, AuditLogError, LoadError, RegoError) as error:
         raise click.ClickException(str(error)) from None
     except UrlError as error:
@@ -105,43 +105,45 @@ def proxy(**given: Any) -> int:
     return 0
 
 
-def _options(given: dict[str, Any]) -> ProxyOptions:
-    if given["pdp"] and given["policy"]:
+def _options(params: dict[str, Any]) -> ProxyOptions:
+    if params["pdp"] and params["policy"]:
         raise click.UsageError("either --pdp or --policy decides")
-    if given["data"] and (given["pdp"] or given["policy"]):
+    if params["data"] and (params["pdp"] or params["policy"]):
         raise click.UsageError("--data is for the shipped policies, without --pdp and --policy")
     files = ("tls_cert_file", "tls_private_key_file", "tls_ca_cert_file")
-    if given["listen"] and not all(given[name] for name in files):
+    if params["listen"] and not all(params[name] for name in files):
         raise click.UsageError("--listen needs the three --tls-…-file options")
-    if not 0 < given["timeout"] <= 60:
+    if not 0 < params["timeout"] <= 60:
         raise click.UsageError("--timeout must be up to 60 seconds")
-    parts = given["minimum_api_version"].split(".")
+    parts = params["minimum_api_version"].split(".")
     if not all(part.isascii() and part.isdecimal() and len(part) < 5 for part in parts):
         raise click.UsageError("--minimum-api-version must be of the form 1.24")
     return ProxyOptions(
-        daemon=given["daemon"],
-        socket=given["socket"],
-        group=given["group"],
-        consumers=[_consumer(text) for text in given["consumers"]],
-        listen=given["listen"],
-        certificate=given["tls_cert_file"],
-        key=given["tls_private_key_file"],
-        authority=given["tls_ca_cert_file"],
-        url=given["pdp"],
-        policies=with_shipped(given["data"]) if given["data"] else given["policy"] or (str(PACK),),
-        decision=given["decision"],
-        deadline=given["timeout"],
-        audit_log=given["audit_log"],
-        audit_input=given["audit_input"],
-        log_only_denied=given["log_only_denied"],
-        pins=given["pins"],
-        pins_state=given["pins_state"],
-        daemon_json=given["daemon_json"],
-        pidfile=given["pidfile"],
-        grace=given["grace"],
+        daemon=params["daemon"],
+        socket=params["socket"],
+        group=params["group"],
+        consumers=[_consumer(text) for text in params["consumers"]],
+        listen=params["listen"],
+        certificate=params["tls_cert_file"],
+        key=params["tls_private_key_file"],
+        authority=params["tls_ca_cert_file"],
+        url=params["pdp"],
+        policies=with_shipped(params["data"])
+        if params["data"]
+        else params["policy"] or (str(PACK),),
+        decision=params["decision"],
+        deadline=params["timeout"],
+        audit_log=params["audit_log"],
+        audit_input=params["audit_input"],
+        log_only_denied=params["log_only_denied"],
+        pins=params["pins"],
+        pins_state=params["pins_state"],
+        daemon_json=params["daemon_json"],
+        pidfile=params["pidfile"],
+        grace=params["grace"],
         plugin=PluginOptions(
-            InputOptions(tuple(map(int, parts)), given["mask_env"]),
-            deny_unlogged=given["deny_unlogged"],
+            InputOptions(tuple(map(int, parts)), params["mask_env"]),
+            deny_unlogged=params["deny_unlogged"],
         ),
     )
 

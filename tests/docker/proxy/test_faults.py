@@ -166,8 +166,8 @@ def test_every_answer_of_processes_that_are_replaced_was_decided(tmp_path: Path)
         assert set(answers) == {200}
         lines = [json.loads(line) for line in served.audit.read_text().splitlines()]
         assert len([line for line in lines if line["decision"] == "allow"]) >= len(answers)
-        asked = sum(each.count(b"GET /v1.41/containers/json") for each in daemon.received)
-        assert asked <= len(lines)
+        count = sum(each.count(b"GET /v1.41/containers/json") for each in daemon.received)
+        assert count <= len(lines)
 
 
 def test_process_that_is_stopped_answers_nothing_and_goes_on(tmp_path: Path) -> None:

@@ -269,13 +269,13 @@ def test_answers_without_a_body_say_so(behind: Behind) -> None:
 
 def test_bytes_that_are_held_have_a_limit() -> None:
     budget = Budget(10)
-    with budget.holding() as hold, budget.holding() as other:
-        hold(6)
+    with budget.reservation() as reserve, budget.reservation() as other:
+        reserve(6)
         with pytest.raises(RefusedError):
             other(5)
         other(4)
-    with budget.holding() as hold:
-        hold(10)
+    with budget.reservation() as reserve:
+        reserve(10)
 
 
 def test_client_with_a_certificate_is_known_by_its_name(

@@ -84,6 +84,28 @@ def test_pins_are_made_again_after_a_restart_of_the_host(pins: Pins, tmp_path: P
     assert again.pin(str(tmp_path / "a")) == str(points["a"])
 
 
+def test_unused_pins_are_let_go_of_when_there_is_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents: list[bytes | None] = [None]
+    pins = Pins(str(tmp_path / "pins"), str(tmp_path / "state.json"), lambda: documents[0])
+    monkeypatch.setattr("doorward.docker.proxy.pins.MOST_PINS", 2)
+    try:
+        for name in "abcd":
+            (tmp_path / name).mkdir()
+        used, unused = pins.pin(str(tmp_path / "a")), pins.pin(str(tmp_path / "b"))
+        for each in (None, used.encode()):  # the daemon is away; both are new
+            documents[0] = each
+            with pytest.raises(PinError, match="too many folders are pinned"):
+                pins.pin(str(tmp_path / "c"))
+        monkeypatch.setattr("doorward.docker.proxy.pins.NEW", -1.0)
+        pins.pin(str(tmp_path / "c"))
+        assert Path(used).exists()
+        assert not Path(unused).exists()
+    finally:
+        unmount(tmp_path / "pins")
+
+
 def test_state_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text("{")
     with pytest.raises(PinError, match="remove it to begin without pins"):

@@ -85,21 +85,21 @@ class Budget:
         self._left = most
 
     @contextmanager
-    def holding(self) -> Iterator[Callable[[int], None]]:
+    def reservation(self) -> Iterator[Callable[[int], None]]:
         """A function that takes bytes until the end; RefusedError where too few are left."""
-        held = 0
+        reserved = 0
 
-        def hold(size: int) -> None:
-            nonlocal held
+        def reserve(size: int) -> None:
+            nonlocal reserved
             if size > self._left:
                 raise RefusedError(503, "too many bytes are held")
             self._left -= size
-            held += size
+            reserved += size
 
         try:
-            yield hold
+            yield reserve
         finally:
-            self._left += held
+            self._left += reserved
 
 
 class Sides(NamedTuple):
@@ -223,8 +223,8 @@ class Exchange:
             raise RefusedError(413, "body is too large")
         self._continue(reading)
         try:
-            with self._sides.budget.holding() as hold:
-                content = await body.all(MOST_JSON, hold)
+            with self._sides.budget.reservation() as reserve:
+                content = await body.all(MOST_JSON, reserve)
         except CutError:
             if self._client.at_end:
                 raise
@@ -371,8 +371,8 @@ class Exchange:
 
     async def _edited(self, body: Body, edit: Edit) -> bytes:
         """A document as far as it may be seen."""
-        with self._sides.budget.holding() as hold:
-            content = await body.all(MOST_ANSWER, hold)
+        with self._sides.budget.reservation() as reserve:
+            content = await body.all(MOST_ANSWER, reserve)
             if len(content) < LONG:
                 return edit(content)
             return await self._client.loop.run_in_executor(None, edit, content)

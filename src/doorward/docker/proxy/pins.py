@@ -20,9 +20,10 @@ import secrets
 import stat
 import struct
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final
 
 from doorward.docker.request.input import Draft
@@ -34,6 +35,10 @@ _log: Final = logging.getLogger(__name__)
 PINNED: Final = frozenset({"container.create", "volume.create"})
 """The actions whose folders are pinned."""
 MOST_PINS: Final = 4096
+NEW: Final = 60.0
+"""Seconds in which a container must be there for which a folder was pinned."""
+_DETACH: Final = 2
+"""MNT_DETACH."""
 _OPENAT2: Final = 437
 _HOW: Final = struct.Struct("=QQQ")
 _NO_LINKS: Final = 0x02 | 0x04
@@ -55,9 +60,15 @@ class PinError(Exception):
 class Pins:
     """The pins in a folder, and the file beside it that remembers them. Safe in threads."""
 
-    def __init__(self, folder: str, state: str) -> None:
-        """`folder`: for mounts, in the mount namespace of the daemon; `state`: what is held."""
+    def __init__(
+        self, folder: str, state: str, in_use: Callable[[], bytes | None] = lambda: None
+    ) -> None:
+        """`folder`: for mounts, in the mount namespace of the daemon; `state`: what is held;
+        `in_use`: the daemon's documents that name what containers and volumes use, if it answers.
+        """
         self.folder = folder
+        self._in_use = in_use
+        self._since: dict[str, float] = {}
         self._state = Path(state)
         self._lock = threading.Lock()
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -115,7 +126,7 @@ class Pins:
                 known = self._find(path, os.fstat(descriptor))
                 if known is not None:
                     return known
-                if len(self._paths) >= MOST_PINS:
+                if len(self._paths) >= MOST_PINS and not self._release():
                     raise PinError("too many folders are pinned")
                 name = secrets.token_hex(8)
                 point = f"{self.folder}/{name}"
@@ -123,8 +134,28 @@ class Pins:
             finally:
                 os.close(descriptor)
             self._paths[name] = path
+            self._since[name] = monotonic()
             self._write()
             return point
+
+    def _release(self) -> bool:
+        """Let go of what no container and no volume uses; True if there is room then.
+
+        What was pinned a moment ago may be for a container that is not there yet.
+        """
+        documents = self._in_use()
+        if documents is None:
+            return False
+        until = monotonic() - NEW
+        for name in list(self._paths):
+            point = f"{self.folder}/{name}"
+            if point.encode() in documents or self._since.get(name, 0.0) > until:
+                continue
+            _libc.umount2(point.encode(), _DETACH)
+            with suppress(OSError):
+                _remove(point)
+            del self._paths[name]
+        return len(self._paths) < MOST_PINS
 
     def _find(self, path: str, status: os.stat_result) -> str | None:
         """A pin of the same folder under the same path."""

@@ -44,7 +44,7 @@ CONNECTIONS: Final = 2048
 """Connections at the same time, with streams; further ones replace idle ones, or are refused."""
 MOST_OF_ONE: Final = 1024
 """Connections of one user or consumer at the same time: half, so that none takes all."""
-MOST_HELD: Final = 128 << 20
+MOST_BUFFERED: Final = 128 << 20
 """Bytes of bodies and answers that are held as a whole, of all connections together."""
 THREADS: Final = 64
 """Decisions that wait for others at the same time."""
@@ -134,7 +134,7 @@ class ProxyServer:
         decisions = self._decisions = PluginDecisions(
             self._plugin, pool, loop, pins=pins, has_owners=self._has_owners
         )
-        budget = Budget(MOST_HELD)
+        budget = Budget(MOST_BUFFERED)
         translate = None if pins is None else pins.translate
 
         def make_protocol(listener: Listener) -> asyncio.BaseProtocol:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import grp
+import http.client
 import logging
 import os
 import signal
@@ -26,6 +27,7 @@ from doorward.docker.request.host import PIDFILE, HostFacts
 from doorward.docker.request.input import resolve_path
 from doorward.docker.request.protected import DAEMON_CONFIG, daemon_paths, protected_paths
 from doorward.docker.server import BACKLOG, BindError, bind_tcp, tls_context
+from doorward.docker.unix_http import UnixConnection
 from doorward.docker.watch.notify import READY, STOPPING, WATCHDOG, Notifier, watchdog_seconds
 from doorward.edge import Edge, loop_thread
 from doorward.pdp import unix_sockets
@@ -37,6 +39,9 @@ SIGNALS: Final = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM})
 SHARED: Final = "shared"
 """The name under which a service manager hands over the socket for users of the host."""
 _FIRST_INHERITED: Final = 3
+_ASKING: Final = 10.0
+"""Seconds for a list of the daemon."""
+_MOST_ANSWER: Final = 64 << 20
 _BEATS: Final = 3
 """Signs of life in the time in which the service manager expects one."""
 _EDGE: Final = Edge("docker-proxy-watchdog", "giving a sign of life failed")
@@ -109,7 +114,7 @@ class ProxyService:
             )
         self._pins: Pins | None = None
         if options.pins:
-            self._pins = Pins(options.pins, options.pins_state)
+            self._pins = Pins(options.pins, options.pins_state, partial(_in_use, options.daemon))
         translate = bytes if self._pins is None else self._pins.translate
         self._plugin = Plugin(
             self._decider,
@@ -184,6 +189,25 @@ class ProxyService:
         if self._audit is not None:
             self._audit.close()
         self._notifier.close()
+
+
+def _in_use(daemon: str) -> bytes | None:
+    """The daemon's lists of containers and volumes; None where it does not answer."""
+    documents = b""
+    for target in ("/containers/json?all=1", "/volumes"):
+        connection = UnixConnection(daemon, _ASKING)
+        try:
+            connection.request("GET", target, headers={"Host": "docker"})
+            response = connection.getresponse()
+            content = response.read(_MOST_ANSWER + 1)
+            if response.status != 200 or len(content) > _MOST_ANSWER:
+                return None
+            documents += content
+        except (OSError, http.client.HTTPException):
+            return None
+        finally:
+            connection.close()
+    return documents
 
 
 def _protecting(options: ProxyOptions) -> PluginOptions:

@@ -236,16 +236,16 @@ class Body:
                 break
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    async def all(self, most: int, hold: Callable[[int], object] = bool) -> bytes:
+    async def all(self, most: int, reserve: Callable[[int], object] = bool) -> bytes:
         """All of it. CutError for more than `most` bytes, or chunks of a few bytes each.
 
-        `hold` is told how many bytes each piece has, before the next one is read.
+        `reserve` is told how many bytes each piece has, before the next one is read.
         """
         pieces, size = [], 0
         while piece := await self.next():
             size += len(piece)
             if size > most or self._chunks * FEWEST > size + FEWEST * FREE_CHUNKS:
                 raise CutError
-            hold(len(piece))
+            reserve(len(piece))
             pieces.append(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
