@@ -7,6 +7,7 @@ that somebody put in its place gets no request.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import struct
@@ -21,6 +22,9 @@ __all__ = ["Daemon", "DaemonGoneError"]
 MOST_IDLE: Final = 32
 CONNECTING: Final = 5.0
 """Seconds in which the daemon must take a connection: its queue may be full for a moment."""
+SO_SNDBUFFORCE: Final = 32
+SEND_BUFFER: Final = 512 * 1024
+"""Bytes that the kernel keeps for the daemon: it goes on reading while we wait for a processor."""
 _PAUSE: Final = 0.01
 _CREDENTIALS: Final = struct.Struct("3i")
 
@@ -65,6 +69,8 @@ class Daemon:
             if not _is_trusted(end):
                 end.close()
                 raise DaemonGoneError("the socket of the Docker daemon belongs to another user")
+            with contextlib.suppress(OSError):  # only root may have more than others
+                end.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, SEND_BUFFER)
             wire = Wire(self._loop)
             DirectTransport(self._loop, end, wire).begin()
             return wire
