@@ -116,9 +116,10 @@ class ProxyService:
         if options.pins:
             self._pins = Pins(options.pins, options.pins_state, partial(_in_use, options.daemon))
         translate = bytes if self._pins is None else self._pins.translate
+        self._listeners, self._files = open_listeners(options)
         self._plugin = Plugin(
             self._decider,
-            _protecting(options),
+            _protecting(options, _paths(self._listeners)),
             audit=self._audit,
             resolve=resolve_path,
             facts=ContainerFacts(
@@ -129,7 +130,6 @@ class ProxyService:
         )
         self._notifier = Notifier()
         self._ended = threading.Event()
-        self._listeners, self._files = open_listeners(options)
         self._server = ProxyServer(
             self._listeners,
             options.daemon,
@@ -210,13 +210,19 @@ def _in_use(daemon: str) -> bytes | None:
     return documents
 
 
-def _protecting(options: ProxyOptions) -> PluginOptions:
+def _paths(listeners: Sequence[Listener]) -> list[str]:
+    """The files of the sockets, a service manager's as well."""
+    names = [each.socket.getsockname() for each in listeners]
+    return [name for name in names if isinstance(name, str)]
+
+
+def _protecting(options: ProxyOptions, sockets: Sequence[str]) -> PluginOptions:
     """The options of decisions, which know what this proxy and its daemon use on the host."""
     used = [
         *(options.policies if not options.url else ()),
         *(options.certificate, options.key, options.authority),
-        *(options.audit_log if options.audit_log != OFF else "", options.socket, options.daemon),
-        *(each.path for each in options.consumers),
+        *(options.audit_log if options.audit_log != OFF else "", options.daemon),
+        *sockets,
         *(options.pins, options.pins_state),
         *daemon_paths(options.daemon_json),
     ]
