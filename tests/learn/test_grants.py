@@ -215,3 +215,20 @@ def test_what_is_looked_at_first_is_what_few_did() -> None:
     learned = learned_from([*BASE, *few])
     scores = {each.parts[0].value: each.score for each in learned.grants}
     assert scores["vault"] > scores["papers"]
+
+
+def test_one_account_makes_no_segment_vary_that_is_fixed_for_others() -> None:
+    usual = spread(CLERKS, ["/api/2/papers"], 300)
+    probes = [access(CLERKS[0], f"/api/{n}/papers", day=n % 9, number=n) for n in range(200)]
+    learned = learned_from([*BASE, *usual, *probes])
+    assert "GET /api/2/papers roles=clerk" in rules(learned)
+    query = policy_of(learned)
+    assert asks(query, CLERKS[1], "/api/2/papers")
+    assert not asks(query, CLERKS[1], "/api/3/papers")
+    assert not asks(query, CLERKS[0], "/api/3/papers")
+
+
+def test_few_users_of_many_values_make_a_segment_vary() -> None:
+    bosses = [access(BOSSES[n % 2], f"/audits/{n}", day=n % 9, number=n) for n in range(60)]
+    query = policy_of(learned_from([*BASE, *bosses]))
+    assert asks(query, BOSSES[3], "/audits/9999")

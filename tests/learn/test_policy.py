@@ -136,12 +136,14 @@ def test_a_path_with_a_second_reading_allows_nothing(policy: Query, path: str, t
 
 def test_a_query_that_was_never_seen_allows_nothing(policy: Query) -> None:
     assert not ask(policy, "/papers/17", parsed_query={"all": ["1"]})
+    assert not ask(policy, "/papers/17", parsed_query=["all"])
 
 
 def test_another_host_or_form_allows_nothing(policy: Query) -> None:
     input: Any = envoy_input("/papers/17", ["papers", "17"], authorization=f"Bearer {token(GOOD)}")
     assert policy.value(input) is True
-    input["attributes"]["request"]["http"]["host"] = "evil.example"
-    assert policy.value(input) is False
+    for host in ("evil.example", "app.example:80@evil", "app.example:", "app.example:x", "", None):
+        input["attributes"]["request"]["http"]["host"] = host
+        assert policy.value(input) is not True, host
     plain = {"method": "GET", "path": ["papers", "17"], "claims": GOOD, "user": "ann1"}
     assert policy.value(plain) is False

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, TypeAlias
+from zlib import crc32
 
 from doorward.learn.access import ALLOWED, DENIED, Access, Attribute, Location, Subject
 from doorward.learn.segments import Shape, owners_in, tokens_of
@@ -25,12 +27,17 @@ MAX_SHAPES: Final = 5_000
 MAX_SUBJECTS: Final = 200_000
 MAX_REASONS: Final = 100
 SAMPLE: Final = 3
-"""Values of a typed segment that are kept: the first in order. Fewer are exact."""
+"""Values of a typed segment that are kept of each cell. Fewer are exact."""
 _DAY: Final = 86_400
 _DAYS: Final = 64
 
 Parameter: TypeAlias = tuple[str, str]
 """`query` or `body`, and a name."""
+
+
+@lru_cache(maxsize=4_096)
+def _seed_of(subject: Subject) -> int:
+    return crc32(subject.name.encode("utf-8", "surrogatepass"))
 
 
 class LearnError(Exception):
@@ -47,7 +54,9 @@ class Cell:
     last: int = 0
     example: str = ""
     values: dict[int, tuple[str, ...]] | None = None
-    """Of each typed segment, by its position, the first values in order."""
+    """Of each typed segment, by its position, some values: those that come first in an order of the
+    subject's own, so that those of several subjects are not the same few."""
+    seed: int = 0
     parameters: dict[Parameter, Counter[Attribute | None]] | None = None
     """How often each was there (None), and how often it was the value of an attribute."""
 
@@ -72,11 +81,15 @@ class Cell:
             if type(token) is int:
                 self._keep(known, position, segments[position])
 
-    @staticmethod
-    def _keep(known: dict[int, tuple[str, ...]], position: int, value: str) -> None:
+    def _keep(self, known: dict[int, tuple[str, ...]], position: int, value: str) -> None:
         before = known.get(position, ())
-        if value not in before and (len(before) < SAMPLE or value < before[-1]):
-            known[position] = tuple(sorted([*before, value])[:SAMPLE])
+        if value in before:
+            return
+        if len(before) < SAMPLE or self._rank(value) < self._rank(before[-1]):
+            known[position] = tuple(sorted([*before, value], key=self._rank)[:SAMPLE])
+
+    def _rank(self, value: str) -> tuple[int, str]:
+        return crc32(value.encode("utf-8", "surrogatepass"), self.seed), value
 
     def add_parameters(
         self, parameters: Mapping[Parameter, str], owners: Mapping[str, tuple[Attribute, ...]]
@@ -171,7 +184,7 @@ class Observations:
         cell = by_subject.get(subject)
         is_new = cell is None
         if cell is None:
-            cell = by_subject[subject] = Cell()
+            cell = by_subject[subject] = Cell(seed=_seed_of(subject))
         cell.add(access.seconds, access.decision_id)
         cell.add_values(shape, access.segments)
         if is_new:

@@ -9,6 +9,7 @@ out: the reason is counted and reported. Lines of Docker's audit log are `doorwa
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -63,6 +64,7 @@ _STATUS: Final = ("response_code", "status", "response_status")
 _TIMES: Final = ("start_time", "timestamp", "time")
 _HOSTS: Final = ("authority", ":authority", "host")
 _IDS: Final = ("request_id", "x-request-id", "x_request_id")
+_HOST: Final = re.compile(r"[a-z0-9._-]{0,200}\Z")
 _LOGGED_USERS: Final = ("user", "subject", "principal")
 
 
@@ -189,8 +191,8 @@ def _access(
         return "ignored"
     if options.only is not None and subject.name != options.only:
         return "another subject"
-    name = host.lower().partition(":")[0] if type(host) is str else ""
-    if not (name.isascii() and len(name) <= LONGEST and name.isprintable()):
+    name, colon, port = (host.lower() if type(host) is str else "").partition(":")
+    if not _HOST.match(name) or (colon and not (port.isascii() and port.isdecimal())):
         return "no host"
     return Access(
         subject,

@@ -112,7 +112,7 @@ def _generalisations(row: Row) -> Iterator[str]:
         if part.kind == "own":
             yield f"{code(part.text())} must be the subject's own: no other was asked for"
         elif part.kind == "type":
-            yield f"{code(part.text())} is any value of this type: at least three were seen"
+            yield f"{code(part.text())} is any value of this type, since many were seen"
         elif part.kind == "set":
             words = row.words.get(part.value, ())
             yield f"{code(part.text())} is one of {counted(len(words), 'value')} in data.json"

@@ -26,10 +26,12 @@ MAX_SET: Final = 5_000
 ROUNDS: Final = 3
 WORD_USERS: Final = 3
 """Users of a word that may be in a set."""
+VARYING: Final = 8
+"""Values of a typed segment from which it varies, or three of each subject if there are few."""
 OF_GROUP: Final = 0.9
 """The part of the words that must be values of one group, for a set to be the group's values."""
 DISTINCT: Final = 3
-"""Values from which a typed segment or an attribute counts as one that varies."""
+"""Values from which a segment of the subject's own varies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,18 +205,33 @@ class Templates:
             yield (best if len(values) >= DISTINCT else ()), group
 
     def _typed(self, entries: list[Entry], position: int, number: int) -> list[Entry]:
-        values = {value for each in entries for value in (each.cell.values or {}).get(position, ())}
-        if len(values) == 1:
-            return _with_part(entries, Part("word", min(values)))
-        if len(values) < DISTINCT:
-            name = self._name_set(entries[0], position, sorted(values), "the only values")
-            for entry in entries:
-                entry.words[position] = min((entry.cell.values or {}).get(position, ("",)))
-            return _with_part(entries, Part("set", name))
+        users: defaultdict[str, set[str]] = defaultdict(set)
+        for entry in entries:
+            for value in (entry.cell.values or {}).get(position, ()):
+                users[value].add(entry.subject.name)
+        number_of_users = len({entry.subject.name for entry in entries})
+        # One subject shows three values at most: alone it makes no segment vary for others.
+        if len(users) < min(VARYING, DISTINCT * number_of_users):
+            return self._exact(entries, position, users)
         if sum([each.cell.count for each in entries]) < self._limits.floor:
             for entry in entries:
                 entry.is_below_floor = True
         return _with_part(entries, Part("type", TYPES[number]))
+
+    def _exact(
+        self, entries: list[Entry], position: int, users: Mapping[str, set[str]]
+    ) -> list[Entry]:
+        """Few values are a word or a set; entries of others, which one subject used, are rare."""
+        shared = sorted([value for value, names in users.items() if len(names) >= 2])
+        values = shared or sorted(users)[:1]
+        for entry in entries:
+            seen = [v for v in (entry.cell.values or {}).get(position, ()) if v in values]
+            entry.words[position] = min(seen, default="")
+            entry.is_rare |= not seen
+        if len(values) == 1:
+            return _with_part(entries, Part("word", values[0]))
+        name = self._name_set(entries[0], position, values, "the only values")
+        return _with_part(entries, Part("set", name))
 
     # Words.
 

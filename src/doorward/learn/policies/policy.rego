@@ -16,6 +16,7 @@ allow if some _ in rules
 # its path has one reading (no escapes, no empty segment but the last, no dot segments).
 rules contains rule.id if {
 	data.learned.form == "envoy"
+	regex.match(`^[a-z0-9._-]{0,200}(:[0-9]{1,5})?$`, lower(object.get(http, "host", "")))
 	host := split(lower(object.get(http, "host", "")), ":")[0]
 	some method, routes in data.learned.routes[host]
 	method == http.method
