@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import re
 import socket
 import sys
 import tempfile
@@ -53,6 +54,8 @@ BODIES = [
     {"serveraddress": "169.254.169.254"}, {"Detach": False}, {"Image": "x", "Ho\u017ftConfig": {}},
 ]  # fmt: skip
 RAW = [b"", b"null", b"[]", b"fromImage=evil", b'{"Image":"x"}{"HostConfig":{}}', b"\xff"]
+PING = re.compile(r"(GET|HEAD) (/v[0-9.]+)?/_ping")
+"""What is answered without a policy, whatever its version."""
 CALLER = Caller("socket:v", "socket")
 
 
@@ -132,11 +135,13 @@ class Attack:
             assert not {name.lower() for name in headers} & {"x-doorward-self", "authz-user"}
             length = int(headers.get("Content-Length", "0"))
             assert len(body) == length, content
+            if PING.fullmatch(f"{method} {target.partition('?')[0]}"):
+                continue
             request = AuthzRequest(
                 method, target, CALLER.name, CALLER.method, headers, body or None, caller=CALLER
             )
             result: Any = self.pdp.decide({**to_input(request), "inspects": True}).result
-            assert result["allow"] is True or "/_ping" in target, content
+            assert result["allow"] is True, content
         self.daemon.received.clear()
 
     def close(self) -> None:
