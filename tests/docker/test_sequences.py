@@ -10,6 +10,7 @@ import random
 from pathlib import Path
 
 from examples.docker.private_daemon import PrivateDaemon
+from tests.docker.sequences.behind import ProxiedMachine
 from tests.docker.sequences.grammars import Grammars
 from tests.docker.sequences.machine import Machine
 
@@ -23,6 +24,19 @@ def test_no_sequence_reaches_a_canary(daemon: PrivateDaemon, tmp_path: Path) -> 
             machine.step()
         assert not machine.findings, machine.findings
         assert machine.accepted.total() > SEQUENCES / 3, machine.table()
+    finally:
+        machine.close()
+
+
+def test_no_sequence_reaches_a_canary_through_the_proxy(
+    daemon: PrivateDaemon, tmp_path: Path
+) -> None:
+    machine = ProxiedMachine(daemon, tmp_path / "machine", seed=4)
+    try:
+        for _ in range(SEQUENCES // 3):
+            machine.step()
+        assert not machine.findings, machine.findings
+        assert machine.accepted.total() > SEQUENCES / 10, machine.table()
     finally:
         machine.close()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 from examples.docker.private_daemon import PrivateDaemon, missing
+from tests.docker.sequences.behind import ProxiedMachine
 from tests.docker.sequences.machine import Machine
 
 
@@ -19,6 +20,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--proxy", action="store_true", help="in front of the proxy")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # to end the daemon as well
     if reason := missing():
@@ -32,7 +34,8 @@ def main() -> int:
     try:
         daemon.start()
         daemon.import_image("img:1")
-        machine = Machine(daemon, folder / "machine", options.seed)
+        make = ProxiedMachine if options.proxy else Machine
+        machine = make(daemon, folder / "machine", options.seed)
         shown: set[tuple[str, str]] = set()
         until = time.monotonic() + options.minutes * 60
         while time.monotonic() < until:

@@ -71,6 +71,7 @@ class Machine:
     written: Counter[str] = field(default_factory=Counter)
     allowed: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
+    users: tuple[str, ...] = _USERS
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -129,10 +130,10 @@ class Machine:
         self.containers: list[str] = []
         self.volumes: list[str] = []
         self.networks: list[str] = []
-        self.user = self.random.choice(_USERS)
+        self.user = self.random.choice(self.users)
         for _ in range(self.random.randrange(2, _MOST + 1)):
             if self.grammars.often(0.3):
-                self.user = self.random.choice(_USERS)
+                self.user = self.random.choice(self.users)
             [(_, name, rule)] = self.random.choices(self.rules, weights=list(self._weights()))
             self.kind = name
             before = len(self.findings)
@@ -192,7 +193,7 @@ class Machine:
         if self.grammars.often(0.05):
             return {}
         other = self.grammars.often(0.05)
-        return {LABEL: self.random.choice(("carol", *_USERS)) if other else self.user}
+        return {LABEL: self.random.choice(("carol", *self.users)) if other else self.user}
 
     def _other(self, kind: str, name: str) -> str:
         """`name`, or now and then what is another user's."""
