@@ -73,7 +73,8 @@ def test_data_of_the_page_give_the_roles_that_it_says(
     settings = data()
     consumers = {"traefik": "traefik", "reaper": "reaper"}
     settings["users"]["socket:reaper"] = ["reaper"]
-    settings["roles"] = {"reaper": ["container.list", "container.delete", "system.ping"]}
+    actions = ["container.list", "container.delete", "system.ping"]
+    settings["roles"] = {"reaper": {"actions": actions}}
     with proxied(daemon, tmp_path, consumers=consumers, **settings) as behind:
         traefik, reaper = behind.at("traefik"), behind.at("reaper")
         done = behind.docker(

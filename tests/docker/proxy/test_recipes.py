@@ -157,7 +157,7 @@ LOOKS = ("traefik", "traefik-swarm", "uptime-kuma", "homepage", "dozzle", "diun"
 def pdp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPdp]:
     folder = tmp_path_factory.mktemp("recipes") / "policies"
     users = {f"socket:{name}": [name] for name in RECIPES}
-    roles = {"pinger": ["system.ping"]}
+    roles = {"pinger": {"actions": ["system.ping"]}}
     users |= {"socket:mine": ["pinger"]}
     pdp = EmbeddedPdp([str(write_policies(folder, users=users, roles=roles))], watch=False)
     yield pdp

@@ -112,7 +112,7 @@ grants(permission) if {
 
 grants(permission) if {
 	some role in held
-	permission in data.docker.roles[role]
+	permission in data.docker.roles[role].actions
 }
 
 # The line of the data that would give the permission, with the least role that has it.
