@@ -201,6 +201,15 @@ def test_a_flood_of_subjects_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> No
         gathered([line(f"u{n}", "/a", number=n) for n in range(400)])
 
 
+def test_a_request_of_another_form_does_not_end_the_run() -> None:
+    lines = [line(f"u{n % 9}", "/papers/list", number=n) for n in range(60)]
+    other = line("eve", "/vault/x")
+    other["input"]["path"] = "/vault/x"
+    files = files_of([other, *lines], NOTHING)
+    assert json.loads(files["data.json"])["learned"]["form"] == "list"
+    assert "a request of another form" in files["learned.md"]
+
+
 def test_a_subject_named_like_a_route_owns_nothing() -> None:
     lines = [line(f"u{n % 9}", "/papers/list", number=n) for n in range(60)]
     lines += [line("papers", "/papers/list", number=n) for n in range(30)]

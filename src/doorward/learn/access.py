@@ -55,6 +55,8 @@ class Subject(NamedTuple):
     scalars: frozenset[Attribute] = frozenset()
     """Attributes whose value is a number or a boolean."""
     location: Location = ()
+    form: str = ENVOY
+    """That of the requests in which this is the subject."""
 
 
 class Access(NamedTuple):
@@ -69,7 +71,6 @@ class Access(NamedTuple):
     """Since the epoch; 0 where the log does not say."""
     decision_id: str
     parameters: Mapping[tuple[str, str], str]
-    form: str = ENVOY
 
 
 NO_PARAMETERS: Final[Mapping[tuple[str, str], str]] = {}
@@ -78,7 +79,7 @@ NO_PARAMETERS: Final[Mapping[tuple[str, str], str]] = {}
 def subject_key(subject: Subject) -> Any:
     """A total order of subjects."""
     lists, scalars = sorted(subject.lists), sorted(subject.scalars)
-    return subject.name, subject.values, lists, scalars, subject.location
+    return subject.name, subject.values, lists, scalars, subject.location, subject.form
 
 
 def attribute_text(attribute: Attribute) -> str:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 from zlib import crc32
 
-from doorward.learn.access import ALLOWED, DENIED, Access, Attribute, Location, Subject
+from doorward.learn.access import ALLOWED, DENIED, ENVOY, Access, Attribute, Location, Subject
 from doorward.learn.segments import Shape, owners_in, tokens_of
 
 __all__ = ["Cell", "LearnError", "Observations", "Parameter"]
@@ -136,8 +136,6 @@ class Observations:
     shapes: Counter[Subject] = field(default_factory=Counter)
     searching: Counter[Subject] = field(default_factory=Counter)
     """Events of subjects with too many shapes."""
-    forms: Counter[str] = field(default_factory=Counter)
-    """Events in each form of a request."""
     cells: int = 0
     events: int = 0
     taken: int = 0
@@ -154,7 +152,6 @@ class Observations:
     def add(self, access: Access) -> None:
         """Count one access."""
         self.events += 1
-        self.forms[access.form] += 1
         subject, seconds = access.subject, access.seconds
         if seconds:
             self.first = min(self.first or seconds, seconds)
@@ -206,7 +203,6 @@ class Observations:
         self.first = min([each for each in (self.first, other.first) if each], default=0)
         self.last = max(self.last, other.last)
         self.activity.update(other.activity)
-        self.forms.update(other.forms)
         for reason, number in other.skipped.items():
             self.skip(reason, number)
         for subject in [*other.searching, *self.searching]:
@@ -230,20 +226,20 @@ class Observations:
                 known[subject] = cell
                 self._count_cell(subject)
 
-    def choose_location(self) -> Location:
-        """Where most subjects have their claims; the requests of others are left out."""
-        events: Counter[Location] = Counter()
+    def choose_location(self) -> tuple[str, Location]:
+        """The form of most requests, and where their claims are; others are left out."""
+        events: Counter[tuple[str, Location]] = Counter()
         for subject, number in self.activity.items():
-            events[subject.location] += number
+            events[subject.form, subject.location] += number
         if not events:
-            return ()
+            return ENVOY, ()
         best = min(events, key=lambda each: (-events[each], each))
         for cells in (self.allowed, self.denied):
             for by_subject in cells.values():
-                for subject in [each for each in by_subject if each.location != best]:
+                for subject in [s for s in by_subject if (s.form, s.location) != best]:
                     cell = by_subject.pop(subject)
-                    self.skip("claims in another place than most", cell.count)
-        for subject in [each for each in self.activity if each.location != best]:
+                    self.skip("a request of another form, or with claims elsewhere", cell.count)
+        for subject in [s for s in self.activity if (s.form, s.location) != best]:
             del self.activity[subject]
         return best
 

@@ -62,14 +62,9 @@ def make_files(gathered: Gathered, limits: Limits, folder: Path) -> Made:
         return Made(files, number, questions)
     if not observations.events:
         raise LearnError(f"the log has no event to learn from: {_reasons(gathered)}")
-    if len(observations.forms) > 1:
-        raise LearnError(
-            "the logs have inputs in several forms (of Envoy, or with a path that is a list or a "
-            "text): learn from each of them into a folder of its own, by --path"
-        )
-    location = observations.choose_location()
+    form, location = observations.choose_location()
     scalars = frozenset({each for subject in observations.activity for each in subject.scalars})
-    claims = Claims(location, next(iter(observations.forms)), scalars)
+    claims = Claims(location, form, scalars)
     learned = learn(observations, limits)
     old = read_rows(before, str(folder / REVIEW)) if before else []
     rows = review(learned, old)

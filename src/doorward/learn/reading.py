@@ -134,12 +134,11 @@ def _of_decision(event: Event, options: Options) -> Access | str:
     if any(each.startswith(("/input/parsed_path", "/input/path")) for each in event.hidden):
         return "the path is hidden"
     return _access(
-        (subject, host, method, path, outcome),
+        (subject._replace(form=form), host, method, path, outcome),
         (event.time_ns or 0) // 1_000_000_000,
         event.decision_id,
         _parameters(input),
         options,
-        form,
     )
 
 
@@ -176,7 +175,6 @@ def _access(
     identifier: str,
     parameters: Mapping[tuple[str, str], str] | None,
     options: Options,
-    form: str = ENVOY,
 ) -> Access | str:
     subject, host, method, path, outcome = what
     if type(method) is not str or not (method.isascii() and method.isalpha() and len(method) <= 20):
@@ -203,7 +201,6 @@ def _access(
         seconds,
         identifier[:LONGEST],
         parameters,
-        form,
     )
 
 
