@@ -1,0 +1,35 @@
+"""Verdicts on properties of which it is known whether they hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from doorward.pdp.loader import load
+from doorward.rego import Engine
+from doorward.search.proofs import Verdict, proofs
+
+FOLDER = Path(__file__).resolve().parents[3] / "benchmarks/policies/properties"
+NOT_PROVED = {"data.docs.never_an_expired_one_of_others"}
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> dict[str, Verdict]:
+    loaded = load([str(FOLDER)])
+    return {each.subject.name: each for each in proofs(Engine(loaded.modules, loaded.data))}
+
+
+def is_said_to_hold(verdict: Verdict) -> bool:
+    """Return True if the comment above a property begins with `Holds`."""
+    span = verdict.subject.span
+    above = span.source.text[: span.start].rstrip().rpartition("\n")[2]
+    assert above.startswith(("# Holds", "# Broken")), verdict.subject
+    return above.startswith("# Holds")
+
+
+def test_what_holds_is_proved(verdicts: dict[str, Verdict]) -> None:
+    holding = {name for name, each in verdicts.items() if is_said_to_hold(each)}
+    proved = {name for name, each in verdicts.items() if each.outcome == "none exists"}
+    assert proved == holding - NOT_PROVED
+    assert len(proved) == 14
