@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -163,6 +164,29 @@ def test_client_that_leaves_ends_the_stream_at_the_daemon(behind: Proxied) -> No
         wait_until(lambda: streams(behind) == before + 20)
         during = open_files(pid)
     wait_until(lambda: open_files(pid) <= during - 15)
+
+
+def test_attach_by_websocket_is_carried(behind: Proxied) -> None:
+    run(behind, "run", "-d", "--name", "ws", *NONE, "img:1", "sh", "-c", "echo seen; sleep 999")
+    lines = (
+        "GET /v1.41/containers/ws/attach/ws?logs=1&stream=1&stdout=1 HTTP/1.1",
+        "Host: docker", "Connection: Upgrade", "Upgrade: websocket", "Origin: http://docker",
+        "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "", "",
+    )  # fmt: skip
+    try:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(PATIENCE)
+            client.connect(behind.socket)
+            client.sendall("\r\n".join(lines).encode())
+            received = b""
+            while b"seen" not in received:
+                piece = client.recv(65536)
+                assert piece, received
+                received += piece
+        assert received.startswith(b"HTTP/1.1 101 ")
+        assert b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in received
+    finally:
+        run(behind, "rm", "-f", "ws")
 
 
 def streams(behind: Proxied) -> int:
