@@ -66,13 +66,14 @@ class Pins:
         """`folder`: for mounts, in the mount namespace of the daemon; `state`: what is held;
         `in_use`: the daemon's documents that name what containers and volumes use, if it answers.
         """
-        self.folder = folder
         self._in_use = in_use
         self._since: dict[str, float] = {}
         self._state = Path(state)
         self._lock = threading.Lock()
         os.makedirs(folder, mode=0o700, exist_ok=True)
         os.chmod(folder, 0o700)
+        # As the kernel names its mounts.
+        self.folder = os.path.realpath(folder)
         self._paths = self._read()
         self._restore()
 
