@@ -22,7 +22,8 @@ from typing import Final
 
 from acceptance.check import Outcome, run_row
 from acceptance.matrix import ROWS
-from acceptance.ports import PortTaken, choose_ports
+from acceptance.ports import Ports, PortTaken, choose_ports, free_ports
+from acceptance.responses import RESPONSES, ResponseStack, check_responses
 from acceptance.stack import EXAMPLE, PartFailed, Stack
 from acceptance.tokens import make_tokens
 
@@ -63,6 +64,7 @@ def _run(options: argparse.Namespace) -> int:
         _print_welcome(stack, tokens["guest"], tokens["admin"])
         failures = _print_matrix(_run_rows(stack, tokens))
         stack.check_parts()
+        failures += _print_responses(folder / "responses")
         if options.check:
             return FAILED if failures else 0
         print()
@@ -162,6 +164,24 @@ def _print_matrix(outcomes: Iterable[Outcome]) -> int:
         f"\n{total - failures} of {total} rows hold; "
         f"{arrived} requests reached the application, {total - arrived} did not."
     )
+    return failures
+
+
+def _print_responses(folder: Path) -> int:
+    """Start the example again with decisions on responses; print a line for each row, and how many
+    do not hold."""
+    folder.mkdir()
+    ports = Ports(*free_ports(3))
+    policies = ("policy.rego", "response.rego")
+    print(f"\n{_paint('responses', BOLD)}")
+    failures = 0
+    with ResponseStack(folder, ports, policies) as stack:
+        for row, answer, holds in check_responses(stack, make_tokens(stack.secret)):
+            failures += not holds
+            mark = _paint("ok  ", GREEN) if holds else _paint("FAIL", RED)
+            print(f"  {mark} {answer.status!s:4}{'application':12} {row.name:44} {row.why}")
+        stack.check_parts()
+    print(f"\n{len(RESPONSES) - failures} of {len(RESPONSES)} responses are right.")
     return failures
 
 

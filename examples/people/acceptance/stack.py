@@ -81,7 +81,7 @@ class Stack:
         self._launch(
             "doorward",
             [
-                _find_program("doorward"),
+                find_program("doorward"),
                 "run",
                 "--server",
                 *self._pdp_options(),
@@ -186,7 +186,7 @@ class Stack:
         self._launch(
             "envoy",
             [
-                _find_program("envoy"), "--config-path", str(self._write_envoy_yaml()),
+                find_program("envoy"), "--config-path", str(self._write_envoy_yaml()),
                 "--disable-hot-restart", "--concurrency", "2", "--log-level", "warning",
                 "--file-flush-interval-msec", "1000",
             ],
@@ -279,7 +279,7 @@ def _write_private(file: Path, text: str) -> None:
         stream.write(text)
 
 
-def _find_program(name: str) -> str:
+def find_program(name: str) -> str:
     """The program of this environment; the one of the system where it has none."""
     beside = Path(sys.executable).with_name(name)
     program = str(beside) if beside.exists() else shutil.which(name)
