@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from examples.docker.private_daemon import PrivateDaemon, free_port
+from examples.docker.private_daemon import PrivateDaemon
 from tests.docker.guarded import write_policies
 from tests.docker.proxied import proxied
 from tests.docker.proxy.fake_daemon import OK, FakeDaemon, fake_daemon, talk
+from tests.ports import free_port
 
 from doorward.docker.proxy.exchange import Budget, RefusedError
 from doorward.docker.proxy.service import Consumer, ProxyOptions, ProxyService

@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 from tests.docker.guarded import write_policies
 from tests.docker.proxy.fake_daemon import FakeDaemon, fake_daemon
+from tests.waiting import PATIENCE
 
 from doorward.docker.decider.embedded import EmbeddedPdp
 from doorward.docker.proxy.service import Consumer, ProxyOptions, ProxyService
@@ -116,7 +117,7 @@ class Attack:
     def send(self, content: bytes) -> None:
         """Send bytes, end this side, and read what there is."""
         with socket.socket(socket.AF_UNIX) as client, contextlib.suppress(OSError):
-            client.settimeout(20)
+            client.settimeout(PATIENCE)
             client.connect(self.path)
             client.sendall(content)
             client.settimeout(0.05)
