@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from examples.docker.private_daemon import PrivateDaemon, free_port
+from examples.docker.private_daemon import PrivateDaemon
 from tests.docker.proxied import proxied
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 TRAEFIK = str(Path(sys.executable).with_name("traefik"))
