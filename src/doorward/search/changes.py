@@ -167,7 +167,7 @@ class _Search:
 
 
 def _cost(edits: Sequence[Edit]) -> tuple[int, int, int]:
-    """What a caller cannot do counts most, then how much there is to do."""
+    """Rank edits: those that a caller cannot make count most, then how many there are."""
     size = sum(len(to_json(each.new)) for each in edits if each.new is not UNDEFINED)
     return sum(each.is_signed for each in edits), len(edits), size
 

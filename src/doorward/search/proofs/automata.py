@@ -29,7 +29,7 @@ _NAMED: Final = {
     codes.CATEGORY_WORD: "0123456789_" + "".join(map(chr, [*range(65, 91), *range(97, 123)])),
 }
 _UNSAFE: Final = re.compile(r"\(\?(?!:)|\{,|\[\[|\[:|\\[a-ce-rt-vx-zA-Z0-9]|[*+?}][*+?{]")
-"""What Go and Python read differently, or what is not needed."""
+"""Forms that Go and Python read differently, and others that are not needed."""
 
 
 @dataclass(slots=True)

@@ -106,7 +106,7 @@ _YES: Final = Expr(Scalar(True))
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What holds at a step: the expressions, and terms with the values that are assumed."""
+    """The expressions that hold at a step, and terms with the values that are assumed."""
 
     exprs: tuple[Expr, ...]
     values: tuple[tuple[str, Any], ...] = ()
@@ -333,7 +333,7 @@ class Checker:
         return needs_text and have_no_text(conditions)
 
     def _texts_of(self, term: str, expr: Expr) -> tuple[bool, list[tuple[Automaton, bool]]]:
-        """Whether a term has to be a text, and what is accepted. ValueError if it is not read."""
+        """Return True if a term has to be a text, and conditions on it. ValueError if not read."""
         call, is_true, needed = expr.term, not expr.negated, not expr.negated
         if isinstance(call, Call) and call.name in ("eq", "equal") and not expr.negated:
             for inner, answer in (call.args, call.args[::-1]):
@@ -353,7 +353,7 @@ class Checker:
         return needed, [(each, is_true) for each in automata]
 
     def _automata(self, term: str, call: Call) -> list[Automaton]:
-        """What a call accepts: a text that one of them does."""
+        """Automata of which one accepts each text that a call accepts."""
         args = [text_of(Expr(arg)) for arg in call.args]
         constants = [self._constant(arg) for arg in call.args]
         match call.name, len(args):

@@ -107,9 +107,14 @@ def prove(
     v0: bool,
     registry: Registry,
     is_chosen: Callable[[Property], bool] = lambda _: True,
+    attack: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Verdict]:
-    """The verdict on each property that is chosen; at most `seconds` of search for each."""
+    """The verdict on each property that is chosen; at most `seconds` of search for each.
+
+    `attack`: search for a counterexample to what was proved, too. One would mean that the proof is
+    wrong, and is the verdict.
+    """
     engine = version.snapshot.engine
     for node in _nodes(engine):
         proved = _property(node)
@@ -117,10 +122,13 @@ def prove(
             continue
         began = clock()
         verdict = _refuted(engine, node, proved)
-        if verdict.outcome != NONE_EXISTS:
+        is_proved = verdict.outcome == NONE_EXISTS
+        old = None
+        if attack or not is_proved:
             old = _without(loaded, node, v0=v0, registry=registry)
-            if old is not None:
-                verdict = _searched(verdict, engine, old, version, seconds, clock)
+        if old is not None:
+            tried = _searched(verdict, engine, old, version, seconds, clock)
+            verdict = tried if tried.is_broken or not is_proved else verdict
         yield replace(verdict, seconds=clock() - began)
 
 

@@ -412,8 +412,8 @@ class Refuter:
         return None
 
     def _bodies(self, expr: Expr, suffix: str) -> list[list[Expr]] | None:
-        """What holds if a support rule does, or if a support set has a member: one body of each
-        of its rules. None for any other expression."""
+        """Return the bodies one of which holds where a support rule does, or a support set has a
+        member; None for any other expression."""
         if expr.negated or expr.withs:
             return None
         rules: list[Rule] | None = None
