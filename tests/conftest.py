@@ -97,10 +97,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """Last, so that what fixtures did counts as well."""
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Last, so that what fixtures did counts as well; but not those of the session, which end
+    behind the last test of a process, whichever that is."""
+    reached = GUARD.release() if nextitem is None else []
     result = yield
-    reached = GUARD.release()
+    reached += GUARD.release()
     if reached and not any(item.get_closest_marker(mark) for mark in ("system", "long", *LONG)):
         text = "\n".join(reached)
         pytest.fail(f"a test that is not marked `system` left its process:\n{text}", pytrace=False)

@@ -83,9 +83,12 @@ def text_of(number: Any) -> str:
 
 
 @given(st.sampled_from(sorted(OPERATIONS)), NUMBERS, NUMBERS)
+# OPA 1.20.2 gives -302231455100000000000000: the mantissa of an operand is rounded, too.
+@example("minus", 1.5, parse_number("3022314551e14"))
 def test_results_are_those_of_the_model(name: str, a: Any, b: Any) -> None:
-    value = OPERATIONS[name](model.exact(a), model.exact(b))
-    expected = model.computed(value, whole=is_whole(a) and is_whole(b))
+    whole = is_whole(a) and is_whole(b)
+    operands = [model.exact(each) if whole else model.rounded(model.exact(each)) for each in (a, b)]
+    expected = model.computed(OPERATIONS[name](*operands), whole=whole)
     assert text_of(REGISTRY[name].call(a, b)) == expected
 
 
