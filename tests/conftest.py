@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from tests.corpora import DATA, MISSING
 from tests.guard import Guard
 from tests.tiers import Tiers
@@ -33,6 +35,9 @@ def pytest_configure(config: pytest.Config) -> None:
         derandomize="property" not in config.option.markexpr,
     )
     settings.load_profile("doorward")
+    # Hypothesis puts constants of the modules that are loaded into its examples: which these are
+    # depends on the tests that ran before in a process.
+    providers._get_local_constants = Constants
 
 
 @pytest.fixture(autouse=True)
