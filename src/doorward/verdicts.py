@@ -11,7 +11,7 @@ for decisions that are not about a request: what no adapter could apply is not a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from doorward.rego import (
@@ -100,6 +100,10 @@ class Verdict(NamedTuple):
     """What the policy said."""
 
 
+# The constructor of a NamedTuple calls this one.
+_to_verdict: Final[Callable[[type[Verdict], tuple[object, ...]], Verdict]] = tuple.__new__
+
+
 def is_allowed(result: Value | Undefined) -> bool:
     """Return True for a result that lets a request through: the one reading of all decisions, be it
     of a request, of an object or of the rows of a list."""
@@ -115,7 +119,8 @@ def read_verdict(result: Value | Undefined, decision_id: str = "") -> Verdict:
     """The verdict that a result is; ResultError where it is not one, or asks for changes of the
     query, which the adapters that use this do not make."""
     if result is True or result is False:
-        return Verdict(result, decision_id=decision_id, result=result)
+        fields = (result, FORBIDDEN, (), "", (), (), decision_id, "", result)
+        return _to_verdict(Verdict, fields)
     given = object_of(result)
     allowed = read_allowed(given)
     headers = check_headers(read_headers(given, "headers", "response headers"))

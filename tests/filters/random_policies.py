@@ -469,10 +469,23 @@ class _Policy:
             lines = "\n\t".join(body)
             text = f"{head} := {value}" if value else head
             rule = f"{text} if {{\n\t{lines}\n}}"
-            if draw.chance(0.04) and "(" not in head and "[" not in head and "contains" not in head:
+            if draw.chance(0.04 if self._typed else 0.25) and "[" not in head and value != "":
+                rule += self._otherwise(values)
+            elif draw.chance(0.04) and "[" not in head and "contains" not in head:
                 rule += f" else := {value or 'true'} if {self._simple()}"
             rules.append(rule)
         self._helpers[name] = "\n\n".join(rules)
+
+    def _otherwise(self, values: list[str]) -> str:
+        """One or two rules after `else`, the last of them perhaps without a body."""
+        draw = self._draw
+        rules = []
+        for _ in range(draw.randint(1, 2)):
+            body = " if {\n\t" + "\n\t".join([self._simple() for _ in range(draw.randint(1, 2))])
+            rules.append(f" else := {draw.choice(values)}{body}\n}}")
+        if draw.chance(0.2):
+            rules.append(f" else := {draw.choice(values)}")
+        return "".join(rules)
 
     def _simple(self) -> str:
         text = self._draw.choice([self._compared, self._compared, self._member, self._search])()
@@ -511,6 +524,8 @@ class _Policy:
             others = ["input.doc.ok == false", "x == 2", "x < 1", 'x == "A"']
             other = others[0] if self._typed else draw.choice(others)
             rules.append(f"{name}(x){draw.choice(values)} if {other}")
+        if draw.chance(0.04 if self._typed else 0.25):
+            rules[-1] += f" else{draw.choice(values)} if {draw.choice(bodies)}"
         self._helpers[name] = "\n\n".join(rules)
         return f"{name}({self._column(kind)})"
 
@@ -522,6 +537,10 @@ class _Policy:
         if not self._typed:
             bodies.append('x == "a"')
         rules = [f"{name}(x) := {draw.choice(values)} if {body}" for body in draw.sample(bodies, 2)]
+        if draw.chance(0.04 if self._typed else 0.3):
+            rules = [" else ".join([rules[0], rules[1].removeprefix(f"{name}(x) ")])]
+            if draw.chance(0.5):
+                rules[0] += f" else := {draw.choice(values)}"
         self._helpers[name] = "\n\n".join(rules)
         column = self._column("number" if self._typed else None)
         return f"{name}({column}) == {draw.choice(values[:3])}"

@@ -107,6 +107,20 @@ OK = "input.doc.ok == true"
         f"default level := 3\n\nallow if 2 <= level\n\nlevel := 1 if not {A}",
         f"default kind := null\n\nallow if kind\n\nkind := false if {OK}",
         f'allow if names.k == 1\n\nnames["k"] := 1 if {A}\n\nnames["l"] := 2 if {B}',
+        f"allow if level == 2\n\nlevel := 1 if {A} else := 2 if {B} else := 2 if {OK}",
+        f"allow if level == 3\n\nlevel := 1 if {A} else := 2 if {B} else := 3",
+        f"allow if level\n\nlevel := false if {{\n\t{A}\n\t{OK}\n}} else := true if {B}",
+        f"allow if not level\n\nlevel := false if {{\n\t{A}\n\t{OK}\n}} else := true if {B}",
+        f"allow if level == 1\n\nlevel := input.doc.a if {OK} else := 1",
+        f"default level := 2\n\nallow if level == 2\n\nlevel := 1 if {A} else := 2 if {B}",
+        f"default level := 2\n\nallow if level > 2\n\nlevel := 1 if {A}\n\nlevel := 3 if not {A}",
+        f"allow if level.of == 2\n\nlevel.of := 1 if {A} else := 2 if {B}",
+        f"allow if level == 2\n\nlevel := 1 if {A} else := 2 if {B}\n\nlevel := 2 if not {A}",
+        "allow if f(input.doc.a) == 2\n\nf(x) := 1 if {\n\tx > 0\n\tx < 2\n} else := 2 if x == 2",
+        "allow if f(input.doc.a)\n\nf(x) := false if {\n\tx > 1\n\tx < 3\n} else if x < 3",
+        "allow if not f(input.doc.a)\n\nf(x) := false if x == 1 else if x < 3 else := false",
+        "allow if f(input.doc.a, input.doc.s) == 2\n\n"
+        'f(1, s) := 1 if s == "x" else := 2\n\nf(2, s) := 1 if s == "x" else := 2 if s == "y"',
         'limit := 1 if input.user == "ann"\n\nlimit := 2 if input.user == "bob"\n\n'
         "allow if input.doc.a == limit",
     ],
@@ -138,6 +152,10 @@ def test_a_row_is_listed_where_it_is_allowed(text: str, user: str, nulls: str) -
         (
             "allow if level == 1\n\nlevel := x if {\n\tsome x in [1, 2]\n\tinput.doc.a >= x\n}",
             r"data\.f\.level may .*: f\.rego:5",
+        ),
+        (
+            f"allow if level == 1\n\nlevel := 1 if {A} else := 2 if {B}\n\nlevel := 2 if {OK}",
+            r"data\.f\.level may .*: f\.rego:5 and f\.rego:7",
         ),
         (
             f'allow := {{"allowed": true, "owner": input.doc.s}} if {A}',

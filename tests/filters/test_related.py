@@ -251,7 +251,6 @@ def test_numbers_of_single_precision_are_those_that_programs_read(database: Data
             "cannot be compared whole",
         ),
         ("some i\ninput.docs.comments[i].n == 1\ninput.docs.other[i].n == 1", "", "operand"),
-        ("x == 3", "x := 3 if input.docs.a == 1\nelse := 4 if input.docs.a == 2", "data.f.x"),
     ],
 )
 def test_what_cannot_be_said_is_an_error_with_a_hint(body: str, more: str, wanted: str) -> None:

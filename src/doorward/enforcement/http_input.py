@@ -9,7 +9,7 @@ the time of the request.
 
 from __future__ import annotations
 
-import base64
+from binascii import b2a_base64
 from collections.abc import Iterable
 from functools import lru_cache
 from time import time_ns
@@ -126,7 +126,7 @@ def to_input(request: HttpRequest, *, strict: bool = False, skip_body: bool = Fa
         headers["x-envoy-auth-partial-body"] = "true" if is_cut else "false"
     if body:
         http["size"] = len(body)
-        http["rawBody"] = base64.b64encode(body).decode("ascii")
+        http["rawBody"] = b2a_base64(body, newline=False).decode("ascii")
     seconds, nanos = divmod(time_ns(), 1_000_000_000)
     attributes: dict[Key, Any] = {
         "request": {"time": {"seconds": seconds, "nanos": nanos}, "http": http},

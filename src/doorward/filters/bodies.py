@@ -22,7 +22,6 @@ from doorward.filters.folding import FUNCTIONS, OBJECT_GET
 from doorward.filters.hints import COLUMN, EVERY, ROWS, RULE, WITH
 from doorward.filters.scopes import Meaning, Place, Scope, UnclearError
 from doorward.filters.searches import search_of_glob, search_of_regex
-from doorward.rego import to_key
 from doorward.rego.tools import (
     Array,
     Body,
@@ -342,7 +341,7 @@ class BodyReader:
     def _value_of_rule(
         self, ref: Ref, operator: str, known: object, expr: Expr, scope: Scope
     ) -> Condition | None:
-        """A comparison of a rule that has one value and a default."""
+        """A comparison of a rule that has known values and a default."""
         rules = self._rules.get(names_of(ref), ())
         if not _has_default(rules):
             name = path_text([str(name) for name in names_of(ref)])
@@ -358,18 +357,22 @@ class BodyReader:
         expr: Expr,
         scope: Scope,
     ) -> Condition:
-        """Where the value of a rule fulfils a test: that of its bodies, or its default."""
+        """Where the value of a rule fulfils a test: that of its bodies, or its default.
+
+        No two bodies with different values hold at once: rules that may are a fault.
+        """
         bodies: list[tuple[Condition, ...]] = []
-        value = default = _value_of(rules[0])
+        alternatives: list[tuple[Condition, ...]] = []
+        default = _value_of(rules[0])
         for rule in rules:
             if rule.default:
                 default = _value_of(rule)
                 continue
-            value = _value_of(rule)
             conditions = self.body(rule.body, Scope(scope, sees=False))
             if conditions is not None:
                 bodies.append(conditions)
-        alternatives = list(bodies) if holds(value) else []
+                if holds(_value_of(rule)):
+                    alternatives.append(conditions)
         if holds(default):
             alternatives.append((Group(tuple(bodies), negated=True),))
         return Group(tuple(alternatives), negated=expr.negated)
@@ -381,8 +384,10 @@ def _value_of(rule: Rule) -> ScalarValue:
 
 
 def _has_default(rules: Sequence[Rule]) -> bool:
-    """Whether a rule has one known value wherever it holds, and another one elsewhere. Where both
-    are those of a condition, `_is_plain` says so."""
+    """Return True for a rule that has known values where it holds, and another one elsewhere.
+
+    Where both are those of a condition, `_is_plain` says so.
+    """
     if any(
         rule.else_rule is not None
         or rule.head.key is not None
@@ -391,8 +396,7 @@ def _has_default(rules: Sequence[Rule]) -> bool:
         for rule in rules
     ):
         return False
-    values = {to_key(_value_of(rule)) for rule in rules if not rule.default}
-    return len(values) <= 1 and sum(rule.default for rule in rules) == 1
+    return sum(rule.default for rule in rules) == 1
 
 
 def _defined(meaning: Meaning, text: Callable[[], str]) -> list[Condition]:

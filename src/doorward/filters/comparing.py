@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from doorward.filters.columns import decides
 from doorward.filters.conditions import FRAGMENT_ERROR, Comparison, Field, to_scalar
 from doorward.filters.conditions import Scalar as Known
 from doorward.filters.hints import (
@@ -22,7 +23,7 @@ from doorward.filters.hints import (
     VARIABLE,
     builtin_hint,
 )
-from doorward.filters.targets import Target, missing_feature, unsupported
+from doorward.filters.targets import PYTHON, Target, missing_feature, unsupported
 from doorward.rego import Diagnostic, Key, Number, Span, to_key
 from doorward.rego.tools import (
     Array,
@@ -57,6 +58,7 @@ COMPARISONS: Final = {
 }
 MIRRORED: Final = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
 _TEXTS: Final = frozenset({"startswith", "endswith", "contains"})
+_ORDERS: Final = frozenset(MIRRORED)
 MEMBER: Final = "internal.member_2"
 
 
@@ -71,6 +73,7 @@ class Comparer:
         self.targets = targets
         self._unsupported: dict[str, str] = {}
         self._literals = literals
+        self._has_orders = all(target is PYTHON for target in targets)
 
     def text(self, tree: Expr | Term) -> str:
         """As errors show it, without values of the input and of data."""
@@ -185,8 +188,15 @@ class Comparer:
     def _known(
         self, expr: Expr, left: Constant, right: Constant | None, location: Span
     ) -> bool | None:
-        """Whether two known values are equal, which partial evaluation may leave to be seen."""
+        """Evaluate a comparison of two known values, which partial evaluation may leave.
+
+        OPA's targets have no word for orders of known values.
+        """
         name = expr.term.name if isinstance(expr.term, Call) else ""
+        if right is not None and self._has_orders and name in _ORDERS:
+            first, second = left[0], right[0]
+            if not (isinstance(first, list) or isinstance(second, list)):
+                return decides(first, COMPARISONS[name], second) != expr.negated
         if right is None or name not in ("eq", "equal", "neq"):
             self.fail(location, "both rhs and lhs non-scalar/non-ground", hint=SCALAR)
             return None

@@ -144,7 +144,10 @@ def request_of(
         if options.strict:
             _refuse("the server does not hand on the path as it was sent")
         path = _quoted(scope["path"])
-    elif options.strict and _decoded(path) != scope["path"].encode():
+    elif (
+        options.strict
+        and (unquote_to_bytes(path) if b"%" in path else path) != scope["path"].encode()
+    ):
         _refuse("the path is not the one that was sent")
     query: bytes = scope.get("query_string", b"")
     target: bytes = path + b"?" + query if query else path
@@ -170,10 +173,6 @@ def request_of(
 
 def _refuse(reason: str) -> NoReturn:
     raise AmbiguousRequestError(reason)
-
-
-def _decoded(path: bytes) -> bytes:
-    return unquote_to_bytes(path) if b"%" in path else path
 
 
 def _quoted(path: str) -> bytes:

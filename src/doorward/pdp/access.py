@@ -162,6 +162,7 @@ def who_can(
             given,
             namespace=NAMESPACE,
             only_truth=True,
+            keep_else=True,
             now_ns=now_ns,
             deadline=SECONDS,
         )

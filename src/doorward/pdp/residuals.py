@@ -94,6 +94,7 @@ def residual(
     disable_inlining: Sequence[str] = (),
     nondeterministic: bool = False,
     only_truth: bool = False,
+    keep_else: bool = False,
 ) -> Partial:
     """What is left of `query`; the errors of `Engine.partial`, and CompileError for a query that
     calls what clients may not.
@@ -112,6 +113,7 @@ def residual(
             deadline=snapshot.deadline,
             max_size=MAX_SIZE,
             only_truth=only_truth,
+            keep_else=keep_else,
         )
     finally:
         if has_turn:

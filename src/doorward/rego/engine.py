@@ -336,6 +336,7 @@ class Engine:
         deadline: float | None = None,
         max_size: int = MAX_PARTIAL,
         only_truth: bool = False,
+        keep_else: bool = False,
     ) -> Partial:
         """What is left to ask of `query` when only a part of the documents is known.
 
@@ -345,7 +346,8 @@ class Engine:
         unless `nondeterministic`. `namespace`: the package of support modules below `data`; None:
         rules keep their packages, and those that have to be made up are in `helpers`. `max_size`
         bounds the expressions made on the way. `only_truth`: the residual need not tell `false`
-        from undefined, and needs no support for such defaults.
+        from undefined, and needs no support for such defaults. `keep_else`: it refers to rules with
+        `else` even so, as OPA's does.
 
         CompileError as for `prepare`; EvalError where what is known ends in an error, past the
         `deadline` (seconds) and `max_size`; ValueError for a path or a namespace that is none.
@@ -372,6 +374,7 @@ class Engine:
             helpers,
             max_size,
             only_truth,
+            keep_else,
         )
         prepared = self.prepare("true", strict_builtin_errors=strict_builtin_errors)
         evaluation = prepared.evaluation(input, now_ns=now_ns, deadline=deadline)
@@ -645,7 +648,7 @@ class Query:
             state = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
             if self.deadline is not None:
                 state.deadline = time.monotonic() + self.deadline
-                return self._run(state, single=True)
+                return self._answer_in_time(state)
         elif self._value is None:
             raise ValueError("the query has several expressions: use results()")
         else:
@@ -656,6 +659,19 @@ class Query:
             return self._exactly(state, error, lambda: self._exact_function(single=True))
         except RecursionError:
             return self._run(state, single=True)
+
+    def _answer_in_time(self, state: Evaluation) -> Any:
+        """`_run`, written out for a single value under a deadline: it precedes every decision."""
+        before = CLOCK.check_deadline
+        CLOCK.check_deadline = state.halt_if_late
+        try:
+            return self._value(state)  # type: ignore[misc]  # a query that `_is_plain` has one
+        except EvalError as error:
+            return self._exactly(state, error, lambda: self._exact_function(single=True))
+        except RecursionError:
+            return self._run(state, single=True)
+        finally:
+            CLOCK.check_deadline = before
 
     def marked_answer(
         self, input: Any = UNDEFINED, answered: dict[str, dict[Key, Any]] | None = None

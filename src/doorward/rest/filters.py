@@ -301,6 +301,7 @@ def _left(
             disable_inlining=request.disable_inlining,
             nondeterministic=True,
             only_truth=True,
+            keep_else=True,
         )
     except CompileError as error:
         raise _Refused(internal_error(f"prepare for partial: {error}")) from None

@@ -200,6 +200,8 @@ def _may_conflict(
     search: SearchContext, one: _Outcome, other: _Outcome, around: Collection[str]
 ) -> bool:
     keys = _renamed(other.keys, around)
+    if one.rule is not other.rule and one.rule.first is other.rule.first:
+        return False  # an `else` holds where those before it do not
     (value,) = _renamed((other.value,), around)
     count = min(len(one.keys), len(keys))
     same = [equation(a, b) for a, b in zip(one.keys[:count], keys[:count], strict=True)]

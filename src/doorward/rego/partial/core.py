@@ -189,6 +189,8 @@ class Rule:
     default: bool = False
     otherwise: Rule | None = None
     span: Span = NOWHERE
+    before: tuple[Rule, ...] = ()
+    """The rules before this one's `else`, in order."""
 
     @property
     def is_set(self) -> bool:
@@ -205,6 +207,11 @@ class Rule:
         while rule is not None:
             yield rule
             rule = rule.otherwise
+
+    @property
+    def first(self) -> Rule:
+        """The rule that `else` continues, which may be this one."""
+        return self.before[0] if self.before else self
 
 
 INPUT: Final = Var("input")

@@ -265,7 +265,7 @@ class _Virtual:
         search.consulted.add("rules")
         if node.is_function:
             return
-        if node.has_else and search.is_unknown(Ref(self.path), walk.b1):
+        if self._keeps_else and search.is_unknown(Ref(self.path), walk.b1):
             # An `else` holds where the rules before it do not, and that is not known: nothing of
             # it is inlined.
             seen = self.plugged, known_documents(search)
@@ -278,6 +278,13 @@ class _Virtual:
             yield from self._partial()
         else:
             yield from self._complete()
+
+    @property
+    def _keeps_else(self) -> bool:
+        if not self.node.has_else:
+            return False
+        settings = self.search.settings
+        return settings.keep_else or not settings.truth or not self.node.is_ground
 
     def _inside(self, term: Term, where: Bindings, pos: int) -> Solutions:
         walk = self.walk
@@ -308,11 +315,11 @@ class _Virtual:
         if needs_support or search.settings.shallow or search.disabled.has(self.plugged):
             yield from self._support(self._complete_support)
             return
-        for rule in self.node.rules:
+        for rule in self.node.branches:
             # Each rule has variables of its own, so that two uses of it never share one.
             own = search.child()
             assert rule.value is not None
-            for _ in search.rule(rule, own):
+            for _ in search.branch(rule, own):
                 yield from self._inside(rule.value, own, self.pos + 1)
 
     def _note_conflict(self) -> None:
@@ -321,7 +328,7 @@ class _Virtual:
         seen = self.plugged, known_documents(search)
         if seen not in search.compared:
             search.compared.add(seen)
-            conflict = find_conflict(search, self.node.rules, search.rule)
+            conflict = find_conflict(search, self.node.branches, search.branch)
             if conflict is not None:
                 search.conflicts.append(conflict)
 
@@ -360,7 +367,7 @@ class _Virtual:
         own = search.child()
         is_defined = False
         with search.apart() as saved:
-            for _ in search.rule(rule, own):
+            for _ in search.branch(rule, own):
                 is_defined = True
                 assert rule.value is not None
                 add_complete(search, self.plugged, rule, own, saved)
@@ -494,7 +501,7 @@ class _Virtual:
         location = search.support.namespaced(self.plugged)
         is_defined = search.support.has(location)
         if not is_defined:
-            rules = [*node.rules, *([] if node.default is None else [node.default])]
+            rules = [*node.branches, *([] if node.default is None else [node.default])]
             for rule in rules:
                 is_defined = add(rule) or is_defined
         term: Term = Ref(search.support.namespaced(self.path))

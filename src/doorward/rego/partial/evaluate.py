@@ -352,6 +352,7 @@ def settings(
     helpers: str,
     max_size: int,
     truth: bool,
+    keep_else: bool,
 ) -> Settings:
     """What a caller chose; ValueError for a path or a namespace that is none."""
     for name in (namespace, helpers):
@@ -366,6 +367,7 @@ def settings(
         namespace or helpers,
         max_size,
         truth,
+        keep_else,
     )
 
 

@@ -136,11 +136,15 @@ class _Function:
 
     def solutions(self) -> Solutions:
         search, node = self.search, self.node
-        if node.has_else and search.is_unknown_expr(_bare(self.site.expr), self.site.bindings):
+        is_unknown = search.is_unknown_expr(_bare(self.site.expr), self.site.bindings)
+        if (
+            node.has_else
+            and is_unknown
+            and (search.settings.keep_else or not search.settings.truth)
+        ):
             if search.settings.truth:
                 search.conflicts += conflicts_of_branches(node.rules)
             return search.save_call(self.operator, self.args, self.count, self.site)
-        is_unknown = search.is_unknown_expr(_bare(self.site.expr), self.site.bindings)
         if search.settings.truth and is_unknown:
             self._note_conflict()
         default = node.default
@@ -150,7 +154,14 @@ class _Function:
             given = (self.operator, *self.args[: self.count])
             if any(search.is_unknown(term, bindings) for term in given):
                 return self._support()
-        return self._values()
+        return self._alternatives() if node.has_else and is_unknown else self._values()
+
+    def _alternatives(self) -> Solutions:
+        """The values for unknown operands, each where none before it counts."""
+        for branch in self.node.branches:
+            yield from self._rule(branch, [UNDEFINED], [False])
+        if self.node.default is not None:
+            yield from self._rule(self.node.default, [UNDEFINED], [False])
 
     def _values(self) -> Solutions:
         before = UNDEFINED
@@ -171,9 +182,9 @@ class _Function:
         def solutions(rule: Rule, own: Bindings) -> Solutions:
             operands = self.args[: self.count]
             for _ in search.unify_all(operands, list(rule.args or ()), site.bindings, own, site):
-                yield from search.rule(rule, own)
+                yield from search.branch(rule, own)
 
-        conflict = find_conflict(search, self.node.rules, solutions)
+        conflict = find_conflict(search, self.node.branches, solutions)
         if conflict is not None:
             search.conflicts.append(conflict)
 
@@ -185,7 +196,7 @@ class _Function:
         if self.has_result:
             head.append(rule.value)
         for _ in search.unify_all(self.args, head, site.bindings, own, site):
-            for _ in search.rule(rule, own):
+            for _ in search.branch(rule, own):
                 if not self.has_result and search.unknowns.has(rule.value, own):
                     answered[0] = True
                     state[0] = rule.value
@@ -210,7 +221,7 @@ class _Function:
             return
         target = search.support.namespaced(self.operator.parts)
         if not search.support.has(target):
-            rules = [*self.node.rules, *([self.node.default] if self.node.default else [])]
+            rules = [*self.node.branches, *([self.node.default] if self.node.default else [])]
             for rule in rules:
                 self._support_rule(rule, target)
         if search.support.has(target):
@@ -224,7 +235,11 @@ class _Function:
             search.unknowns.mark(Var(name), own)
         try:
             with search.apart() as saved:
-                for _ in search.body(rule.body, own, own.number):
+                for _ in (
+                    search.branch(rule, own)
+                    if rule.before
+                    else search.body(rule.body, own, own.number)
+                ):
                     add_function(search, target, rule, own, saved)
         finally:
             search.unknowns.unmark(len(names))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.scope import pattern_vars
@@ -142,7 +143,7 @@ class _Stages:
         if key is None and value is None:
             value = TRUE
         otherwise = rule.else_rule
-        return Rule(
+        lowered = Rule(
             tuple(path),
             None if head.args is None else tuple(map(self.term, head.args)),
             key,
@@ -153,6 +154,9 @@ class _Stages:
             None if otherwise is None else self.branch(otherwise, keys, package),
             rule.span,
         )
+        for later in islice(lowered.branches(), 1, None):
+            later.before = (lowered, *later.before)
+        return lowered
 
     def _declare_inside(self, term: nodes.Term) -> None:
         """Number what comprehensions of a head declare: that is done before the body."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from doorward.rego.analysis.variables import ROOTS
@@ -27,7 +28,7 @@ from doorward.rego.partial.core import (
 from doorward.rego.partial.order import expr_variables
 from doorward.rego.partial.propagation import Propagation
 from doorward.rego.partial.replacing import kept
-from doorward.rego.partial.state import Saved, body_of
+from doorward.rego.partial.state import Bindings, Saved, body_of
 
 MAX_INLINED: Final = 16
 """Conjunctions that a negation may become in place; more make rules of the support."""
@@ -43,7 +44,44 @@ def negated(search: SearchContext, site: Site) -> Solutions:
         return
     number = search.number()
     unknown = search.unknown_names()
-    residuals = _residuals(search, positive, site, number, unknown)
+    solve = partial(search.body, (positive,), site.bindings, number)
+    residuals = _residuals(search, solve, unknown)
+    yield from _without(search, residuals, site, number, unknown)
+
+
+def in_turn(search: SearchContext, rule: Rule, own: Bindings) -> Solutions:
+    """The ways in which a rule holds after `else`: where none of the rules before it does."""
+    return _after(search, rule.before, rule, own)
+
+
+def _after(search: SearchContext, before: Sequence[Rule], rule: Rule, own: Bindings) -> Solutions:
+    if not before:
+        yield from search.rule(rule, own)
+        return
+    for _ in _fails(search, before[0], rule, own):
+        yield from _after(search, before[1:], rule, own)
+
+
+def _fails(search: SearchContext, earlier: Rule, rule: Rule, own: Bindings) -> Solutions:
+    """Continue where a rule does not hold for the operands of `rule`, which are in `own`."""
+    number = search.number()
+    unknown = search.unknown_names()
+    site = Site(Expr((TRUE,), span=earlier.span), 0, own, number)
+    solve = partial(_applied, search, earlier, rule, site)
+    yield from _without(search, _residuals(search, solve, unknown), site, number, unknown)
+
+
+def _applied(search: SearchContext, earlier: Rule, rule: Rule, site: Site) -> Solutions:
+    inner = search.child()
+    operands, parameters = rule.args or (), earlier.args or ()
+    for _ in search.unify_all(operands, parameters, site.bindings, inner, site):
+        yield from search.rule(earlier, inner)
+
+
+def _without(
+    search: SearchContext, residuals: Sequence[Body], site: Site, number: int, unknown: set[str]
+) -> Solutions:
+    """Continue where none of `residuals` holds."""
     if not residuals:
         yield
     elif _can_stand_in_place(unknown, residuals):
@@ -54,12 +92,12 @@ def negated(search: SearchContext, site: Site) -> Solutions:
 
 
 def _residuals(
-    search: SearchContext, positive: Expr, site: Site, number: int, unknown: set[str]
+    search: SearchContext, solve: Callable[[], Solutions], unknown: set[str]
 ) -> list[Body]:
     residuals = []
     propagation = Propagation(search.program, unknown, whole=True)
     with search.apart() as saved:
-        for _ in search.body((positive,), site.bindings, number):
+        for _ in solve():
             body = search.well_typed(body_of(saved, search.names))
             if body is not None:
                 residuals.append(body if search.settings.shallow else propagation.apply(body))

@@ -33,6 +33,8 @@ class Settings:
     truth: bool = False
     """Whether a default of false is left out where only the truth of a rule is requested. OPA's
     filters, which ask so, take rules without its index: in another order."""
+    keep_else: bool = False
+    """Whether the residual refers to rules with `else`, as OPA's does, where only truth counts."""
 
 
 @dataclass(eq=False, slots=True)
@@ -40,13 +42,15 @@ class Node:
     """A place below `data`.
 
     `own`: the rules whose constant prefix ends here. `rules`: all that make the document here,
-    those further below included where the reference of one continues with a variable.
+    those further below included where the reference of one continues with a variable. `branches`:
+    the same, each followed by those after its `else`.
     """
 
     key: Key = None
     children: dict[Key, Node] = field(default_factory=dict)
     own: list[Rule] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
+    branches: list[Rule] = field(default_factory=list)
     default: Rule | None = None
     hidden: bool = False
 
@@ -121,6 +125,7 @@ class Program:
                 if below is not node:
                     rules += [rule for rule in below.own if not (rule.default or rule.args)]
         node.rules = in_index_order(rules, self._is_virtual, all_rules=self._all_rules)
+        node.branches = [branch for rule in node.rules for branch in rule.branches()]
 
     def _is_virtual(self, ref: Ref) -> bool:
         """Whether rules are at a path below `data`, or on the way to it."""

@@ -133,6 +133,10 @@ class Search:
             return self._save_run(first)
         return self.body(steps, own, own.number)
 
+    def branch(self, rule: Rule, own: Bindings) -> Solutions:
+        """The ways in which the body of a rule holds, and none of those before its `else`."""
+        return negation.in_turn(self, rule, own) if rule.before else self.rule(rule, own)
+
     def body(self, body: Sequence[Step], bindings: Bindings, number: int) -> Solutions:
         """The ways in which all expressions of `body` hold."""
         count = len(body)

@@ -154,6 +154,7 @@ def _refuted(engine: Engine, node: RuleNode, proved: Property) -> Verdict:
             ["input"],
             namespace=_NAMESPACE,
             only_truth=True,
+            keep_else=True,
             deadline=PARTIAL_SECONDS,
         )
         bodies, support = partial.queries, partial.support
