@@ -34,6 +34,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.cases import CASES
+from benchmarks.newest_engine import BEGIN, END
 from benchmarks.page import machine
 from doorward.rego import Engine, compile, gc_paused
 
@@ -43,6 +44,7 @@ ROUND_SECONDS = 0.02
 MUCH_SECONDS = 1.0
 """What is compiled longer than this is compiled once."""
 OWN = "own "
+KINDS_HEADING = "## Next to the newest engine, in the same run\n\n"
 
 
 @dataclass(slots=True)
@@ -249,6 +251,12 @@ def tables() -> str:
     return "".join(parts)
 
 
+def kinds_of(path: Path) -> str:
+    """What `newest_engine.py` wrote into the page that is there: it measures by itself."""
+    content = path.read_text() if path.exists() else f"{BEGIN}{END}"
+    return "\n" + KINDS_HEADING + BEGIN + content.partition(BEGIN)[2].partition(END)[0] + END
+
+
 def plot(rows: list[Row]) -> str:
     """A bar for each row, on a logarithmic scale; the middle line is OPA."""
     width, height, left = 900, 12, 380
@@ -300,7 +308,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"test {folder}: {ours:.1f} s, OPA {theirs:.1f} s, ratio {ours / theirs:.2f}")
     if options.markdown:
         peer = "of `opa bench` here" if options.opa else "recorded on a machine of the same kind"
-        text = page(rows, options.rounds, peer) + tables()
+        text = page(rows, options.rounds, peer) + tables() + kinds_of(options.markdown)
         options.markdown.write_text(text)
         (options.markdown.parent / PICTURE).write_text(plot(rows))
     return 0

@@ -383,6 +383,10 @@ class Sidecar:
             if options.ready_timeout > 0:
                 self.plane.start()
                 self._wait_until_ready(options.ready_timeout)
+            # What is there now stays: the collector need not look at it again at every decision.
+            # Before anybody can ask: it takes a second for the rules and data of a large policy.
+            gc.collect()
+            gc.freeze()
             if self._envoy is not None:
                 self._envoy.start()
             if self._ext_proc is not None:
@@ -393,9 +397,6 @@ class Sidecar:
             raise StartupError(str(error)) from None
         if self._watcher is not None:
             self._watcher.start(reading=self._reading)
-        # What is there now stays: the collector need not look at it again at every decision.
-        gc.collect()
-        gc.freeze()
         if self._shared is None:
             _log.info("Server initialized.")
         if options.ready_timeout <= 0:

@@ -211,7 +211,8 @@ def warm(
     ext_proc: ExtProcOptions | None,
     access: Access,
 ) -> None:
-    """Prepare the questions to come."""
+    """Prepare the questions to come: whoever sees that the server is ready finds it fast."""
+    snapshot.warm_rules()
     logs = config.decision_logs
     snapshot.warm([logs.drop_decision, logs.mask_decision] if logs.is_enabled else [])
     if access.authorizes:

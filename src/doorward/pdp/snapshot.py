@@ -267,6 +267,10 @@ class Snapshot:
             "queries": self._queries.counts,
         }
 
+    def warm_rules(self) -> None:
+        """Generate the code of every rule: clients may ask for any document."""
+        self.engine.policies.warm()
+
     def warm(self, paths: Iterable[PathKey]) -> None:
         """Prepare the documents at `paths` for good, and generate what they ask for.
 

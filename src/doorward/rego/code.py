@@ -67,9 +67,15 @@ class Code:
         return self.in_order[0]
 
     def warm(self, nodes: Iterable[RuleNode]) -> None:
-        """Generate the functions of the rules at `nodes`, but for definitions in tables."""
+        """Generate the functions of the rules at `nodes`, but for definitions that are asked for
+        one value of a table only."""
+        namespace = self.linked.namespace
         for node in nodes:
-            generate_now(self.linked.namespace[node.name])
+            generate_now(namespace[node.name])
+            table = namespace.get(self.plan.table_name(node))
+            if table is not None:
+                for definition, _ in table.others:
+                    generate_now(definition)
 
 
 def generate_code(

@@ -205,6 +205,13 @@ class Policies:
                 self._variants[mocked] = code
             return code
 
+    def warm(self) -> None:
+        """Generate the code of every rule, so that the first decision takes no longer than others.
+
+        A definition that is chosen from a table by a value is left to its first call.
+        """
+        self.code.warm(node for node in self.program.root.walk() if node.definitions)
+
     def emit(self) -> dict[str, str]:
         """The generated Python of each file, as text."""
         code = self.whole_code()
@@ -573,10 +580,15 @@ class Query:
     def warm(self) -> None:
         """Generate the code of all rules that the query may ask, so that no decision waits for it.
 
-        Each definition of those that are chosen from a table is left to its first call.
+        A definition that is chosen from a table by a value is left to its first call.
         """
+        self._code.warm(self.rules_read)
+
+    @property
+    def rules_read(self) -> list[RuleNode]:
+        """The rules that the query may ask, and those that these ask in their turn."""
         program = self.engine.policies.program
-        self._code.warm(nodes_read(self.body, program.callees, program.graph))
+        return nodes_read(self.body, program.callees, program.graph)
 
     def evaluation(
         self, input: Any = UNDEFINED, *, now_ns: int | None = None, deadline: float | None = None

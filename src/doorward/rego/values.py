@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cmp_to_key, lru_cache
 from itertools import chain, repeat
 from operator import is_
@@ -151,41 +151,26 @@ def from_key(key: Key) -> Value:
 def _hash(value: Any) -> int:
     # Equal values have equal hashes: a boolean may have that of a number.
     kind = type(value)
-    if kind is int:
-        return hash_integer(value)
     if kind is dict:
-        if _have_own_hashes(value.values()):
-            return hash(frozenset(value.items()))
-        count_step()
-        return hash(frozenset(zip(value, [_hash_part(v) for v in value.values()], strict=True)))
+        # Most parts are strings: they are told apart here, before a call.
+        parts = [v if type(v) is str else _hash_part(v) for v in value.values()]
+        return hash(frozenset(zip(value, parts, strict=True)))
     if kind is list:
-        if _have_own_hashes(value):
-            return hash(tuple(value))
-        count_step()
-        return hash(tuple([_hash_part(v) for v in value]))
-    return hash(value)
+        return hash(tuple([v if type(v) is str else _hash_part(v) for v in value]))
+    return hash_integer(value) if kind is int else hash(value)
 
 
-_OWN_HASH: Final = frozenset({str, int, bool, type(None), Number})
-
-
-def _have_own_hashes(values: Collection[Any]) -> bool:
-    """Return True if Python's hash of each value is good: no integer is large."""
-    kinds = set(map(type, values))
-    if not kinds <= _OWN_HASH:
-        return False
-    if kinds == _INTEGERS:
-        return not is_large(min(values)) and not is_large(max(values))
-    return int not in kinds or not any([type(v) is int and is_large(v) for v in values])
-
-
-def _hash_part(value: Value) -> Hashable:
+def _hash_part(value: Any) -> Hashable:
     """What stands for `value` in the hash of what it is a part of."""
-    if type(value) is int:
-        return to_key(value)
-    if type(value) in _OWN_HASH:
-        return value  # type: ignore[return-value] # hashable by now
-    return Number(repr(value)) if type(value) is float else _hash(value)
+    kind = type(value)
+    if kind is int:
+        return value if -HASH_MODULUS < value < HASH_MODULUS else to_key(value)
+    if kind is dict or kind is list:
+        count_step()
+        return _hash(value)
+    if kind is float:
+        return Number(repr(value))
+    return value  # type: ignore[no-any-return]
 
 
 def lookup(value: Any, key: Any) -> Any:

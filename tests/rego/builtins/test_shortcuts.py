@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
-from ipaddress import IPv6Network, ip_network
+from ipaddress import (
+    IPv4Address,
+    IPv6Network,
+    collapse_addresses,
+    ip_network,
+    summarize_address_range,
+)
 from typing import Any
 from urllib.parse import quote_plus
 
@@ -19,8 +25,8 @@ from doorward.rego.golang import layouts
 from doorward.rego.golang.octets import scrub
 from doorward.rego.golang.sprintf import format_text
 from doorward.rego.golang.urls import query_escape
-from doorward.rego.numbers import Number
-from doorward.rego.values import make_set, to_rego
+from doorward.rego.numbers import Number, number_text
+from doorward.rego.values import compare, make_set, to_rego
 
 LAYOUTS = st.sampled_from(
     [
@@ -73,7 +79,28 @@ def test_a_printed_time_is_read_as_itself(layout: str, nanoseconds: int) -> None
     assert text.endswith(f".{fraction}Z" if fraction else "Z")
 
 
-VERBS = st.lists(st.sampled_from(["%s", "%d", "%v", "%.2f", "%.0f", "%5d", "%%", "%x", "a", "%.2"]))
+VERBS = st.lists(
+    st.sampled_from(
+        [
+            *(
+                "%s",
+                "%d",
+                "%v",
+                "%.2f",
+                "%.0f",
+                "%5d",
+                "%%",
+                "%x",
+                "a",
+                "%.2",
+                "%-7s|",
+                "%9v",
+                "%-v",
+            ),
+            *("%8.3f", "%-12.1f|", "%-6d|", "%12x", "%5.2s", "%+d", "%-5x", "%f", "%05d", "%99d"),
+        ]
+    )
+)
 OPERANDS = st.lists(
     st.sampled_from(
         [
@@ -111,6 +138,48 @@ def argument(value: Any) -> Any:
     if type(value) in (float, Number):
         return float(value)
     return value if type(value) in (int, str) else to_rego(value)
+
+
+DIGITS = st.text("0123456789", min_size=1, max_size=20)
+NUMBERS = st.lists(
+    st.integers(-(2**70), 2**70)
+    | st.integers(-3, 3)
+    | st.builds(lambda a, b: Number(f"{int(a)}.{b}"), DIGITS, DIGITS)
+    | st.builds(lambda n, b: Number(f"-{n}.{b}"), st.integers(0, 2), DIGITS)
+    | st.sampled_from([Number("1.0"), Number("0.1"), Number("0.10"), Number("9007199254740993.5")]),
+    min_size=1,
+)
+
+
+@given(NUMBERS, st.sampled_from(["min", "max"]))
+def test_of_equal_numbers_the_last_is_the_least_and_the_greatest(
+    numbers: list[Any], name: str
+) -> None:
+    best = numbers[0]
+    for number in numbers[1:]:
+        order = compare(number, best)
+        if order == 0 or (order < 0) == (name == "min"):
+            best = number
+    answer = REGISTRY[name].call(Context(Environment()), numbers)
+    assert (answer, type(answer), number_text(answer)) == (best, type(best), number_text(best))
+
+
+RANGES = st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 2000))
+
+
+@given(st.lists(RANGES, min_size=1, max_size=3))
+def test_merged_networks_hold_the_same_addresses(ranges: list[tuple[int, int]]) -> None:
+    networks = [
+        network
+        for first, length in ranges
+        for network in summarize_address_range(
+            IPv4Address(first), IPv4Address(min(first + length, 2**32 - 1))
+        )
+    ]
+    merged = REGISTRY["net.cidr_merge"].call(
+        Context(Environment()), [str(each) for each in networks]
+    )
+    assert merged == frozenset(map(str, collapse_addresses(networks)))
 
 
 MAPPED = IPv6Network("::ffff:0:0/96")

@@ -62,6 +62,21 @@ def test_warming_generates_what_a_query_reaches() -> None:
     assert waiting(engine) == set()
 
 
+def test_warm_policies_generate_nothing_at_the_first_decision() -> None:
+    engine = Engine({"a.rego": POLICY})
+    engine.policies.warm()
+    assert waiting(engine) == set()
+
+
+def test_a_warm_table_waits_for_values_only() -> None:
+    engine = Engine({"a.rego": f"{TABLE}\nport := 0 if input.any"})
+    engine.policies.warm()
+    assert len(waiting(engine)) == 20
+    query = engine.prepare("data.a.port")
+    assert query.value({"any": True}) == 0
+    assert len(waiting(engine)) == 20
+
+
 def test_a_definition_in_a_table_is_generated_when_it_is_chosen() -> None:
     engine = Engine({"a.rego": TABLE})
     query = engine.prepare("data.a.port")

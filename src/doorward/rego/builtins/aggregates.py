@@ -184,9 +184,29 @@ def _extreme(
         members = list(map(from_key, collection))
         return extremes(members, choose)[0]  # type: ignore[no-any-return]
     if classes <= _EXACT:
-        # Of equal numbers OPA returns the last one.
-        return choose(context.checked_iter(collection[::-1]))  # type: ignore[no-any-return]
+        return _extreme_number(collection, choose)
     return extremes(collection, choose)[-1]  # type: ignore[no-any-return]
+
+
+def _extreme_number(numbers: list[Any], choose: Callable[..., Any]) -> Value:
+    """Of equal numbers OPA returns the last one."""
+    if any([type(n) is int and not -_FLOAT < n < _FLOAT for n in numbers]):
+        return choose(reversed(numbers))  # type: ignore[no-any-return]
+    # Python compares floats at once. The one nearest to a number never stands on the other side of
+    # the one nearest to another number, but two numbers that round to one value may have two.
+    nearest = list(map(float, numbers))
+    best = choose(nearest)
+    others = -math.inf if choose is max else math.inf
+    close = math.nextafter(best, others)
+    if choose is max:
+        candidates = [n for n, each in zip(numbers, nearest, strict=True) if each >= close]
+    else:
+        candidates = [n for n, each in zip(numbers, nearest, strict=True) if each <= close]
+    return choose(reversed(candidates))  # type: ignore[no-any-return]
+
+
+_FLOAT: Final = 1 << 53
+"""Up to here each integer is a float."""
 
 
 @builtin(

@@ -11,8 +11,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, summarize_address_range
-from socket import AF_INET, inet_pton
+from ipaddress import IPv4Address, IPv6Address
+from socket import AF_INET, inet_ntop, inet_pton
 from typing import Final
 
 from doorward.records import record
@@ -92,6 +92,12 @@ def _network_or_address(text: str) -> _Network:
 
 def _written(address: int) -> Address:
     return IPv4Address(address & 0xFFFFFFFF) if _is_v4(address) else IPv6Address(address)
+
+
+def _text(address: int) -> str:
+    if address >> 32 == 0xFFFF:
+        return inet_ntop(AF_INET, (address & 0xFFFFFFFF).to_bytes(4, "big"))
+    return str(IPv6Address(address))
 
 
 def _is_v4(address: int) -> bool:
@@ -185,7 +191,7 @@ def net_cidr_expand(cidr: str) -> frozenset[Key]:
     network = _network(cidr)
     if network.last - network.first >= MAX_EXPANDED:
         raise LimitError(f"more than {MAX_EXPANDED} addresses")
-    return frozenset(str(_written(n)) for n in range(network.first, network.last + 1))
+    return frozenset([_text(n) for n in range(network.first, network.last + 1)])
 
 
 _ELEMENT: Final = any_of(string, array(any_))
@@ -297,12 +303,17 @@ def _texts(network: _Network) -> Iterator[str]:
     if network.text is not None:
         yield network.text
         return
-    first, last = _written(network.first), _written(network.last)
-    if isinstance(first, IPv4Address) and isinstance(last, IPv4Address):
-        yield from map(str, summarize_address_range(first, last))
-    else:
-        first, last = IPv6Address(network.first), IPv6Address(network.last)
-        yield from map(str, summarize_address_range(first, last))
+    first, last, bits = network.first, network.last, 128
+    if _is_v4(first) and _is_v4(last):
+        bits = 32
+    while first <= last:
+        # The largest network that begins here, and ends where the range does or before.
+        size = (last - first + 1).bit_length() - 1
+        if first:
+            size = min(size, (first & -first).bit_length() - 1)
+        text = _text(first) if bits == 32 else str(IPv6Address(first))
+        yield f"{text}/{bits - size}"
+        first += 1 << size
 
 
 @builtin("net.lookup_ip_addr", string, returns=set_(string), context=True, pure=False)

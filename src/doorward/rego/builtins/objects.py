@@ -205,10 +205,14 @@ def object_subset(super_: Value, sub: Value) -> bool:
 def _within(super_: Value, sub: Any) -> bool:
     """Of two collections of one kind."""
     if isinstance(super_, dict):
-        return all(
-            key in super_ and (_within if _alike(super_[key], value) else equal)(super_[key], value)
-            for key, value in sub.items()
-        )
+        for key, value in sub.items():
+            if key not in super_:
+                return False
+            known = super_[key]
+            compare = _within if _alike(known, value) else equal
+            if not compare(known, value):
+                return False
+        return True
     if isinstance(super_, frozenset):
         return bool(sub <= super_)
     assert isinstance(super_, list)
@@ -217,7 +221,10 @@ def _within(super_: Value, sub: Any) -> bool:
 
 def _alike(super_: Value, sub: Value) -> bool:
     """Whether both are collections of one kind: being equal, they are within each other."""
-    return type(super_) is type(sub) and isinstance(sub, (dict, frozenset, list))
+    return type(super_) is type(sub) and type(sub) in _COLLECTIONS
+
+
+_COLLECTIONS: Final = frozenset({dict, frozenset, list})
 
 
 def _holds_run(items: list[Value], run: list[Value]) -> bool:

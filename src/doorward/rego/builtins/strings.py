@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any, Final, TypeAlias
 
+from doorward.records import record
 from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.context import Context
@@ -385,53 +386,75 @@ def sprintf(context: Context, template: str, values: list[Value]) -> str:
     return format_text(template, [_argument(value) for value in values])
 
 
-@lru_cache(maxsize=1024)
-def _compiled(template: str) -> list[tuple[str, str]] | None:
-    """The verbs, each with the text after it; the first has none. None for other verbs than these.
+@record(frozen=True)
+class _Piece:
+    """A verb with the text after it."""
 
-    `%s`, `%v` and `%d` are under their letter, `%.2f` as Python's format.
-    """
+    verb: str
+    """`s`, `v`, `d`, `x` or `f`; of the first piece, which has none, empty."""
+    layout: str
+    """Width and precision in Python's format; empty where there are none."""
+    text: str
+
+
+_VERB: Final = re.compile(r"(-)?([1-9][0-9]?)?(?:\.([0-9]))?([svdxf])", re.ASCII)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(template: str) -> list[_Piece] | None:
+    """The pieces of a template. None for other verbs and flags than these."""
     if len(template) >= 4096:
         return None
     first, *others = template.split("%")
-    pieces = [("", first)]
+    pieces = [_Piece("", "", first)]
     for piece in others:
-        if piece[:1] in {"s", "v", "d"}:
-            pieces.append((piece[0], piece[1:]))
-        elif piece[:1] == "." and piece[1:2].isdecimal() and piece[2:3] == "f":
-            pieces.append((f".{int(piece[1])}f", piece[3:]))
-        else:
+        match = _VERB.match(piece)
+        if match is None:
             return None
+        left, width, precision, verb = match.groups()
+        if (precision is None) == (verb == "f"):
+            return None
+        layout = ""
+        if width is not None:
+            layout = ("<" if left else ">") + width
+        elif left:
+            return None
+        if verb == "f":
+            layout += f".{precision}f"
+        pieces.append(_Piece(verb, layout, piece[match.end() :]))
     return pieces
 
 
-def _quick(pieces: list[tuple[str, str]], values: list[Value]) -> str | None:
-    """The common case: any value for `%v`, all but numbers for `%s`, integers for `%d`."""
-    out = [pieces[0][1]]
-    for n, value in enumerate(values, start=1):
-        verb, text = pieces[n]
-        kind = type(value)
+def _quick(pieces: list[_Piece], values: list[Value]) -> str | None:
+    """The common case: any value for `%v`, all but numbers for `%s`, integers for `%d` and `%x`."""
+    out = [pieces[0].text]
+    for piece, value in zip(islice(pieces, 1, None), values, strict=True):
+        kind, verb, layout = type(value), piece.verb, piece.layout
         if kind is str:
             if verb != "s" and verb != "v":
                 return None
-            out.append(value)  # type: ignore[arg-type] # a string by now
+            text: Any = value
         elif kind is int:
-            if verb != "d" and verb != "v":
+            if verb == "x":
+                text = format(value, "x")
+            elif verb == "d" or verb == "v":
+                text = str(value)
+            else:
                 return None
-            out.append(str(value))
         elif kind is Number or kind is float:
-            if verb[0] != ".":
+            if verb != "f":
                 return None
             if kind is float or not _FRACTION.fullmatch(value.text):  # type: ignore[union-attr]
                 number = _argument(value)
                 if type(number) is not float:
                     return None
-            out.append(float.__format__(value, verb))  # type: ignore[arg-type] # a number
+            text, layout = float.__format__(value, layout), ""  # type: ignore[arg-type] # a number
         elif verb == "v" or verb == "s":
-            out.append(to_rego(value))
+            text = to_rego(value)
         else:
             return None
-        out.append(text)
+        out.append(format(text, layout) if layout else text)
+        out.append(piece.text)
     return "".join(out) if sum(map(len, out)) <= MAX_TEXT else None
 
 

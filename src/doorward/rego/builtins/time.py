@@ -204,18 +204,29 @@ def time_diff(ns1: Value, ns2: Value) -> list[int]:
     """Years, months, days, hours, minutes and seconds between two times, in the zone of `ns1`."""
     (first, zone), (second, _) = _instant(ns1), _instant(ns2)
     one, other = _local((min(first, second), zone)), _local((max(first, second), zone))
-    fields = ["year", "month", "day", "hour", "minute", "second"]
-    parts = [getattr(other, field) - getattr(one, field) for field in fields]
-    borrowed = (0, 12, days_in_month(one.year, one.month), 24, 60, 60)
-    for unit in range(5, 0, -1):
-        if parts[unit] < 0:
-            parts[unit] += borrowed[unit]
-            parts[unit - 1] -= 1
-    return parts
+    seconds, minute, hour = (
+        other.second - one.second,
+        other.minute - one.minute,
+        other.hour - one.hour,
+    )
+    day, month, year = other.day - one.day, other.month - one.month, other.year - one.year
+    if seconds < 0:
+        seconds, minute = seconds + 60, minute - 1
+    if minute < 0:
+        minute, hour = minute + 60, hour - 1
+    if hour < 0:
+        hour, day = hour + 24, day - 1
+    if day < 0:
+        day, month = day + days_in_month(one.year, one.month), month - 1
+    if month < 0:
+        month, year = month + 12, year - 1
+    return [year, month, day, hour, minute, seconds]
 
 
 def _instant(x: Value) -> Instant:
     """The operand, a number or [number, zone, …]. OPA calls it the first wherever it stands."""
+    if type(x) is int and -_LIMIT <= x < _LIMIT:
+        return x, UTC
     zone: tzinfo = UTC
     stamp = x
     if isinstance(x, list) and x:

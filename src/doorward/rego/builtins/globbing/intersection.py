@@ -32,6 +32,9 @@ class _Token:
     def meets(self, other: _Token) -> bool:
         if self.ranges is None or other.ranges is None:
             return True
+        if len(self.ranges) == 1 == len(other.ranges):
+            (low, high), (least, most) = self.ranges[0], other.ranges[0]
+            return low <= most and least <= high
         mine, theirs = iter(self.ranges), iter(other.ranges)
         one, two = next(mine, None), next(theirs, None)
         while one and two:  # both in order: what ends first meets nothing that follows
