@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -14,7 +15,7 @@ from doorward.pdp.sources import Sources
 from doorward.rego import RegoError
 from doorward.replay import ReplayError
 from doorward.replay.deciding import Version
-from doorward.search.proofs import Verdict, as_json, prove, text
+from doorward.search.proofs import KnownProofs, Verdict, as_json, prove, text
 
 __all__ = ["command"]
 
@@ -32,6 +33,7 @@ Examples:
   doorward prove properties/
   doorward prove --time 10s --searched properties/ data.json
   doorward prove --format json properties/
+  doorward prove --known proofs.json properties/ data.json
 """,
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
@@ -41,6 +43,12 @@ Examples:
     "--searched",
     is_flag=True,
     help="End with 0 also where none was found and every condition held.",
+)
+@click.option(
+    "--known",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Proofs of earlier runs: what has not changed since is not proved again. Written anew.",
 )
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @extensions.option
@@ -58,13 +66,29 @@ def command(files: tuple[str, ...], **options: Any) -> int:
         loaded = sources.load()
         version = Version.compile(loaded, v0=sources.v0, registry=registry, deadline=0.5)
         duration = seconds(options["duration"], "--time") or 2.0
-        verdicts = list(prove(loaded, version, seconds=duration, v0=sources.v0, registry=registry))
+        known = None if options["known"] is None else KnownProofs.read(options["known"])
+        if known is not None and options["builtins"]:
+            raise click.UsageError("--known cannot be combined with --builtins")
+        found = prove(
+            loaded, version, seconds=duration, v0=sources.v0, registry=registry, known=known
+        )
+        verdicts = list(found)
     except (LoadError, RegoError, ReplayError) as error:
         raise click.ClickException(str(error)) from None
+    if known is not None:
+        _write(known, options["known"])
     click.echo(_FORMATS[options["style"]](verdicts), nl=False)
     if not verdicts:
         raise click.ClickException("no rule has a name that begins with `never_`")
     return _code(verdicts, is_searched=options["searched"])
+
+
+def _write(known: KnownProofs, path: Path) -> None:
+    """Write the proofs; a click.ClickException where the file cannot be written."""
+    try:
+        known.write(path)
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror or error}") from None
 
 
 def _code(verdicts: list[Verdict], *, is_searched: bool) -> int:

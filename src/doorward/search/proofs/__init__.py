@@ -9,6 +9,7 @@ code with `refuting.py`, and has the last word.
 
 from __future__ import annotations
 
+from doorward.search.proofs.known import KnownProofs
 from doorward.search.proofs.proving import (
     COUNTEREXAMPLE,
     NONE_EXISTS,
@@ -25,6 +26,7 @@ __all__ = [
     "COUNTEREXAMPLE",
     "NONE_EXISTS",
     "PREFIX",
+    "KnownProofs",
     "Property",
     "Verdict",
     "as_json",

@@ -13,6 +13,7 @@ from doorward.rego.tools import Rule, RuleNode, Scalar, format_tree, path_text
 from doorward.replay.deciding import Version
 from doorward.search import Finding, Reach, search
 from doorward.search.proofs.checking import Checker
+from doorward.search.proofs.known import KnownProofs, digest_of
 from doorward.search.proofs.refuting import Refuter
 
 __all__ = [
@@ -70,6 +71,8 @@ class Verdict:
     reason: str = ""
     finding: Finding | None = None
     candidates: int = 0
+    is_unchanged: bool = False
+    """Proved by an earlier run, of rules and data that have not changed since."""
     reach: tuple[Reach, ...] = ()
     not_inverted: frozenset[str] = field(default=frozenset())
 
@@ -108,9 +111,13 @@ def prove(
     registry: Registry,
     is_chosen: Callable[[Property], bool] = lambda _: True,
     attack: bool = False,
+    known: KnownProofs | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Verdict]:
     """The verdict on each property that is chosen; at most `seconds` of search for each.
+
+    `known`: proofs of an earlier run, which stand where nothing that a property reads has changed;
+    those of this run are added.
 
     `attack`: search for a counterexample to what was proved, too. One would mean that the proof is
     wrong, and is the verdict.
@@ -121,7 +128,12 @@ def prove(
         if not is_chosen(proved):
             continue
         began = clock()
-        verdict = _refuted(engine, node, proved)
+        digest = "" if known is None else digest_of(engine, proved.name)
+        before = None if known is None else known.conjunctions(proved.name, digest)
+        if before is not None:
+            verdict = Verdict(proved, NONE_EXISTS, 0.0, before, is_unchanged=True)
+        else:
+            verdict = _refuted(engine, node, proved)
         is_proved = verdict.outcome == NONE_EXISTS
         old = None
         if attack or not is_proved:
@@ -129,6 +141,8 @@ def prove(
         if old is not None:
             tried = _searched(verdict, engine, old, version, seconds, clock)
             verdict = tried if tried.is_broken or not is_proved else verdict
+        if known is not None and verdict.outcome == NONE_EXISTS:
+            known.add(proved.name, digest, verdict.conjunctions)
         yield replace(verdict, seconds=clock() - began)
 
 

@@ -33,7 +33,9 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
     head = f"{verdict.subject.name} ({verdict.subject.where}): {verdict.outcome}"
     if verdict.outcome == NONE_EXISTS:
         refuted = counted(verdict.conjunctions, "conjunction")
-        yield f"{head}, for any JSON input and the data given: {refuted} refuted"
+        since = ", by an earlier run: nothing that it reads has changed"
+        how = f"{refuted} refuted{since if verdict.is_unchanged else ''}"
+        yield f"{head}, for any JSON input and the data given: {how}"
         return
     yield head
     if verdict.outcome == COUNTEREXAMPLE:
@@ -83,6 +85,7 @@ def _document(verdict: Verdict) -> dict[str, Any]:
         "outcome": verdict.outcome,
         "seconds": round(verdict.seconds, 3),
         "conjunctions": verdict.conjunctions,
+        "unchanged": verdict.is_unchanged,
         "not_refuted": verdict.open,
         "left": verdict.left,
         "reason": verdict.reason,

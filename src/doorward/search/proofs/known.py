@@ -1,0 +1,118 @@
+"""Proofs of earlier runs, each with a digest of all that it rests on.
+
+A proof stands as long as nothing that the property reads has changed: the rules that it asks, with
+the package and the imports of their modules, the data that these read, and the release of Doorward.
+The digest is of texts, so that a comment in a rule proves it anew; that costs a little time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from doorward.rego import UNDEFINED, Engine, to_json
+from doorward.replay import ReplayError
+
+__all__ = ["KnownProofs", "digest_of"]
+
+MAX_BYTES: Final = 16 << 20
+_FORMAT: Final = 1
+
+
+class KnownProofs:
+    """How many conjunctions were refuted for each property, by name, and the digest of it."""
+
+    def __init__(self, proofs: dict[str, tuple[str, int]] | None = None) -> None:
+        self._before = proofs or {}
+        self._proofs: dict[str, tuple[str, int]] = {}
+
+    @classmethod
+    def read(cls, path: Path) -> KnownProofs:
+        """Those of a file; none where there is no such file, or where another release wrote it.
+
+        ReplayError where it cannot be read, or holds something else.
+        """
+        try:
+            with path.open("rb") as file:
+                content = file.read(MAX_BYTES + 1)
+        except FileNotFoundError:
+            return cls()
+        except OSError as error:
+            raise ReplayError(f"{path}: {error.strerror or error}") from None
+        try:
+            if len(content) > MAX_BYTES:
+                raise ValueError
+            return cls(dict(_entries(json.loads(content))))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise ReplayError(f"{path}: not a file of `doorward prove`: delete it") from None
+
+    def conjunctions(self, name: str, digest: str) -> int | None:
+        """How many were refuted for what has this digest; None where it was not proved."""
+        known, count = self._before.get(name, ("", 0))
+        return count if known == digest else None
+
+    def add(self, name: str, digest: str, conjunctions: int) -> None:
+        """Note a proof, for `write`."""
+        self._proofs[name] = digest, conjunctions
+
+    def write(self, path: Path) -> None:
+        """Write the proofs of this run; OSError where that is not possible."""
+        proofs = {
+            name: {"digest": digest, "conjunctions": count}
+            for name, (digest, count) in sorted(self._proofs.items())
+        }
+        document = {"format": _FORMAT, "doorward": version("doorward"), "proofs": proofs}
+        # Whole or not at all: a run that is stopped leaves the file before it.
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        try:
+            part.write_text(json.dumps(document, indent=2) + "\n")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _entries(document: Any) -> Iterator[tuple[str, tuple[str, int]]]:
+    if document["format"] != _FORMAT or document["doorward"] != version("doorward"):
+        return
+    for name, entry in document["proofs"].items():
+        digest, count = entry["digest"], entry["conjunctions"]
+        if type(digest) is not str or type(count) is not int:
+            raise ValueError
+        yield name, (digest, count)
+
+
+def digest_of(engine: Engine, name: str) -> str:
+    """The digest of all that the property `name`, a reference, rests on."""
+    query = engine.prepare(name)
+    sha = hashlib.sha256()
+
+    def add(*texts: str) -> None:
+        for text in texts:
+            sha.update(f"{len(text)}:{text}".encode("utf-8", "surrogatepass"))
+
+    modules: dict[str, None] = {}
+    for node in sorted(query.rules_read, key=lambda node: str(node.path)):
+        for definition in node.definitions:
+            span = definition.rule.span
+            modules[span.file] = None
+            add("rule", span.file, span.source.text[span.start : span.end])
+    for file in sorted(modules):
+        add("module", file, str(engine.options.is_v0(file)))
+        module = engine.trees[file]
+        for span in (module.package.span, *(each.span for each in module.imports)):
+            add(span.source.text[span.start : span.end])
+    for path in sorted(query.documents.base, key=str):
+        names = []
+        for each in path[1:]:
+            if not isinstance(each, (str, int)):
+                break
+            names.append(each)
+        if path[0] == "data":
+            value = engine.base_document(names)
+            add("data", json.dumps(names), "" if value is UNDEFINED else to_json(value))
+    return sha.hexdigest()
