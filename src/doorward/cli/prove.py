@@ -48,7 +48,7 @@ Examples:
     "--known",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Proofs of earlier runs: what has not changed since is not proved again. Written anew.",
+    help="Proofs of earlier runs: what has not changed since is not proved again. Updated.",
 )
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @extensions.option
@@ -69,10 +69,9 @@ def command(files: tuple[str, ...], **options: Any) -> int:
         known = None if options["known"] is None else KnownProofs.read(options["known"])
         if known is not None and options["builtins"]:
             raise click.UsageError("--known cannot be combined with --builtins")
-        found = prove(
-            loaded, version, seconds=duration, v0=sources.v0, registry=registry, known=known
+        verdicts = list(
+            prove(loaded, version, seconds=duration, v0=sources.v0, registry=registry, known=known)
         )
-        verdicts = list(found)
     except (LoadError, RegoError, ReplayError) as error:
         raise click.ClickException(str(error)) from None
     if known is not None:

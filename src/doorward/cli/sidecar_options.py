@@ -211,7 +211,7 @@ def warm(
     ext_proc: ExtProcOptions | None,
     access: Access,
 ) -> None:
-    """Prepare the questions to come: whoever sees that the server is ready finds it fast."""
+    """Prepare the questions to come, so that a server that is ready is fast."""
     snapshot.warm_rules()
     logs = config.decision_logs
     snapshot.warm([logs.drop_decision, logs.mask_decision] if logs.is_enabled else [])

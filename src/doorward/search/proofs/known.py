@@ -2,7 +2,7 @@
 
 A proof stands as long as nothing that the property reads has changed: the rules that it asks, with
 the package and the imports of their modules, the data that these read, and the release of Doorward.
-The digest is of texts, so that a comment in a rule proves it anew; that costs a little time.
+The digest is of texts: a comment in a rule is a change, which costs a little time.
 """
 
 from __future__ import annotations
