@@ -172,7 +172,7 @@ def test_a_line_without_an_end_is_refused(
     monkeypatch.setattr("doorward.replay.reading.MAX_LINE", 1 << 21)
     bomb = gzip.compress(b'{"a": "' + b"x" * (1 << 24))
     assert "a line is longer" in attempt(tmp_path, capsys, write(tmp_path, bomb))
-    long = write(tmp_path, b'{"a": "' + b"x" * (1 << 23))
+    long = write(tmp_path, b'{"a": "' + b"x" * (1 << 24))
     assert "a line is longer" in attempt(tmp_path, capsys, long)
 
 

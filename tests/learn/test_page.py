@@ -31,7 +31,7 @@ def test_the_page_is_followed_from_nothing(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
     shown = [block for language, block in blocks if not language]
-    assert len(shown) == 6
+    assert len(shown) == 7
     for block in shown:
         for line in block.splitlines():
             assert line in done.stdout, f"{line}\n{done.stdout}{done.stderr}"

@@ -15,7 +15,7 @@ from doorward.learn.output import make_files, write_files
 from doorward.learn.reading import MAX_LOCATION, Options
 from doorward.learn.shadow import entry_for, shadow_text
 from doorward.learn.templates import Limits
-from doorward.pdp.loader import LoadError
+from doorward.pdp.loader import LoadError, data_files
 from doorward.pdp.sources import Sources
 from doorward.rego import RegoError
 from doorward.replay import ReplayError, replay
@@ -26,6 +26,8 @@ __all__ = ["command"]
 _LIMITS: Final = Limits()
 UNUSED: Final = 2
 """The exit code of --check where a part of the policy was not used."""
+CHUNK: Final = 8 << 20
+"""Bytes of a log that are counted before they are merged, which costs a part of the counting."""
 
 
 @click.command(
@@ -156,21 +158,30 @@ def _gather(files: list[str], options: dict[str, Any]) -> Gathered:
         from doorward.replay.on_ray import replay_on_ray  # an extra that few need
 
         return replay_on_ray(files, job, address=options["ray"], actors=options["parallel"])
-    return replay(files, job, processes=options["parallel"] or os.cpu_count() or 1)
+    processes = options["parallel"] or os.cpu_count() or 1
+    return replay(files, job, processes=processes, size=CHUNK)
 
 
 def _check(files: list[str], policies: tuple[str, ...], paths: tuple[str, ...]) -> int:
     """Print the parts of a policy that nobody used, and the patch; 2 where there are some."""
+    from doorward.learn.data_patch import DataFile
     from doorward.learn.unused import find_unused  # of an option that few use
 
     try:
         loaded = Sources(policies).load()
-        unused = find_unused(files, loaded, frozenset(path.strip("/") for path in paths))
-    except (LoadError, RegoError) as error:
+        data = [
+            DataFile(path, prefix, Path(path).read_text(encoding="utf-8"))
+            for path, prefix in data_files(policies)
+        ]
+        documents = frozenset(path.strip("/") for path in paths)
+        unused = find_unused(files, loaded, documents, data=data)
+    except (LoadError, RegoError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from None
     skipped = f", {unused.skipped:,} not decidable" if unused.skipped else ""
     click.echo(f"{counted(unused.events, 'decision')}: {unused.allowed:,} allowed{skipped}")
     for part in unused.parts:
         click.echo(f"{part.file}:{part.row}: nobody used the {part.text}")
     click.echo(unused.patch, nl=False)
+    for file in unused.unpatched:
+        click.echo(f"{file or 'data in archives'}: no patch, change it by hand", err=True)
     return UNUSED if unused.parts else 0

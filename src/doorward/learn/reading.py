@@ -49,6 +49,10 @@ USERS: Final = (("user",), ("user", "id"), ("subject", "id"), ("attributes", "so
 MAX_LOCATION: Final = (4, 3)
 """Names in the place of claims and of a user that the policy can follow."""
 MAX_CLAIMS: Final = 32
+MAX_FIELDS: Final = 1_000
+"""Fields of claims that are looked at."""
+REMEMBERED: Final = 4_096
+"""Subjects that are not made again, and the length of their claims."""
 MAX_VALUES: Final = 64
 MAX_PARAMETERS: Final = 32
 _OF_TOKENS: Final = frozenset(
@@ -113,12 +117,12 @@ def _of_decision(event: Event, options: Options) -> Access | str:
     if answer.error:
         return "the decision failed"
     outcome = ALLOWED if allows(answer) else DENIED
-    subject = _subject_of(event, input, options)
+    form = ENVOY if isinstance(http, dict) else TEXT if type(input.get("path")) is str else LIST
+    subject = _subject_of(event, input, form, options)
     if isinstance(subject, str):
         return subject
     path: Any
     if isinstance(http, dict):
-        form = ENVOY
         method, path = http.get("method"), input.get("parsed_path")
         if not _is_written_plainly(http.get("path"), path):
             return "the path can be read in two ways"
@@ -128,13 +132,12 @@ def _of_decision(event: Event, options: Options) -> Access | str:
             outcome = FAILED if identifier in options.failed else outcome
     else:
         method, path, host = input.get("method"), input.get("path"), ""
-        form = TEXT if type(path) is str else LIST
         if type(path) is str:
             path = path.lstrip("/").split("/") if path.startswith("/") else None
     if any(each.startswith(("/input/parsed_path", "/input/path")) for each in event.hidden):
         return "the path is hidden"
     return _access(
-        (subject._replace(form=form), host, method, path, outcome),
+        (subject, host, method, path, outcome),
         (event.time_ns or 0) // 1_000_000_000,
         event.decision_id,
         _parameters(input),
@@ -216,14 +219,16 @@ def _is_written_plainly(target: Any, path: Any) -> bool:
 # Who asked.
 
 
-def _subject_of(event: Event, input: Mapping[Any, Any], options: Options) -> Subject | str:
+def _subject_of(
+    event: Event, input: Mapping[Any, Any], form: str, options: Options
+) -> Subject | str:
     logged = event.custom.get("claims")
     if isinstance(logged, dict) and logged and not options.claims and not options.user:
         tokens = list(logged.values())
         payload = tokens[0].get("payload") if isinstance(tokens[0], dict) else None
         if len(tokens) > 1 or not isinstance(payload, dict):
             return "more than one token"
-        return _subject(payload, payload.get("sub"))
+        return _subject(payload, payload.get("sub"), form=form)
     locations = (options.claims,) if options.claims else CLAIMS
     location = next((each for each in locations if _is_object(_at(input, each))), ())
     claims: dict[Any, Any] = _at(input, location) if location else {}
@@ -233,7 +238,7 @@ def _subject_of(event: Event, input: Mapping[Any, Any], options: Options) -> Sub
     if not claims and not user:
         hidden = any("authorization" in each.lower() for each in event.hidden)
         return "the subject is hidden" if hidden else "no subject"
-    return _subject(claims, user or claims.get("sub"), user, (location, user_location))
+    return _subject(claims, user or claims.get("sub"), user, (location, user_location), form)
 
 
 def _is_object(value: Any) -> bool:
@@ -255,9 +260,36 @@ def _subject_of_line(line: Mapping[Any, Any], options: Options) -> Subject | str
 
 
 def _subject(
-    claims: Mapping[Any, Any], name: Any, user: str = "", location: Location = ()
+    claims: Mapping[Any, Any],
+    name: Any,
+    user: str = "",
+    location: Location = (),
+    form: str = ENVOY,
 ) -> Subject | str:
-    """A subject with its bounded, sorted attributes."""
+    """A subject with its bounded, sorted attributes; the one of equal claims from before."""
+    if len(claims) > MAX_FIELDS:
+        return f"more than {MAX_FIELDS} claims"
+    try:
+        text = repr(claims)
+    except RecursionError:
+        return "the claims are nested too deeply"
+    key = text, name if type(name) is str else "", user, location, form
+    known = _SUBJECTS.get(key)
+    if known is None:
+        known = _new_subject(claims, name, user, location, form)
+        if len(_SUBJECTS) >= REMEMBERED:
+            _SUBJECTS.clear()
+        if len(text) <= REMEMBERED:
+            _SUBJECTS[key] = known
+    return known
+
+
+_SUBJECTS: Final[dict[tuple[Any, ...], Subject | str]] = {}
+
+
+def _new_subject(
+    claims: Mapping[Any, Any], name: Any, user: str, location: Location, form: str
+) -> Subject | str:
     attributes: dict[Attribute, tuple[str, ...]] = {}
     lists: set[Attribute] = set()
     scalars: set[Attribute] = set()
@@ -278,9 +310,8 @@ def _subject(
         return "no subject"
     if len(attributes) > MAX_CLAIMS:
         return f"more than {MAX_CLAIMS} claims"
-    return Subject(
-        text, tuple(sorted(attributes.items())), frozenset(lists), frozenset(scalars), location
-    )
+    values = tuple(sorted(attributes.items()))
+    return Subject(text, values, frozenset(lists), frozenset(scalars), location, form)
 
 
 def _add(

@@ -59,7 +59,10 @@ MOST: Final = 32
 """Segments of a path."""
 
 _COMPILED: Final = [(number, re.compile(PATTERNS[name])) for number, name in TYPES.items()]
-_REFUSED: Final = re.compile(r"[\x00-\x20\x7f-\xa0\\/;?#%\u2028\u2029\ufffd]")
+_SEGMENT: Final = (
+    r"(?!\.{1,2}(?:/|\Z))[^\x00-\x20\x7f-\xa0\\/;?#%\u2028\u2029\ufffd]{1," + str(LONGEST) + "}"
+)
+_PLAIN: Final = re.compile(rf"(?:{_SEGMENT}/)*(?:{_SEGMENT})?\Z")
 
 
 def type_of(text: str) -> int:
@@ -77,13 +80,11 @@ def is_plain(segments: Sequence[str]) -> bool:
 
     Only the last may be empty (a slash at the end, or the root).
     """
-    if not 0 < len(segments) <= MOST:
+    number = len(segments)
+    if not 0 < number <= MOST:
         return False
-    return all(map(_is_word, segments[:-1])) and (not segments[-1] or _is_word(segments[-1]))
-
-
-def _is_word(text: str) -> bool:
-    return 0 < len(text) <= LONGEST and text not in (".", "..") and not _REFUSED.search(text)
+    text = "/".join(segments)
+    return text.count("/") == number - 1 and _PLAIN.match(text) is not None
 
 
 def owners_in(subject: Subject) -> dict[str, tuple[Attribute, ...]]:

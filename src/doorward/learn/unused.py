@@ -1,22 +1,28 @@
 """Grants of a policy that nobody used: parts that can go without a change for a log.
 
     policy + log ─parts─▶ definitions and constants ─tried one after the other─▶ a narrower policy
+    its data + log ─unused_data─▶ members ─data_patch─▶ narrower data
 
-A part is a definition of a rule, or a constant of a collection that a value must be in. It is taken
-out only where that can deny and never allow: the rule is true or undefined, and everything that
-names it asks for it to be true. The narrower policy decides the whole log again; a request that
-it would decide otherwise is an example that each part is tried against from then on.
+A part is a definition of a rule, a constant of a collection that a value must be in, or a member of
+data. It is taken out only where that can deny and never allow: the rule is true or undefined, and
+everything that names it asks for it to be true. The narrower policy decides the whole log again;
+a request that it would decide otherwise is an example that each part is tried against from then on.
+The policy that `doorward learn` writes is the same for every log: of it, only data is looked at.
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from doorward.learn.data_patch import DataFile, cut_members
+from doorward.learn.documents import POLICY, QUERY
 from doorward.learn.observations import LearnError
+from doorward.learn.unused_data import Location, narrow_data, value_at, without_members
 from doorward.pdp.loader import Loaded
 from doorward.rego import CompileError
 from doorward.rego.tools import (
@@ -43,6 +49,11 @@ EXAMPLES: Final = 500
 """Requests that are added in a round."""
 ROUNDS: Final = 40
 MAX_PARTS: Final = 2_000
+MAX_ENTRIES: Final = 100
+"""Decided documents; beyond, all rules count."""
+DOCUMENT: Final = QUERY.removeprefix("data.").replace(".", "/")
+MOST_NAMED: Final = 5
+"""Learned rules that are named for a member of data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,38 +69,176 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """What nobody used. `patch` is a unified diff; `skipped` events could not be decided."""
+    """What nobody used. `patch` is a unified diff; `skipped` events could not be decided.
+    `unpatched`: files whose text cannot be cut, and "" for data that is in no file of its own."""
 
     parts: tuple[Part, ...]
     patch: str
     events: int
     skipped: int
     allowed: int
+    unpatched: tuple[str, ...] = ()
 
 
 def find_unused(
-    files: Sequence[str], loaded: Loaded, paths: frozenset[str], *, v0: bool = False
+    files: Sequence[str],
+    loaded: Loaded,
+    paths: frozenset[str],
+    *,
+    data: Sequence[DataFile] = (),
+    v0: bool = False,
 ) -> Unused:
-    """The unused parts of a policy, by the allowed requests of a log. LearnError."""
+    """The unused parts of a policy and its data, by the allowed requests of a log. LearnError."""
     version = _compile(loaded, v0=v0)
     if version is None:
         raise LearnError("the policy cannot be compiled")
-    candidates = parts_of(version.snapshot.engine.trees)[:MAX_PARTS]
-    examples, counts = _first(files, version, paths)
+    fixed = {file for file, text in loaded.modules.items() if str(text) == POLICY}
+    log = _Log(files, paths, version if fixed else None)
+    trees = version.snapshot.engine.trees
+    candidates = parts_of(trees)[:MAX_PARTS]
+    candidates = [part for part in candidates if part.file not in fixed]
+    examples, entries, counts = _first(log, version)
     if not counts["allowed"]:
         raise LearnError("the policy allows no request of the log: nothing can be said of its use")
+    removed, narrower = _narrow_policies(log, version, loaded, candidates, examples, v0=v0)
+    use = narrower.snapshot.engine.policies.lowered.data_use(entries)
+    members = narrow_data(narrower, loaded.data, use, log)
+    if fixed:  # an empty list of parameters, or a table without sets, grants nothing
+        members = tuple([each for each in members if value_at(loaded.data, each) not in ([], {})])
+    narrower = narrower.with_data(without_members(loaded.data, members))
+    if _differing(log, version, narrower):
+        raise LearnError("the narrower data would deny more: report this as a defect")
+    parts, patches, unpatched = _data_parts(loaded.data, members, data, has_tests=bool(fixed))
+    return Unused(
+        (*removed, *parts),
+        "".join([*_patch(loaded, removed), *patches]),
+        counts["events"],
+        counts["skipped"],
+        counts["allowed"],
+        unpatched,
+    )
+
+
+def _narrow_policies(
+    log: _Log,
+    version: Version,
+    loaded: Loaded,
+    candidates: Sequence[Part],
+    examples: list[Event],
+    *,
+    v0: bool,
+) -> tuple[list[Part], Version]:
+    """The parts of the policies that can go together, and the policies without them."""
     for _ in range(ROUNDS):
         removed = _reduce(loaded, candidates, examples, v0=v0)
+        if not removed:
+            return [], version
         narrower = _compile(without(loaded, removed), v0=v0)
         assert narrower is not None
-        wrong = _differing(files, version, narrower, paths)
+        wrong = _differing(log, version, narrower)
         if not wrong:
-            patch = "".join(_patch(loaded, removed))
-            return Unused(
-                tuple(removed), patch, counts["events"], counts["skipped"], counts["allowed"]
-            )
+            return removed, narrower
         examples += wrong
     raise LearnError(f"no narrower policy was found in {ROUNDS} rounds: use a shorter log")
+
+
+class _Log:
+    """The events of a log. Where a learned policy is checked and has no document of the name that
+    was decided, its own answers."""
+
+    def __init__(
+        self, files: Sequence[str], paths: frozenset[str], learned: Version | None
+    ) -> None:
+        self._files = files
+        self._paths = paths
+        self._learned = learned
+
+    def __iter__(self) -> Iterator[Event]:
+        for chunk in chunks_of(self._files):
+            for event in events_of(chunk.read()):
+                if event is None or (self._paths and event.path not in self._paths):
+                    continue
+                if self._learned and event.path and self._learned.snapshot.is_nowhere(event.path):
+                    event = event._replace(path=DOCUMENT)
+                yield event
+
+
+# Data.
+
+
+def _data_parts(
+    document: Any, members: Sequence[Location], data: Sequence[DataFile], *, has_tests: bool
+) -> tuple[list[Part], list[str], tuple[str, ...]]:
+    """The members as parts, in the order of their files, a patch for each file, and those that
+    have none."""
+    parts: list[Part] = []
+    patches: list[str] = []
+    unpatched: list[str] = []
+    left = set(members)
+    tests = _tests_of(document, members) if has_tests else []
+    for file in data:
+        cut = file.inside(members)
+        if not cut:
+            continue
+        located = {(*file.prefix, *each): each for each in cut}
+        text = cut_members(file, [*cut, *file.inside(tests)])
+        if text is None:
+            unpatched.append(file.path)
+        else:
+            patches += _diff(file.path, file.text, text)
+        for location, inside in located.items():
+            row = file.rows.get(inside, 1)
+            parts.append(Part(file.path, row, 0, row, _describe(document, location)))
+        left -= located.keys()
+    if left:
+        unpatched.append("")
+        parts += [
+            Part("data", 0, 0, 1, _describe(document, each)) for each in sorted(left, key=str)
+        ]
+    return (
+        sorted(parts, key=lambda each: (each.file, each.row, each.text)),
+        patches,
+        tuple(unpatched),
+    )
+
+
+def _tests_of(document: Any, members: Iterable[Location]) -> list[Location]:
+    """The tests in data of learned rules that are taken out."""
+    gone = {each for location in members for each in _rule_names(document, location)}
+    tests = document["learned"].get("tests", {})
+    return [
+        ("learned", "tests", kind, number)
+        for kind in ("allowed", "denied")
+        for number, each in enumerate(tests.get(kind, ()))
+        if each["rule"] in gone
+    ]
+
+
+def _rule_names(document: Any, location: Location) -> list[str]:
+    """The names of the learned rules inside of a member."""
+    if location[:2] != ("learned", "routes") or len(location) > 6:
+        return []
+    names: list[str] = []
+    waiting = [(value_at(document, location), len(location))]
+    while waiting:
+        value, depth = waiting.pop()
+        if depth == 6:
+            names.append(value["id"])
+        else:
+            items = value.values() if isinstance(value, dict) else value
+            waiting += [(each, depth + 1) for each in items]
+    return sorted(names)
+
+
+def _describe(document: Any, location: Location) -> str:
+    """The path of a member for people, and the learned rules that it has."""
+    text = "data"
+    for key in location:
+        plain = type(key) is str and key.isidentifier() and key.isascii()
+        text += f".{key}" if plain else f"[{json.dumps(key)}]"
+    names = _rule_names(document, location)
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"{text} (rule {', '.join(names[:MOST_NAMED])}{more})" if names else text
 
 
 # Parts.
@@ -262,14 +411,15 @@ def _reduce(
     return removed
 
 
-def _first(
-    files: Sequence[str], version: Version, paths: frozenset[str]
-) -> tuple[list[Event], Counter[str]]:
-    """Some allowed requests, and how many there are."""
+def _first(log: _Log, version: Version) -> tuple[list[Event], list[tuple[str, ...]], Counter[str]]:
+    """Some allowed requests, the documents that were decided (none for all), and counts."""
     examples: list[Event] = []
     counts: Counter[str] = Counter()
-    for event in _events(files, paths):
+    entries: set[str] = set()
+    for event in log:
         counts["events"] += 1
+        if len(entries) <= MAX_ENTRIES:
+            entries.add("" if event.query else event.path)
         answer = version.answer(event)
         if answer.missing:
             counts["skipped"] += 1
@@ -277,15 +427,15 @@ def _first(
             counts["allowed"] += 1
             if len(examples) < EXAMPLES:
                 examples.append(event)
-    return examples, counts
+    if "" in entries or len(entries) > MAX_ENTRIES:
+        return examples, [], counts
+    return examples, [tuple(each.split("/")) for each in sorted(entries)], counts
 
 
-def _differing(
-    files: Sequence[str], old: Version, new: Version, paths: frozenset[str]
-) -> list[Event]:
+def _differing(log: _Log, old: Version, new: Version) -> list[Event]:
     """Allowed requests that the narrower policy denies."""
     items: list[Event] = []
-    for event in _events(files, paths):
+    for event in log:
         before, now = old.answer(event), new.answer(event)
         if before.missing or allows(before) is allows(now):
             continue
@@ -297,24 +447,19 @@ def _differing(
     return items
 
 
-def _events(files: Sequence[str], paths: frozenset[str]) -> Iterator[Event]:
-    for chunk in chunks_of(files):
-        for event in events_of(chunk.read()):
-            if event is not None and (not paths or event.path in paths):
-                yield event
-
-
 def _patch(loaded: Loaded, parts: Sequence[Part]) -> Iterator[str]:
     after = without(loaded, parts).modules
     for file, text in loaded.modules.items():
-        new = _tidy(str(after[file]))
         if str(text) != str(after[file]):
-            yield from difflib.unified_diff(
-                str(text).splitlines(keepends=True),
-                new.splitlines(keepends=True),
-                f"a/{file.lstrip('/')}",
-                f"b/{file.lstrip('/')}",
-            )
+            yield from _diff(file, str(text), _tidy(str(after[file])))
+
+
+def _diff(file: str, before: str, after: str) -> Iterator[str]:
+    """A unified diff; a last line that has no end is followed by the note that says so."""
+    name = file.lstrip("/")
+    lines = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    for line in difflib.unified_diff(*lines, f"a/{name}", f"b/{name}"):
+        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
 def _tidy(text: str) -> str:

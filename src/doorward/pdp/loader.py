@@ -29,6 +29,7 @@ __all__ = [
     "Limits",
     "LoadError",
     "Loaded",
+    "data_files",
     "io_message",
     "list_files",
     "load",
@@ -180,6 +181,17 @@ def list_files(
 ) -> tuple[str, ...]:
     """The files that `load` would read, without reading them; what is missing is left out."""
     return tuple(entry.path for entry in _find(paths, ignore, limits or Limits(), []))
+
+
+def data_files(
+    paths: Sequence[str], *, ignore: Sequence[str] = (), limits: Limits | None = None
+) -> list[tuple[str, tuple[str, ...]]]:
+    """The files with data that `load` would read, and where the document of each is below `data`.
+
+    Archives are not among them.
+    """
+    entries = _find(paths, ignore, limits or Limits(), [])
+    return [(entry.path, entry.prefix) for entry in entries if entry.path.endswith(_DATA)]
 
 
 def read_document(path: str, text: str | bytes) -> Value:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from doorward.rego.capabilities import FEATURES, V0_FEATURES, WASM_ABI_VERSIONS, future_keywords
     from doorward.rego.clock import count_step
     from doorward.rego.errors import Details
+    from doorward.rego.partial.data_use import DataMember, DataUse
     from doorward.rego.partial.paths import parse_path, path_names
     from doorward.rego.pointers import read_name, read_patch_path
     from doorward.rego.survey import find_errors
@@ -93,6 +94,7 @@ else:
             "clock": "count_step",
             "errors": "Details",
             "capabilities": "FEATURES V0_FEATURES WASM_ABI_VERSIONS future_keywords",
+            "partial.data_use": "DataMember DataUse",
             "partial.paths": "parse_path path_names",
             "pointers": "read_patch_path read_name",
             "survey": "find_errors",
@@ -129,6 +131,8 @@ __all__ = [
     "Builtin",
     "Call",
     "CheckOptions",
+    "DataMember",
+    "DataUse",
     "Definition",
     "Details",
     "Documents",

@@ -88,6 +88,10 @@ class Version:
         )
         return cls(build(loaded, settings), recorded)
 
+    def with_data(self, data: Any) -> Version:
+        """The same policies with other data, which was parsed; nothing is compiled again."""
+        return Version(self.snapshot.with_data(data, self.snapshot.revision), self._recorded)
+
     def answer(self, event: Event) -> Answer:
         """What the policies say of `event`."""
         if not event.path and not event.query:

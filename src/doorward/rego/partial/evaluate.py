@@ -42,8 +42,9 @@ from doorward.rego.partial.core import (
     parts,
     variables,
 )
+from doorward.rego.partial.data_use import DataUse, find_data_use
 from doorward.rego.partial.definitions import Definitions, define
-from doorward.rego.partial.lower import lower_modules, lower_query
+from doorward.rego.partial.lower import declared_arity, lower_modules, lower_query
 from doorward.rego.partial.paths import parse_path
 from doorward.rego.partial.program import Program, Settings
 from doorward.rego.partial.propagation import Propagation
@@ -195,6 +196,11 @@ class Lowered:
     @cached_property
     def _for_filters(self) -> Program:
         return Program(self._rules, self._packages, self._checked.callees, all_rules=True)
+
+    def data_use(self, entries: Iterable[tuple[str, ...]]) -> DataUse:
+        """How the rules of the documents at `entries` read data."""
+        callees = self._checked.callees
+        return find_data_use(self._rules, entries, lambda each: declared_arity(each, callees))
 
     def evaluate(self, query: nodes.Body, settings: Settings, evaluation: Evaluation) -> Partial:
         """What is left of a resolved query; EvalError where what is known ends in an error."""

@@ -48,7 +48,7 @@ from doorward.rego.syntax import nodes
 from doorward.rego.syntax.opa_json import rank
 from doorward.rego.syntax.walk import walk
 
-__all__ = ["lower_modules", "lower_query"]
+__all__ = ["declared_arity", "lower_modules", "lower_query"]
 
 _TRUE = Expr((TRUE,))
 _KINDS = {
@@ -80,6 +80,19 @@ def lower_query(body: nodes.Body, callees: Callees) -> Body:
     return rule.body
 
 
+def declared_arity(operator: Operator, callees: Callees) -> int | None:
+    """Operands that a function or a built-in declares; None where any number is taken."""
+    if type(operator) is str:
+        builtin = callees.registry.get(operator)
+        if builtin is None or builtin.signature.variadic is not None:
+            return None
+        return len(builtin.signature.args)
+    assert isinstance(operator, Ref)
+    path = [part.value for part in operator.parts[1:] if isinstance(part, Constant)]
+    names = tuple([nodes.Scalar(str(part)) for part in path])
+    return callees.arity(nodes.Call(nodes.Ref(nodes.Var("data"), names), ()))
+
+
 class _Stages:
     def __init__(self, locals_: Locals, callees: Callees) -> None:
         self.locals = locals_
@@ -103,15 +116,7 @@ class _Stages:
 
     def arity(self, operator: Operator) -> int | None:
         """Operands that are declared; None where any number is taken."""
-        if type(operator) is str:
-            builtin = self.callees.registry.get(operator)
-            if builtin is None or builtin.signature.variadic is not None:
-                return None
-            return len(builtin.signature.args)
-        assert isinstance(operator, Ref)
-        path = [part.value for part in operator.parts[1:] if isinstance(part, Constant)]
-        names = tuple([nodes.Scalar(str(part)) for part in path])
-        return self.callees.arity(nodes.Call(nodes.Ref(nodes.Var("data"), names), ()))
+        return declared_arity(operator, self.callees)
 
     # 1. Names
 

@@ -1,0 +1,201 @@
+"""Members are cut out of the text of a data file, so that the rest stays as it was written.
+
+A cut is only used if the text that is left means the data without those members, by the reader
+that loads it: else there is no patch for the file. Lines of YAML are cut where a member begins on a
+line of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import yaml
+
+from doorward.learn.unused_data import Location, without_members
+from doorward.pdp.loader import LoadError, read_document
+from doorward.rego import to_json
+
+__all__ = ["DataFile", "cut_members"]
+
+Tree: TypeAlias = dict[Any, Any]
+
+_BLANK: Final = " \t\n\r"
+
+
+@dataclass(slots=True)
+class DataFile:
+    """A file, where its document is below `data`, and its text."""
+
+    path: str
+    prefix: tuple[str, ...]
+    text: str
+    rows: dict[Location, int] = field(default_factory=dict)
+    """The line of each member that is cut."""
+
+    def inside(self, locations: Iterable[Location]) -> list[Location]:
+        """The members that this file has, as paths in its document."""
+        document = read_document(self.path, self.text.encode())
+        number = len(self.prefix)
+        return [
+            location[number:]
+            for location in locations
+            if location[:number] == self.prefix
+            and len(location) > number
+            and _has(document, location[number:])
+        ]
+
+
+def _has(document: Any, location: Location) -> bool:
+    for key in location:
+        if isinstance(document, dict):
+            if key not in document:
+                return False
+        elif not isinstance(document, list) or type(key) is not int or key >= len(document):
+            return False
+        document = document[key]
+    return True
+
+
+def cut_members(file: DataFile, locations: Sequence[Location]) -> str | None:
+    """The text of the file without members of its document; None where that cannot be cut."""
+    tree: Tree = {}
+    for location in locations:
+        inner = tree
+        for key in location[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[location[-1]] = None
+    text = file.text
+    try:
+        cuts = list(_cuts_of(file, tree))
+        for start, end in sorted(cuts, reverse=True):
+            text = text[:start] + text[end:]
+        expected = without_members(read_document(file.path, file.text.encode()), locations)
+        same = to_json(read_document(file.path, text.encode())) == to_json(expected)
+    except (LoadError, ValueError, IndexError, RecursionError, yaml.YAMLError):
+        return None
+    return text if same else None
+
+
+def _cuts_of(file: DataFile, tree: Tree) -> Iterator[tuple[int, int]]:
+    try:
+        yield from _JSON(file, tree).cuts()
+    except ValueError:
+        if file.path.endswith(".json"):
+            raise
+        yield from _YAML(file, tree).cuts()
+
+
+class _JSON:
+    """Spans of members in a JSON text."""
+
+    def __init__(self, file: DataFile, tree: Tree) -> None:
+        self._file = file
+        self._text = file.text
+        self._tree = tree
+        self._decoder = json.JSONDecoder()
+        self._cuts: list[tuple[int, int]] = []
+
+    def cuts(self) -> list[tuple[int, int]]:
+        """The spans to take out. ValueError for what is not JSON."""
+        self._value(self._blank(0), self._tree, ())
+        return self._cuts
+
+    def _blank(self, at: int) -> int:
+        while self._text[at] in _BLANK:
+            at += 1
+        return at
+
+    def _value(self, at: int, tree: Tree | None, location: Location) -> int:
+        """Read a value, and the members of it that are in the tree; where it ends."""
+        if not tree or self._text[at] not in "{[":
+            return self._decoder.raw_decode(self._text, at)[1]
+        is_object = self._text[at] == "{"
+        close = "}" if is_object else "]"
+        spans: list[tuple[int, int, bool]] = []
+        at = self._blank(at + 1)
+        while self._text[at] != close:
+            start = at
+            key: Any = len(spans)
+            if is_object:
+                if self._text[at] != '"':
+                    raise ValueError
+                key, at = self._decoder.raw_decode(self._text, at)
+                at = self._blank(at)
+                if self._text[at] != ":":
+                    raise ValueError
+                at = self._blank(at + 1)
+            is_cut = key in tree and tree[key] is None
+            inner = None if is_cut else tree.get(key)
+            at = self._value(at, inner, (*location, key))
+            spans.append((start, at, is_cut))
+            if is_cut:
+                self._file.rows[*location, key] = self._text.count("\n", 0, start) + 1
+            at = self._blank(at)
+            if self._text[at] == ",":
+                at = self._blank(at + 1)
+            elif self._text[at] != close:
+                raise ValueError
+        self._cut(spans)
+        return at + 1
+
+    def _cut(self, spans: list[tuple[int, int, bool]]) -> None:
+        """Each with the comma after it; at the end, with the one before."""
+        last = max([n for n, span in enumerate(spans) if not span[2]], default=-1)
+        for number, (start, _, is_cut) in enumerate(spans):
+            if is_cut and number < last:
+                self._cuts.append((start, spans[number + 1][0]))
+        if last + 1 < len(spans):
+            start = spans[last][1] if last >= 0 else spans[0][0]
+            self._cuts.append((start, spans[-1][1]))
+
+
+class _YAML:
+    """Lines of members in a YAML text in block style."""
+
+    def __init__(self, file: DataFile, tree: Tree) -> None:
+        self._file = file
+        self._tree = tree
+        self._starts = [0]
+        for line in file.text.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+        self._cuts: list[tuple[int, int]] = []
+
+    def cuts(self) -> list[tuple[int, int]]:
+        """The spans to take out. ValueError for other styles."""
+        node = yaml.compose(self._file.text, Loader=yaml.SafeLoader)
+        self._node(node, self._tree, (), len(self._starts) - 1)
+        return self._cuts
+
+    def _node(self, node: Any, tree: Tree, location: Location, end: int) -> None:
+        """The members of a node that ends before a line."""
+        if node is None or getattr(node, "flow_style", True):
+            raise ValueError
+        items: list[tuple[Any, Any, Any]]
+        if isinstance(node, yaml.MappingNode):
+            items = [(key.value, key, value) for key, value in node.value]
+        else:
+            items = [(number, value, value) for number, value in enumerate(node.value)]
+        lines = [*(first.start_mark.line for _, first, _ in items), end]
+        if len(set(lines)) != len(lines):
+            raise ValueError
+        by_key = defaultdict(list)
+        for number, (key, _, _) in enumerate(items):
+            by_key[key].append(number)
+        for key, inner in tree.items():
+            (number,) = by_key[key]
+            stop = lines[number + 1]
+            if inner is not None:
+                self._node(items[number][2], inner, (*location, key), stop)
+                continue
+            while stop - 1 > lines[number] and self._is_comment(stop - 1):
+                stop -= 1
+            self._file.rows[*location, key] = lines[number] + 1
+            self._cuts.append((self._starts[lines[number]], self._starts[stop]))
+
+    def _is_comment(self, line: int) -> bool:
+        text = self._file.text[self._starts[line] : self._starts[line + 1]].strip()
+        return not text or text.startswith("#")

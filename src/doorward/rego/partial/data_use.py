@@ -1,0 +1,641 @@
+"""The members of data without which rules can deny more and can never allow more.
+
+    rules + entries ─flow─▶ where each variable may come from in data ─uses─▶ DataUse
+
+A condition that reads a member of data has no answer once the member is gone, and an iteration has
+one solution less. Neither can make a decision true that was not, as long as nothing on its way asks
+for the absence or the size of a value: `not`, `every` over it, comprehensions, `with`, `default`
+and `else`, comparisons of the collection, indexes of a list, built-ins that take it. Those members
+are not removable. The analysis is one-sided: what it cannot follow is not removable either.
+
+A location is a path below `data`, with `ANY` for a key that is not known. A variable has one name
+in all rules (`lower` numbers them), so that one table says where each may come from.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+from doorward.records import record
+from doorward.rego.partial.core import (
+    TRUE,
+    Body,
+    Comprehension,
+    Constant,
+    Expr,
+    Object,
+    Operator,
+    Ref,
+    Rule,
+    Term,
+    Var,
+    expr_terms,
+    parts,
+)
+
+__all__ = ["ANY", "DataMember", "DataUse", "Location", "find_data_use"]
+
+ANY: Final = None
+MAX_LOCATIONS: Final = 20_000
+"""Origins of all variables; beyond, nothing is removable."""
+MAX_DEPTH: Final = 32
+
+Location: TypeAlias = tuple[str | int | None, ...]
+Arity: TypeAlias = Callable[[Operator], int | None]
+
+_FLAG, _SET, _VALUE, _OTHER = "flag", "set", "value", "other"
+_MEMBERS: Final = {"internal.member_2": 2, "internal.member_3": 3}
+_VERDICTS: Final = ("allow", "allowed", "decision")
+"""Members of an answer that say whether it allows."""
+
+
+@record(frozen=True)
+class DataUse:
+    """How data is read, as locations. `compared`: as a value; `ordered`: lists whose indexes
+    count; `refused`: where absence counts, but for the first members of each that a variable has,
+    without which that variable has no value."""
+
+    reads: frozenset[Location]
+    compared: frozenset[Location]
+    ordered: frozenset[Location]
+    refused: frozenset[tuple[int, Location]]
+
+    def root(self, data: Any) -> DataMember:
+        """The document, from which its removable members are reached."""
+        patterns = tuple(self.reads), tuple(self.compared), tuple(self.ordered)
+        return DataMember((), data, patterns, tuple(self.refused), is_removable=False)
+
+
+class DataMember:
+    """A member of data that rules read, and whether it can go."""
+
+    __slots__ = ("_patterns", "_refused", "is_removable", "location", "value")
+
+    def __init__(
+        self,
+        location: tuple[str | int, ...],
+        value: Any,
+        patterns: tuple[tuple[Location, ...], ...],
+        refused: tuple[tuple[int, Location], ...],
+        *,
+        is_removable: bool,
+    ) -> None:
+        self.location = location
+        self.value = value
+        self.is_removable = is_removable
+        self._patterns = patterns
+        self._refused = refused
+
+    def children(self) -> list[DataMember]:
+        """The members inside that rules read, unless this one is read as a value."""
+        depth = len(self.location)
+        reads, compared, ordered = self._patterns
+        if any(len(each) <= depth for each in (*compared, *(p for _, p in self._refused))):
+            return []
+        is_ordered = isinstance(self.value, list) and any(len(each) == depth for each in ordered)
+        members = []
+        for key, value in _items(self.value):
+            patterns = tuple([_below(each, depth, key) for each in (reads, compared, ordered)])
+            if patterns[0]:
+                refused = tuple([each for each in self._refused if _is_at(each[1], depth, key)])
+                counts = any(first <= depth for first, _ in refused)
+                members.append(
+                    DataMember(
+                        (*self.location, key),
+                        value,
+                        patterns,
+                        refused,
+                        is_removable=not is_ordered and not counts,
+                    )
+                )
+        return members
+
+
+def _items(value: Any) -> Iterable[tuple[Any, Any]]:
+    if isinstance(value, dict):
+        return sorted((k, v) for k, v in value.items() if type(k) is str)
+    return enumerate(value) if isinstance(value, list) else ()
+
+
+def _below(patterns: Iterable[Location], depth: int, key: str | int) -> tuple[Location, ...]:
+    return tuple([each for each in patterns if _is_at(each, depth, key)])
+
+
+def _is_at(pattern: Location, depth: int, key: str | int) -> bool:
+    return len(pattern) > depth and pattern[depth] in (ANY, key)
+
+
+def find_data_use(
+    rules: Sequence[Rule], entries: Iterable[tuple[str, ...]], arity: Arity
+) -> DataUse:
+    """The use that the documents at `entries` (all rules where there are none) make of data."""
+    documents = list(entries)
+    try:
+        uses = _Uses(_Flow(rules, arity))
+        uses.enter(documents)
+        # What rules that are not reached hand to functions, such as tests, is no use.
+        reached = [rule for rule in rules if uses.has_visited(rule)]
+        uses = _Uses(_Flow(reached, arity))
+        uses.enter(documents)
+    except _TooMany:
+        return DataUse(frozenset(), frozenset(), frozenset(), frozenset())
+    return DataUse(
+        frozenset(uses.reads),
+        frozenset(uses.compared),
+        frozenset(uses.ordered),
+        frozenset(uses.refused),
+    )
+
+
+class _TooMany(Exception):
+    """More origins than can be followed."""
+
+
+class _Group:
+    """All definitions of one path. `path`: its constants, up to the first variable."""
+
+    def __init__(self, path: Location) -> None:
+        self.path = path
+        self.rules: list[Rule] = []
+        self.kind = _OTHER
+
+    @property
+    def has_default(self) -> bool:
+        return any(rule.default for rule in self.rules)
+
+    @property
+    def branches(self) -> Iterator[Rule]:
+        for rule in self.rules:
+            yield from rule.branches()
+
+
+def _matches(left: Location, right: Location) -> bool:
+    """Return True where the shorter one may be a beginning of the other."""
+    return all([a is ANY or b is ANY or a == b for a, b in zip(left, right, strict=False)])
+
+
+class _Flow:
+    """Where each variable may come from."""
+
+    def __init__(self, rules: Sequence[Rule], arity: Arity) -> None:
+        self.arity = arity
+        self.groups: dict[Location, _Group] = {}
+        for rule in rules:
+            path = _constant_path(rule)
+            self.groups.setdefault(path, _Group(path)).rules.append(rule)
+        self.origins: defaultdict[str, set[Location]] = defaultdict(set)
+        self.occurrences: Counter[str] = Counter()
+        self.bindings: Counter[str] = Counter()
+        """How often each variable may get its value: more than once is a comparison."""
+        self._expressions = [
+            expr for rule in rules for each in rule.branches() for expr in _nested(each.body)
+        ]
+        for rule in rules:
+            for branch in rule.branches():
+                self._count(branch)
+        for expr in self._expressions:
+            self._count_patterns(expr)
+        for group in self.groups.values():
+            group.kind = self._kind(group)
+        self._settle()
+
+    # Counts.
+
+    def _count(self, rule: Rule) -> None:
+        for term in (*rule.path[1:], *(rule.args or ()), rule.key, rule.value):
+            if term is not None:
+                self.occurrences.update(_variables(term))
+        self.bindings.update([name for arg in rule.args or () for name in _variables(arg)])
+        for expr in rule.body:
+            self._count_expr(expr)
+
+    def _count_expr(self, expr: Expr) -> None:
+        inner: list[Expr] = []
+        if expr.every is not None:
+            declared = [*_variables(expr.every.key), *_variables(expr.every.value)]
+            self.occurrences.update([*declared, *_variables(expr.every.domain)])
+            self.bindings.update(declared)
+            inner += expr.every.body
+        for term in (*expr.args, *(each.value for each in expr.withs)):
+            self.occurrences.update(_variables(term))
+            for each in _comprehensions(term):
+                inner += each.body
+                heads = [each.term, *([] if each.key is None else [each.key])]
+                self.occurrences.update([name for head in heads for name in _variables(head)])
+        for term in expr.args if expr.is_equation else self.results(expr):
+            if type(term) is Var:
+                self.bindings[term.name] += 1
+        for expression in inner:
+            self._count_expr(expression)
+
+    def _count_patterns(self, expr: Expr) -> None:
+        """Variables in a pattern; a composite that a new variable stands for binds none."""
+        terms = expr.args if expr.is_equation else self.results(expr)
+        for number, term in enumerate(terms):
+            other = terms[1 - number] if expr.is_equation else term
+            is_new = type(other) is Var and self.bindings[other.name] == 1
+            if type(term) not in (Var, Ref) and not is_new:
+                self.bindings.update(_variables(term))
+
+    def results(self, expr: Expr) -> tuple[Term, ...]:
+        """The operands of a call beyond those that it takes."""
+        if expr.operator is None or expr.is_equation:
+            return ()
+        number = self.arity(expr.operator)
+        return expr.args[-1:] if number is None else expr.args[number:]
+
+    def is_wildcard(self, term: Term) -> bool:
+        """Return True for a variable that nothing else reads."""
+        return type(term) is Var and self.occurrences[term.name] == 1
+
+    # Kinds of rules.
+
+    def _kind(self, group: _Group) -> str:
+        rules = group.rules
+        if any(rule.otherwise is not None or not rule.is_ground for rule in rules):
+            return _OTHER
+        if all(rule.is_set for rule in rules):
+            return _SET
+        defined = [rule for rule in rules if not rule.default]
+        if all(rule.value == TRUE for rule in defined) and all(
+            rule.value == Constant(False) and rule.args is None for rule in rules if rule.default
+        ):
+            return _FLAG
+        # Two values would be an error, which one member less could take away.
+        if len(rules) == 1 and not rules[0].default and not self._iterates(rules[0]):
+            return _VALUE
+        return _OTHER
+
+    def _iterates(self, rule: Rule) -> bool:
+        for expr in _nested(rule.body):
+            if expr.operator == "walk":
+                return True
+            for term in expr_terms(expr):
+                for ref in _references(term):
+                    if any(type(p) is Var and not self.bindings[p.name] for p in ref.parts[1:]):
+                        return True
+        return False
+
+    # Origins.
+
+    def _settle(self) -> None:
+        """Follow bindings until nothing new is known."""
+        while True:
+            before = sum(map(len, self.origins.values()))
+            for expr in self._expressions:
+                self._bind(expr)
+            after = sum(map(len, self.origins.values()))
+            if after == before:
+                return
+            if after > MAX_LOCATIONS:
+                raise _TooMany
+
+    def _bind(self, expr: Expr) -> None:
+        if expr.every is not None:
+            self._add(expr.every.value, self.step(self.locations(expr.every.domain), ANY))
+        elif expr.is_equation:
+            left, right = expr.args
+            self._add(left, self.locations(right))
+            self._add(right, self.locations(left))
+        elif type(expr.operator) is Ref:
+            group = self.group_of(expr.operator)
+            for rule in group.branches if group else ():
+                for parameter, arg in zip(rule.args or (), expr.args, strict=False):
+                    self._add(parameter, self.locations(arg))
+                if rule.value is not None:
+                    for result in self.results(expr):
+                        self._add(result, self.locations(rule.value))
+
+    def _add(self, term: Term, locations: set[Location]) -> None:
+        if type(term) is Var and locations:
+            self.origins[term.name] |= locations
+
+    def group_of(self, operator: Ref) -> _Group | None:
+        """The definitions of a function."""
+        path = tuple([p.value for p in operator.parts[1:] if isinstance(p, Constant)])
+        return self.groups.get(path)  # type: ignore[arg-type]
+
+    def locations(self, term: Term) -> set[Location]:
+        """Where the value of a term may be in data, rules and what they come from included."""
+        if type(term) is Var:
+            return {()} if term.name == "data" else self.origins.get(term.name, set())
+        if type(term) is not Ref:
+            return set()
+        known = self.locations(term.parts[0])
+        for part in term.parts[1:]:
+            known = self.step(known, _key_of(part))
+        return known
+
+    def anchored(self, term: Term) -> Iterator[tuple[int, Location]]:
+        """Locations, each with the number of its first members that the value of a variable is."""
+        head = term.parts[0] if type(term) is Ref else term
+        if type(head) is not Var or head.name == "data":
+            yield from ((0, each) for each in self.locations(term))
+            return
+        for origin in self.locations(head):
+            known = {origin}
+            for part in term.parts[1:] if type(term) is Ref else ():
+                known = self.step(known, _key_of(part))
+            for location in known:
+                is_inside = location[: len(origin)] == origin
+                yield (len(origin) if is_inside else 0), location
+
+    def step(self, locations: Iterable[Location], key: str | int | None) -> set[Location]:
+        """The members of locations, by one key."""
+        reached: set[Location] = set()
+        for location in locations:
+            if len(location) >= MAX_DEPTH:
+                raise _TooMany
+            reached.add((*location, key))
+            reached |= self._values_at((*location, key))
+        return reached
+
+    def _values_at(self, location: Location) -> set[Location]:
+        values: set[Location] = set()
+        for group in self.groups_at(location):
+            depth = len(location) - len(group.path)
+            for rule in group.branches:
+                term = rule.key if rule.is_set else rule.value
+                if term is not None and (depth == 1 if rule.is_set else depth >= 0):
+                    values |= self.locations(term)
+        return values
+
+    def groups_at(self, location: Location) -> list[_Group]:
+        """The rules that a location is or is inside of."""
+        return [
+            group
+            for path, group in self.groups.items()
+            if len(location) >= len(path) and _matches(location, path)
+        ]
+
+    def groups_below(self, location: Location) -> list[_Group]:
+        """The rules that are inside of a location."""
+        return [
+            group
+            for path, group in self.groups.items()
+            if len(location) < len(path) and _matches(location, path)
+        ]
+
+
+class _Uses:
+    """What the rules that are reached from the entries read, and how."""
+
+    def __init__(self, flow: _Flow) -> None:
+        self._flow = flow
+        self.reads: set[Location] = set()
+        self.compared: set[Location] = set()
+        self.refused: set[tuple[int, Location]] = set()
+        self.ordered: set[Location] = set()
+        self._visited: set[tuple[Location, bool]] = set()
+        self._mentioned: set[Location] = set()
+        self._verdicts: set[str] = set()
+        """Variables that are the verdict of an answer and nothing else."""
+        self._answers: set[int] = set()
+        """Terms of objects that are the answers of entries."""
+
+    def has_visited(self, rule: Rule) -> bool:
+        """Return True for a rule that the entries may need."""
+        path = _constant_path(rule)
+        return (path, False) in self._visited or (path, True) in self._visited
+
+    def enter(self, entries: Sequence[tuple[str, ...]]) -> None:
+        """Visit the rules of the documents that are decided."""
+        groups = list(self._flow.groups.values())
+        if entries:
+            groups = [each for each in groups if any(_matches(each.path, e) for e in entries)]
+        terms = [(group, _answer_of(group)) for group in groups]
+        answers = [(group, term) for group, term in terms if term is not None]
+        names = {name for _, term in answers for name in _verdict_names(term)}
+        self._answers = {id(term) for _, term in answers}
+        self._verdicts = {name for name in names if self._flow.occurrences[name] == 2}
+        for group in groups:
+            self._visit(group, refused=False)
+        for group, term in answers:
+            if group.path in self._mentioned:
+                self._visit(group, refused=True)
+            for key, value in term.items:
+                if not _is_verdict(key, value, self._verdicts):
+                    self._value(value, refused=False)
+
+    def _visit(self, group: _Group, *, refused: bool) -> None:
+        refused |= group.kind == _OTHER
+        if (group.path, refused) in self._visited:
+            return
+        self._visited.add((group.path, refused))
+        for rule in group.branches:
+            self._body(rule.body, refused=refused)
+            for term in (*rule.path[1:], *(rule.args or ()), rule.key, rule.value):
+                if term is None:
+                    continue
+                if type(term) in (Var, Ref):
+                    self._read(term, refused=refused)
+                else:
+                    self._value(term, refused=refused)
+
+    def _body(self, body: Body, *, refused: bool) -> None:
+        for expr in body:
+            self._expr(expr, refused=refused)
+
+    def _expr(self, expr: Expr, *, refused: bool) -> None:
+        for item in expr.withs:
+            self._read(item.target, refused=True)
+            self._value(item.value, refused=True)
+        refused |= expr.negated or bool(expr.withs)
+        if expr.every is not None:
+            self._read(expr.every.domain, refused=True)
+            self._body(expr.every.body, refused=refused)
+        elif expr.operator is None:
+            for term in expr.args:
+                self._condition(term, refused=refused)
+        elif expr.is_equation:
+            self._equation(*expr.args, refused=refused)
+        elif type(expr.operator) is Ref:
+            self._call(expr, expr.operator, refused=refused)
+        elif expr.operator in _MEMBERS and len(expr.args) == _MEMBERS[expr.operator]:
+            *values, collection = expr.args
+            for term in values:
+                self._value(term, refused=refused)
+            if type(collection) in (Var, Ref):
+                self._read(collection, refused=refused)
+                if not refused:
+                    self.reads |= self._flow.step(self._flow.locations(collection), ANY)
+                if len(values) == 2:
+                    self.ordered |= self._flow.locations(collection)
+            else:
+                self._value(collection, refused=refused)
+        else:
+            for term in expr.args:
+                self._value(term, refused=refused)
+
+    def _condition(self, term: Term, *, refused: bool) -> None:
+        if type(term) in (Var, Ref):
+            self._read(term, refused=refused)
+        else:
+            self._value(term, refused=refused)
+
+    def _equation(self, left: Term, right: Term, *, refused: bool) -> None:
+        for term, other in ((left, right), (right, left)):
+            if type(other) not in (Var, Ref) or type(term) not in (Var, Ref):
+                continue
+            if type(term) is Var and self._flow.bindings[term.name] == 1:
+                self._read(term, refused=refused)
+                self._read(other, refused=refused)
+                if term.name not in self._verdicts:
+                    self._refuse_defaults(other)
+                return
+        if id(right) in self._answers and not refused:
+            return  # `enter` looks into it
+        for term, other in ((left, right), (right, left)):
+            self._value(term, refused=refused, is_true=other == TRUE)
+
+    def _call(self, expr: Expr, operator: Ref, *, refused: bool) -> None:
+        group = self._flow.group_of(operator)
+        if group is None:
+            for term in expr.args:
+                self._value(term, refused=True)
+            return
+        self._mentioned.add(group.path)
+        self._visit(group, refused=refused)
+        for number, term in enumerate(expr.args):
+            patterns = [(rule.args or ())[number : number + 1] for rule in group.branches]
+            if type(term) in (Var, Ref) and all(not p or type(p[0]) is Var for p in patterns):
+                self._read(term, refused=refused)
+            else:
+                self._value(term, refused=refused)
+
+    # Terms.
+
+    def _read(self, term: Term, *, refused: bool) -> None:
+        """A reference that is followed; its value counts elsewhere."""
+        if type(term) is Ref:
+            if type(term.parts[0]) not in (Var, Ref):
+                self._value(term.parts[0], refused=refused)
+            self._operands(term, refused=refused)
+        for first, location in self._flow.anchored(term):
+            if refused:
+                self.refused.add((first, location))
+            else:
+                self.reads.add(location)
+            for group in self._flow.groups_at(location):
+                self._mentioned.add(group.path)
+                self._visit(group, refused=refused)
+            for group in self._flow.groups_below(location):
+                self._mentioned.add(group.path)
+                self.refused.add((0, location))
+                self._visit(group, refused=True)
+
+    def _operands(self, term: Ref, *, refused: bool) -> None:
+        known = self._flow.locations(term.parts[0])
+        for part in term.parts[1:]:
+            key = _key_of(part)
+            if type(key) is not str and not self._flow.is_wildcard(part):
+                self.ordered |= known
+            self._value(part, refused=refused)
+            known = self._flow.step(known, key)
+
+    def _value(self, term: Term, *, refused: bool, is_true: bool = False) -> None:
+        """A term whose value counts."""
+        if type(term) is Comprehension:
+            self._body(term.body, refused=True)
+            for head in (term.key, term.term):
+                if head is not None:
+                    self._value(head, refused=True)
+        elif type(term) is Var or type(term) is Ref:
+            self._read(term, refused=refused)
+            self.compared |= self._flow.locations(term)
+            if not is_true:
+                self._refuse_defaults(term)
+            for location in self._flow.locations(term):
+                for group in self._flow.groups_at(location):
+                    if group.kind == _SET and len(location) == len(group.path):
+                        self._visit(group, refused=True)
+        else:
+            for part in parts(term):
+                self._value(part, refused=refused)
+
+    def _refuse_defaults(self, term: Term) -> None:
+        """A rule that is false where nothing holds has an answer also without data."""
+        for location in self._flow.locations(term):
+            for group in self._flow.groups_at(location):
+                if group.has_default:
+                    self._visit(group, refused=True)
+
+
+def _key_of(part: Term) -> str | int | None:
+    if type(part) is not Constant:
+        return ANY
+    value = part.value
+    return value if type(value) is str or type(value) is int else ANY
+
+
+def _constant_path(rule: Rule) -> Location:
+    path: list[Any] = []
+    for part in rule.path[1:]:
+        if type(part) is not Constant:
+            break
+        path.append(part.value)
+    return tuple(path)
+
+
+def _answer_of(group: _Group) -> Object | None:
+    """The object that a rule of one definition is, which its body binds to a variable."""
+    rule = group.rules[0]
+    for expr in rule.body if group.kind == _VALUE else ():
+        if expr.is_equation and expr.args[0] == rule.value and type(expr.args[1]) is Object:
+            return expr.args[1]
+    return None
+
+
+def _verdict_names(term: Object) -> Iterator[str]:
+    for key, value in term.items:
+        if isinstance(key, Constant) and key.value in _VERDICTS and type(value) is Var:
+            yield value.name
+
+
+def _is_verdict(key: Term, value: Term, names: set[str]) -> bool:
+    return (
+        isinstance(key, Constant)
+        and key.value in _VERDICTS
+        and type(value) is Var
+        and value.name in names
+    )
+
+
+# Terms and expressions inside of others.
+
+
+def _nested(body: Body) -> Iterator[Expr]:
+    """The expressions of a body, and of the bodies inside them."""
+    for expr in body:
+        yield expr
+        if expr.every is not None:
+            yield from _nested(expr.every.body)
+        for term in expr_terms(expr):
+            for each in _comprehensions(term):
+                yield from _nested(each.body)
+
+
+def _comprehensions(term: Term) -> Iterator[Comprehension]:
+    if type(term) is Comprehension:
+        yield term
+    else:
+        for part in parts(term):
+            yield from _comprehensions(part)
+
+
+def _references(term: Term) -> Iterator[Ref]:
+    if type(term) is Ref:
+        yield term
+    for part in parts(term):
+        yield from _references(part)
+
+
+def _variables(term: Term) -> Iterator[str]:
+    """The names in a term, once for each time; not those inside comprehensions."""
+    if type(term) is Var:
+        yield term.name
+    else:
+        for part in parts(term):
+            yield from _variables(part)

@@ -1,0 +1,186 @@
+"""Grants in data that nobody used are found, and what is left allows the log and nothing more."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.learn.logs import line, text_of
+
+from doorward.cli.main import run
+from doorward.learn.data_patch import DataFile
+from doorward.learn.observations import LearnError
+from doorward.learn.unused import Unused, find_unused
+from doorward.pdp.loader import data_files
+from doorward.pdp.sources import Sources
+from doorward.rego import Engine
+
+POLICY = """package httpapi.authz
+
+default allow := false
+
+allow if {
+	some role in data.roles[input.claims.sub]
+	some grant in data.grants[role]
+	grant.method == input.method
+	startswith(concat("/", input.path), grant.path)
+	not input.claims.sub in data.blocked
+}
+"""
+DATA: dict[str, Any] = {
+    "roles": {"ann": ["reader", "boss"], "bob": ["reader"], "eve": ["boss"]},
+    "grants": {
+        "reader": [{"method": "GET", "path": "papers"}, {"method": "GET", "path": "desks"}],
+        "boss": [{"method": "DELETE", "path": "papers"}],
+    },
+    "blocked": ["joe"],
+}
+
+
+def check(folder: Path, documents: list[dict[str, Any]], data: Any = DATA) -> Unused:
+    (folder / "policy.rego").write_text(POLICY)
+    (folder / "data.json").write_text(json.dumps(data, indent=2))
+    (folder / "log.jsonl").write_text(text_of(documents))
+    paths = (str(folder / "policy.rego"), str(folder / "data.json"))
+    files = [DataFile(p, prefix, Path(p).read_text()) for p, prefix in data_files(paths)]
+    return find_unused([str(folder / "log.jsonl")], Sources(paths).load(), frozenset(), data=files)
+
+
+def test_members_that_nobody_used_are_named_with_their_lines(tmp_path: Path) -> None:
+    unused = check(tmp_path, [line("ann", "/papers/1"), line("bob", "/papers/2")])
+    texts = [(each.row, each.text) for each in unused.parts]
+    assert texts == [
+        (5, "data.roles.ann[1]"),
+        (10, "data.roles.eve"),
+        (20, "data.grants.reader[1]"),
+        (25, "data.grants.boss"),
+    ]
+    assert '-    "eve": [' in unused.patch
+    assert "blocked" not in "".join(each.text for each in unused.parts)
+
+
+def test_what_was_denied_uses_nothing(tmp_path: Path) -> None:
+    events = [line("ann", "/papers/1"), line("eve", "/desks/1"), line("joe", "/papers/1")]
+    texts = {each.text for each in check(tmp_path, events).parts}
+    assert "data.roles.eve" in texts
+
+
+def test_data_that_is_used_has_no_patch(tmp_path: Path) -> None:
+    data = {"roles": {"ann": ["a"]}, "grants": {"a": [{"method": "GET", "path": "x"}]}}
+    unused = check(tmp_path, [line("ann", "/x/1")], {**data, "blocked": []})
+    assert (unused.parts, unused.patch) == ((), "")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_left_allows_the_log_and_is_minimal(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    names, roles, paths = ["ann", "bob", "eve", "joe", "kim"], ["a", "b", "c", "d"], ["x", "y", "z"]
+    data: dict[str, Any] = {
+        "roles": {name: rng.sample(roles, rng.randrange(1, 4)) for name in names},
+        "grants": {
+            role: [
+                {"method": method, "path": path}
+                for method in ("GET", "PUT")
+                for path in rng.sample(paths, 2)
+            ]
+            for role in roles
+        },
+        "blocked": ["kim"],
+    }
+    query = Engine({"policy.rego": POLICY}, data).prepare("data.httpapi.authz.allow")
+    events = []
+    for _ in range(40):
+        each = line(rng.choice(names), f"/{rng.choice(paths)}/1", rng.choice(["GET", "PUT"]))
+        if query.value(each["input"]) is True:
+            events.append(each)
+    events = events[: rng.randrange(1, 12)]
+    check(tmp_path, events, data)
+    log = str(tmp_path / "log.jsonl")
+    policy, file = str(tmp_path / "policy.rego"), tmp_path / "data.json"
+    # The patch is what the command prints, and it is applied as such.
+    loaded = Sources((policy, str(file))).load()
+    data_file = DataFile(str(file), (), file.read_text())
+    unused = find_unused([log], loaded, frozenset(), data=[data_file])
+    file.write_text(_applied(data_file.text, unused.patch))
+    narrow = json.loads(file.read_text())
+    after = Engine({"policy.rego": POLICY}, narrow).prepare("data.httpapi.authz.allow")
+    assert all(after.value(each["input"]) is True for each in events)
+    again = find_unused(
+        [log],
+        Sources((policy, str(file))).load(),
+        frozenset(),
+        data=[DataFile(str(file), (), file.read_text())],
+    )
+    assert not again.parts
+
+
+def _applied(text: str, patch: str) -> str:
+    """A text with the lines of a unified diff applied, which must fit."""
+    lines, out, at = text.splitlines(), [], 0
+    for hunk in patch.split("\n@@ ")[1:]:
+        header, _, body = hunk.partition(" @@\n")
+        start = int(header.split(",")[0].split()[0][1:]) - 1
+        out += lines[at:start]
+        at = start
+        for row in body.splitlines():
+            if row.startswith("\\"):
+                continue
+            if row[0] in " -":
+                assert lines[at] == row[1:]
+                at += 1
+            if row[0] in " +":
+                out.append(row[1:])
+    return "\n".join([*out, *lines[at:]]) + "\n"
+
+
+def test_a_learned_rule_that_nobody_used_goes_with_its_tests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = [line(f"u{n % 9}", f"/papers/{n}", number=n, day=n % 4) for n in range(200)]
+    gone = [line(f"u{n % 9}", "/vault", "PUT", number=n, day=n % 4) for n in range(100)]
+    log, out = tmp_path / "log.jsonl", tmp_path / "out"
+    log.write_text(text_of([*events, *gone]))
+    assert run(["learn", str(log), "-o", str(out), "--parallel", "1"]) == 0
+    log.write_text(text_of(events))
+    policy, data = str(out / "policy.rego"), out / "data.json"
+    capsys.readouterr()
+    assert run(["learn", str(log), "--check", policy, "--check", str(data)]) == 2
+    printed = capsys.readouterr().out
+    head, _, patch = printed.partition("--- ")
+    assert head.count("nobody used") == 1
+    assert 'data.learned.routes[""].PUT (rule ' in head
+    data.write_text(_applied(data.read_text(), f"--- {patch}"))
+    names = [str(out / each) for each in ("policy.rego", "policy_test.rego", "data.json")]
+    assert run(["test", *names]) == 0
+    assert len(json.loads(data.read_text())["learned"]["tests"]["allowed"]) == 1
+    assert run(["learn", str(log), "--check", policy, "--check", str(data)]) == 0
+
+
+def test_data_of_yaml_in_one_line_is_reported_without_a_patch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "policy.rego").write_text("package httpapi.authz\nallow if input.path[0] in data.x")
+    (tmp_path / "data.yaml").write_text("x: [a, b]\n")
+    (tmp_path / "log.jsonl").write_text(text_of([line("ann", "/a")]))
+    files = ["--check", str(tmp_path / "policy.rego"), "--check", str(tmp_path / "data.yaml")]
+    assert run(["learn", str(tmp_path / "log.jsonl"), *files]) == 2
+    printed = capsys.readouterr()
+    assert "nobody used the data.x[1]" in printed.out
+    assert "data.yaml: no patch" in printed.err
+
+
+def test_names_of_members_cannot_write_to_a_terminal(tmp_path: Path) -> None:
+    data = {**DATA, "roles": {**DATA["roles"], "\x1b[31m\nx": ["boss"]}}
+    unused = check(tmp_path, [line("ann", "/papers/1")], data)
+    assert any(each.text == 'data.roles["\\u001b[31m\\nx"]' for each in unused.parts)
+
+
+def test_more_members_than_can_be_tried_end_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doorward.learn.unused_data.MAX_MEMBERS", 3)
+    with pytest.raises(LearnError, match="more than 3 members"):
+        check(tmp_path, [line("ann", "/papers/1")])
