@@ -69,6 +69,9 @@ _UNSAFE_VALUE: Final = "var _ is unsafe"
 _LABELS: Final = "labels:"
 MAX_VARIANTS: Final = 16
 """Codes kept for queries that replace functions; each is the whole program once more."""
+MAX_RESOLVED: Final = 64
+LONGEST_RESOLVED: Final = 512
+"""Queries of as many characters that are kept for partial evaluation, as what they mean."""
 
 
 def compile(
@@ -114,6 +117,7 @@ class Policies:
         self._rule_tree: RuleNode | None = None
         self._lowered: Lowered | None = None
         self._labels: dict[int, dict[str, Any]] = {}
+        self._resolved: dict[tuple[str, str, tuple[str, ...]], Body] = {}
         self._lock = threading.Lock()
 
     @property
@@ -127,6 +131,36 @@ class Policies:
         if self._rule_tree is None:
             self._rule_tree = insert_rules(self.program.modules)
         return self._rule_tree
+
+    def resolved(self, query: str, package: str, imports: tuple[str, ...]) -> Body:
+        """A query for partial evaluation, which asks the same ones again and again.
+
+        CompileError for one that cannot be compiled.
+        """
+        key = query, package, imports
+        body = self._resolved.get(key)
+        if body is None:
+            body = self._resolve(query, package, imports)
+            if len(self._resolved) >= MAX_RESOLVED:
+                self._resolved.clear()
+            if len(query) <= LONGEST_RESOLVED:
+                self._resolved[key] = body
+        return body
+
+    def _resolve(self, query: str, package: str, imports: tuple[str, ...]) -> Body:
+        v0 = self.options.v0
+        body = _parse_query(query, v0=v0)
+        path, imported = _surroundings(package, imports, v0=v0)
+        try:
+            check_query(body, self.program, path, imported)
+        except CompileError as error:
+            # An expression's value is not asked for: it cannot be unsafe.
+            kept = [each for each in error.diagnostics if each.message != _UNSAFE_VALUE]
+            raise CompileError(kept or error.diagnostics) from None
+        node = self.program.root.find(path) if path else None
+        exports = () if node is None else tuple(map(str, node.children))
+        resolved, _ = resolve_query(body, path, exports, imported)
+        return resolved
 
     @property
     def lowered(self) -> Lowered:
@@ -361,17 +395,9 @@ class Engine:
         """
         from doorward.rego.partial.evaluate import settings  # few ask for it
 
-        options = self.options
         if input is not UNDEFINED:
             input = from_python(input, "input")
-        body = _parse_query(query, v0=options.v0)
-        path, imported = _surroundings(package, tuple(imports), v0=options.v0)
-        try:
-            check_query(body, self.policies.program, path, imported)
-        except CompileError as error:
-            # An expression's value is not asked for: it cannot be unsafe.
-            kept = [each for each in error.diagnostics if each.message != _UNSAFE_VALUE]
-            raise CompileError(kept or error.diagnostics) from None
+        resolved = self.policies.resolved(query, package, tuple(imports))
         chosen = settings(
             unknowns,
             disable_inlining,
@@ -383,16 +409,29 @@ class Engine:
             only_truth,
             keep_else,
         )
-        prepared = self.prepare("true", strict_builtin_errors=strict_builtin_errors)
-        evaluation = prepared.evaluation(input, now_ns=now_ns, deadline=deadline)
-        node = self.policies.program.root.find(path) if path else None
-        exports = () if node is None else tuple(map(str, node.children))
-        resolved, _ = resolve_query(body, path, exports, imported)
+        evaluation = self._evaluation(input, strict=strict_builtin_errors)
+        if now_ns is not None:
+            evaluation.now_ns = now_ns
+        if deadline is not None:
+            evaluation.deadline = time.monotonic() + deadline
         lowered = self.policies.lowered
         residual: Partial = _run(
             lambda _: lowered.evaluate(resolved, chosen, evaluation), evaluation
         )
         return residual
+
+    def _evaluation(self, input: Any, *, strict: bool) -> Evaluation:
+        """The state for an evaluation of no query of its own."""
+        code = self.policies.code
+        code = code.exact() if strict else code
+        answers = self.answers(code, strict=strict)
+        new = Evaluation(input, self.data, answers, code.linked.root, self.environment)
+        new.strict, new.exact = strict, code.plan.exact
+        if code.plan.limited:
+            new.count_from_here()
+        if code.plan.marks is not None:
+            new.marks = code.plan.marks.blank.copy()
+        return new
 
     def has_rules(self, path: Iterable[str | int]) -> bool:
         """Whether rules are at a path below `data`, on the way to it, or below it.

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from doorward.rego.partial.core import (
+    INPUT,
     Body,
     Constant,
     Expr,
@@ -120,11 +121,34 @@ class Settled:
                 continue
             args = [self._operand(arg, rule.body, named) for arg in expr.args]
             whole = changed(expr, tuple(args), expr.withs, expr.every)
-            if self._settled(whole) is not None:
+            if self._settled(whole) is not None or self._is_comparison(whole, rule.body):
                 body[index] = whole
                 for name in used:
                     body[named[name]] = None
         return tuple([expr for expr in body if expr is not None])
+
+    def _is_comparison(self, expr: Expr, body: Body) -> bool:
+        """Whether a call compares an unknown reference with a known part of the input."""
+        operator = expr.operator
+        if expr.negated or type(operator) is not str or len(expr.args) != 2:
+            return False
+        if self._program.arity(operator) != 2:
+            return False
+        left, right = expr.args
+        for one, other in ((left, right), (right, left)):
+            if self._is_unknown(one) and type(other) is Var:
+                return any(self._is_known_input(other, each) for each in body)
+        return False
+
+    def _is_known_input(self, var: Var, expr: Expr) -> bool:
+        """Whether an expression names a part of the input that holds nothing unknown."""
+        if not expr.is_equation or expr.negated or expr.withs or var not in expr.args:
+            return False
+        left, right = expr.args
+        value = right if left == var else left
+        if type(value) is not Ref or not is_path(value) or value.parts[0] != INPUT:
+            return False
+        return not self._unknowns.reaches(value.parts, None)
 
     def _names(self, expr: Expr) -> str | None:
         """The variable that only stands for an unknown reference."""
