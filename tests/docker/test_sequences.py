@@ -13,6 +13,7 @@ from examples.docker.private_daemon import PrivateDaemon
 from tests.docker.sequences.behind import ProxiedMachine
 from tests.docker.sequences.grammars import Grammars
 from tests.docker.sequences.machine import Machine
+from tests.docker.sequences.world import LAN_BRIDGE
 
 SEQUENCES = 30
 
@@ -68,6 +69,20 @@ def test_the_canaries_are_seen_where_they_are_reached(
         daemon.raw("GET", f"/distribution/{reference}/json")
         assert world.server.contacts > contacts
         assert not world.lost_lan()
+        assert not world.reaches_server(world.pid("c-seen"))
+        assert not world.is_on_lan(world.pid("c-seen"))
+        body["HostConfig"] = {"NetworkMode": "host"}
+        daemon.json("POST", "/containers/create?name=c-host", body)
+        daemon.raw("POST", "/containers/c-host/start")
+        assert world.reaches_server(world.pid("c-host"))
+        options = {"parent": LAN_BRIDGE}
+        config = {"Config": [{"Subnet": "10.77.3.0/24"}]}
+        network = {"Name": "n-lan", "Driver": "macvlan", "IPAM": config, "Options": options}
+        assert daemon.json("POST", "/networks/create", network).status == 201
+        body["HostConfig"] = {"NetworkMode": "n-lan"}
+        daemon.json("POST", "/containers/create?name=c-lan", body)
+        daemon.raw("POST", "/containers/c-lan/start")
+        assert world.is_on_lan(world.pid("c-lan"))
     finally:
         machine.close()
 

@@ -204,6 +204,28 @@ class Grammars:
         name = self.pick("img", "library/x", "a/b")
         return registry + name + self.pick("", ":1", ":latest", "@sha256:" + "a" * 64)
 
+    def mode(self, networks: Sequence[str], containers: Sequence[str]) -> str:
+        """The network of a container: mostly one that there is, or that of something else."""
+        if self.often(0.5):
+            return self.pick("none", *networks, *networks)
+        name = self.pick("host", "bridge", "default", "t-network", "Host", "user")
+        if self.often(0.4):
+            name = f"container:{self.pick('plain', 't-container', *containers)}"
+        return f"{name}{self.pick(*' /:')}" if self.often(0.1) else name
+
+    def driver_options(self) -> dict[str, str]:
+        """Options of a network's driver, among them the names of interfaces of the host."""
+        name = self.pick(
+            "com.docker.network.bridge.name",
+            "parent",
+            "com.docker.network.bridge.host_binding_ipv4",
+            "com.docker.network.bridge.gateway_mode_ipv4",
+            "com.docker.network.driver.mtu",
+            "com.docker.network.container_iface_prefix",
+        )
+        value = self.pick("lo", *self.words["interfaces"], "0.0.0.0", "routed", "1500", "eth")
+        return {name: value}
+
     def subnet(self) -> str:
         """A range of addresses, of the host's own networks as well."""
         base = self.pick(*self.words["subnets"])

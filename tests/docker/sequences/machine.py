@@ -212,12 +212,20 @@ class Machine:
             self._report("file of the host")
         if pid and self.world.sees_theirs(pid):
             self._report("files of another user")
+        self._look_at_network(pid)
+
+    def _look_at_network(self, pid: int) -> None:
+        if pid and self.world.reaches_server(pid):
+            self._report("web server of the host")
+        if self.world.is_on_lan(pid):
+            self._report("network of the host")
 
     # rules
 
     def _create(self) -> None:
         grammars = self.grammars
-        host: dict[str, Any] = {"NetworkMode": "none"}
+        mode = grammars.mode(self.networks, self.containers)
+        host: dict[str, Any] = {"NetworkMode": mode}
         kind = self.random.randrange(7)
         if kind == 5:
             host["Binds"] = [f"{self._other('volume', 't-volume')}:/v"]
@@ -247,6 +255,9 @@ class Machine:
             "HostConfig": host,
             "Labels": self._labels(),
         }
+        if grammars.often(0.1):
+            other = grammars.mode(self.networks, self.containers)
+            body["NetworkingConfig"] = {"EndpointsConfig": {other: {}}}
         answer = self._send("POST", f"/containers/create?name={name}", body)
         if answer is not None and answer.status == 201:
             self.containers.append(name)
@@ -319,13 +330,35 @@ class Machine:
     def _network(self) -> None:
         name = f"n-{self.written.total()}"
         config = {"Subnet": self.grammars.subnet()}
-        body = {"Name": name, "Driver": "bridge", "IPAM": {"Config": [config]}}
-        body["Labels"] = self._labels()
+        body: dict[str, Any] = {
+            "Name": name,
+            "Driver": self.grammars.pick("bridge", "bridge", "bridge", "macvlan", "ipvlan", "host"),
+            "IPAM": {"Config": [config]},
+            "Labels": self._labels(),
+        }
+        if self.grammars.often(0.3):
+            body["Options"] = self.grammars.driver_options()
         answer = self._send("POST", "/networks/create", body)
         if answer is not None and answer.status == 201:
             self.networks.append(name)
             if self.world.lost_lan():
                 self._report("network of the host")
+            elif self.grammars.often(0.7):
+                self._create_in(name)
+
+    def _create_in(self, network: str) -> None:
+        """A container in a network, which is started."""
+        name = f"c-{self.written.total()}"
+        body = {
+            "Image": "img:1",
+            "Cmd": ["sleep", "86400"],
+            "HostConfig": {"NetworkMode": network},
+            "Labels": {LABEL: self.user},
+        }
+        answer = self._send("POST", f"/containers/create?name={name}", body)
+        if answer is not None and answer.status == 201:
+            self.containers.append(name)
+            self._start()
 
     def _registry(self) -> None:
         reference = self.grammars.reference()
@@ -364,6 +397,8 @@ class Machine:
         if grammars.often(0.1):
             spec["Env"] = [f"A={grammars.text('b')}"]
         networks: list[Any] = []
+        if grammars.often(0.2):
+            networks.append({"Target": grammars.mode(self.networks, self.containers)})
         task = {"ContainerSpec": spec, "Networks": networks, "RestartPolicy": {"Condition": "none"}}
         if secrets := self.world.others()["secret"]:
             file = {"Name": "t-secret", "UID": "0", "GID": "0", "Mode": 0o444}
@@ -381,6 +416,7 @@ class Machine:
                 self._report("file of the host")
             if pid and self.world.sees_theirs(pid):
                 self._report("files of another user")
+            self._look_at_network(pid)
         return answer is not None
 
     def _exec(self) -> None:
@@ -409,7 +445,8 @@ class Machine:
             network = self._other("network", self.random.choice(self.networks))
             name = self._other("container", self.random.choice(self.containers))
             body = {"Container": name}
-            self._send("POST", f"/networks/{network}/connect", body)
+            if self._send("POST", f"/networks/{network}/connect", body) is not None:
+                self._look_at_network(self.world.pid(name))
 
     def _meddle(self) -> None:
         """Any call about one thing, which is another user's or the caller's own."""

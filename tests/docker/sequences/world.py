@@ -11,6 +11,7 @@ import http.server
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -23,7 +24,7 @@ from examples.docker.private_daemon import PrivateDaemon
 from tests.docker.swarm_tasks import wait_for_task
 from tests.ports import free_port
 
-__all__ = ["LABEL", "MARK", "THEIRS", "World"]
+__all__ = ["LABEL", "LAN_BRIDGE", "MARK", "THEIRS", "World"]
 
 MARK: Final = "canary-of-the-host"
 THEIRS: Final = "canary-of-another-user"
@@ -31,6 +32,8 @@ LABEL: Final = "doorward.owner"
 _OTHER: Final = "carol"
 """Whose container, volume, network and secret nobody else may use."""
 _LAN: Final = "10.77.3"
+LAN_BRIDGE: Final = "br-dwlan"
+"""The interface of the host in its network."""
 _FOLDERS: Final = ("one", "two", "one,", "two:", "")
 """What is in the folder that users may mount; the last one is that folder itself."""
 _LEAST: Final = 8000
@@ -83,6 +86,10 @@ class _Server(http.server.ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         pass
+
+
+def _run(*command: str) -> str:
+    return subprocess.run(command, check=False, capture_output=True, text=True).stdout
 
 
 @dataclass
@@ -175,9 +182,9 @@ class World:
     def _lan(self) -> None:
         """An interface of the host with a network of its own."""
         for words in (
-            ("link", "add", "br-dwlan", "type", "bridge"),
-            ("addr", "add", f"{_LAN}.1/24", "dev", "br-dwlan"),
-            ("link", "set", "br-dwlan", "up"),
+            ("link", "add", LAN_BRIDGE, "type", "bridge"),
+            ("addr", "add", f"{_LAN}.1/24", "dev", LAN_BRIDGE),
+            ("link", "set", LAN_BRIDGE, "up"),
             # A host behind that interface that is routed apart.
             ("route", "add", "10.78.0.0/16", "via", f"{_LAN}.254"),
         ):
@@ -219,6 +226,7 @@ class World:
             "allowed": [str(self.allowed / name) for name in _FOLDERS],
             "hidden": [str(self.hidden)],
             "servers": [f"127.0.0.1:{self.server.server_address[1]}"],
+            "interfaces": [LAN_BRIDGE],
             "subnets": ["172.29.0.0/24", "10.99.1.0/24", f"{_LAN}.0/24", "10.78.4.0/24"],
         }
 
@@ -247,9 +255,31 @@ class World:
             done = subprocess.run(
                 ["ip", "route", "get", address], check=False, capture_output=True, text=True
             )
-            if "dev br-dwlan" not in done.stdout:
+            if f"dev {LAN_BRIDGE}" not in done.stdout:
                 return True
         return False
+
+    def reaches_server(self, pid: int) -> bool:
+        """Whether a process is in a network from which the host's own web server answers."""
+        contacts = self.server.contacts
+        port = str(self.server.server_address[1])
+        command = ["nsenter", f"--target={pid}", "--net", "/bin/busybox", "nc", "-w", "5"]
+        words = b"HEAD / HTTP/1.0\r\n\r\n"
+        subprocess.run([*command, "127.0.0.1", port], input=words, check=False, capture_output=True)
+        return self.server.contacts > contacts
+
+    def is_on_lan(self, pid: int = 0) -> bool:
+        """Whether a container is a neighbour of the hosts of the LAN: a port of its bridge, or an
+        interface of the process on top of it."""
+        if not self.lan:
+            return False
+        if _run("ip", "-o", "link", "show", "master", LAN_BRIDGE):
+            return True
+        if not pid:
+            return False
+        links = _run("nsenter", f"--target={pid}", "--net", "ip", "-d", "-o", "link")
+        below = f"@if{socket.if_nametoindex(LAN_BRIDGE)}:"
+        return any(below in line and "vlan" in line for line in links.splitlines())
 
     def wait_task(self, service: str, seconds: float = 8.0) -> int:
         """The process of a service's task; 0 where none runs in time."""
@@ -285,6 +315,6 @@ class World:
             self.daemon.raw("DELETE", f"/containers/{name}?force=1&v=1")
         self.daemon.raw("DELETE", "/volumes/t-volume?force=1")
         self.daemon.raw("DELETE", "/networks/t-network")
-        subprocess.run(["ip", "link", "del", "br-dwlan"], check=False, capture_output=True)
+        subprocess.run(["ip", "link", "del", LAN_BRIDGE], check=False, capture_output=True)
         self.server.shutdown()
         self.server.server_close()
