@@ -209,8 +209,9 @@ def shorten(node: ast.AST) -> str:
 
 
 def exchange_code(fault: Fault) -> bool:
-    """Whether a function was there that has the fault now."""
+    """Put a fault into the functions that it concerns; False if there are none."""
     exchanged = False
+    gc.unfreeze()  # `gc.get_objects` leaves out what a conftest.py has frozen.
     for function in gc.get_objects():
         if isinstance(function, FunctionType):
             code = function.__code__

@@ -19,6 +19,8 @@ from tests.rego.partial.recorded import comparable
 from tests.rest.asgi import Answer, ask
 
 from doorward.pdp.config import Config
+from doorward.pdp.decision import Answered
+from doorward.pdp.decision_log import event_of
 from doorward.pdp.health import Health
 from doorward.pdp.loader import Loaded
 from doorward.pdp.metrics import Metrics
@@ -43,16 +45,61 @@ def test_the_list_names_recorded_rows() -> None:
 def test_the_answers_are_those_of_opa(part: int) -> None:
     wrong = []
     for row in ROWS[part::8]:
-        mine, want = _of_answer(_answer(row)), _of_row(row["response"])
+        events = Events()
+        mine, want = _of_answer(_answer(row, events)), _of_row(row["response"])
+        if "log" in row:
+            mine["log"], want["log"] = [*map(_of_event, events.answered)], _of_log(row["log"])
         if (mine != want) != (row["id"] in REASONS):
             wrong.append((row["id"], mine, want))
     assert not wrong
 
 
-def _answer(row: dict[str, Any]) -> Answer:
+class Events:
+    """What would be logged."""
+
+    def __init__(self) -> None:
+        self.answered: list[Answered] = []
+
+    def record(self, answered: Answered) -> None:
+        self.answered.append(answered)
+
+    def close(self) -> None:
+        pass
+
+
+def _of_event(answered: Answered) -> dict[str, Any]:
+    event = event_of(answered, {})
+    context = answered.request_context
+    assert context is not None
+    assert context.timers is not None
+    metrics = {*answered.decision.metrics, *context.timers}
+    return _event(event) | {"metric_names": {*METRICS & metrics}}
+
+
+def _of_log(event: dict[str, Any] | None) -> list[dict[str, Any]]:
+    if event is None:
+        return []
+    return [_event(event) | {"metric_names": METRICS.intersection(event["metric_names"])}]
+
+
+METRICS: Final = frozenset({
+    "timer_compile_eval_constraints_ns", "timer_compile_eval_mask_rule_ns",
+    "timer_compile_prep_partial_ns", "timer_compile_translate_queries_ns",
+    "timer_rego_partial_eval_ns", "timer_rego_query_compile_ns", "timer_rego_query_parse_ns",
+    "timer_server_handler_ns",
+})  # fmt: skip
+"""Annotations are read once for both kinds, and masks are not timed apart in the evaluation."""
+
+
+def _event(event: dict[str, Any]) -> dict[str, Any]:
+    compared = ("custom", "error", "input", "path", "query", "result")
+    return {key: _said(json.dumps(event[key], sort_keys=True)) for key in compared if key in event}
+
+
+def _answer(row: dict[str, Any], events: Events) -> Answer:
     data: Any = from_python(row.get("data") or {})
     loaded = Loaded(row["policies"], data)
-    app = Api(PDP(build(loaded)), Config(), Health(), Metrics("1"))
+    app = Api(PDP(build(loaded), events), Config(), Health(), Metrics("1"))
     request = row["request"]
     body = (request.get("body") or "").encode()
     if "body_b64" in request:

@@ -30,7 +30,7 @@ class Door:
         return True
 
     def pass_through(self, times=1):
-        while times > 0:
+        if times > 0:
             times -= 1
 
 
@@ -53,11 +53,21 @@ def test_door():
     door.pass_through()
 """
 
+FREEZING = """
+import gc
+
+
+def pytest_collection_finish(session):
+    gc.freeze()
+"""
+
 
 @pytest.fixture
 def doors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "doors.py").write_text(SOURCE)
     (tmp_path / "test_doors.py").write_text(TESTS)
+    # As the tests of the project do, whose objects are a gigabyte.
+    (tmp_path / "conftest.py").write_text(FREEZING)
     (tmp_path / "mutants.toml").write_text(
         f'[doors]\nmodules = ["doors"]\ntests = ["{tmp_path}/test_doors.py"]\n'
     )

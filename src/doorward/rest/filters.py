@@ -126,7 +126,7 @@ def post_filter(
             timers.add("compile_extract_annotations_mask", 0)
         chosen = _targets(accept, request.dialects)
         with timers.measure("rego_partial_eval"), within(snapshot.deadline):
-            masks = _masks(snapshot, told, request.input)
+            masks = _masks(snapshot, told, request.input, timers)
             left = _left(pdp, snapshot, names, request, told)
             conditions = _conditions(left, request, chosen)
         with timers.measure("compile_translate_queries"):
@@ -257,10 +257,18 @@ def _targets(accept: str, dialects: Sequence[str]) -> list[Target]:
 # The filter
 
 
-def _masks(snapshot: Snapshot, told: Told, input: Value | Undefined) -> Value | None:
-    """What the mask rule says; None for nothing."""
+def _masks(
+    snapshot: Snapshot, told: Told, input: Value | Undefined, timers: Timers
+) -> Value | None:
+    """Evaluate the mask rule; None if there is none, or if it masks nothing."""
     if not told.mask_rule:
         return None
+    timers.add("rego_external_resolve", 0)
+    with timers.measure("compile_eval_mask_rule"):
+        return _evaluate_masks(snapshot, told, input)
+
+
+def _evaluate_masks(snapshot: Snapshot, told: Told, input: Value | Undefined) -> Value | None:
     engine = snapshot.engine
     try:
         root, names = path_names(told.mask_rule)

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from tests.corpora import GOLDEN
@@ -49,6 +50,7 @@ ELSEWHERE = {
 """Groups and rows that other tests run."""
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 TIME = re.compile(r'"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z"')
+SAMPLE = re.compile(r"^(\w+)", re.MULTILINE)
 MOST = 12
 """Rounds in which every request that was recorded must have come."""
 
@@ -212,7 +214,8 @@ def differences(row: dict[str, Any]) -> list[Any]:
     try:
         server = Server(row, script)
     except (ConfigError, LoadError) as error:
-        return [] if "exit" in calls[0] else [("refused", str(error))]
+        mine = normal(f"error: {error}")
+        return [] if "exit" in calls[0] and [mine] == row["logs"] else [(mine, row["logs"])]
     if "exit" in calls[0]:
         return [("started", row["logs"])]
     server.begin()
@@ -311,7 +314,8 @@ def compared(server: Server, call: dict[str, Any]) -> list[Any]:
     answer = ask(server.apis[0], method, target, body)
     text = normal(answer.body)
     if target == "/metrics":
-        return []
+        missing = {*call["metric_names"]} - {*SAMPLE.findall(answer.body)}
+        return [(call["call"], missing)] if missing else []
     mine: Any = json.loads(text) if text else ""
     want = call["body"]
     if (answer.status, plain(mine)) != (call["status"], plain(want)):
@@ -331,7 +335,10 @@ def plain(document: Any) -> Any:
     return [plain(each) for each in document] if isinstance(document, list) else document
 
 
-SHOWN = ("authorization", "if-none-match", "prefer", "content-type", "x-amz-content-sha256")
+SHOWN = (
+    "authorization", "content-encoding", "content-type", "if-none-match", "metadata",
+    "metadata-flavor", "prefer", "x-amz-content-sha256", "x-extra",
+)  # fmt: skip
 
 
 def of_requests(row: dict[str, Any], script: Script) -> list[Any]:
@@ -342,8 +349,13 @@ def of_requests(row: dict[str, Any], script: Script) -> list[Any]:
             continue
         if any("events" in each for each in wanted):
             different += of_events(path, wanted, script)
-        mine = [headers_of(each["headers"]) for each in script.requests[path]]
-        want = [headers_of(each["headers"]) for each in wanted]
+        mine = [
+            (each["method"], headers_of(each["headers"]), form_of(each))
+            for each in script.requests[path]
+        ]
+        want = [
+            (each["method"], headers_of(each["headers"]), each.get("form", {})) for each in wanted
+        ]
         number = min(len(mine), len(want))
         if not mine or mine[:number] != want[:number]:
             different.append((path, mine[:4], want[:4]))
@@ -356,13 +368,34 @@ def of_events(path: str, wanted: list[Any], script: Script) -> list[Any]:
     counts = [[len(events) for events in mine], [each["events"] for each in wanted]]
     if counts[0][: len(counts[1])] != counts[1]:
         return [(path, *counts)]
-    first, want = plain_event(mine[0][0]), plain_event(wanted[0]["body"][0])
-    return [] if first == want else [(path, first, want)]
+    for events, upload in zip(mine, wanted, strict=False):
+        for event, recorded in zip(events, upload["body"], strict=False):
+            first, want = plain_event(json.loads(normal(json.dumps(event)))), plain_event(recorded)
+            if first != want:
+                return [(path, first, want)]
+    return []
 
 
 def plain_event(event: dict[str, Any]) -> dict[str, Any]:
-    left = ("decision_id", "metrics", "timestamp", "labels", "req_id", "requested_by")
-    return {key: value for key, value in event.items() if key not in left}
+    """An event without what was measured, and the version of the server."""
+    left = ("metrics", "req_id", "requested_by")
+    labels = {**event["labels"], "version": ""}
+    return {key: value for key, value in event.items() if key not in left} | {"labels": labels}
+
+
+def form_of(request: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a form; of an assertion that is a token of ours, its header and claims."""
+    if "urlencoded" not in request["headers"].get("content-type", ""):
+        return {}
+    form: dict[str, Any] = parse_qs(request["content"].decode())
+    (assertion,) = form.get("client_assertion", [""])
+    if assertion.startswith("eyJ"):
+        header, claims = (
+            json.loads(base64.urlsafe_b64decode(part + "==")) for part in assertion.split(".")[:2]
+        )
+        times = dict.fromkeys(claims.keys() & {"exp", "iat"}, "TIME")
+        form["client_assertion"] = {"jwt_header": header, "jwt_claims": claims | times}
+    return form
 
 
 SIGNED = re.compile(r"(Credential=[^/]+)/[^/]+/(.*),Signature=.*")
