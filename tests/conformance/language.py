@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 from tests.corpora import GOLDEN, MUTANTS
@@ -15,10 +16,14 @@ from doorward.rego import UNDEFINED, Engine, from_python, to_json, to_python
 from doorward.rego.errors import RegoError
 from doorward.rego.numbers import parse_number
 
-__all__ = ["DIFFERENCES", "SETS", "fault", "rows"]
+__all__ = ["DIFFERENCES", "PARTS", "SETS", "fault", "part_of", "rows"]
 
-SETS: Final = ("language", "negation", "heads", "with", "schema-meta", "mutants")
-"""The recorded sets that are compared; tests/data/README.md describes each."""
+PARTS: Final = {
+    "language": 20, "negation": 4, "heads": 2, "with": 2, "schema-meta": 1, "mutants": 14,
+}  # fmt: skip
+"""The recorded sets that are compared, and in how many parts; tests/data/README.md has them."""
+
+SETS: Final = tuple(PARTS)
 
 DIFFERENCES: Final = load("language")
 _DECODE = json.JSONDecoder(parse_int=parse_number, parse_float=parse_number).decode
@@ -26,14 +31,16 @@ _DECODE = json.JSONDecoder(parse_int=parse_number, parse_float=parse_number).dec
 Row = dict[str, Any]
 
 
-def rows(name: str) -> dict[str, list[Row]]:
-    """The recorded programs of a set, by group; of the mutants {} where they are not here."""
-    groups: dict[str, list[Row]] = {}
+@cache
+def rows(name: str) -> list[Row]:
+    """The recorded programs of a set; of the mutants none where they are not here."""
     file = MUTANTS if name == "mutants" else GOLDEN / f"{name}.jsonl.gz"
-    if file.is_file():
-        for row in read_rows(file, _DECODE):
-            groups.setdefault(row["group"], []).append(row)
-    return groups
+    return list(read_rows(file, _DECODE)) if file.is_file() else []
+
+
+def part_of(name: str, part: int) -> list[Row]:
+    """One of the parts of a set."""
+    return rows(name)[part :: PARTS[name]]
 
 
 def fault(row: Row, answer: Callable[[Row], list[dict[str, Any]]] | None = None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, Final
 
 from tests.corpora import GOLDEN
@@ -19,6 +20,7 @@ Answer = dict[str, Any]
 _FUNCTION: Final = re.compile(r"function (.*) used as reference, not called")
 
 
+@cache
 def rows() -> list[Row]:
     """The recorded programs."""
     return list(read_rows(GOLDEN / "names.jsonl.gz"))

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["FOLDER", "KINDS", "Difference", "load", "reasons"]
+__all__ = ["FOLDER", "KINDS", "Difference", "load", "pin", "reasons"]
 
 FOLDER: Final = Path(__file__).parent
 
@@ -40,6 +42,8 @@ class Difference:
 
     `groups` and `text` are regular expressions; `text` is searched in the query, the modules and
     the recorded result, `code` is the recorded error's. `fault` limits how a row may differ.
+    `pinned` is, by recorded set, `pin` of the rows that differ for this reason: a pattern excuses
+    no answer but those that were looked at.
     """
 
     reason: str
@@ -49,6 +53,7 @@ class Difference:
     text: str = ""
     code: str = ""
     fault: str = ""
+    pinned: Mapping[str, str] = field(default_factory=dict)
 
     def may_concern(self, row: Row) -> bool:
         if self.ids:
@@ -65,6 +70,19 @@ class Difference:
 
 def _text(row: Row) -> str:
     return "\n".join((row["query"], *row.get("modules", {}).values(), str(row.get("result"))))
+
+
+def pin(differing: Iterable[tuple[str, str]]) -> str:
+    """How many rows differ, and a digest of their ids and of what is answered instead.
+
+    The texts of errors are not in it: libraries write a part of them.
+    """
+    lines = sorted({f"{row} {_without_text(fault)}" for row, fault in differing})
+    return f"{len(lines)} {sha256(chr(10).join(lines).encode()).hexdigest()[:12]}"
+
+
+def _without_text(fault: str) -> str:
+    return fault if fault.startswith(("other result", "no error")) else fault.partition(":")[0]
 
 
 def load(name: str) -> tuple[Difference, ...]:

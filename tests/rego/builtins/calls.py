@@ -63,6 +63,16 @@ class Call:
     name: str
     operands: tuple[Any, ...]
 
+    @property
+    def is_declared(self) -> bool:
+        """True if it, and each call in its operands, is of a built-in with so many operands."""
+        inner = [call for operand in self.operands for call in _calls(operand)]
+        return (
+            self.name in REGISTRY
+            and len(self.operands) == len(REGISTRY[self.name].signature.args)
+            and all(call.is_declared for call in inner)
+        )
+
     def answer(self, input_: Value, context: Context | None = None) -> Value | Undefined:
         """What the built-in says; undefined where an operand is. BuiltinError carries the name."""
         context = context or Context(Environment(), now_ns=0)
@@ -91,6 +101,12 @@ class _Input:
 class _Composite:
     kind: str
     items: tuple[Any, ...]
+
+
+def _calls(operand: Any) -> list[Call]:
+    if isinstance(operand, _Composite):
+        return [call for item in operand.items for call in _calls(item)]
+    return [operand] if isinstance(operand, Call) else []
 
 
 def _value(operand: Any, input_: Value, context: Context) -> Any:

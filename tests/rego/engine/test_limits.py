@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -56,44 +57,52 @@ CHAIN = doubling(
     "f{n}(x) if {{\n\tsome c in [1, 2, 3, 4, 5, 6, 7, 8]\n\tf{before}((9 * x) + c)\n}}",
     "f0(x) if x < 0",
 )
-THOUSANDS = list(range(10_000))
 
-ENDLESS: dict[str, tuple[str, str, Any]] = {
-    "nested loops": ("", "[1 | some x in input; some y in input; x + y < 0]", THOUSANDS),
-    "loops by reference": ("", "[1 | input[i] + input[j] < 0]", THOUSANDS),
-    "every in a loop": ("", "[1 | some x in input; not helper(x, input)]", THOUSANDS),
-    "every within every": ("", "every x in input { every y in input { x + y >= 0 } }", THOUSANDS),
-    "one long loop": ("", "[1 | some x in input; format_int(x, 2) == 3]", list(range(3_000_000))),
+
+def thousands() -> list[int]:
+    return list(range(10_000))
+
+
+ENDLESS: dict[str, tuple[str, str, Callable[[], Any]]] = {
+    "nested loops": ("", "[1 | some x in input; some y in input; x + y < 0]", thousands),
+    "loops by reference": ("", "[1 | input[i] + input[j] < 0]", thousands),
+    "every in a loop": ("", "[1 | some x in input; not helper(x, input)]", thousands),
+    "every within every": ("", "every x in input { every y in input { x + y >= 0 } }", thousands),
+    "one long loop": (
+        "",
+        "[1 | some x in input; format_int(x, 2) == 3]",
+        lambda: list(range(3_000_000)),
+    ),
     "loop over an object": (
         "",
         "[1 | some k, v in input; some w in input; k == w]",
-        {f"k{n}": n for n in range(10_000)},
+        lambda: {f"k{n}": n for n in range(10_000)},
     ),
-    "walk of a huge document": ("", "[1 | walk(input, [_, 10])]", huge(5)),
-    "walk of a long list": ("", "[1 | walk(input, [_, -1])]", list(range(2_000_000))),
+    "walk of a huge document": ("", "[1 | walk(input, [_, 10])]", lambda: huge(5)),
+    "walk of a long list": ("", "[1 | walk(input, [_, -1])]", lambda: list(range(2_000_000))),
     "paths through a graph": (
         "",
         "count(graph.reachable_paths(input, [0]))",
-        {n: [m for m in range(1, 40) if m != n] for n in range(40)},
+        lambda: {n: [m for m in range(1, 40) if m != n] for n in range(40)},
     ),
-    "functions that double": (FUNCTIONS, "data.a.f39(input)", 1),
-    "functions that multiply": (CHAIN, "data.a.f15(input)", 1),
-    "replacements that double": (WITHS, "data.a.p39", {"x": 1}),
-    "object comprehension": ("", "{[x, y]: 1 | some x in input; some y in input}", THOUSANDS),
+    "functions that double": (FUNCTIONS, "data.a.f39(input)", lambda: 1),
+    "functions that multiply": (CHAIN, "data.a.f15(input)", lambda: 1),
+    "replacements that double": (WITHS, "data.a.p39", lambda: {"x": 1}),
+    "object comprehension": ("", "{[x, y]: 1 | some x in input; some y in input}", thousands),
     "rounds that cost much each": (
         "",
         "{x | some i in numbers.range(1, 1000); x := [i, input]}",
-        list(range(300_000)),
+        lambda: list(range(300_000)),
     ),
-    "set comprehension": ("", "{z | some x in input; some y in input; z := x * y}", THOUSANDS),
+    "set comprehension": ("", "{z | some x in input; some y in input; z := x * y}", thousands),
 }
 HELPER = "package a\n\nhelper(x, all) if every y in all { x + y >= 0 }\n"
 
 
 def prepared(name: str, **options: Any) -> tuple[Query, Any]:
-    policy, question, value = ENDLESS[name]
+    policy, question, make = ENDLESS[name]
     engine = Engine({"a.rego": policy or HELPER})
-    return engine.prepare(question.replace("helper(", "data.a.helper("), **options), value
+    return engine.prepare(question.replace("helper(", "data.a.helper("), **options), make()
 
 
 @pytest.mark.usefixtures("quiet")
