@@ -6,10 +6,12 @@ Looking changes nothing, but for one harmless request to the daemon.
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from doorward.counting import counted
 from doorward.docker.audit import OFF
@@ -37,6 +39,8 @@ __all__ = [
 
 Level: TypeAlias = Literal["ok", "warn", "fail"]
 _ACTIVE: Final = {"Implements": ["authz"]}
+_NOBODY: Final = 65534
+"""The user and group that no file belongs to."""
 _TRIAL: Final = 300.0
 """Seconds for the plugin to put usual requests to the decision point."""
 
@@ -250,11 +254,7 @@ def _open_writes(url: str) -> Iterator[Finding]:
     except UrlError:
         return
     if parts.socket:
-        folder = Path(parts.socket).parent
-        try:
-            is_open = bool(folder.stat().st_mode & 0o001 and os.stat(parts.socket).st_mode & 0o002)
-        except OSError:
-            return
+        is_open = _is_for_everybody(parts.socket)
     else:
         is_open = accepts_writes(parts)
     if is_open:
@@ -264,6 +264,25 @@ def _open_writes(url: str) -> Iterator[Finding]:
             "let it listen on a Unix socket that only root comes to (docs/docker.md), or "
             "give it --authentication=token with --authorization=basic",
         )
+
+
+def _is_for_everybody(path: str) -> bool:
+    """Return True if a user without any right of its own may connect to a Unix socket.
+
+    The kernel is asked as such a user, since access lists may say more than modes; without the
+    rights for that, the modes of the socket and of the folders around it count.
+    """
+    program = shutil.which("test")
+    if os.geteuid() == 0 and program is not None:
+        command = [program, "-w", path]
+        nobody: dict[str, Any] = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
+        return subprocess.run(command, check=False, **nobody).returncode == 0
+    try:
+        if not os.stat(path).st_mode & stat.S_IWOTH:
+            return False
+        return all(folder.stat().st_mode & stat.S_IXOTH for folder in Path(path).parents)
+    except OSError:
+        return False
 
 
 def _try(url: str) -> str:
