@@ -39,7 +39,7 @@ def test_lines_are_followed_where_the_file_goes_on(tmp_path: Path) -> None:
     path.write_text(line(1) + "not JSON\n[1]\n\n" + line(2, decision="allow") + line(3)[:20])
     (first, second), last = tail.after(0, 10)
     assert (first["id"], first["verdict"], first["path"]) == ("id-1", "deny", "docker")
-    assert first["request"] == "create container alpine (ann)"
+    assert first["request"] == "create container alpine"
     assert first["eval_us"] == 250
     assert first["time_ms"] == 1795341600500
     assert second["verdict"] == "allow"

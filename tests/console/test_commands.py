@@ -49,7 +49,7 @@ def test_a_server_shows_what_it_decides(tmp_path: Path) -> None:
         (decision,) = json.loads(lines[1].removeprefix("data: "))["decisions"]
         assert decision["path"] == "app/allow"
         shown = json.loads(answer(f"http://{diagnostic}/console/api/decisions/{decision['id']}"))
-        assert shown["rules"][0]["rule"] == "data.app.allow"
+        assert shown["tree"][0]["rule"] == "app.allow"
         (docker,) = json.loads(lines[1].removeprefix("data: "))["docker"]
         assert (docker["id"], docker["verdict"]) == ("d-1", "deny")
         reached = json.loads(answer(f"http://{diagnostic}/console/api/policies"))

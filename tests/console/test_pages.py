@@ -20,7 +20,8 @@ from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.console import AuditTail, Console, Process, Ring, Traffic
-from doorward.console.app import _STATIC, STREAMS, is_host_allowed
+from doorward.console.app import STREAMS, is_host_allowed
+from doorward.console.pages import is_built
 from doorward.docker.audit import AuditLog, Entry
 from doorward.docker.reply import Verdict
 from doorward.edge import Parts
@@ -63,13 +64,21 @@ unused if input.never
 REVISIONS = {text: EVIL[0] for text in EVIL}
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium"),
-    pytest.mark.skipif(
-        not _STATIC.joinpath("console.js").is_file(), reason="the console is not built"
-    ),
+    pytest.mark.skipif(not is_built(), reason="the console is not built"),
 ]
 
 
-VIEWS = ["", "/log", "/policies", "/revisions", "/shadow", "/playground"]
+VIEWS = ["", "/decisions", "/log", "/policies", "/revisions", "/shadow", "/playground"]
+SIGNS = {
+    "": ".overview .ranks",
+    "/decisions": ".tree",
+    "/log": ".table .verdict",
+    "/policies": ".heat .held",
+    "/revisions": ".u-wrap",
+    "/shadow": ".table .verdict",
+    "/playground": ".cm-content",
+}
+"""What is there when a view is complete."""
 PICTURES = Path(__file__).parents[2] / "docs/pictures"
 
 
@@ -194,20 +203,26 @@ def page(browser: Browser, served: Served) -> Iterator[Page]:
 
 
 def rows(page: Page) -> Any:
-    return page.locator("section > table tbody tr")
+    """The rows of the table that are elements."""
+    return page.locator(".table .body .row")
+
+
+def detail(page: Page) -> Any:
+    """The pane with one decision."""
+    return page.get_by_role("complementary", name="One decision")
 
 
 def test_decisions_come_in_and_nothing_in_them_runs(page: Page, served: Served) -> None:
-    page.goto(served.url)
+    page.goto(f"{served.url}/decisions")
     for text in EVIL:
         served.decide(text, text)
     expect(rows(page).first).to_be_visible()
     served.decide("last", "/last")
     expect(rows(page).first).to_contain_text("GET /last")
     for number in range(len(EVIL)):
-        rows(page).nth(number + 1).get_by_role("button").click()
-        expect(page.locator("aside h3", has_text="Why")).to_be_visible()
-        expect(page.locator("aside")).not_to_contain_text("hunter2")
+        rows(page).nth(number + 1).click()
+        expect(detail(page).locator("h3", has_text="Why")).to_be_visible()
+        expect(detail(page)).not_to_contain_text("hunter2")
     assert page.evaluate("window.hit") is None
     assert page.locator("iframe, svg, main script, img").count() == 0
 
@@ -219,19 +234,19 @@ def test_names_that_others_choose_run_nowhere(view: str, page: Page, served: Ser
         served.record_hostile(text)
         served.write(text, text)
     page.goto(f"{served.url}{view}")
-    if view == "/log":
-        page.get_by_role("button", name="Search").click()
     if view == "/revisions":
+        expect(page.locator("h2", has_text="javascript:window.hit=1")).to_be_visible()
         for summary in page.locator("summary").all():
             summary.click()
-        expect(page.locator("h2", has_text="javascript:window.hit=1")).to_be_visible()
-    if view == "":
+    if view == "/decisions":
         expect(rows(page).nth(len(EVIL) - 1)).to_be_visible()
         for number in range(len(EVIL)):
-            rows(page).nth(number).get_by_role("button").click()
-            expect(page.locator("aside h3", has_text="Input")).to_be_visible()
+            rows(page).nth(number).click()
+            expect(detail(page).locator("h3", has_text="Input")).to_be_visible()
+    if view == "":
+        page.get_by_text("Parts, caches and bundles").click()
         page.get_by_text("Status of bundles").click()
-        expect(page.locator("section[aria-label=State] pre").first).to_contain_text("revision")
+        expect(page.locator(".worker pre").first).to_contain_text("revision")
     expect(page.locator("main")).not_to_contain_text("Loading")
     assert page.evaluate("window.hit") is None
     assert page.locator("iframe, main script, img, main svg").count() == 0
@@ -245,7 +260,7 @@ def test_ten_thousand_decisions_a_minute_are_shown_without_a_stutter(
     what it takes to draw without a graphics card is not of the page."""
     rounds, each_round = 24, 42
     page = new_page(browser)
-    page.goto(served.url)
+    page.goto(f"{served.url}/decisions")
     served.decide("bob", "/round-first")
     expect(rows(page).first).to_contain_text("/round-first")
     session = page.context.new_cdp_session(page)
@@ -258,12 +273,12 @@ def test_ten_thousand_decisions_a_minute_are_shown_without_a_stutter(
     spent = busy_ms(session) - before
     assert 0 < spent / rounds < 25
     # Nothing was left out on the way, and the page keeps what it may.
-    expect(page.get_by_role("status")).not_to_contain_text("not shown")
-    expect(rows(page)).to_have_count(200)
+    expect(page.locator(".connection")).not_to_contain_text("too fast")
+    assert rows(page).count() < 60
     page.context.close()
 
 
-FIRST_ROW = "text => document.querySelector('section > table tbody tr').textContent.includes(text)"
+FIRST_ROW = "text => document.querySelector('.table .body .row').textContent.includes(text)"
 
 
 def busy_ms(session: CDPSession) -> float:
@@ -282,20 +297,20 @@ def test_a_page_of_several_workers_says_who_decided_and_who_is_silent(
     other.console.serve(Parts())
     page = new_page(browser)
     try:
-        page.goto(one.url)
+        page.goto(f"{one.url}/decisions")
         one.decide("bob", "/here")
         other_id = other.decide(EVIL[0], "/there")
         expect(rows(page)).to_have_count(2)
-        expect(page.get_by_role("status")).to_contain_text("without worker 2")
+        expect(page.locator(".connection")).to_contain_text("without worker 2")
         row = rows(page).filter(has_text="/there")
-        expect(row.locator("td").last).to_have_text("1")
-        row.get_by_role("button").click()
-        expect(page.locator("aside")).to_contain_text(other_id)
-        expect(page.locator("aside h3", has_text="Why")).to_be_visible()
-        state = page.locator("section[aria-label=State]")
-        expect(state).to_contain_text("3 workers")
-        expect(state.locator("h3")).to_have_text(["Worker 0", "Worker 1", "Worker 2"])
-        expect(state).to_contain_text("does not answer")
+        expect(row.get_by_role("cell").last).to_have_text("1")
+        row.click()
+        expect(detail(page)).to_contain_text(other_id[:8])
+        expect(detail(page).locator("h3", has_text="Why")).to_be_visible()
+        page.get_by_role("link", name="Overview").click()
+        expect(page.locator(".health")).to_contain_text("worker 2: does not answer")
+        page.get_by_text("Parts, caches and bundles").click()
+        expect(page.locator("h3")).to_have_text(["Worker 0", "Worker 1", "Worker 2"])
         assert page.evaluate("window.hit") is None
     finally:
         page.context.close()
@@ -310,13 +325,13 @@ def test_a_page_of_several_workers_says_who_decided_and_who_is_silent(
 def test_a_list_is_filtered_and_stands_still_when_told(page: Page, served: Served) -> None:
     served.decide("bob", "/filtered")
     served.decide(EVIL[1], "/allowed")
-    page.goto(served.url)
-    page.get_by_label("Filter").fill("/filtered")
+    page.goto(f"{served.url}/decisions")
+    page.get_by_label("Search").fill("/filtered")
     expect(rows(page)).to_have_count(1)
-    page.get_by_label("Filter").fill("")
-    page.get_by_label("Answer").select_option("allow")
+    page.get_by_label("Search").fill("")
+    page.get_by_role("button", name="Allowed", exact=True).click()
     expect(rows(page).first).to_contain_text("/allowed")
-    expect(page.locator("section > table .deny")).to_have_count(0)
+    expect(page.locator(".table .deny")).to_have_count(0)
     page.get_by_role("button", name="Pause").click()
     served.decide(EVIL[1], "/later")
     page.get_by_role("button", name="Continue").click()
@@ -396,8 +411,10 @@ def test_a_narrow_window_shows_all_without_scrolling_aside(
     page = new_page(browser, viewport={"width": width, "height": 700})
     try:
         page.goto(f"{served.url}{view}")
-        expect(page.get_by_role("navigation").get_by_role("link")).to_have_count(6)
-        expect(page.get_by_role("link", name="Playground")).to_be_in_viewport()
+        page.get_by_role("button", name="Menu").click()
+        expect(page.get_by_role("navigation").get_by_role("link")).to_have_count(7)
+        expect(page.get_by_role("link", name="Playground", exact=True)).to_be_in_viewport()
+        page.get_by_role("button", name="Menu").click()
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     finally:
         page.context.close()
@@ -407,11 +424,11 @@ def test_policies_show_what_no_decision_reached(page: Page, served: Served) -> N
     served.decide(EVIL[1], "/allowed")
     served.decide("bob", "/denied")
     page.goto(f"{served.url}/policies")
-    row = page.locator("table.source tr.answered")
+    row = page.locator(".heat tr.head.held")
     expect(row).to_contain_text("allow if {")
     expect(page.get_by_role("status")).to_contain_text("of 2 definitions answered")
     expect(page.locator(".never")).to_contain_text("app.unused")
-    expect(page.locator("table.source")).to_contain_text("<script>window.hit=1</script>")
+    expect(page.locator(".heat")).to_contain_text("<script>window.hit=1</script>")
     assert page.evaluate("window.hit") is None
 
 
@@ -419,7 +436,7 @@ def test_revisions_show_what_each_decided(page: Page, served: Served) -> None:
     served.decide(EVIL[1], "/allowed")
     served.decide("bob", "/denied")
     page.goto(f"{served.url}/revisions")
-    expect(page.locator("section p").nth(1)).to_contain_text("refused")
+    expect(page.locator("article p").first).to_contain_text("refused")
     page.locator("summary").first.click()
     expect(page.locator("table.minutes tbody tr").first).to_be_visible()
     assert page.evaluate("window.hit") is None
@@ -428,11 +445,10 @@ def test_revisions_show_what_each_decided(page: Page, served: Served) -> None:
 def test_shadow_shows_what_a_candidate_decides_otherwise(page: Page, served: Served) -> None:
     decision_id = served.decide(EVIL[1], "/allowed")
     page.goto(f"{served.url}/shadow")
-    rows = page.locator("table.shadow tbody tr")
-    expect(rows.first).to_contain_text("new-deny")
-    expect(page.locator("table.shadow")).to_contain_text('input.method == "POST"')
-    rows.first.get_by_role("button").click()
-    expect(page.locator("aside")).to_contain_text("app/allow")
+    expect(rows(page).first).to_contain_text("new-deny")
+    expect(page.locator(".table")).to_contain_text('input.method == "POST"')
+    rows(page).first.click()
+    expect(detail(page)).to_contain_text("app/allow")
     assert decision_id in [each["id"] for each in served.shadow.document()["differences"]]
     assert page.evaluate("window.hit") is None
 
@@ -443,14 +459,15 @@ def test_the_log_is_searched_and_nothing_in_it_runs(page: Page, served: Served) 
         served.write(text, text)
     served.write("bob", "/past")
     page.goto(f"{served.url}/log")
+    expect(rows(page).first).to_be_visible()  # the newest, before any search
     page.get_by_label("Text").fill("/past")
     page.get_by_role("button", name="Search").click()
     expect(rows(page)).to_have_count(1)
-    expect(rows(page).first).to_contain_text("denyapp//pastbob /past")
+    expect(rows(page).first).to_contain_text("Deniedbob /past")
     page.get_by_label("Text").fill("")
     page.get_by_label("Answer").select_option("error")
     page.get_by_role("button", name="Search").click()
-    expect(page.get_by_role("status")).to_contain_text(f"{len(EVIL)} decisions")
+    expect(page.locator(".filters [role=status]")).to_contain_text(f"{len(EVIL)} decisions")
     assert page.evaluate("window.hit") is None
     assert served.get("/console/api/decisions/past-bob-nothing")[0] == 404
 
@@ -458,9 +475,9 @@ def test_the_log_is_searched_and_nothing_in_it_runs(page: Page, served: Served) 
 def test_a_decision_that_is_not_kept_is_shown_from_the_log(page: Page, served: Served) -> None:
     served.write("eve", "past")
     page.goto(f"{served.url}#decision=past-eve-past")
-    expect(page.locator("aside")).to_contain_text("From the log")
-    expect(page.locator("aside")).to_contain_text("Masked: /input/password")
-    expect(page.locator("aside")).not_to_contain_text("hunter2")
+    expect(detail(page)).to_contain_text("From the log")
+    expect(detail(page)).to_contain_text("Masked: /input/password")
+    expect(detail(page)).not_to_contain_text("hunter2")
 
 
 @pytest.mark.parametrize(
@@ -478,27 +495,173 @@ def test_questions_to_the_log_are_few(query: str, said: str, served: Served) -> 
 
 
 def test_decisions_of_the_docker_plugin_are_in_the_same_list(page: Page, served: Served) -> None:
-    page.goto(served.url)
+    page.goto(f"{served.url}/decisions")
     log = AuditLog(str(served.audit))
     for number, text in enumerate(EVIL):
         call = {"User": text, "action": "create", "target": text, "Path": text}
         verdict = Verdict(False, text, text)
         log.write(Entry(verdict, call, f"d-{number}", "request", "POST", text, 0.001))
     log.close()
-    page.get_by_label("Filter").fill("docker")
+    page.get_by_label("Search").fill("docker")
     expect(rows(page)).to_have_count(len(EVIL))
     for number in range(len(EVIL)):
-        rows(page).nth(number).get_by_role("button").click()
-        expect(page.locator("aside h3", has_text="Why")).to_be_visible()
-        expect(page.locator("aside")).to_contain_text("deny docker")
+        rows(page).nth(number).click()
+        expect(detail(page).locator("h3", has_text="Why")).to_be_visible()
+        expect(detail(page).locator(".facts")).to_contain_text("docker")
     assert page.evaluate("window.hit") is None
 
 
 def test_the_state_holds_what_the_status_says(page: Page, served: Served) -> None:
     page.goto(served.url)
+    page.get_by_text("Parts, caches and bundles").click()
     page.get_by_text("Status of bundles").click()
-    expect(page.locator("details pre")).to_contain_text("active_revision")
+    expect(page.locator("details pre").last).to_contain_text("active_revision")
     assert page.evaluate("window.hit") is None
+
+
+def test_a_group_filters_and_the_address_holds_the_filter(page: Page, served: Served) -> None:
+    for _ in range(3):
+        served.decide("grouped", "/grouped")
+    page.goto(f"{served.url}/decisions?text=grouped")
+    groups = page.get_by_role("complementary", name="Groups")
+    groups.get_by_role("button").first.click()
+    expect(page).to_have_url(re.compile(r"[?&]reason=allow"))
+    expect(rows(page)).to_have_count(3)
+    page.get_by_label("Group by").select_option("user")
+    groups.get_by_role("button", name="grouped 3").click()
+    expect(page.get_by_role("list", name="Filters in use")).to_contain_text("user grouped")
+    page.reload()
+    expect(rows(page)).to_have_count(3)
+    page.get_by_role("button", name="Remove the filter user").click()
+    expect(page).not_to_have_url(re.compile("user=grouped"))
+
+
+def test_keys_go_through_decisions(page: Page, served: Served) -> None:
+    ids = [served.decide("keys", f"/keys-{number}") for number in range(3)]
+    page.goto(f"{served.url}/decisions?text=/keys-")
+    expect(rows(page)).to_have_count(3)
+    for key, at in (("j", 2), ("j", 1), ("k", 2)):
+        page.keyboard.press(key)
+        expect(page).to_have_url(re.compile(f"#decision={ids[at]}"))
+    page.keyboard.press("/")
+    expect(page.get_by_label("Search")).to_be_focused()
+    page.keyboard.press("j")
+    expect(page.get_by_label("Search")).to_have_value("j")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    expect(detail(page)).to_have_count(0)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("the next or the previous decision")
+
+
+def test_a_tree_opens_and_leads_into_the_policy(page: Page, served: Served) -> None:
+    decision_id = served.decide("bob", "/tree")
+    page.goto(f"{served.url}/decisions#decision={decision_id}")
+    tree = detail(page).locator(".tree")
+    expect(tree.locator("li.failed")).to_contain_text("input.user ==")
+    expect(tree).to_contain_text('input.user "bob"')
+    tree.get_by_role("button", name="policy.rego:8").click()
+    line = detail(page).locator(".source .line.target")
+    expect(line).to_contain_text("did not hold")
+    expect(line).to_be_in_viewport()
+    expect(detail(page).locator(".source .line.held", has_text="input.method")).to_be_visible()
+    detail(page).get_by_role("button", name="What is below app.allow").click()
+    expect(tree.locator("li")).to_have_count(1)
+
+
+def test_a_button_finds_what_would_have_to_change(page: Page, served: Served) -> None:
+    decision_id = served.decide("bob", "/change")
+    page.goto(f"{served.url}/decisions#decision={decision_id}")
+    detail(page).get_by_role("button", name="What would have to change?").click()
+    edits = detail(page).locator(".edits")
+    expect(edits).to_contain_text("input.user")
+    expect(edits).to_contain_text("<img src=x")
+    assert page.evaluate("window.hit") is None
+
+
+def test_a_view_that_gets_no_answer_says_so(browser: Browser, served: Served) -> None:
+    """Failed at first, then displayed, then stale."""
+    page = new_page(browser)
+    page.route("**/api/policies", lambda route: route.abort())
+    page.goto(f"{served.url}/policies")
+    expect(page.get_by_role("alert")).to_contain_text("the server does not answer")
+    page.unroute("**/api/policies")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator(".heat")).to_be_visible()
+    page.route("**/api/policies", lambda route: route.abort())
+    expect(page.locator(".banner")).to_contain_text("Not updated since")
+    expect(page.locator(".heat")).to_be_visible()
+    page.context.close()
+
+
+@pytest.mark.parametrize(
+    ("view", "text"),
+    [
+        ("/decisions?text=nothing-has-this", "No kept decision matches"),
+        ("/decisions#decision=nothing", "not kept any more"),
+        ("/nothing", "404"),
+    ],
+)
+def test_what_is_empty_says_what_to_do(
+    view: str, text: str, browser: Browser, served: Served
+) -> None:
+    page = new_page(browser)
+    page.goto(f"{served.url}{view}")
+    expect(page.locator("body")).to_contain_text(text)
+    page.context.close()
+
+
+def test_a_hundred_thousand_rows_are_forty_elements(browser: Browser, served: Served) -> None:
+    def page_of(route: Any) -> None:
+        before = re.search(r"before=[0-9]+[.]0[.]([0-9]+)", route.request.url)
+        last = int(before[1]) if before else 100_001
+        row = {
+            "time_ms": 1,
+            "verdict": "deny",
+            "path": "p",
+            "request": "GET /",
+            "user": "",
+            "role": "",
+        }
+        row |= {"reason": "", "rules": [], "failed": [], "eval_us": 1, "worker": 0, "revision": ""}
+        rows = [{**row, "number": n, "id": f"d-{n}"} for n in range(last - 1, last - 10_001, -1)]
+        next = None if last - 10_000 <= 1 else [1, 0, last - 10_000]
+        groups = {"groups": [], "looked": 1, "complete": True, "silent": []}
+        route.fulfill(json={"rows": rows, "next": next, "total": 100_000, **groups})
+
+    page = new_page(browser)
+    page.route("**/api/search*", page_of)
+    page.goto(f"{served.url}/decisions?text=none")
+    table = page.get_by_role("table")
+    for count in range(10_000, 100_001, 10_000):
+        expect(table).to_have_attribute("aria-rowcount", str(count + 1))
+        page.locator(".scroll").evaluate("each => each.scrollTo(0, each.scrollHeight)")
+    expect(rows(page).last).to_have_attribute("aria-rowindex", "100001")
+    assert rows(page).count() < 60
+    page.context.close()
+
+
+def test_a_revision_says_what_it_changed(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory, request: Any
+) -> None:
+    served = Served(tmp_path_factory.mktemp("changed"))
+    for close in (served.server.close, served.console.close, served.shadow.close):
+        request.addfinalizer(close)
+    served.decide(EVIL[1], "/changed")
+    text = POLICY.replace('"GET"', '"POST"')
+    served.pdp.replace(build(Loaded({"policy.rego": text}), Settings(marked=True)))
+    served.decide("bob", "/after")
+    page = new_page(browser)
+    page.goto(f"{served.url}/revisions")
+    page.get_by_role("button", name="Compare with what is in force").first.click()
+    changed = page.get_by_role("article", name="What changed")
+    expect(changed).to_contain_text(
+        "Of 1 kept decision of that revision 1 is decided otherwise now"
+    )
+    expect(changed.locator(".diff .added").last).to_contain_text('input.method == "POST"')
+    expect(changed.locator(".changes")).to_contain_text("GET /changed")
+    assert page.evaluate("window.hit") is None
+    page.context.close()
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -506,18 +669,11 @@ def test_the_state_holds_what_the_status_says(page: Page, served: Served) -> Non
 def test_everybody_can_use_it(view: str, scheme: Any, browser: Browser, served: Served) -> None:
     decision_id = served.decide("bob")
     page = new_page(browser, bypass_csp=True, color_scheme=scheme)
-    page.goto(f"{served.url}{view or f'#decision={decision_id}'}")
     if view == "/log":
         served.write("bob", "/people")
-        page.get_by_role("button", name="Search").click()
-    signs = {
-        "": "aside h3",
-        "/log": "tbody .verdict",
-        "/policies": ".source",
-        "/revisions": ".u-wrap",
-        "/shadow": ".shadow",
-    }
-    expect(page.locator(signs.get(view, ".cm-content")).first).to_be_visible()
+    chosen = f"#decision={decision_id}" if view == "/decisions" else ""
+    page.goto(f"{served.url}{view}{chosen}")
+    expect(page.locator(SIGNS[view]).first).to_be_visible()
     page.add_script_tag(path=AXE)
     report = page.evaluate("axe.run()")
     page.context.close()
@@ -538,19 +694,11 @@ def test_pictures_of_the_documentation_are_of_this_console(
         served.decide(EVIL[1] if number % 3 else "bob", f"/people/{number % 7}")
     last = served.decide("bob", "/people")
     page = new_page(browser, viewport={"width": 1200, "height": 720})
-    page.goto(f"{served.url}{view or f'#decision={last}'}")
     if view == "/log":
         for number in range(15):
             served.write(["bob", "ann"][number % 2], f"/people/{number % 7}")
-        page.get_by_role("button", name="Search").click()
-    signs = {
-        "": "aside h3",
-        "/log": "tbody .verdict",
-        "/policies": ".answered",
-        "/revisions": ".u-wrap",
-        "/shadow": ".shadow tbody tr",
-    }
-    expect(page.locator(signs.get(view, ".cm-content")).first).to_be_visible()
+    page.goto(f"{served.url}{view}{f'#decision={last}' if view == '/decisions' else ''}")
+    expect(page.locator(SIGNS[view]).first).to_be_visible()
     picture = page.screenshot()
     page.context.close()
     file = PICTURES / f"console{view.replace('/', '-')}.png"

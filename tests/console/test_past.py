@@ -89,7 +89,10 @@ def test_the_newest_come_first_with_what_a_list_shows(log: Path) -> None:
         "time_ms": 1795428005500,
         "path": "app/allow",
         "verdict": "deny",
+        "moment": "2026-11-23T10:00:05.5Z",
         "request": "GET /people/5",
+        "user": "ann",
+        "role": "",
         "revision": "r1",
         "eval_us": 1.5,
     }

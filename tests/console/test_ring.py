@@ -8,7 +8,8 @@ import pytest
 
 from doorward.console import Ring
 from doorward.console import ring as rings
-from doorward.console.views import batch, detail, revisions, summary
+from doorward.console.rows import row_of
+from doorward.console.views import batch, detail, revisions
 from doorward.pdp.decision import Answered, Decision, DecisionError
 from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP, Tee
@@ -132,7 +133,7 @@ def test_a_page_gets_the_newest_and_how_many_it_missed() -> None:
 def test_an_answer_is_named(path: str, input: Any, verdict: str) -> None:
     pdp, ring, _ = watched()
     decide(pdp, input, path)
-    assert summary(ring.after(0, 1)[0][0])["verdict"] == verdict
+    assert row_of(ring.after(0, 1)[0][0])["verdict"] == verdict
 
 
 def test_an_error_is_shown_as_one() -> None:
@@ -140,7 +141,7 @@ def test_an_error_is_shown_as_one() -> None:
     decision = pdp.decide("app/allow", {})._replace(error=DecisionError("broken"))
     pdp.record(decision, {})
     entry = ring.after(0, 1)[0][0]
-    assert summary(entry)["verdict"] == "error"
+    assert row_of(entry)["verdict"] == "error"
     assert detail(entry)["error"] == {"message": "broken"}
     assert ring.seconds()[-1].errors == 1
 

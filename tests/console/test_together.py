@@ -40,12 +40,47 @@ def test_minutes_of_a_revision_add_up() -> None:
 
 
 def test_counts_of_other_policies_are_left_out() -> None:
-    own = {"policies": "x", "decisions": 2, "definitions": [[0, 1, 1]]}
-    same = {"policies": "x", "decisions": 3, "definitions": [[0, 0, 2], [4, 1, 0]]}
-    other = {"policies": "y", "decisions": 100, "definitions": [[0, 100, 0]]}
+    own = {"policies": "x", "decisions": 2, "definitions": [[0, 1, [[7, 1]]]]}
+    same = {"policies": "x", "decisions": 3, "definitions": [[0, 0, [[7, 1], [8, 1]]], [4, 1, []]]}
+    other = {"policies": "y", "decisions": 100, "definitions": [[0, 100, []]]}
     counts = together.policies(own, {0: own, 1: same, 2: other}, 4)
     assert (counts["decisions"], counts["missing"]) == (5, [2, 3])
-    assert (counts["answered"], counts["failed"]) == ({0: 1, 4: 1}, {0: 3, 4: 0})
+    assert (counts["answered"], counts["failed"]) == ({0: 1, 4: 1}, {0: {7: 2, 8: 1}})
+
+
+def page(*times: int, total: int = 0, groups: Any = ()) -> dict[str, Any]:
+    rows = [{"time_ms": time, "number": time} for time in times]
+    counts = {"total": total or len(rows), "looked": len(rows), "complete": True}
+    return {"rows": rows, "groups": groups, **counts}
+
+
+def test_a_search_of_all_is_one_page_with_a_cursor() -> None:
+    document = together.selections({0: page(9, 3), 1: page(5, total=7)}, 3, 2)
+    assert [(row["time_ms"], row["worker"]) for row in document["rows"]] == [(9, 0), (5, 1)]
+    assert (document["next"], document["total"], document["silent"]) == ([5, 1, 5], 9, [2])
+    assert together.selections({0: page(9)}, 1, 2)["next"] is None
+
+
+def test_groups_of_all_add_up() -> None:
+    one = [{"name": "a", "count": 2, "last_ms": 5}]
+    other = [{"name": "b", "count": 4, "last_ms": 1}, {"name": "a", "count": 3, "last_ms": 9}]
+    groups = together.selections({0: page(groups=one), 1: page(groups=other)}, 2, 1)["groups"]
+    assert groups == [
+        {"name": "a", "count": 5, "last_ms": 9},
+        {"name": "b", "count": 4, "last_ms": 1},
+    ]
+
+
+def test_a_version_is_as_old_as_in_the_first_process() -> None:
+    answers = {
+        0: [{"revision": "b", "since_ms": 9}, {"revision": "a", "since_ms": 2}],
+        1: [{"revision": "b", "since_ms": 7}],
+        2: None,
+    }
+    assert together.versions(answers) == [
+        {"revision": "b", "since_ms": 7},
+        {"revision": "a", "since_ms": 2},
+    ]
 
 
 def test_differences_of_all_candidates_are_shown_the_newest_first() -> None:

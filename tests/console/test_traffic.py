@@ -91,3 +91,21 @@ def test_large_programs_are_counted_too() -> None:
     decide(pdp, {"n": 8}, "app/p7")
     assert rows(pdp, traffic)[7] == (9, 1, 1)
     assert sum(answered + failed for _, answered, failed in rows(pdp, traffic)) == 2
+
+
+def test_conditions_before_one_that_failed_held() -> None:
+    pdp, traffic = counted()
+    for user in ("ann", "bob", "eve"):
+        decide(pdp, {"user": user})
+    counts = shown(traffic, pdp.snapshot)["files"]["p.rego"]["rows"]
+    assert counts == {5: [1, 2], 8: [1, 1], 9: [0, 1], 12: [0, 1]}
+
+
+def test_a_definition_without_a_body_is_not_counted() -> None:
+    pdp, traffic = counted('package app\n\nallow if user == "ann"\n\nuser := input.user')
+    decide(pdp, {"user": "ann"})
+    definitions = shown(traffic, pdp.snapshot)["files"]["p.rego"]["definitions"]
+    assert {each["path"]: each["counted"] for each in definitions} == {
+        "app.allow": True,
+        "app.user": False,
+    }

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-import mimetypes
-import secrets
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from importlib import resources
+from dataclasses import asdict
 from ipaddress import ip_address
 from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from doorward import __version__
 from doorward.console import together, views
+from doorward.console.pages import PAGES, headers, json_response, page, refuse, static
 from doorward.console.past import SECONDS, PastError, Question, Search
 from doorward.console.playground import PlaygroundError, answer
 from doorward.console.process import Process
+from doorward.console.reasons import short_names
+from doorward.console.selection import GROUPS, MOST, Filter, FilterError
 from doorward.console.traffic import document
 from doorward.edge import Parts
 from doorward.rego import from_json
@@ -47,10 +49,20 @@ WITHIN: Final = 1.0
 """Seconds in which another worker must have answered."""
 EXPLAINING: Final = 6.0
 """The same where it evaluates a decision once more."""
+SEARCHING: Final = 2.0
+"""Seconds more where another worker searches."""
+_INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 FEWEST: Final = 10
 """Decisions of each worker that a message holds at least."""
 T = TypeVar("T")
-_STATIC: Final = resources.files("doorward.console") / "static"
+
+
+class RefusedError(Exception):
+    """A request that is refused before it is read."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class Console:
@@ -83,6 +95,7 @@ class Console:
         self._workers = Workers("console", THREADS, deadline=5.0)
         self._searches = Workers("console-log", 1, deadline=SECONDS)
         self._is_searching = False
+        self._changing = asyncio.Semaphore(1)
         self._streams = 0
         self._plays = 0
         self._closed = False
@@ -101,59 +114,65 @@ class Console:
     async def answer(self, request: Request, path: tuple[str, ...]) -> Response:
         """The answer to a request below `/console`."""
         if not is_host_allowed(request.headers.get("host", ""), self._hosts):
-            return _refused("the console is not known by this host name")
+            return refuse("the console is not known by this host name")
+        try:
+            return await self._route(request, path)
+        except RefusedError as error:
+            return refuse(str(error), error.status)
+
+    async def _route(self, request: Request, path: tuple[str, ...]) -> Response:
         match request.method, path:
-            case "GET" | "HEAD", () | (
-                ("" | "log" | "playground" | "policies" | "revisions" | "shadow"),
-            ):
-                return self._page("/".join(path))
+            case "GET" | "HEAD", ():
+                return page()
+            case "GET" | "HEAD", (name,) if name in PAGES:
+                return page()
             case "GET" | "HEAD", ("static", name):
-                return _static(name)
+                return static(name)
             case "GET", ("api", "decisions"):
                 return self._stream(request)
             case "GET", ("api", "decisions", decision_id):
                 return await self._detail(decision_id)
+            case "POST", ("api", "decisions", decision_id, "change"):
+                return await self._change(request, decision_id)
+            case "GET", ("api", "search"):
+                return await self._search(dict(request.query_params))
+            case "GET", ("api", "versions") if self._process.ring is not None:
+                answers = await self._all({"about": "versions"})
+                return json_response(together.versions(answers))
+            case "POST", ("api", "compare"):
+                return await self._compare(request)
             case "GET", ("api", "log"):
                 return await self._past(dict(request.query_params))
             case "GET", ("api", "state"):
                 return await self._state()
             case "GET", ("api", "revisions") if self._process.ring is not None:
                 answers = await self._all({"about": "revisions"})
-                return _json(views.revisions(together.revisions(answers)))
+                return json_response(views.revisions(together.revisions(answers)))
             case "GET", ("api", "policies"):
                 return await self._policies()
             case "GET", ("api", "shadow") if self._process.shadow is not None:
                 answers = await self._all({"about": "shadow"})
-                return _json(together.shadows(answers, self._count))
+                return json_response(together.shadows(answers, self._count))
             case "GET", ("api", "files"):
                 return await self._workers.run(self._sources)
             case "POST", ("api", "playground", action):
                 return await self._play(request, action)
-        return PlainTextResponse("404 page not found\n", 404, _headers())
+        return PlainTextResponse("404 page not found\n", 404, headers())
 
-    def _page(self, path: str) -> Response:
-        """The page; what it shows is for its script to say. Its styles carry a nonce."""
-        if not _STATIC.joinpath("console.js").is_file():
-            return _refused("the console was not built: `make console` builds it", 503)
-        nonce = secrets.token_urlsafe(16)
-        text = _PAGE.replace("NONCE", nonce).replace("VERSION", __version__)
-        policy = _POLICY.replace("style-src 'self'", f"style-src 'self' 'nonce-{nonce}'")
-        return Response(text, 200, _headers(policy), "text/html; charset=utf-8")
-
-    async def _all(self, question: Mapping[str, Any]) -> dict[int, Any]:
+    async def _all(self, question: Mapping[str, Any], within: float = WITHIN) -> dict[int, Any]:
         """What all processes answer, by their numbers; of others only those that do in time."""
         own, others = await asyncio.gather(
-            self._workers.run(self._process.answer, question), self._ask(question)
+            self._workers.run(self._process.answer, question), self._ask(question, within)
         )
         return {self._number: own, **others}
 
-    async def _ask(self, question: Mapping[str, Any]) -> dict[int, Any]:
-        return {} if self._peers is None else await self._peers.ask(question, WITHIN)
+    async def _ask(self, question: Mapping[str, Any], within: float = WITHIN) -> dict[int, Any]:
+        return {} if self._peers is None else await self._peers.ask(question, within)
 
     async def _state(self) -> Response:
         """Which parts of which processes are up, and what is in force."""
         answers = await self._all({"about": "state"})
-        return _json(
+        return json_response(
             {
                 "version": __version__,
                 "live": self._process.ring is not None,
@@ -167,20 +186,22 @@ class Console:
         answers = await self._all({"about": "policies"})
         own, pdp = answers[self._number], self._process.pdp
         if own is None or pdp is None:
-            return _json({"error": "nothing is decided here"}, 404)
+            return json_response({"error": "nothing is decided here"}, 404)
         counts = together.policies(own, answers, self._count)
         missing = counts.pop("missing")
         shown = await self._workers.run(document, pdp.snapshot, **counts)
-        return _json(shown | {"missing": missing})
+        return json_response(shown | {"missing": missing})
 
     def _sources(self) -> Response:
         if self._files is not None:
-            return _json({"files": dict(self._files), "data": self._data})
+            return json_response({"files": dict(self._files), "data": self._data})
         if self._process.pdp is None:
-            return _json({"files": {}, "data": {}})
+            return json_response({"files": {}, "data": {}})
         # Data may hold secrets, and is not shown.
         trees = self._process.pdp.snapshot.engine.trees
-        return _json({"files": {name: tree.span.source.text for name, tree in trees.items()}})
+        names = short_names(self._process.pdp.snapshot.engine.policies)
+        files = {names[name]: tree.span.source.text for name, tree in trees.items()}
+        return json_response({"files": files})
 
     async def _detail(self, decision_id: str) -> Response:
         question = {"about": "decision", "id": decision_id}
@@ -193,20 +214,75 @@ class Console:
             try:
                 shown = await self._searched(lambda search: search.one(decision_id))
             except PastError as error:
-                return _json({"error": f"this decision is not kept any more; {error}"}, 404)
+                return json_response({"error": f"this decision is not kept any more; {error}"}, 404)
         if shown is not None:
-            return _json(shown)
+            return json_response(shown)
         if silent:
-            return _json({"error": "not every worker answers: ask again"}, 503)
-        return _json({"error": "this decision is not kept any more"}, 404)
+            return json_response({"error": "not every worker answers: ask again"}, 503)
+        return json_response({"error": "this decision is not kept any more"}, 404)
+
+    async def _search(self, fields: dict[str, str]) -> Response:
+        """Decisions that are kept, by a filter; `before`, `limit` and `group` are of the page."""
+        try:
+            before = _cursor(fields.pop("before", ""))
+            limit = _number(fields.pop("limit", ""), MOST)
+            group = fields.pop("group", "")
+            if group not in ("", *GROUPS):
+                raise FilterError(f"group is one of {', '.join(GROUPS)}")
+            filter = Filter.read(fields)
+        except FilterError as error:
+            return json_response({"error": str(error)}, 400)
+        question: dict[str, Any] = {"about": "search", "filter": asdict(filter)}
+        question |= {"before": before, "most": limit, "group": group}
+        answers = await self._all(question, WITHIN + SEARCHING)
+        return json_response(together.selections(answers, self._count, limit))
+
+    async def _change(self, request: Request, decision_id: str) -> Response:
+        """The smallest change of an input with which its decision would be true."""
+        await self._body(request)
+        question = {"about": "change", "id": decision_id}
+        async with self._changing:
+            document = await self._workers.run(self._process.answer, question)
+            if document is None and self._peers is not None:
+                document, _ = await self._peers.ask_who_knows(question, EXPLAINING)
+        if document is None:
+            return json_response({"error": "this decision is not kept any more"}, 404)
+        return json_response(document)
+
+    async def _compare(self, request: Request) -> Response:
+        """What the policies in force changed since a revision."""
+        revision = (await self._body(request)).get("revision")
+        if not isinstance(revision, str):
+            return json_response({"error": "`revision` must be a text"}, 400)
+        async with self._changing:
+            document = await self._workers.run(self._process.compare, revision)
+        if document is None:
+            return json_response({"error": "this revision is not kept any more"}, 404)
+        return json_response(document)
+
+    async def _body(self, request: Request) -> dict[str, Any]:
+        """The JSON object of a request; RefusedError for anything else."""
+        _check_kind(request)
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > BODY:
+                raise RefusedError(f"the body is larger than {BODY} bytes", 413)
+        try:
+            document = from_json(bytes(body))
+        except ValueError as error:
+            raise RefusedError(f"the body is not JSON: {error}", 400) from None
+        if not isinstance(document, dict):
+            raise RefusedError("the body must be an object", 400)
+        return {str(name): value for name, value in document.items()}
 
     async def _past(self, fields: Mapping[str, str]) -> Response:
         """Decisions in the log."""
         try:
             question = Question.read(fields)
-            return _json(await self._searched(lambda search: search.newest(question)))
+            return json_response(await self._searched(lambda search: search.newest(question)))
         except PastError as error:
-            return _json({"error": str(error)}, 400)
+            return json_response({"error": str(error)}, 400)
 
     async def _searched(self, work: Callable[[Search], T]) -> T:
         """What a search of the log gives; one at a time, and in so many seconds. PastError."""
@@ -225,15 +301,19 @@ class Console:
 
     def _stream(self, request: Request) -> Response:
         if self._process.ring is None:
-            return _json({"error": "nothing is decided here"}, 503)
+            return json_response({"error": "nothing is decided here"}, 503)
         if self._streams >= STREAMS:
-            return _json({"error": "too many pages"}, 503)
+            return json_response({"error": "too many pages"}, 503)
+        try:
+            filter = Filter.read(dict(request.query_params))
+        except FilterError as error:
+            return json_response({"error": str(error)}, 400)
         *after, docker = _numbers(request.headers.get("last-event-id", ""), self._count + 1)
         return StreamingResponse(
-            self._events(after, docker), 200, _headers(), "text/event-stream; charset=utf-8"
+            self._events(after, docker, filter), 200, headers(), "text/event-stream; charset=utf-8"
         )
 
-    async def _events(self, after: list[int], docker: int) -> AsyncIterator[bytes]:
+    async def _events(self, after: list[int], docker: int, filter: Filter) -> AsyncIterator[bytes]:
         """Messages with what is new in every process: `after` and `docker` are the numbers of what
         a page has, of each process and of the Docker plugin."""
         loop = asyncio.get_running_loop()
@@ -243,6 +323,8 @@ class Console:
         try:
             while loop.time() < until and not self._closed:
                 question = {"about": "decisions", "after": after, "docker": docker, "most": most}
+                if filter != Filter():
+                    question["filter"] = asdict(filter)
                 others = await self._ask(question)
                 answers = {self._number: self._process.answer(question), **others}
                 for number, each in answers.items():
@@ -256,22 +338,14 @@ class Console:
             self._streams -= 1
 
     async def _play(self, request: Request, action: str) -> Response:
-        # A form of another site cannot send this type without asking first.
-        kind = request.headers.get("content-type", "").partition(";")[0].strip()
-        if kind != "application/json":
-            return _refused("the body must be application/json", 415)
         if self._plays >= PLAYS:
-            return _json({"error": "too many evaluations at the same time: try again"}, 503)
+            return json_response({"error": "too many evaluations at the same time: try again"}, 503)
         self._plays += 1
         try:
-            body = bytearray()
-            async for part in request.stream():
-                body += part
-                if len(body) > BODY:
-                    return _refused(f"the body is larger than {BODY} bytes", 413)
-            return _json(await self._workers.run(_played, action, bytes(body)))
+            body = await self._body(request)
+            return json_response(await self._workers.run(answer, action, body))
         except PlaygroundError as error:
-            return _json({"error": str(error)}, 400)
+            return json_response({"error": str(error)}, 400)
         finally:
             self._plays -= 1
 
@@ -283,12 +357,30 @@ def _numbers(text: str, count: int) -> list[int]:
     return [int(each) for each in parts] if are_numbers and len(parts) == count else [0] * count
 
 
-def _played(action: str, body: bytes) -> dict[str, Any]:
-    try:
-        request = from_json(body)
-    except ValueError as error:
-        raise PlaygroundError(f"the body is not JSON: {error}") from None
-    return answer(action, request)
+def _check_kind(request: Request) -> None:
+    """Refuse what is not JSON: a form of another site cannot send this type without asking."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    if kind != "application/json":
+        raise RefusedError("the body must be application/json", 415)
+
+
+def _cursor(text: str) -> list[int] | None:
+    """The last row of the page before, as `together.selections` gives it; FilterError."""
+    if not text:
+        return None
+    parts = text.split(".")
+    if len(parts) != 3 or not all(_INTEGER.fullmatch(each) for each in parts):
+        raise FilterError("before is a time, a worker and a number")
+    return [int(each) for each in parts]
+
+
+def _number(text: str, most: int) -> int:
+    """A number of rows, at most so many; FilterError."""
+    if not text:
+        return most
+    if not (text.isascii() and text.isdecimal() and len(text) < 6):
+        raise FilterError("limit is a number of rows")
+    return min(int(text), most)
 
 
 def is_host_allowed(host: str, names: frozenset[str]) -> bool:
@@ -303,51 +395,3 @@ def is_host_allowed(host: str, names: frozenset[str]) -> bool:
     except ValueError:
         return False
     return True
-
-
-_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-_PAGE: Final = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<meta name="nonce" content="NONCE">
-<title>Doorward</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="/console/static/console.css">
-<script type="module" src="/console/static/console.js"></script>
-</head>
-<body data-version="VERSION"><main id="app"><p class="quiet">Loading…</p></main></body>
-</html>
-"""
-
-
-def _headers(policy: str = _POLICY) -> dict[str, str]:
-    return {
-        "content-security-policy": policy,
-        "cross-origin-opener-policy": "same-origin",
-        "cross-origin-resource-policy": "same-origin",
-        "referrer-policy": "no-referrer",
-        "x-content-type-options": "nosniff",
-        "cache-control": "no-store",
-    }
-
-
-def _static(name: str) -> Response:
-    # Only names that are there: nothing of a request becomes part of a path.
-    file = next((each for each in _STATIC.iterdir() if each.name == name), None)
-    if file is None:
-        return PlainTextResponse("404 page not found\n", 404, _headers())
-    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    return Response(file.read_bytes(), 200, _headers(), kind)
-
-
-def _json(document: Any, status: int = 200) -> Response:
-    return JSONResponse(document, status, _headers())
-
-
-def _refused(text: str, status: int = 403) -> Response:
-    return PlainTextResponse(f"{text}\n", status, _headers())

@@ -95,10 +95,23 @@ def _summary(number: int, line: Mapping[str, Any]) -> dict[str, Any]:
         "time_ms": _time_ms(_text(line, "time")),
         "path": "docker",
         "verdict": "allow" if line.get("decision") == "allow" else "deny",
-        "request": f"{request} ({_text(line, 'user')})"[:LONGEST],
+        "request": request[:LONGEST],
+        "user": _text(line, "user"),
+        "role": "",
+        "reason": "" if line.get("decision") == "allow" else _text(line, "reason"),
+        "rules": [],
+        "failed": _failed(line),
         "revision": "",
         "eval_us": latency * 1000.0 if isinstance(latency, (int, float)) else 0.0,
     }
+
+
+def _failed(line: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rule that refused, in the form of `reasons.Condition`."""
+    rule = _text(line, "rule")
+    if not rule or line.get("decision") == "allow":
+        return []
+    return [{"rule": rule, "file": "", "row": 0, "text": _text(line, "reason")}]
 
 
 def _detail(number: int, line: Mapping[str, Any]) -> dict[str, Any]:

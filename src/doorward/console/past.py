@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from doorward.console import views
+from doorward.console.callers import caller_of
+from doorward.console.rows import LONGEST as SHORT
+from doorward.console.rows import request
 from doorward.pdp.config import DecisionLogs
 from doorward.pdp.hiding import hide_credentials
 from doorward.rego import from_json, to_python
@@ -54,7 +56,7 @@ _VERDICT: Final = f"""CASE
     WHEN {_ALLOWS} THEN 'allow'
     WHEN {_NAMES} THEN 'deny'
     ELSE 'allow' END"""
-"""`views.verdict`, of an event."""
+"""`rows.verdict`, of an event."""
 _EVENTS: Final = f"""SELECT json, {_VERDICT} AS verdict,
         coalesce(json->>'query', json->>'path', '') AS path,
         coalesce(json->>'timestamp', '') AS moment
@@ -62,7 +64,9 @@ _EVENTS: Final = f"""SELECT json, {_VERDICT} AS verdict,
     WHERE (json->>'decision_id') IS NOT NULL"""
 _LIST: Final = f"""SELECT json->>'decision_id', moment, path, verdict,
         CASE WHEN length((json->'input')::VARCHAR) <= {SHOWN} THEN (json->'input')::VARCHAR END,
-        (json->'bundles')::VARCHAR, json->>'$.metrics.timer_rego_query_eval_ns'
+        (json->'bundles')::VARCHAR, json->>'$.metrics.timer_rego_query_eval_ns',
+        CASE WHEN length((json->'custom'->'claims')::VARCHAR) <= {SHOWN}
+            THEN (json->'custom'->'claims')::VARCHAR END
     FROM ({_EVENTS})
     WHERE ($2 = '' OR contains(lower(path), $2)) AND ($3 = '' OR verdict = $3)
         AND ($4 = '' OR moment >= $4) AND ($5 = '' OR moment < $5)
@@ -212,18 +216,29 @@ def _line(error: Exception) -> str:
 
 
 def _summary(number: int, row: Any) -> dict[str, Any]:
-    """One line of a list, in the form of `views.summary`."""
-    decision_id, time, path, verdict, input, bundles, eval_ns = row
+    """One line of a list, in the form of `rows.row_of`."""
+    decision_id, time, path, verdict, text, bundles, eval_ns, claims = row
+    input = _document(text)
+    caller = caller_of(input, claims=_payload(_document(claims)))
     return {
         "number": number,
         "id": decision_id[:LONGEST],
         "time_ms": _time_ms(time),
-        "path": path[: views.LONGEST],
+        "moment": time,
+        "path": path[:SHORT],
         "verdict": verdict,
-        "request": views.request(_document(input))[: views.LONGEST],
+        "request": request(input)[:SHORT],
+        "user": caller.user,
+        "role": caller.role,
         "revision": _revision(_document(bundles)),
         "eval_us": int(eval_ns) / 1000 if str(eval_ns).isdecimal() else 0.0,
     }
+
+
+def _payload(claims: Any) -> Any:
+    """The claims of the first token that was verified, as `pdp/claims.py` notes them."""
+    tokens = [*claims.values()] if isinstance(claims, dict) else []
+    return tokens[0].get("payload") if tokens and isinstance(tokens[0], dict) else None
 
 
 def _document(text: str | None) -> Any:
@@ -236,7 +251,7 @@ def _document(text: str | None) -> Any:
 def _revision(bundles: Any) -> str:
     known = bundles.values() if isinstance(bundles, dict) else ()
     texts = [str(each.get("revision", "")) for each in known if isinstance(each, dict)]
-    return ", ".join(texts)[: views.LONGEST]
+    return ", ".join(texts)[:SHORT]
 
 
 def _time_ms(text: str) -> int:

@@ -6,12 +6,15 @@ same question, and puts the answers together (`together`). Questions and answers
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from doorward.console import views
 from doorward.console.audit_tail import AuditTail
+from doorward.console.differences import compare
 from doorward.console.ring import Ring
+from doorward.console.selection import Filter, select
 from doorward.console.traffic import Traffic
 from doorward.pdp.health import Health
 from doorward.pdp.pdp import PDP
@@ -44,15 +47,28 @@ class Process:
         self._number = number
         self._traffic = traffic
         self._status = status
+        self._since_ms = time.time_ns() // 1_000_000
 
     def answer(self, question: Mapping[str, Any]) -> Any:
         """The answer to a question that a page is made of; None where there is nothing to say."""
         match question["about"]:
             case "decisions":
                 after: list[int] = question["after"]
-                return self.decisions(after[self._number], question["docker"], question["most"])
+                return self.decisions(
+                    after[self._number],
+                    question["docker"],
+                    question["most"],
+                    Filter(**question["filter"]) if "filter" in question else None,
+                )
+            case "search":
+                return self.search(question)
             case "decision":
                 return self.decision(question["id"])
+            case "change":
+                entry = None if self.ring is None else self.ring.get(question["id"])
+                return None if entry is None else views.change_of(entry)
+            case "versions":
+                return [] if self.ring is None else views.versions(self.ring)
             case "revisions":
                 return [] if self.ring is None else self.ring.revisions()
             case "policies":
@@ -65,14 +81,42 @@ class Process:
                 return self.state()
         return None
 
-    def decisions(self, after: int, docker: int, most: int) -> dict[str, Any]:
+    def decisions(
+        self, after: int, docker: int, most: int, filter: Filter | None = None
+    ) -> dict[str, Any]:
         """The newest `most` decisions after a number, those of the Docker plugin after another,
         and counts."""
         assert self.ring is not None
-        document = views.batch(self.ring, after, most)
+        matches = None if filter is None else filter.matcher()
+        document = views.batch(self.ring, after, most, matches)
         if self.docker is not None:
-            document["docker"], document["docker_last"] = self.docker.after(docker, most)
+            lines, document["docker_last"] = self.docker.after(docker, most)
+            document["docker"] = [each for each in lines if matches is None or matches(each)]
         return document
+
+    def search(self, question: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The decisions that a filter means, of those that are kept."""
+        if self.ring is None:
+            return None
+        before = question.get("before")
+        return select(
+            self.ring.newest(),
+            () if self.docker is None else self.docker.after(0, 1_000)[0],
+            Filter(**question["filter"]),
+            worker=self._number,
+            before=None if before is None else (before[0], before[1], before[2]),
+            most=question["most"],
+            group=question["group"],
+        )
+
+    def compare(self, revision: str) -> dict[str, Any] | None:
+        """What the policies in force decide otherwise than those of an earlier revision."""
+        ring, pdp = self.ring, self.pdp
+        versions = [] if ring is None else ring.versions()
+        old = next((each for each in versions if each.revision == revision), None)
+        if ring is None or pdp is None or old is None:
+            return None
+        return compare(old, pdp.snapshot, ring.newest())
 
     def decision(self, decision_id: str) -> dict[str, Any] | None:
         """All of one decision, explained."""
@@ -88,6 +132,9 @@ class Process:
         return {
             "worker": self._number,
             "revision": pdp.snapshot.revision if pdp is not None else "",
+            "policies": 0 if pdp is None else len(pdp.snapshot.engine.policies.modules),
+            "since_ms": self._since_ms,
+            "kept": None if ring is None else ring.kept,
             "bundles": to_python(pdp.snapshot.bundles) if pdp is not None else {},
             "parts": {} if health is None else {k: v.value for k, v in health.states.items()},
             "threads": {} if health is None else health.parts.problems,

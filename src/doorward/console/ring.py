@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from doorward.pdp.decision import Answered, Decision
-from doorward.pdp.snapshot import Snapshot
-from doorward.rego import UNDEFINED, Undefined, Value
+from doorward.rego import UNDEFINED, Policies, Undefined
 
-__all__ = ["Entry", "Ring", "Second"]
+__all__ = ["Entry", "Ring", "Second", "Version", "is_refusal"]
 
-DECISIONS: Final = 2_000
+DECISIONS: Final = 10_000
 """Decisions that are kept."""
 BYTES: Final = 64 << 20
 """What their inputs may take together, about; the size of one that nobody knows is `UNKNOWN`."""
@@ -26,21 +25,48 @@ LARGE: Final = 1 << 20
 SECONDS: Final = 300
 """Seconds of counts that are kept."""
 
+VERSIONS: Final = 16
+"""Versions of policies whose texts are kept, those in force among them."""
+TEXTS: Final = 4 << 20
+"""Characters of the texts of one version that is kept."""
 MINUTES: Final = 1_440
 """Minutes of counts by revision that are kept, of all revisions together."""
 
 
-class Entry(NamedTuple):
+class Entry:
     """One answered decision, with all that is needed to make it again."""
 
-    number: int
-    decision: Decision
-    input: Value | Undefined
-    snapshot: Snapshot
-    time_ns: int
-    handler_ns: int | None
-    size: int
-    has_input: bool
+    __slots__ = (
+        "decision",
+        "handler_ns",
+        "has_input",
+        "input",
+        "number",
+        "row",
+        "size",
+        "snapshot",
+        "time_ns",
+    )
+
+    def __init__(self, number: int, answered: Answered, size: int, *, has_input: bool) -> None:
+        self.number = number
+        self.decision = answered.decision
+        self.input = answered.input if has_input else UNDEFINED
+        self.snapshot = answered.snapshot
+        self.time_ns = answered.time_ns
+        self.handler_ns = answered.handler_ns
+        self.size = size
+        self.has_input = has_input
+        self.row: dict[str, Any] | None = None
+        """What lists show of it, once somebody asked (`rows`)."""
+
+
+class Version(NamedTuple):
+    """Policies that decided: their revision, the time of their first decision, and their texts."""
+
+    revision: str
+    since_ms: int
+    files: Mapping[str, str]
 
 
 class Second:
@@ -71,19 +97,20 @@ class Ring:
         self._number = self._start = start
         self._seconds: deque[Second] = deque(maxlen=SECONDS)
         self._revisions: dict[tuple[int, str], list[int]] = {}
+        self._versions: deque[Version] = deque(maxlen=VERSIONS)
+        self._policies: Policies | None = None
         self._lock = threading.Lock()
 
     def observe(self, answered: Answered) -> None:
         """Keep one decision; the oldest ones go."""
-        decision, input, snapshot, handler_ns, _, size, time_ns, _ = answered
+        decision, size = answered.decision, answered.size
         is_large = size > LARGE
         taken = 0 if is_large else size or UNKNOWN
         with self._lock:
             self._number += 1
-            kept = UNDEFINED if is_large else input
-            entry = Entry(
-                self._number, decision, kept, snapshot, time_ns, handler_ns, taken, not is_large
-            )
+            if answered.snapshot.engine.policies is not self._policies:
+                self._begin(answered)
+            entry = Entry(self._number, answered, taken, has_input=not is_large)
             self._entries.append(entry)
             self._by_id[decision.decision_id] = entry
             self._bytes += taken
@@ -91,7 +118,22 @@ class Ring:
                 oldest = self._entries.popleft()
                 self._bytes -= oldest.size
                 self._by_id.pop(oldest.decision.decision_id, None)
-            self._count(decision, time_ns // 1_000_000_000)
+            self._count(decision, answered.time_ns // 1_000_000_000)
+
+    def _begin(self, answered: Answered) -> None:
+        """Note that other policies decide from now on."""
+        snapshot = answered.snapshot
+        self._policies = snapshot.engine.policies
+        files = {name: each.span.source.text for name, each in self._policies.modules.items()}
+        if sum(map(len, files.values())) > TEXTS:
+            files = {}
+        since_ms = answered.time_ns // 1_000_000
+        self._versions.append(Version(snapshot.revision, since_ms, files))
+
+    def versions(self) -> list[Version]:
+        """The versions of policies that decided, the newest first."""
+        with self._lock:
+            return list(reversed(self._versions))
 
     def _count(self, decision: Decision, second: int) -> None:
         if not self._seconds or self._seconds[-1].second < second:
@@ -126,6 +168,11 @@ class Ring:
             ]
 
     @property
+    def kept(self) -> int:
+        """How many decisions are kept."""
+        return len(self._entries)
+
+    @property
     def last(self) -> int:
         """The number of the newest decision."""
         return self._number
@@ -147,6 +194,11 @@ class Ring:
                 return
             count -= 1
             yield entry
+
+    def newest(self) -> list[Entry]:
+        """The decisions that are kept, the newest first."""
+        with self._lock:
+            return list(reversed(self._entries))
 
     def get(self, decision_id: str) -> Entry | None:
         """The decision with an id, as long as it is kept."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["batches", "policies", "revisions", "shadows", "states"]
+__all__ = ["batches", "policies", "revisions", "selections", "shadows", "states", "versions"]
 
 DIFFERENCES: Final = 200
 """Differences of a candidate that a page is shown."""
@@ -32,6 +32,48 @@ def batches(answers: _Answers, count: int, most: int) -> dict[str, Any]:
         "docker": [each for answer in answers.values() for each in answer.get("docker", ())],
         "seconds": _seconds([answer["seconds"] for answer in answers.values()]),
     }
+
+
+def selections(answers: _Answers, count: int, most: int) -> dict[str, Any]:
+    """One page of a search of all processes, and the groups of all. `next`: the cursor of the page
+    after it; None where there is none."""
+    known = {number: each for number, each in answers.items() if each is not None}
+    rows = [{**row, "worker": number} for number, each in known.items() for row in each["rows"]]
+    rows.sort(key=_place, reverse=True)
+    groups: dict[str, dict[str, Any]] = {}
+    for each in known.values():
+        for group in each["groups"]:
+            before = groups.get(group["name"])
+            if before is None:
+                groups[group["name"]] = {**group}
+            else:
+                before["count"] += group["count"]
+                before["last_ms"] = max(before["last_ms"], group["last_ms"])
+    page = rows[:most]
+    return {
+        "rows": page,
+        "next": list(_place(page[-1])) if page and len(page) == most else None,
+        "total": sum(each["total"] for each in known.values()),
+        "looked": sum(each["looked"] for each in known.values()),
+        "complete": all(each["complete"] for each in known.values()),
+        "groups": sorted(groups.values(), key=lambda each: (-each["count"], each["name"])),
+        "silent": _silent(known, count),
+    }
+
+
+def _place(row: Mapping[str, Any]) -> tuple[int, int, int]:
+    return row["time_ms"], row["worker"], row["number"]
+
+
+def versions(answers: _Answers) -> list[dict[str, Any]]:
+    """The versions of policies of all processes, the newest first."""
+    since: dict[str, int] = {}
+    for answer in answers.values():
+        for each in answer or ():
+            known = since.get(each["revision"], each["since_ms"])
+            since[each["revision"]] = min(known, each["since_ms"])
+    newest = sorted(since.items(), key=lambda each: -each[1])
+    return [{"revision": revision, "since_ms": ms} for revision, ms in newest]
 
 
 def _silent(answers: _Answers, count: int) -> list[int]:
@@ -80,11 +122,12 @@ def policies(own: dict[str, Any], answers: _Answers, count: int) -> dict[str, An
         if each is not None and each["policies"] == own["policies"]
     }
     answered: Counter[int] = Counter()
-    failed: Counter[int] = Counter()
+    failed: dict[int, Counter[int]] = {}
     for each in same.values():
-        for number, times, refused in each["definitions"]:
+        for number, times, failures in each["definitions"]:
             answered[number] += times
-            failed[number] += refused
+            for row, failures_there in failures:
+                failed.setdefault(number, Counter())[row] += failures_there
     return {
         "decisions": sum(each["decisions"] for each in same.values()),
         "answered": answered,

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, Final
 
+from doorward.console.reasons import short_names
 from doorward.pdp.decision import Answered
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import Policies
+from doorward.rego.tools import Rule
 
 __all__ = ["Traffic", "document"]
 
@@ -35,7 +37,7 @@ class Traffic:
         self._digest: str | None = None
         self._patterns: Counter[tuple[Any, ...]] = Counter()
         self._answered: Counter[int] = Counter()
-        self._failed: Counter[int] = Counter()
+        self._failed: Counter[tuple[int, int]] = Counter()
 
     def observe(self, answered: Answered) -> None:
         """Count what one decision noted; policies that are new begin at nothing."""
@@ -58,20 +60,26 @@ class Traffic:
             for index, each in enumerate(pattern):
                 if each is not None:
                     number, failed = each if isinstance(each, tuple) else (index, each)
-                    (self._failed if failed else self._answered)[number] += count
+                    if failed:
+                        self._failed[number, failed] += count
+                    else:
+                        self._answered[number] += count
         self._patterns.clear()
 
     def counts(self, snapshot: Snapshot) -> dict[str, Any]:
         """How often each definition of the policies in force answered, and how often its conditions
-        failed: `definitions`, by number. `policies` is the same wherever policies are."""
+        failed, by their rows: `definitions`. `policies` is the same wherever policies are."""
         policies = snapshot.engine.policies
         with self._lock:
             if policies is not self._policies:
                 self._policies = policies
                 self._start_anew()
             self._add_up()
-            numbers = sorted({*self._answered, *self._failed})
-            definitions = [[each, self._answered[each], self._failed[each]] for each in numbers]
+            failed: dict[int, list[list[int]]] = {}
+            for (number, row), count in sorted(self._failed.items()):
+                failed.setdefault(number, []).append([row, count])
+            numbers = sorted({*self._answered, *failed})
+            definitions = [[each, self._answered[each], failed.get(each, [])] for each in numbers]
             return {
                 "policies": self._digest_of(policies),
                 "decisions": self._decisions,
@@ -88,29 +96,54 @@ class Traffic:
         return self._digest
 
 
+Failures = Mapping[int, Mapping[int, int]]
+"""How often conditions failed: by the number of their definition, and by row."""
+
+
 def document(
-    snapshot: Snapshot, decisions: int, answered: Mapping[int, int], failed: Mapping[int, int]
+    snapshot: Snapshot, decisions: int, answered: Mapping[int, int], failed: Failures
 ) -> dict[str, Any]:
-    """The policies in force with their definitions: how often each answered, how often its
-    conditions failed. Functions, defaults and what depends on data alone are not counted."""
+    """The policies in force by short names of files: their texts, the definitions with how often
+    each answered and failed, and for each row of a condition how often it held and failed.
+    Functions, defaults and what depends on data alone are not counted."""
     policies = snapshot.engine.policies
+    names = short_names(policies)
     files: dict[str, Any] = {
-        name: {"text": module.span.source.text, "definitions": []}
+        names[name]: {"text": module.span.source.text, "definitions": [], "rows": {}}
         for name, module in policies.modules.items()
     }
-    by_source = {id(module.span.source): name for name, module in policies.modules.items()}
     for mark in policies.definitions:
-        span = mark.rule.span
-        name = by_source.get(id(span.source), span.file)
-        if name in files:
-            files[name]["definitions"].append(
-                {
-                    "path": mark.path.removeprefix("data."),
-                    "row": span.row,
-                    "answered": answered.get(mark.number, 0),
-                    "failed": failed.get(mark.number, 0),
-                }
-            )
+        rule, name = mark.rule, names.get(mark.rule.span.file, mark.rule.span.file)
+        if name not in files:
+            continue
+        failures = failed.get(mark.number, {})
+        answers = answered.get(mark.number, 0)
+        files[name]["definitions"].append(
+            {
+                "path": mark.path.removeprefix("data."),
+                "row": rule.span.row,
+                "answered": answers,
+                "failed": sum(failures.values()),
+                # Without a body it always answers, and is not noted.
+                "counted": bool(rule.body),
+            }
+        )
+        _add_rows(files[name]["rows"], rule, answers, failures)
     for file in files.values():
         file["definitions"].sort(key=lambda each: each["row"])
     return {"decisions": decisions, "revision": snapshot.revision, "files": files}
+
+
+def _add_rows(
+    rows: dict[int, list[int]], rule: Rule, answered: int, failures: Mapping[int, int]
+) -> None:
+    """Add how often the conditions of a definition held and failed: those before one that failed
+    held."""
+    answers = answered
+    for expr in reversed(rule.body):
+        row = expr.span.row
+        failed = failures.get(row, 0)
+        counts = rows.setdefault(row, [0, 0])
+        counts[0] += answers
+        counts[1] += failed
+        answers += failed

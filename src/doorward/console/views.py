@@ -3,34 +3,50 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from doorward.console.ring import Entry, Ring, Second, is_refusal
+from doorward.console import why
+from doorward.console.reasons import short_names
+from doorward.console.rego_test import write_test
+from doorward.console.ring import Entry, Ring, Second
+from doorward.console.rows import LONGEST, Row, row_of
+from doorward.console.why import short_text
 from doorward.counting import counted
-from doorward.pdp.decision import Decision, error_document
+from doorward.pdp.decision import error_document
 from doorward.pdp.hiding import hide_credentials
 from doorward.rego import RegoError, Undefined, to_json, to_python, trail_of
+from doorward.search.changes import smallest_change
 
-__all__ = ["BATCH", "LONGEST", "batch", "detail", "minute", "request", "revisions", "summary"]
+__all__ = ["BATCH", "batch", "change_of", "detail", "minute", "revisions", "versions"]
 
 BATCH: Final = 100
 """Decisions that one message to a page holds."""
+EXAMINED: Final = 400
+"""Decisions of one message that a filter is asked about."""
 SECONDS: Final = 60
 """Seconds of counts that a page is shown."""
-LONGEST: Final = 200
-"""Characters of a text in a summary."""
+CHANGING: Final = 1.0
+"""Seconds of a search for the smallest change."""
 MAX_DOCUMENT: Final = 256 << 10
 """Characters of an input or a result that is shown whole."""
 
 
-def batch(ring: Ring, number: int, most: int = BATCH) -> dict[str, Any]:
-    """The newest `most` decisions after `number`, and the counts of the last seconds."""
-    entries, skipped, last = ring.after(number, most)
+def batch(
+    ring: Ring, number: int, most: int = BATCH, matches: Callable[[Row], bool] | None = None
+) -> dict[str, Any]:
+    """The newest `most` decisions after `number`, and the counts of the last seconds. `matches`:
+    which of them are meant; of `EXAMINED` at most it is known."""
+    entries, skipped, last = ring.after(number, most if matches is None else EXAMINED)
+    rows = [row_of(entry) for entry in entries]
+    if matches is not None:
+        meant = [row for row in rows if matches(row)]
+        rows = meant[-most:]
+        skipped += len(meant) - len(rows)
     return {
         "last": last,
         "skipped": skipped,
-        "decisions": [summary(entry) for entry in entries],
+        "decisions": rows,
         "seconds": _seconds(ring.seconds(), int(time.time())),
     }
 
@@ -86,52 +102,6 @@ def revisions(counted: Iterable[tuple[int, str, list[int]]]) -> list[dict[str, A
     return sorted(documents, key=lambda each: (-each["to"], each["revision"]))
 
 
-def summary(entry: Entry) -> dict[str, Any]:
-    """One line of the list."""
-    decision = entry.decision
-    return {
-        "number": entry.number,
-        "id": decision.decision_id,
-        "time_ms": entry.time_ns // 1_000_000,
-        "path": (decision.query if decision.query is not None else decision.path)[:LONGEST],
-        "verdict": _verdict(decision),
-        "request": request(entry.input)[:LONGEST],
-        "revision": decision.revision[:LONGEST],
-        "eval_us": decision.eval_ns / 1000,
-    }
-
-
-def _verdict(decision: Decision) -> str:
-    if decision.error is not None:
-        return "error"
-    if isinstance(decision.result, Undefined):
-        return "undefined"
-    if is_refusal(decision):
-        return "deny"
-    return "allow" if decision.result is True or isinstance(decision.result, dict) else "value"
-
-
-def request(input: Any) -> str:
-    """What was asked for, where the input is a request as proxies and daemons describe it."""
-    http = _at(input, "attributes", "request", "http")
-    for method, path in (
-        (_at(http, "method"), _at(http, "path")),
-        (_at(input, "method"), _at(input, "path")),
-        (_at(input, "Method"), _at(input, "Path")),
-    ):
-        if isinstance(method, str):
-            # What is after the path may be a token.
-            shown = path.partition("?")[0] if isinstance(path, str) else ""
-            return f"{method} {shown}".strip()
-    return ""
-
-
-def _at(value: Any, *names: str) -> Any:
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
-
-
 def detail(entry: Entry) -> dict[str, Any]:
     """Everything about one decision; it is made once more, traced, which takes its time."""
     decision = entry.decision
@@ -141,7 +111,7 @@ def detail(entry: Entry) -> dict[str, Any]:
     if not isinstance(decision.result, Undefined):
         event["result"] = decision.result
     shown = hide_credentials(event)
-    document: dict[str, Any] = summary(entry) | {
+    document: dict[str, Any] = row_of(entry) | {
         "has_input": entry.has_input,
         "handler_us": None if entry.handler_ns is None else entry.handler_ns / 1000,
         "hidden": [*shown.get("erased", ()), *shown.get("masked", ())],
@@ -155,22 +125,44 @@ def detail(entry: Entry) -> dict[str, Any]:
 
 
 def _why(entry: Entry) -> dict[str, Any]:
-    """The explanation as text, and which definitions and conditions decided."""
+    """The explanation as text and as a tree, and which definitions and conditions decided."""
+    policies = entry.snapshot.engine.policies
+    names = short_names(policies)
     try:
         explanation = entry.decision.explain(entry.snapshot, entry.input, now_ns=entry.time_ns)
     except RegoError as error:
-        return {"why": str(error)}
+        return {"why": short_text(str(error), names)}
     trail = trail_of(explanation.recorder)
+    places = [each._replace(file=names.get(each.file, each.file)) for each in trail.failed]
     return {
-        "why": explanation.text(),
-        "rules": [_location(each) for each in trail.answered],
-        "failed": [_location(each) for each in trail.failed],
+        "failed": [each._asdict() for each in places],
+        "why": short_text(explanation.text(), names),
+        "test": write_test(entry),
+        **why.document(explanation, policies, names),
     }
 
 
-def _location(location: Any) -> dict[str, Any]:
-    fields: dict[str, Any] = location._asdict()
-    return fields
+def versions(ring: Ring) -> list[dict[str, Any]]:
+    """The versions of policies that decided, the newest first."""
+    return [
+        {"revision": each.revision[:LONGEST], "since_ms": each.since_ms} for each in ring.versions()
+    ]
+
+
+def change_of(entry: Entry, path: str = "") -> dict[str, Any]:
+    """The smallest change of the input with which a decision would be true; JSON."""
+    decision = entry.decision
+    if decision.query is not None or not entry.has_input or decision.allowed:
+        return {"error": "there is nothing to change: only a refused document has a change"}
+    names = (path or decision.path).split("/")
+    input = {} if isinstance(entry.input, Undefined) else entry.input
+    try:
+        change = smallest_change(
+            entry.snapshot.engine, names, input, now_ns=entry.time_ns, seconds=CHANGING
+        )
+    except RegoError as error:
+        return {"error": str(error)}
+    return change.document() | {"text": change.text()}
 
 
 def _document(value: Any) -> Any:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from doorward.rego.capabilities import FEATURES, V0_FEATURES, WASM_ABI_VERSIONS, future_keywords
     from doorward.rego.clock import count_step
     from doorward.rego.errors import Details
+    from doorward.rego.explanation.recorder import Attempt, Step, Tried
+    from doorward.rego.explanation.secrets import without_secrets
     from doorward.rego.partial.data_use import DataMember, DataUse
     from doorward.rego.partial.paths import parse_path, path_names
     from doorward.rego.pointers import read_name, read_patch_path
@@ -93,6 +95,8 @@ else:
             "builtins.registry.signature": "kinds signature_text type_text",
             "clock": "count_step",
             "errors": "Details",
+            "explanation.recorder": "Attempt Step Tried",
+            "explanation.secrets": "without_secrets",
             "capabilities": "FEATURES V0_FEATURES WASM_ABI_VERSIONS future_keywords",
             "partial.data_use": "DataMember DataUse",
             "partial.paths": "parse_path path_names",
@@ -127,6 +131,7 @@ __all__ = [
     "And",
     "Array",
     "ArrayComprehension",
+    "Attempt",
     "Body",
     "Builtin",
     "Call",
@@ -159,10 +164,12 @@ __all__ = [
     "SetComprehension",
     "SomeDecl",
     "SomeIn",
+    "Step",
     "Target",
     "TemplateString",
     "Term",
     "Token",
+    "Tried",
     "Var",
     "With",
     "check",
@@ -207,5 +214,6 @@ __all__ = [
     "type_text",
     "variants",
     "walk",
+    "without_secrets",
     "witnesses",
 ]

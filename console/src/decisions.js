@@ -1,0 +1,147 @@
+// Decisions: those that are kept in memory, searched by the server, and new ones as they are made.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { useAsked } from "./api.js";
+import { counted, micros, number } from "./format.js";
+import { html } from "./html.js";
+import { Answered, Bar, Empty, Loading, silent, Time, Verdict } from "./parts.js";
+import { address, change as put } from "./router.js";
+import { useDecisions } from "./stream.js";
+import { Table } from "./table.js";
+
+export const FIELDS = ["text", "verdict", "path", "user", "role", "rule", "reason", "revision", "since", "until"];
+const GROUPS = { reason: "Reason", user: "User", role: "Role", rule: "Rule", path: "Path", verdict: "Answer" };
+const ANSWERS = [["", "All"], ["allow", "Allowed"], ["refused", "Refused"], ["error", "Errors"]];
+
+const COLUMNS = [
+  { name: "time", title: "Time", show: (row) => html`<a href=${`#decision=${row.id}`}><${Time} ms=${row.time_ms} words=${false} /></a>` },
+  { name: "answer", title: "Answer", show: (row) => html`<${Verdict} of=${row.verdict} />` },
+  { name: "request", title: "Request", kind: "code", hint: (row) => row.request, show: (row) => row.request || html`<span class="quiet">${row.path}</span>` },
+  { name: "user", title: "User", hint: (row) => row.user, show: (row) => plainName(row.user) },
+  { name: "role", title: "Role", hint: (row) => row.role, show: (row) => row.role },
+  { name: "reason", title: "Rule, or what failed", kind: "code", hint: (row) => row.reason || row.rules.join(", "), show: (row) => row.reason || html`<span class="quiet">${shortRules(row)}</span>` },
+  { name: "path", title: "Path", kind: "code", hint: (row) => row.path, show: (row) => row.path },
+  { name: "took", title: "Took", kind: "number", show: (row) => micros(row.eval_us) },
+];
+const WORKER = { name: "worker", title: "Worker", kind: "number", show: (row) => row.worker ?? "" };
+
+// A name without the form in which the token has it, which is in the hint.
+export const plainName = (user) => user.replace(/ \([^()]*\)(\??)$/, "$1");
+
+const shortRules = (row) => row.rules.map((each) => each.split(".").pop()).join(", ");
+
+export function Decisions({ query, id, open }) {
+  const filter = useMemo(() => Object.fromEntries(FIELDS.map((name) => [name, query[name] || ""])), [JSON.stringify(query)]);
+  const group = GROUPS[query.group] ? query.group : "reason";
+  const state = useDecisions(filter);
+  const columns = state?.workers > 1 ? [...COLUMNS, WORKER] : COLUMNS;
+  useRowKeys(state?.rows || [], id, open);
+  return html`<section class="decisions" aria-label="Decisions">
+    <${Filters} filter=${filter} />
+    <div class="with-groups">
+      <${Groups} filter=${filter} group=${group} />
+      <div class="list">
+        <${Status} of=${state} />
+        ${!state || (!state.rows.length && state.isLoading) ? html`<${Loading} of="decisions" />` : html`<${Table} label="List of decisions" columns=${columns}
+          rows=${state.rows} keyOf=${(row) => row.id} chosen=${id} open=${(row) => open(row.id)} onTop=${state.top} onEnd=${state.more}>
+          ${!state.rows.length && (state.error ? html`<div class="state failed" role="alert">${state.error}</div>` : html`<${None} filter=${filter} />`)}
+          ${state.rows.length > 0 && html`<p class="end quiet">${state.isLoading ? "Loading older decisions…" : state.hasAll ? "These are all that are kept in memory. Older ones are in the log." : ""}</p>`}
+        <//>`}
+      </div>
+    </div>
+  </section>`;
+}
+
+function None({ filter }) {
+  const isFiltered = Object.values(filter).some(Boolean);
+  if (isFiltered) return html`<${Empty} title="No kept decision matches these filters."><button onClick=${() => put(Object.fromEntries(FIELDS.map((name) => [name, ""])))}>Clear all filters</button> or search the <a href=${address("log")}>log</a>.<//>`;
+  return html`<${Empty} title="No decision yet.">Ask for one, for example <code>POST /v1/data/…</code>; it appears here at once.<//>`;
+}
+
+function Status({ of }) {
+  if (!of) return null;
+  const notes = [of.total ? counted(of.total, "decision") : "", of.leftOut ? `${number(of.leftOut)} came too fast to be shown` : "", silent(of.silent)].filter(Boolean);
+  return html`<div class="status">
+    <span class=${`connection ${of.status}`} role="status">${of.isPaused ? "Paused" : { live: "Live", connecting: "Connecting", reconnecting: "Reconnecting" }[of.status]}${notes.length ? `: ${notes.join(", ")}` : ""}</span>
+    <button onClick=${of.pause} aria-pressed=${of.isPaused}>${of.isPaused ? "Continue" : "Pause"}</button>
+    ${of.pending.length > 0 && html`<button class="main" onClick=${() => {
+      document.querySelector(".scroll").scrollTop = 0;
+      of.flush();
+    }}>${counted(of.pending.length, "new decision")}</button>`}
+  </div>`;
+}
+
+const toInput = (ms) => {
+  if (!ms) return "";
+  const at = new Date(Number(ms) - new Date(Number(ms)).getTimezoneOffset() * 60000);
+  return at.toISOString().slice(0, 16);
+};
+const fromInput = (value) => (value ? String(new Date(value).getTime()) : "");
+
+function Filters({ filter }) {
+  const active = ["path", "user", "role", "rule", "reason", "revision", "since", "until"].filter((name) => filter[name]);
+  const [isOpen, setOpen] = useState(false);
+  const shown = (name) => (name === "since" || name === "until" ? toInput(filter[name]).replace("T", " ") : filter[name]);
+  const field = (name, title) => html`<label>${title}<${Word} value=${filter[name]} change=${(value) => put({ [name]: value }, { replaces: true })} /></label>`;
+  return html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
+    <div class="line">
+      <${Word} value=${filter.text} label="Search" placeholder="Search decisions" isSearch change=${(value) => put({ text: value }, { replaces: true })} />
+      <div class="choice" role="group" aria-label="Answer">${ANSWERS.map(([value, title]) => html`<button type="button"
+        aria-pressed=${filter.verdict === value} onClick=${() => put({ verdict: value })}>${title}</button>`)}</div>
+      <button type="button" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>Filters</button>
+    </div>
+    ${isOpen && html`<div class="fields">${field("user", "User")}${field("role", "Role")}${field("rule", "Rule")}${field("path", "Path")}
+      <label>From<input type="datetime-local" value=${toInput(filter.since)} onChange=${(event) => put({ since: fromInput(event.target.value) })} /></label>
+      <label>To<input type="datetime-local" value=${toInput(filter.until)} onChange=${(event) => put({ until: fromInput(event.target.value) })} /></label></div>`}
+    ${active.length > 0 && html`<ul class="chips" aria-label="Filters in use">${active.map((name) => html`<li><span class="quiet">${name}</span> ${shown(name)}
+      <button type="button" aria-label=${`Remove the filter ${name}`} onClick=${() => put({ [name]: "" })}>×</button></li>`)}</ul>`}
+  </form>`;
+}
+
+// A text that asks the server when the typing pauses.
+function Word({ value, change, label, placeholder, isSearch }) {
+  const [typed, setTyped] = useState(value);
+  useEffect(() => setTyped(value), [value]);
+  useEffect(() => {
+    if (typed === value) return undefined;
+    const timer = setTimeout(() => change(typed), 250);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  return html`<input type=${isSearch ? "search" : "text"} class=${isSearch ? "search" : ""} aria-label=${label} placeholder=${placeholder}
+    value=${typed} onInput=${(event) => setTyped(event.target.value)} />`;
+}
+
+// How often each reason (user, role, …) occurs among all kept decisions that the other filters mean.
+function Groups({ filter, group }) {
+  const others = Object.fromEntries(Object.entries(filter).filter(([name, value]) => value && name !== group));
+  const asked = useAsked(`search?${new URLSearchParams({ ...others, ...(group === "reason" && !others.verdict ? { verdict: "refused" } : {}), group, limit: "0" })}`, 4000);
+  return html`<aside class="groups" aria-label="Groups">
+    <label class="by">Group by <select value=${group} onChange=${(event) => put({ group: event.target.value })}>
+      ${Object.entries(GROUPS).map(([value, title]) => html`<option value=${value} selected=${value === group}>${title}</option>`)}</select></label>
+    <${Answered} of=${asked} name="groups">${(data) => {
+      const groups = data.groups.filter((each) => each.name);
+      if (!groups.length) return html`<p class="quiet">${group === "reason" ? "Nothing was refused." : "Decisions name none."}</p>`;
+      return html`<ul>${groups.slice(0, 30).map((each) => html`<li key=${each.name}><button aria-pressed=${filter[group] === each.name}
+        onClick=${() => put({ [group]: filter[group] === each.name ? "" : each.name })}>
+        <span class=${`name ${group === "user" || group === "role" || group === "verdict" ? "" : "code"}`}>${each.name}</span><span class="count">${number(each.count)}</span>
+        <${Bar} part=${each.count} whole=${data.total} /></button></li>`)}</ul>
+        ${data.complete ? null : html`<p class="quiet">Of the newest ${number(data.looked)} only.</p>`}`;
+    }}<//>
+  </aside>`;
+}
+
+// j and k go through the rows, Enter opens the first.
+export function useRowKeys(rows, id, open) {
+  useEffect(() => {
+    const press = (event) => {
+      if (event.target.closest?.("input, textarea, select, [contenteditable]") || event.ctrlKey || event.metaKey || event.altKey) return;
+      const step = { j: 1, k: -1 }[event.key];
+      if (!step || !rows.length) return;
+      const at = rows.findIndex((row) => row.id === id);
+      const next = rows[at < 0 ? 0 : Math.min(Math.max(at + step, 0), rows.length - 1)];
+      event.preventDefault();
+      open(next.id);
+    };
+    window.addEventListener("keydown", press);
+    return () => window.removeEventListener("keydown", press);
+  }, [rows, id]);
+}

@@ -1,0 +1,73 @@
+// Decisions of the past, from the log: the newest at once, then those that were asked for.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ask } from "./api.js";
+import { counted, day, micros } from "./format.js";
+import { html } from "./html.js";
+import { Empty, Failed, Loading, Time, Verdict } from "./parts.js";
+import { plainName, useRowKeys } from "./decisions.js";
+import { Table } from "./table.js";
+
+const FIRST = { path: "", verdict: "", text: "", since: "", until: "" };
+const COLUMNS = [
+  { name: "date", title: "Date", show: (row) => html`<a href=${`#decision=${row.id}`}>${day(row.time_ms)}</a>` },
+  { name: "time", title: "Time", show: (row) => html`<${Time} ms=${row.time_ms} words=${false} />` },
+  { name: "answer", title: "Answer", show: (row) => html`<${Verdict} of=${row.verdict} />` },
+  { name: "request", title: "Request", kind: "code", hint: (row) => row.request, show: (row) => row.request },
+  { name: "user", title: "User", hint: (row) => row.user, show: (row) => plainName(row.user) },
+  { name: "path", title: "Path", kind: "code", hint: (row) => row.path, show: (row) => row.path },
+  { name: "revision", title: "Revision", kind: "code", hint: (row) => row.revision, show: (row) => row.revision },
+  { name: "took", title: "Took", kind: "number", show: (row) => micros(row.eval_us) },
+];
+const MOST = 100_000;
+
+export function Log({ id, open }) {
+  const [question, set] = useState(FIRST);
+  const [state, setState] = useState({ rows: [], isAsked: true });
+  const turn = useRef(0);
+  const change = (name) => (event) => set({ ...question, [name]: event.target.value.trim() });
+  const search = async (older) => {
+    const mine = ++turn.current;
+    setState((old) => ({ ...old, isAsked: true, rows: older ? old.rows : [] }));
+    const fields = { ...question };
+    if (older) fields.until = older;
+    try {
+      const answer = await ask(`log?${new URLSearchParams(Object.entries(fields).filter(([, value]) => value))}`);
+      if (mine !== turn.current) return;
+      setState((old) => ({ rows: older ? [...old.rows, ...answer.decisions].slice(0, MOST) : answer.decisions, more: answer.more, unread: answer.unread }));
+    } catch (error) {
+      if (mine === turn.current) setState((old) => ({ rows: older ? old.rows : [], error: error.message }));
+    }
+  };
+  useEffect(() => void search(), []);
+  useRowKeys(state.rows, id, open);
+  const end = () => {
+    const last = state.rows[state.rows.length - 1];
+    if (state.more && !state.isAsked && last?.moment) search(last.moment);
+  };
+  const note = state.isAsked ? "Searching…" : state.error ? "" : `${counted(state.rows.length, "decision")}${state.more ? ", and more" : ""}${state.unread ? `, ${counted(state.unread, "file was", "files were")} not read` : ""}`;
+  return html`<section class="log" aria-label="Log">
+    <form class="filters" role="search" onSubmit=${(event) => {
+      event.preventDefault();
+      search();
+    }}>
+      <div class="line"><input type="search" class="search" aria-label="Text" value=${question.text} placeholder="Request, user, id" onInput=${change("text")} />
+        <label>Answer <select value=${question.verdict} onChange=${change("verdict")}>${["", "allow", "deny", "undefined", "error", "value"].map((each) => html`<option value=${each}>${each || "any"}</option>`)}</select></label>
+        <button class="main">Search the log</button><span class="quiet" role="status">${note}</span></div>
+      <div class="fields"><label>Path<input value=${question.path} onInput=${change("path")} /></label>
+        <label>From (UTC)<input value=${question.since} placeholder="2026-11-23T10:00" onInput=${change("since")} /></label>
+        <label>To (UTC)<input value=${question.until} placeholder="2026-11-23T11" onInput=${change("until")} /></label></div>
+    </form>
+    <div class="list">${state.error && !state.rows.length ? html`<${Problem} error=${state.error} retry=${() => search()} />`
+      : !state.rows.length && state.isAsked ? html`<${Loading} of="the newest decisions of the log" />`
+      : html`<${Table} label="Decisions in the log" columns=${COLUMNS} rows=${state.rows} keyOf=${(row) => row.id} chosen=${id} open=${(row) => open(row.id)} onEnd=${end}>
+        ${state.rows.length ? null : html`<${Empty} title="No decision in the log matches." />`}<//>`}</div>
+  </section>`;
+}
+
+function Problem({ error, retry }) {
+  if (!error.includes("decision_logs.file")) return html`<${Failed} error=${error} retry=${retry} />`;
+  return html`<${Empty} title="No log is kept here.">Put this into the configuration and start again:
+    <pre class="example">decision_logs:
+  file:
+    path: decisions.jsonl</pre><//>`;
+}

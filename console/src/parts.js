@@ -1,0 +1,58 @@
+// The small parts that every view is made of: answers, times, states, buttons.
+import { useState } from "preact/hooks";
+import { ago, clock, exact, useNow } from "./format.js";
+import { html } from "./html.js";
+
+const WORDS = { allow: "Allowed", deny: "Denied", undefined: "Undefined", error: "Error", value: "Value" };
+
+export function Verdict({ of }) {
+  return html`<span class=${`verdict ${of}`}>${WORDS[of] || of}</span>`;
+}
+
+export function Time({ ms, words = true }) {
+  const now = useNow();
+  return html`<time datetime=${new Date(ms).toISOString()} title=${exact(ms)}>${clock(ms)}${words && html` <span class="quiet">${ago(ms, now)}</span>`}</time>`;
+}
+
+export function Ago({ ms }) {
+  const now = useNow();
+  return html`<time datetime=${new Date(ms).toISOString()} title=${exact(ms)}>${ago(ms, now)}</time>`;
+}
+
+export const Loading = ({ of = "" }) => html`<div class="state" role="status"><span class="spinner" aria-hidden="true"></span>Loading${of && ` ${of}`}…</div>`;
+
+export const Empty = ({ title, children }) => html`<div class="state empty"><p><strong>${title}</strong></p>${children && html`<div class="quiet">${children}</div>`}</div>`;
+
+export const Failed = ({ error, retry }) => html`<div class="state failed" role="alert"><p><strong>This could not be loaded:</strong> ${error}</p>
+  ${retry && html`<button onClick=${retry}>Try again</button>`}</div>`;
+
+// What is displayed although the last question failed.
+export function Stale({ of }) {
+  if (!of.error || !of.data) return null;
+  return html`<div class="banner" role="status">Not updated since <${Ago} ms=${of.at} />: ${of.error}
+    <button onClick=${of.reload}>Try again</button></div>`;
+}
+
+// The four states of a question: loading, failed, stale, answered.
+export function Answered({ of, name, children }) {
+  if (of.data === null) return of.error ? html`<${Failed} error=${of.error} retry=${of.reload} />` : html`<${Loading} of=${name} />`;
+  return html`<${Stale} of=${of} />${children(of.data)}`;
+}
+
+export function Copy({ text, children = "Copy" }) {
+  const [word, set] = useState("");
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      set("Copied");
+    } catch {
+      set("Could not copy");
+    }
+    setTimeout(() => set(""), 2000);
+  };
+  return html`<button onClick=${copy}>${word || children}</button>`;
+}
+
+export const Bar = ({ part, whole }) => html`<meter class="share" min="0" max=${Math.max(whole, 1)} value=${part} aria-hidden="true"></meter>`;
+
+export const silent = (workers) => (workers?.length ? `without ${workers.map((each) => `worker ${each}`).join(", ")}` : "");

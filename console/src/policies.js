@@ -1,0 +1,59 @@
+// The policies in force, with what decisions reached of them since the revision.
+import { useEffect, useState } from "preact/hooks";
+import { useAsked } from "./api.js";
+import { counted, number } from "./format.js";
+import { html } from "./html.js";
+import { Answered, Empty, silent } from "./parts.js";
+import { address } from "./router.js";
+
+export function Policies({ hash }) {
+  const asked = useAsked("policies", 2000);
+  return html`<div class="policies"><${Answered} of=${asked} name="the policies">${(data) => html`<${Files} of=${data} hash=${hash} />`}<//></div>`;
+}
+
+const isTest = (name) => name.endsWith("_test.rego");
+
+function Files({ of, hash }) {
+  const names = Object.keys(of.files).sort((a, b) => isTest(a) - isTest(b) || (a < b ? -1 : 1));
+  const wanted = decodeURIComponent(hash).split(":")[0];
+  const [name, setName] = useState(names.includes(wanted) ? wanted : names[0]);
+  if (!names.length) return html`<${Empty} title="No policy is in force." />`;
+  const all = names.filter((each) => !isTest(each)).flatMap((each) => of.files[each].definitions.filter((definition) => definition.counted));
+  const never = names.filter((each) => !isTest(each)).flatMap((each) => of.files[each].definitions.filter((d) => d.counted && !d.answered).map((d) => ({ ...d, file: each })));
+  const file = of.files[name] || of.files[names[0]];
+  return html`<section aria-label="Policies">
+    <p role="status">${counted(of.decisions, "decision")} by revision <code>${of.revision || "none"}</code>:
+      ${" "}${all.filter((each) => each.answered).length} of ${counted(all.length, "definition")} answered${silent(of.missing) && `, ${silent(of.missing)}`}.</p>
+    ${never.length > 0 && html`<details class="card never" open=${never.length < 6}><summary><h2>Never held</h2> <span class="quiet">${never.length}</span></summary><ul class="plain">${never.map((each) => html`<li>
+      <button class="link code" onClick=${() => {
+        setName(each.file);
+        requestAnimationFrame(() => document.querySelector(`[data-row="${each.row}"]`)?.scrollIntoView({ block: "center" }));
+      }}>${each.path}</button> <span class="quiet">${each.file}:${each.row}, ${each.failed ? `its conditions failed ${counted(each.failed, "time")}` : "no decision reached it"}</span></li>`)}</ul></details>`}
+    ${names.length > 1 && html`<label class="pick">File <select value=${name} onChange=${(event) => setName(event.target.value)}>${names.map((each) => html`<option value=${each} selected=${each === name}>${each}</option>`)}</select></label>`}
+    <${Heat} name=${name} of=${file} hash=${hash} />
+    <p class="quiet">Functions, defaults and rules that depend on data alone are not counted. <a href=${address("revisions")}>Compare with an earlier revision</a></p>
+  </section>`;
+}
+
+// The text with how often each definition answered, and each condition held and failed.
+function Heat({ name, of, hash }) {
+  const heads = new Map();
+  for (const each of of.definitions) heads.set(each.row, each);
+  const most = Math.max(1, ...of.definitions.map((each) => each.answered), ...Object.values(of.rows).map(([held]) => held));
+  const target = Number(decodeURIComponent(hash).split(":")[1]) || 0;
+  useEffect(() => {
+    if (target) document.querySelector(`.heat [data-row="${target}"]`)?.scrollIntoView({ block: "center" });
+  }, [target, name]);
+  return html`<div class="heat card" tabindex="0" role="group" aria-label=${`${name} with counts`}><table><caption class="hidden">${name}: rows with how often they held and failed</caption>
+    <thead><tr><th class="number">Held</th><th class="number">Failed</th><th class="number">Row</th><th>${name}</th></tr></thead>
+    <tbody>${of.text.split("\n").map((line, at) => {
+      const row = at + 1;
+      const head = heads.get(row);
+      const counts = head?.counted ? [head.answered, head.failed] : of.rows[row];
+      const state = !counts ? "" : counts[0] ? "held" : counts[1] ? "failed" : "unreached";
+      const level = counts?.[0] ? Math.ceil((4 * Math.log1p(counts[0])) / Math.log1p(most)) : 0;
+      return html`<tr class=${`${state} ${head ? "head" : ""} heat-${level} ${target === row ? "target" : ""}`} data-row=${row}>
+        <td class="number">${counts ? number(counts[0]) : ""}</td><td class="number">${counts ? number(counts[1]) : ""}</td>
+        <td class="number row-number">${row}</td><td class="code">${line || " "}</td></tr>`;
+    })}</tbody></table></div>`;
+}

@@ -1,0 +1,131 @@
+"""Who asks, as far as an input says it: a user and roles, for lists and filters.
+
+The names of fields are those that clients of policies use. Claims of a token count as they are
+where the policy verified the token; claims that nobody verified are marked.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from doorward.rego import Environment, from_json, hide_looks, verified_token
+
+__all__ = ["Caller", "caller_of"]
+
+LONGEST: Final = 80
+"""Characters of a name."""
+MOST_ROLES: Final = 8
+_TOKEN: Final = 16 << 10
+"""Characters of a token that is read."""
+_USERS: Final = ("user", "User", "subject", "principal", "username", "user_name", "identity")
+_NAMES: Final = ("preferred_username", "username", "name", "email", "id", "sub")
+_ROLES: Final = ("role", "roles", "groups")
+_UNVERIFIED: Final = "?"
+
+
+class Caller(NamedTuple):
+    """The user and roles of one input; "" where it names none. Unverified claims end with `?`."""
+
+    user: str = ""
+    role: str = ""
+
+
+def caller_of(input: Any, environment: Environment | None = None, *, claims: Any = None) -> Caller:
+    """Return the caller that an input names. `environment`: that of the engine that decided;
+    `claims`: those of a verified token that the input does not hold any more."""
+    if not isinstance(input, dict):
+        return Caller()
+    user = next((text for name in _USERS if (text := _name(input.get(name)))), "")
+    role = _roles(input) or next((t for name in _USERS if (t := _roles(input.get(name)))), "")
+    if user and role:
+        return Caller(user, role)
+    is_verified = isinstance(claims, dict)
+    if not is_verified:
+        claims, is_verified = _claims(input, environment)
+    mark = "" if is_verified else _UNVERIFIED
+    named, roles = _name(claims), _roles(claims)
+    return Caller(user or (named and named + mark), role or (roles and roles + mark))
+
+
+def _name(value: Any) -> str:
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, dict):
+        return next((_text(value[n]) for n in _NAMES if isinstance(value.get(n), str)), "")
+    return ""
+
+
+def _roles(value: Any) -> str:
+    if not isinstance(value, dict):
+        return ""
+    for below in (value, value.get("properties"), value.get("claims")):
+        roles = [role for name in _ROLES for role in _texts(_get(below, name))]
+        if roles:
+            return ", ".join(roles[:MOST_ROLES])[:LONGEST]
+    return ""
+
+
+def _get(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield _text(value)
+    elif isinstance(value, (list, frozenset)):
+        texts = [each for each in value if isinstance(each, str)]
+        yield from map(_text, texts if isinstance(value, list) else sorted(texts))
+
+
+def _text(value: str) -> str:
+    """A name for people; names in base64url, which some issuers write, are decoded beside it."""
+    shown = hide_looks(value)[:LONGEST]
+    decoded = _decoded(value)
+    return f"{decoded} ({shown})" if decoded else shown
+
+
+def _decoded(value: str) -> str:
+    if not 4 <= len(value) <= LONGEST or value.isdecimal() or (value.isalpha() and value.islower()):
+        return ""
+    try:
+        text = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).decode("ascii")
+    except (ValueError, binascii.Error):
+        return ""
+    is_name = all(each.isalnum() or each in "._-@ " for each in text)
+    return (
+        text
+        if is_name
+        and base64.urlsafe_b64encode(text.encode()).decode().rstrip("=") == value.rstrip("=")
+        else ""
+    )
+
+
+def _claims(
+    input: Mapping[Any, Any], environment: Environment | None
+) -> tuple[Mapping[Any, Any], bool]:
+    """The claims of the token in the headers of a request, and whether the policy verified it."""
+    http = _get(_get(_get(input, "attributes"), "request"), "http")
+    headers = _get(http, "headers") or input.get("headers")
+    header = _get(headers, "authorization") or _get(headers, "Authorization")
+    header = header[0] if isinstance(header, list) and header else header
+    if not isinstance(header, str) or len(header) > _TOKEN:
+        return {}, False
+    token = header.rpartition(" ")[2]
+    verified = None if environment is None else verified_token(environment, token)
+    if verified is not None:
+        return verified[1], True
+    return _payload(token), False
+
+
+def _payload(token: str) -> Mapping[Any, Any]:
+    parts = token.split(".")
+    if len(parts) != 3:
+        return {}
+    try:
+        claims = from_json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (ValueError, binascii.Error):
+        return {}
+    return claims if isinstance(claims, dict) else {}

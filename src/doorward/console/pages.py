@@ -1,0 +1,93 @@
+"""What a browser is sent beside data: the page, its files, and the headers that bound both."""
+
+from __future__ import annotations
+
+import mimetypes
+import secrets
+from importlib import resources
+from typing import Any, Final
+
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from doorward import __version__
+
+__all__ = ["PAGES", "headers", "is_built", "json_response", "page", "refuse", "static"]
+
+PAGES: Final = (
+    "",
+    "decisions",
+    "log",
+    "playground",
+    "policies",
+    "request",
+    "revisions",
+    "shadow",
+)
+"""The views, by what is behind `/console/`."""
+STATIC: Final = resources.files("doorward.console") / "static"
+NOT_BUILT: Final = "the console was not built: `make console` builds it"
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_PAGE: Final = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="nonce" content="NONCE">
+<title>Doorward</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/console/static/console.css">
+<script type="module" src="/console/static/console.js"></script>
+</head>
+<body data-version="VERSION"><div id="app"><main><p class="state">Loading…</p></main></div></body>
+</html>
+"""
+
+
+def is_built() -> bool:
+    """Return True if the pages are installed."""
+    return STATIC.joinpath("console.js").is_file()
+
+
+def page() -> Response:
+    """The page; its script says what it shows. Its styles carry a nonce."""
+    if not is_built():
+        return refuse(NOT_BUILT, 503)
+    nonce = secrets.token_urlsafe(16)
+    text = _PAGE.replace("NONCE", nonce).replace("VERSION", __version__)
+    policy = _POLICY.replace("style-src 'self'", f"style-src 'self' 'nonce-{nonce}'")
+    return Response(text, 200, headers(policy), "text/html; charset=utf-8")
+
+
+def static(name: str) -> Response:
+    """A file of the page."""
+    # Only names that are there: nothing of a request becomes part of a path.
+    file = next((each for each in STATIC.iterdir() if each.name == name), None)
+    if file is None:
+        return PlainTextResponse("404 page not found\n", 404, headers())
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    return Response(file.read_bytes(), 200, headers(), kind)
+
+
+def headers(policy: str = _POLICY) -> dict[str, str]:
+    """The headers of every answer."""
+    return {
+        "content-security-policy": policy,
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "referrer-policy": "no-referrer",
+        "x-content-type-options": "nosniff",
+        "cache-control": "no-store",
+    }
+
+
+def json_response(document: Any, status: int = 200) -> Response:
+    """A document as JSON."""
+    return JSONResponse(document, status, headers())
+
+
+def refuse(text: str, status: int = 403) -> Response:
+    """A refusal in one line."""
+    return PlainTextResponse(f"{text}\n", status, headers())

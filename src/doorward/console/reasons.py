@@ -1,0 +1,149 @@
+"""Why a decision was refused, from what marked policies noted: the conditions that failed.
+
+    marks + path ─definitions that got furthest─▶ the rules that their condition reads ─▶ Noted
+
+Nothing is evaluated. Most decisions note one of a few patterns, so that a pattern is read once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, Final, NamedTuple
+
+from doorward.rego import Engine, Mark, Marks, Policies
+from doorward.rego.tools import Expr, Ref, Scalar, Var, path_text, walk, without_secrets
+
+__all__ = ["Condition", "Noted", "Reader", "short_names"]
+
+PATTERNS: Final = 2_000
+"""Patterns that are remembered."""
+MOST: Final = 4
+"""Conditions of one reason."""
+RULES: Final = 8
+"""Rules that answered, of one decision."""
+WIDEST: Final = 160
+"""Characters of the text of a condition."""
+
+
+class Condition(NamedTuple):
+    """A condition in a policy; `file` is a short name."""
+
+    rule: str
+    file: str
+    row: int
+    text: str
+
+
+class Noted(NamedTuple):
+    """What one decision noted: the rules that answered, and the conditions that refused it."""
+
+    rules: tuple[str, ...] = ()
+    failed: tuple[Condition, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """The conditions that failed, on one line."""
+        rules = dict.fromkeys(each.rule.rpartition(".")[2] for each in self.failed)
+        texts = dict.fromkeys(each.text for each in self.failed)
+        return f"{', '.join(rules)}: {' or '.join(texts)}" if texts else ""
+
+
+class Reader:
+    """Reads marks; safe in any number of threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._policies: Policies | None = None
+        self._patterns: dict[tuple[Any, ...], Noted] = {}
+        self._names: Mapping[str, str] = {}
+
+    def read(self, engine: Engine, path: str, marks: Marks | None) -> Noted:
+        """Return what a decision about `path` (`a/b`) noted."""
+        if marks is None:
+            return Noted()
+        pattern = (path, *(marks if isinstance(marks, list) else marks.items()))
+        with self._lock:
+            if engine.policies is not self._policies or len(self._patterns) > PATTERNS:
+                self._policies, self._patterns = engine.policies, {}
+                self._names = short_names(engine.policies)
+            noted = self._patterns.get(pattern)
+            if noted is None:
+                noted = self._patterns[pattern] = _read(engine.read_marks(marks), path, self._names)
+        return noted
+
+
+def short_names(policies: Policies) -> dict[str, str]:
+    """The names of the files of policies without the folders that all of them are in."""
+    files = list(policies.modules)
+    parts = [PurePath(each).parts for each in files]
+    shared = 0
+    while parts and all(len(each) > shared + 1 for each in parts):
+        if len({each[shared] for each in parts}) > 1:
+            break
+        shared += 1
+    return {file: "/".join(each[shared:]) for file, each in zip(files, parts, strict=True)}
+
+
+def _read(marks: Sequence[Mark], path: str, names: Mapping[str, str]) -> Noted:
+    answered = dict.fromkeys(each.path for each in marks if not each.failed)
+    failed: dict[str, list[Mark]] = {}
+    for mark in marks:
+        if mark.failed and mark.path not in answered:
+            failed.setdefault(mark.path, []).append(mark)
+    rules = tuple(each.removeprefix("data.") for each in answered)[:RULES]
+    start = "data." + path.replace("/", ".")
+    below = [each for each in failed if each == start or each.startswith(f"{start}.")]
+    if start in answered:
+        return Noted(rules)
+    conditions: dict[Condition, None] = {}
+    seen: set[str] = set()
+    for each in below or failed:
+        for mark, expr in _culprits(each, failed, seen):
+            file = mark.rule.span.file
+            text = " ".join(without_secrets(expr).split())[:WIDEST]
+            rule = mark.path.removeprefix("data.")
+            conditions[Condition(rule, names.get(file, file), mark.failed, text)] = None
+    return Noted(rules, tuple(conditions)[:MOST])
+
+
+def _culprits(
+    path: str, failed: Mapping[str, Sequence[Mark]], seen: set[str]
+) -> Iterator[tuple[Mark, Expr]]:
+    """The conditions that refuse the rules at a path, below the rules that those read."""
+    if path in seen:
+        return
+    seen.add(path)
+    reached = [(_failed_at(each), each) for each in failed[path]]
+    furthest = max(number for number, _ in reached)
+    for number, mark in reached:
+        if number < furthest or not mark.rule.body:
+            continue
+        expr = mark.rule.body[max(number, 0)]
+        below = [each for each in _rules_in(expr) if each in failed and each != path]
+        for each in below:
+            yield from _culprits(each, failed, seen)
+        if not below:
+            yield mark, expr
+
+
+def _failed_at(mark: Mark) -> int:
+    """The number of the condition that failed in its body; -1 where there is none."""
+    rows = [number for number, expr in enumerate(mark.rule.body) if expr.span.row <= mark.failed]
+    return rows[-1] if rows else -1
+
+
+def _rules_in(expr: Expr) -> list[str]:
+    """The paths of the rules that an expression may read."""
+    paths: dict[str, None] = {}
+    for node in walk(expr):
+        if not isinstance(node, Ref) or node.head != Var("data"):
+            continue
+        names: list[Any] = []
+        for arg in node.args:
+            if not isinstance(arg, Scalar):
+                break
+            names.append(arg.value)
+            paths[path_text(names)] = None
+    return list(paths)

@@ -1,0 +1,48 @@
+"""One decision becomes a test in Rego, to be put beside the policies."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from doorward.console.ring import Entry
+from doorward.pdp.hiding import hide_credentials
+from doorward.pdp.snapshot import document_ref
+from doorward.rego import RegoError, Undefined, to_rego
+
+__all__ = ["write_test"]
+
+LONGEST: Final = 64 << 10
+"""Characters of a test; the input of a larger one is left out."""
+
+
+def write_test(entry: Entry) -> str:
+    """Return a module with one test, which expects what was decided. Credentials are masked."""
+    decision = entry.decision
+    if decision.query is not None or decision.error is not None or not entry.has_input:
+        return ""
+    event: dict[str, Any] = {"path": decision.path, "input": entry.input}
+    if isinstance(entry.input, Undefined):
+        del event["input"]
+    if not isinstance(decision.result, Undefined):
+        event["result"] = decision.result
+    shown = hide_credentials(event)
+    hidden = [*shown.get("erased", ()), *shown.get("masked", ())]
+    try:
+        text = _test(decision.path, shown, decision.decision_id)
+    except RegoError:
+        return ""
+    if len(text) > LONGEST:
+        return ""
+    note = f"# Left out or masked: {', '.join(hidden)}. Put values there.\n" if hidden else ""
+    return f"package decisions_test\n\n{note}{text}"
+
+
+def _test(path: str, event: dict[str, Any], decision_id: str) -> str:
+    reference = document_ref(path)
+    name = f"test_decision_{decision_id[:8]}".replace("-", "_")
+    with_input = f" with input as {to_rego(event['input'])}" if "input" in event else ""
+    if "result" not in event:
+        return f"{name} if {{\n\tnot {reference}{with_input}\n}}\n"
+    if event["result"] is True:
+        return f"{name} if {{\n\t{reference}{with_input}\n}}\n"
+    return f"{name} if {{\n\t{reference} == {to_rego(event['result'])}{with_input}\n}}\n"

@@ -1,0 +1,124 @@
+"""One line of the list of decisions: what was asked, by whom, the answer, and what refused it.
+
+A row is made when somebody looks, and remembered with its decision.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from doorward.console.callers import caller_of
+from doorward.console.reasons import Noted, Reader
+from doorward.console.ring import Entry, is_refusal
+from doorward.pdp.decision import Decision
+from doorward.pdp.hiding import hide_credentials
+from doorward.rego import RegoError, Undefined, hide_looks
+
+__all__ = ["LONGEST", "Row", "request", "row_of", "verdict"]
+
+LONGEST: Final = 200
+"""Characters of a text in a row."""
+Row = dict[str, Any]
+"""JSON: see `row_of`."""
+
+_REASONS: Final = ("reason", "message", "msg", "deny", "reasons", "denials")
+"""Members of a result in which policies say why."""
+_reader: Final = Reader()
+
+
+def row_of(entry: Entry) -> Row:
+    """Return the row of a decision; `failed` are the conditions that refused it."""
+    if entry.row is None:
+        entry.row = _row(entry)
+    return entry.row
+
+
+def _row(entry: Entry) -> Row:
+    decision, engine = entry.decision, entry.snapshot.engine
+    answer = verdict(decision)
+    noted = _reader.read(engine, decision.path, decision.marks)
+    caller = caller_of(entry.input, engine.environment)
+    return {
+        "number": entry.number,
+        "id": decision.decision_id,
+        "time_ms": entry.time_ns // 1_000_000,
+        "path": (decision.query if decision.query is not None else decision.path)[:LONGEST],
+        "verdict": answer,
+        "request": request(entry.input)[:LONGEST],
+        "user": caller.user,
+        "role": caller.role,
+        "reason": "" if answer in ("allow", "value") else _reason(decision, noted)[:LONGEST],
+        "rules": list(noted.rules),
+        "failed": [each._asdict() for each in noted.failed],
+        "revision": decision.revision[:LONGEST],
+        "eval_us": decision.eval_ns / 1000,
+    }
+
+
+def verdict(decision: Decision) -> str:
+    """Return `allow`, `deny`, `undefined`, `error`, or `value` for another result."""
+    if decision.error is not None:
+        return "error"
+    if isinstance(decision.result, Undefined):
+        return "undefined"
+    if is_refusal(decision):
+        return "deny"
+    return "allow" if decision.result is True or isinstance(decision.result, dict) else "value"
+
+
+def _reason(decision: Decision, noted: Noted) -> str:
+    """The reason that the policy gives, else the conditions that failed."""
+    if isinstance(decision.error, RegoError):
+        return decision.error.diagnostics[0].text
+    if decision.error is not None:
+        return hide_looks(str(decision.error))
+    return _text(decision.result) or noted.reason
+
+
+def _text(result: Any) -> str:
+    if not isinstance(result, dict):
+        return ""
+    for name in _REASONS:
+        value = result.get(name)
+        items = sorted(value, key=str) if isinstance(value, frozenset) else value
+        texts = items if isinstance(items, list) else [items]
+        known = [each for each in texts if isinstance(each, str) and each]
+        if known:
+            masked = hide_credentials({"path": "", "result": {name: "; ".join(known)}})
+            return str(masked["result"].get(name, ""))
+    return ""
+
+
+def request(input: Any) -> str:
+    """What was asked for, where the input is a request as proxies and daemons describe it."""
+    http = _at(input, "attributes", "request", "http")
+    for method, path in (
+        (_at(http, "method"), _at(http, "path")),
+        (_at(input, "method"), _at(input, "path")),
+        (_at(input, "Method"), _at(input, "Path")),
+    ):
+        if isinstance(method, str):
+            # What is after the path may be a token.
+            if isinstance(path, list):
+                path = "/" + "/".join([each for each in path if isinstance(each, str)])
+            shown = path.partition("?")[0] if isinstance(path, str) else ""
+            return f"{method} {shown}".strip()
+    return _authzen(input)
+
+
+def _authzen(input: Any) -> str:
+    """`read document 1`, of a question of AuthZEN and the like."""
+    action, resource = _at(input, "action"), _at(input, "resource")
+    action = _at(action, "name") if isinstance(action, dict) else action
+    if not isinstance(action, str):
+        return ""
+    if isinstance(resource, dict):
+        parts = [resource.get("type"), resource.get("id")]
+        resource = " ".join([each for each in parts if isinstance(each, str)])
+    return f"{action} {resource}".strip() if isinstance(resource, str) else action
+
+
+def _at(value: Any, *names: str) -> Any:
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value

@@ -1,0 +1,171 @@
+"""A search of the decisions that are kept: rows that a filter means, page by page, and groups.
+
+A reader gives a few values; what is empty holds for all decisions. Each search is bounded in time,
+and lets decisions go on beside it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from doorward.console.ring import Entry
+from doorward.console.rows import Row, row_of
+
+__all__ = ["GROUPS", "MOST", "Filter", "FilterError", "select"]
+
+MOST: Final = 500
+"""Rows of one page."""
+GROUPED: Final = 100
+"""Groups of one answer."""
+SECONDS: Final = 1.5
+"""Seconds after which a search ends, with what it has."""
+_LONGEST: Final = 200
+_BETWEEN: Final = 200
+"""Decisions between two pauses."""
+_PAUSE: Final = 0.0005
+VERDICTS: Final = ("allow", "deny", "refused", "undefined", "error", "value")
+GROUPS: Final = ("reason", "user", "role", "path", "rule", "verdict", "revision")
+REFUSED: Final = ("deny", "undefined", "error")
+Cursor = tuple[int, int, int]
+"""Time, worker and number of the last row of a page."""
+
+
+class FilterError(Exception):
+    """Why a filter cannot be read, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which decisions are meant. Texts are parts of the field, in any case of their letters."""
+
+    text: str = ""
+    """Words that are anywhere in a row."""
+    verdict: str = ""
+    """A verdict, or `refused` for all that let nothing through."""
+    path: str = ""
+    user: str = ""
+    role: str = ""
+    rule: str = ""
+    """The path of a rule that answered or failed."""
+    reason: str = ""
+    """The whole reason."""
+    revision: str = ""
+    since: str = ""
+    until: str = ""
+    """Milliseconds since the epoch."""
+
+    @classmethod
+    def read(cls, fields: Mapping[str, str]) -> Filter:
+        """FilterError where a field is unknown, or has no value of its kind."""
+        for name, value in fields.items():
+            if name not in cls.__slots__:
+                raise FilterError(f"unknown field: {name[:_LONGEST]}")
+            if len(value) > _LONGEST:
+                raise FilterError(f"{name} is longer than {_LONGEST} characters")
+        each = cls(**fields)
+        if each.verdict not in ("", *VERDICTS):
+            raise FilterError(f"verdict is one of {', '.join(VERDICTS)}")
+        for value in (each.since, each.until):
+            if value and not (value.isascii() and value.isdecimal()):
+                raise FilterError("since and until are milliseconds since 1970")
+        return each
+
+    def matcher(self) -> Callable[[Row], bool]:
+        """Return what tells whether a row is meant."""
+        words = self.text.lower().split()
+        parts = [
+            (name, getattr(self, name).lower())
+            for name in ("path", "user", "role", "revision")
+            if getattr(self, name)
+        ]
+        verdicts = REFUSED if self.verdict == "refused" else (self.verdict,)
+        since, until = int(self.since or 0), int(self.until or 1 << 62)
+
+        def matches(row: Row) -> bool:
+            if self.verdict and row["verdict"] not in verdicts:
+                return False
+            if not since <= row["time_ms"] < until:
+                return False
+            if any(part not in row[name].lower() for name, part in parts):
+                return False
+            if self.reason and row["reason"] != self.reason:
+                return False
+            if self.rule and not any(self.rule in each for each in _rules(row)):
+                return False
+            text = _text(row) if words else ""
+            return all(word in text for word in words)
+
+        return matches
+
+
+def _rules(row: Row) -> list[str]:
+    return [*row["rules"], *[each["rule"] for each in row["failed"]]]
+
+
+def _text(row: Row) -> str:
+    names = ("path", "request", "user", "role", "reason", "id", "revision")
+    return " ".join([row[name] for name in names]).lower()
+
+
+def select(
+    entries: Iterable[Entry],
+    others: Iterable[Row],
+    filter: Filter,
+    *,
+    worker: int,
+    before: Cursor | None = None,
+    most: int = MOST,
+    group: str = "",
+) -> dict[str, Any]:
+    """The newest rows before a cursor, how many there are in all, and how many of each group.
+    `others`: rows of the Docker plugin."""
+    matches = filter.matcher()
+    until = time.monotonic() + SECONDS
+    rows: list[Row] = []
+    groups: dict[str, dict[str, Any]] = {}
+    total = looked = 0
+    is_complete = True
+
+    def add(row: Row) -> None:
+        nonlocal total
+        if not matches(row):
+            return
+        total += 1
+        if group:
+            _count(groups, row, group)
+        cursor = row["time_ms"], worker, row["number"]
+        if len(rows) < most and (before is None or cursor < before):
+            rows.append(row)
+
+    for entry in entries:
+        looked += 1
+        add(row_of(entry))
+        if looked % _BETWEEN == 0:
+            time.sleep(_PAUSE)
+            if time.monotonic() > until:
+                is_complete = False
+                break
+    rows_of_memory, rows = rows, []
+    for row in others:
+        add(row)
+    page = sorted([*rows_of_memory, *rows], key=lambda each: -each["time_ms"])[:most]
+    return {
+        "rows": page,
+        "total": total,
+        "looked": looked,
+        "complete": is_complete,
+        "groups": sorted(groups.values(), key=lambda each: -each["count"])[:GROUPED],
+    }
+
+
+def _count(groups: dict[str, dict[str, Any]], row: Row, by: str) -> None:
+    names = _rules(row)[:8] if by == "rule" else [row[by]]
+    for name in names:
+        known = groups.get(name)
+        if known is None:
+            known = groups[name] = {"name": name, "count": 0, "id": row["id"], "users": 0}
+            known |= {"last_ms": row["time_ms"], "failed": row["failed"][:1], "path": row["path"]}
+        known["count"] += 1

@@ -1,0 +1,142 @@
+"""Why a decision is what it is: an explanation becomes a tree, and rows of policies get a state.
+
+    Explanation ─▶ rules ─▶ definitions ─▶ conditions with values ─▶ the rules that they read
+                └▶ per file: which rows held, failed, or were not reached
+
+The values are masked as explanations mask them, and the tree is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from doorward.rego import (
+    Explanation,
+    Policies,
+    RegoError,
+    Span,
+    Undefined,
+    to_rego,
+)
+from doorward.rego.tools import Attempt, Step, Tried
+
+__all__ = ["FAILED", "HELD", "UNREACHED", "document", "short_text"]
+
+HELD: Final = "held"
+FAILED: Final = "failed"
+UNREACHED: Final = "unreached"
+NODES: Final = 600
+"""Conditions of one tree; what comes later is left out."""
+DEPTH: Final = 16
+WIDEST: Final = 400
+"""Characters of one value."""
+SOURCE: Final = 256 << 10
+"""Characters of the text of one file."""
+
+
+def document(explanation: Explanation, policies: Policies, names: Mapping[str, str]) -> Any:
+    """Return `tree` and `sources`; `names` are the short names of files."""
+    tree = _Tree(explanation, names)
+    rules = [tree.attempt(each, 0) for each in explanation.recorder.top]
+    sources = {}
+    for file, rows in tree.rows.items():
+        module = policies.modules.get(file)
+        text = "" if module is None else module.span.source.text
+        if text and len(text) <= SOURCE:
+            sources[names.get(file, file)] = {"text": text, "rows": rows}
+    return {"tree": rules, "cut": tree.left <= 0, "sources": sources}
+
+
+def short_text(text: str, names: Mapping[str, str]) -> str:
+    """A text of an explanation with short names of files."""
+    for file in sorted(names, key=len, reverse=True):
+        text = text.replace(f"{file}:", f"{names[file]}:")
+    return text
+
+
+class _Tree:
+    """One walk through a recording."""
+
+    def __init__(self, explanation: Explanation, names: Mapping[str, str]) -> None:
+        self._record = explanation.record
+        self._names = names
+        self.left = NODES
+        self.rows: dict[str, dict[int, str]] = {}
+        """The state of each row of a file."""
+
+    def attempt(self, attempt: Attempt, depth: int) -> dict[str, Any]:
+        """The node of a rule that was asked."""
+        node: dict[str, Any] = {"rule": attempt.name.removeprefix("data.")}
+        if not isinstance(attempt.answer, Undefined):
+            node["answer"] = self._value(attempt.answer, attempt.name)
+        if attempt.operands:
+            node["operands"] = [self._value(each, "") for each in attempt.operands]
+        definitions = attempt.tried.values() if depth < DEPTH else ()
+        node["definitions"] = [self._tried(each, depth) for each in definitions if self.left > 0]
+        return node
+
+    def _tried(self, tried: Tried, depth: int) -> dict[str, Any]:
+        span = tried.rule.span
+        is_true = bool(tried.succeeded)
+        file = self._names.get(span.file, span.file)
+        steps = list(tried.steps.values())
+        culprit = tried.culprit
+        conditions = [
+            self._step(each, depth, FAILED if each is culprit else HELD) for each in steps
+        ]
+        reached = {id(each.expr) for each in steps}
+        for expr in tried.rule.body:
+            if id(expr) in reached or not expr.span.text:
+                continue
+            self.left -= 1
+            self._color(expr.span, HELD if is_true else UNREACHED)
+            text = self._record.expr_text(expr)
+            state = HELD if is_true else UNREACHED
+            conditions.append({"row": expr.span.row, "text": text, "state": state})
+        self._color_head(span, HELD if is_true else FAILED, has_body=bool(tried.rule.body))
+        conditions.sort(key=lambda each: int(each["row"]))
+        return {
+            "file": file,
+            "row": span.row,
+            "head": self._record.head_text(tried.rule),
+            "default": tried.rule.default,
+            "state": HELD if is_true else FAILED,
+            "conditions": conditions,
+            "rules": [self.attempt(each, depth + 1) for each in tried.attempts if self.left > 0],
+        }
+
+    def _step(self, condition: Step, depth: int, state: str) -> dict[str, Any]:
+        self.left -= 1
+        self._color(condition.expr.span, state)
+        values = {
+            self._record.mask.text(label): self._record.shown(value, label)[:WIDEST]
+            for label, value in self._record.values(condition).items()
+        }
+        below = self._record.attempts_of(condition)
+        return {
+            "row": condition.expr.span.row,
+            "text": self._record.expr_text(condition.expr),
+            "state": state,
+            "rounds": condition.evaluated,
+            "values": values,
+            "rules": [self.attempt(each, depth + 1) for each in below if self.left > 0],
+        }
+
+    def _color(self, span: Span, state: str) -> None:
+        rows = self.rows.setdefault(span.file, {})
+        for row in range(span.row, span.row + span.text.count("\n") + 1):
+            if rows.get(row) != FAILED:
+                rows[row] = state
+
+    def _color_head(self, span: Span, state: str, *, has_body: bool) -> None:
+        rows = self.rows.setdefault(span.file, {})
+        rows[span.row] = state
+        if not has_body:
+            self._color(span, state)
+
+    def _value(self, value: Any, label: str) -> str:
+        try:
+            return to_rego(self._record.mask.value(value, label))[:WIDEST]
+        except RegoError:
+            return "…"
