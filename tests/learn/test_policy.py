@@ -6,12 +6,13 @@ import base64
 import hashlib
 import hmac
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.learn.logs import gathered
+from tests.learn.logs import gathered, line
 
-from doorward.learn.documents import POLICY
+from doorward.learn.documents import POLICY, QUERY
 from doorward.learn.output import make_files
 from doorward.learn.templates import Limits
 from doorward.rego import Engine, Query
@@ -147,3 +148,17 @@ def test_another_host_or_form_allows_nothing(policy: Query) -> None:
         assert policy.value(input) is not True, host
     plain = {"method": "GET", "path": ["papers", "17"], "claims": GOOD, "user": "ann1"}
     assert policy.value(plain) is False
+
+
+def test_a_number_behind_letters_is_followed_by_nothing_else(tmp_path: Path) -> None:
+    lines = [line(f"u{n % 9}", f"/invoices/INV-{n:06}", number=n) for n in range(200)]
+    files = make_files(gathered(lines), Limits(), tmp_path).files
+    query = Engine({"p.rego": POLICY}, json.loads(files["data.json"])).prepare(QUERY)
+
+    def is_allowed(invoice: str) -> bool:
+        return query.value(line("u1", f"/invoices/{invoice}")["input"]) is True
+
+    assert is_allowed("INV-999999")
+    assert is_allowed("INV-001")
+    for other in ("INV-", "INV-01", "INV-001x", "INV-001\n", "inv-001", "XINV-001", "INV-INV-001"):
+        assert not is_allowed(other), other

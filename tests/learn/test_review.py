@@ -29,6 +29,10 @@ def rows() -> list[Any]:
     accesses += [
         access(who, f"/desks/{who.name}/", day=n % 9, number=n) for n, who in enumerate(CLERKS * 5)
     ]
+    accesses += [
+        access(who, f"/invoices/INV-{n:06}", day=n % 9, number=n)
+        for n, who in enumerate(CLERKS * 5)
+    ]
     return review(learned_from(accesses), [])
 
 
@@ -38,6 +42,7 @@ def test_rows_are_read_as_they_were_written() -> None:
         "word",
         "set",
         "type",
+        "prefix",
         "own",
     }
     read = read_rows(to_yaml(written), "review.yaml")
@@ -53,6 +58,9 @@ CHANGES: list[tuple[str, Any]] = [
     ("path", []),
     ("path", [{"any": "x"}]),
     ("path", [{"type": "anything"}]),
+    ("path", [{"prefix": ""}]),
+    ("path", [{"prefix": "a/"}]),
+    ("path", [{"prefix": 1}]),
     ("path", [{"set": "unknown"}]),
     ("path", [{"word": "x" * 300}]),
     ("path", [{"own": ["input", "x"]}]),

@@ -42,6 +42,8 @@ _EXAMPLES: Final = {
     "uuid": "00000000-0000-4000-8000-000000000000",
     "date": "2020-01-31",
     "hex": "0123456789abcdef",
+    "padded": "017",
+    "ulid": "01HZZZZZZZZZZZZZZZZZZZZZZZ",
 }
 _MEMBER: Final = "a-member"
 _OTHER: Final = "another-value"
@@ -205,6 +207,8 @@ def _example(part: Part, request: Mapping[str, Any], claims: Claims) -> str:
         return str(_get(request, claims, part.attribute))
     if part.kind == "type":
         return _EXAMPLES[part.value]
+    if part.kind == "prefix":
+        return f"{part.value}017"
     return _MEMBER if part.kind == "set" else part.value
 
 
@@ -226,7 +230,7 @@ def _http(grant: Grant, claims: Claims, path: list[str]) -> dict[str, Any]:
 def _near(grant: Grant, request: dict[str, Any], claims: Claims) -> Iterable[dict[str, Any]]:
     """Requests that differ in one thing: whose it is, who asks, a value, a word, the length."""
     path = [_example(part, request, claims) for part in grant.parts]
-    order = {"own": 0, "set": 2, "type": 3, "word": 4}
+    order = {"own": 0, "set": 2, "type": 3, "prefix": 3, "word": 4}
     changes: list[tuple[int, dict[str, Any]]] = []
     for position, part in enumerate(grant.parts):
         other = [*path[:position], _OTHER, *path[position + 1 :]]

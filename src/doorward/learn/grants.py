@@ -17,8 +17,17 @@ from typing import Final, TypeAlias
 from doorward.learn.access import Attribute, Subject
 from doorward.learn.groups import Condition, Groups, Who, expected_distinct
 from doorward.learn.observations import Cell, Observations, Parameter
-from doorward.learn.segments import TYPES, Shape, Token, type_of
-from doorward.learn.templates import Entry, Item, Limits, Part, Template, Templates, Values
+from doorward.learn.segments import Shape, Token, is_typed, type_of
+from doorward.learn.templates import (
+    Entry,
+    Item,
+    Limits,
+    Part,
+    Template,
+    Templates,
+    Values,
+    part_of,
+)
 
 __all__ = ["ALLOW", "ASK", "Evidence", "Grant", "Learned", "learn"]
 
@@ -144,8 +153,8 @@ class _Denials:
             if part.kind == "own":
                 if type(token) is not tuple or part.attribute not in token:
                     return False
-            elif part.kind == "type":
-                if not _is_of_type(part.value, token, subject, cell):
+            elif part.kind in ("type", "prefix"):
+                if not _is_of_type(part, token, subject, cell):
                     return False
             else:
                 known = self._sets[part.value] if part.kind == "set" else {part.value}
@@ -154,16 +163,15 @@ class _Denials:
         return True
 
 
-def _is_of_type(name: str, token: Token, subject: Subject, cell: Cell) -> bool:
-    if type(token) is int:
-        return TYPES[token] == name
-    return any(TYPES.get(type_of(text)) == name for text in _texts(token, 0, subject, cell))
+def _is_of_type(part: Part, token: Token, subject: Subject, cell: Cell) -> bool:
+    kinds = [token] if is_typed(token) else map(type_of, _texts(token, 0, subject, cell))
+    return any(kind and part_of(kind) == part for kind in kinds)
 
 
 def _texts(token: Token, position: int, subject: Subject, cell: Cell) -> set[str]:
     if type(token) is str:
         return {token}
-    if type(token) is int:
+    if is_typed(token):
         return set((cell.values or {}).get(position, ()))
     return (
         {values[0] for attribute, values in subject.values if attribute in token and values}

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from zlib import crc32
 
 from doorward.learn.access import ALLOWED, DENIED, ENVOY, Access, Attribute, Location, Subject
-from doorward.learn.segments import Shape, owners_in, tokens_of
+from doorward.learn.segments import Numbered, Shape, owners_in, tokens_of
 
 __all__ = ["Cell", "LearnError", "Observations", "Parameter"]
 
@@ -29,6 +29,7 @@ MAX_REASONS: Final = 100
 SAMPLE: Final = 3
 """Values of a typed segment that are kept of each cell. Fewer are exact."""
 _DAY: Final = 86_400
+_TYPED: Final = frozenset({int, Numbered})
 _DAYS: Final = 64
 
 Parameter: TypeAlias = tuple[str, str]
@@ -78,7 +79,7 @@ class Cell:
         if known is None:
             known = self.values = {}
         for position, token in enumerate(shape[2]):
-            if type(token) is int:
+            if token.__class__ in _TYPED:
                 self._keep(known, position, segments[position])
 
     def _keep(self, known: dict[int, tuple[str, ...]], position: int, value: str) -> None:

@@ -113,6 +113,8 @@ def _generalisations(row: Row) -> Iterator[str]:
             yield f"{code(part.text())} must be the subject's own: no other was asked for"
         elif part.kind == "type":
             yield f"{code(part.text())} is any value of this type, since many were seen"
+        elif part.kind == "prefix":
+            yield f"{code(part.text())} is any number of three digits or more behind these letters"
         elif part.kind == "set":
             words = row.words.get(part.value, ())
             yield f"{code(part.text())} is one of {counted(len(words), 'value')} in data.json"

@@ -20,7 +20,7 @@ from doorward.learn.documents import identifier_of
 from doorward.learn.grants import ALLOW, ASK, Evidence, Grant, Learned
 from doorward.learn.groups import Condition, who_text
 from doorward.learn.observations import LearnError
-from doorward.learn.segments import LONGEST, MOST, TYPES
+from doorward.learn.segments import LONGEST, MOST, TYPES, Numbered, type_of
 from doorward.learn.templates import Part, Values, path_text
 from doorward.rego import BuiltinError
 from doorward.rego.golang import unmarshal
@@ -266,6 +266,8 @@ def _read_part(part: Mapping[str, Any], words: Mapping[str, Any]) -> Part:
         return Part("own", "", _attribute(value))
     if kind == "type" and value in TYPES.values():
         return Part("type", value)
+    if kind == "prefix" and type(type_of(f"{_word(value)}017")) is Numbered:
+        return Part("prefix", value)
     if kind == "set" and value in words:
         return Part("set", value)
     if kind == "word":

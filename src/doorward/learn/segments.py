@@ -1,6 +1,7 @@
 """Segments of a path become tokens: a word, a type of values, or an attribute of the subject.
 
     "orders" ─▶ "orders"      "17" ─▶ INT      "alice" of alice ─▶ (("claims", "sub"),)
+    "INV-000123" ─▶ Numbered("INV-")
 
 Tokens are decided by the segment and its subject alone, so that they depend on nothing else in a
 log. The types are those that the policy tests, with the same patterns.
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeGuard
 
 from doorward.learn.access import Attribute, Subject
 
@@ -20,12 +21,17 @@ __all__ = [
     "INT",
     "LONGEST",
     "MOST",
+    "PADDED",
     "PATTERNS",
     "TYPES",
+    "ULID",
     "UUID",
+    "Kind",
+    "Numbered",
     "Shape",
     "Token",
     "is_plain",
+    "is_typed",
     "owners_in",
     "sort_key",
     "tokens_of",
@@ -36,18 +42,39 @@ INT: Final = 1
 UUID: Final = 2
 DATE: Final = 3
 HEX: Final = 4
+ULID: Final = 5
+PADDED: Final = 6
 
-TYPES: Final[Mapping[int, str]] = {INT: "int", UUID: "uuid", DATE: "date", HEX: "hex"}
+TYPES: Final[Mapping[int, str]] = {
+    INT: "int",
+    UUID: "uuid",
+    DATE: "date",
+    HEX: "hex",
+    ULID: "ulid",
+    PADDED: "padded",
+}
 
 PATTERNS: Final[Mapping[str, str]] = {
     "int": r"^(0|[1-9][0-9]{0,18})$",
     "uuid": r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
     "date": r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$",
     "hex": r"^[0-9a-f]{16,128}$",
+    "padded": r"^0[0-9]{2,18}$",
+    "ulid": r"^[0-7][0-9A-HJKMNP-TV-Z]{25}$",
 }
 """By the name of a type: what `policy.rego` matches, without a line break at the end."""
 
-Token: TypeAlias = str | int | tuple[Attribute, ...]
+
+class Numbered(NamedTuple):
+    """A number of three digits or more behind letters: an id such as `INV-2027-000123`."""
+
+    prefix: str
+
+
+Kind: TypeAlias = int | Numbered
+"""The type of a value."""
+
+Token: TypeAlias = str | Kind | tuple[Attribute, ...]
 """A word, a type, or the attributes whose value the segment is."""
 
 Shape: TypeAlias = tuple[str, str, tuple[Token, ...]]
@@ -59,20 +86,30 @@ MOST: Final = 32
 """Segments of a path."""
 
 _COMPILED: Final = [(number, re.compile(PATTERNS[name])) for number, name in TYPES.items()]
+_NUMBERED: Final = re.compile(r"([A-Za-z](?:[A-Za-z0-9._-]{0,30}[A-Za-z._-])?)[0-9]{3,18}\Z")
 _SEGMENT: Final = (
     r"(?!\.{1,2}(?:/|\Z))[^\x00-\x20\x7f-\xa0\\/;?#%\u2028\u2029\ufffd]{1," + str(LONGEST) + "}"
 )
 _PLAIN: Final = re.compile(rf"(?:{_SEGMENT}/)*(?:{_SEGMENT})?\Z")
 
 
-def type_of(text: str) -> int:
+def is_typed(token: Token) -> TypeGuard[Kind]:
+    """Return True for a type."""
+    return type(token) is int or type(token) is Numbered
+
+
+def type_of(text: str) -> Kind:
     """The type of a segment; 0 for a word."""
     if not text.isascii() or text.endswith("\n"):
         return 0
     # Most words have no digit, and every type but few values of `hex` has one.
     if text.isalpha() and len(text) < 16:
         return 0
-    return next((number for number, pattern in _COMPILED if pattern.match(text)), 0)
+    for number, pattern in _COMPILED:
+        if pattern.match(text):
+            return number
+    numbered = _NUMBERED.match(text)
+    return Numbered(numbered[1]) if numbered else 0
 
 
 def is_plain(segments: Sequence[str]) -> bool:

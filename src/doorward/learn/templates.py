@@ -18,9 +18,18 @@ from typing import Final, NamedTuple, TypeAlias
 from doorward.learn.access import Attribute, Subject, attribute_text, subject_key
 from doorward.learn.groups import Condition, Groups, is_unlikely
 from doorward.learn.observations import Cell
-from doorward.learn.segments import TYPES, Shape, Token, sort_key, type_of
+from doorward.learn.segments import (
+    TYPES,
+    Kind,
+    Numbered,
+    Shape,
+    Token,
+    is_typed,
+    sort_key,
+    type_of,
+)
 
-__all__ = ["Entry", "Item", "Limits", "Part", "Templates", "Values", "path_text"]
+__all__ = ["Entry", "Item", "Limits", "Part", "Templates", "Values", "part_of", "path_text"]
 
 MAX_SET: Final = 5_000
 ROUNDS: Final = 3
@@ -50,8 +59,9 @@ class Limits:
 
 
 class Part(NamedTuple):
-    """A segment of a template. `kind`: word, type, own or set; `value`: the word, the name of the
-    type or set, or "" of `own`, whose attribute is in `attribute`."""
+    """A segment of a template. `kind`: word, type, prefix, own or set; `value`: the word, the name
+    of the type or set, the letters before a number, or "" of `own`, whose attribute is in
+    `attribute`."""
 
     kind: str
     value: str
@@ -61,12 +71,19 @@ class Part(NamedTuple):
         """The part for people."""
         if self.kind == "word":
             return self.value
+        if self.kind == "prefix":
+            return f"{{{self.value}#}}"
         return (
             f"{{={attribute_text(self.attribute)}}}" if self.kind == "own" else f"{{{self.value}}}"
         )
 
 
 Template: TypeAlias = tuple[Part, ...]
+
+
+def part_of(kind: Kind) -> Part:
+    """The part for all values of a type."""
+    return Part("prefix", kind.prefix) if type(kind) is Numbered else Part("type", TYPES[kind])  # type: ignore[index]
 
 
 def path_text(parts: Iterable[Part]) -> str:
@@ -162,13 +179,13 @@ class Templates:
     def _branches(self, entries: list[Entry], position: int) -> Iterator[list[Entry]]:
         """Entries that go on together, each with its part at the position."""
         words: defaultdict[str, list[Entry]] = defaultdict(list)
-        typed: defaultdict[int, list[Entry]] = defaultdict(list)
+        typed: defaultdict[Kind, list[Entry]] = defaultdict(list)
         owned: list[Entry] = []
         for entry in entries:
             token = entry.tokens[position]
             if type(token) is str:
                 words[token].append(entry)
-            elif type(token) is int:
+            elif is_typed(token):
                 typed[token].append(entry)
             else:
                 owned.append(entry)
@@ -185,7 +202,7 @@ class Templates:
                     typed[number].append(entry)
                 else:
                     words[value].append(entry)
-        for number in sorted(typed):
+        for number in sorted(typed, key=str):
             yield self._typed(typed[number], position, number)
         yield from self._words(words, position)
 
@@ -204,7 +221,7 @@ class Templates:
             values = {_value_of(each.subject, best) for each in group}
             yield (best if len(values) >= DISTINCT else ()), group
 
-    def _typed(self, entries: list[Entry], position: int, number: int) -> list[Entry]:
+    def _typed(self, entries: list[Entry], position: int, number: Kind) -> list[Entry]:
         users: defaultdict[str, set[str]] = defaultdict(set)
         for entry in entries:
             for value in (entry.cell.values or {}).get(position, ()):
@@ -216,7 +233,7 @@ class Templates:
         if sum([each.cell.count for each in entries]) < self._limits.floor:
             for entry in entries:
                 entry.is_below_floor = True
-        return _with_part(entries, Part("type", TYPES[number]))
+        return _with_part(entries, part_of(number))
 
     def _exact(
         self, entries: list[Entry], position: int, users: Mapping[str, set[str]]
@@ -389,6 +406,7 @@ def _with_part(entries: list[Entry], part: Part) -> list[Entry]:
 def _attributes(entry: Entry, position: int) -> tuple[Attribute, ...]:
     token = entry.tokens[position]
     assert isinstance(token, tuple)
+    assert not isinstance(token, Numbered)
     return token
 
 

@@ -89,12 +89,18 @@ has_at(who, position) if {
 	count(who) < 3
 }
 
-# A segment of the path: a word, one of a closed set, a value of a type, or the subject's.
+# A segment of the path: a word, one of a closed set, a value of a type, a number behind a prefix, or
+# the subject's.
 fits(part, text) if part.word == text
 
 fits(part, text) if data.learned.sets[part.set][text] == true
 
 fits(part, text) if regex.match(patterns[part.type], text)
+
+fits(part, text) if {
+	startswith(text, part.prefix)
+	regex.match(`^[0-9]{3,18}$`, trim_prefix(text, part.prefix))
+}
 
 fits(part, text) if owns(part.claim, text)
 
@@ -102,6 +108,8 @@ patterns := {
 	"date": `^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$`,
 	"hex": `^[0-9a-f]{16,128}$`,
 	"int": `^(0|[1-9][0-9]{0,18})$`,
+	"padded": `^0[0-9]{2,18}$`,
+	"ulid": `^[0-7][0-9A-HJKMNP-TV-Z]{25}$`,
 	"uuid": `^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`,
 }
 
