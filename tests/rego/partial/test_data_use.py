@@ -99,8 +99,8 @@ def test_members_that_a_condition_asks_for_can_go(body: str, more: tuple[str, ..
 def test_members_whose_absence_counts_stay(
     body: str, more: tuple[str, ...], expected: set[str]
 ) -> None:
-    found = {each for each in removable(body, *more) if each.split(".")[0] != "users"}
-    assert found - {"grants", "grants.reader", "grants.writer"} == expected
+    names = {each for each in removable(body, *more) if each.split(".")[0] != "users"}
+    assert names - {"grants", "grants.reader", "grants.writer"} == expected
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_an_answer_that_is_an_object_is_followed_by_its_verdict() -> None:
     )
     engine = Engine({"a.rego": "\n".join(rules)}, DATA)
     use = engine.policies.lowered.data_use([("a", "answer")])
-    found = {_text(each) for each in _all(use.root(DATA)) if each.is_removable}
-    assert found == {"list", "list.0", "list.1", "list.2", "name"}
+    names = {_text(each) for each in _all(use.root(DATA)) if each.is_removable}
+    assert names == {"list", "list.0", "list.1", "list.2", "name"}
     inverted = Engine({"a.rego": "\n".join([*rules, "other if answer.allowed == false"])}, DATA)
     use = inverted.policies.lowered.data_use([("a", "answer"), ("a", "other")])
     assert not [

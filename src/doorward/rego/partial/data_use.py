@@ -135,7 +135,7 @@ def find_data_use(
     try:
         uses = _Uses(_Flow(rules, arity))
         uses.enter(documents)
-        # What rules that are not reached hand to functions, such as tests, is no use.
+        # What rules that are not reached hand to functions, such as tests, does not count.
         reached = [rule for rule in rules if uses.has_visited(rule)]
         uses = _Uses(_Flow(reached, arity))
         uses.enter(documents)
@@ -294,7 +294,7 @@ class _Flow:
 
     def _bind(self, expr: Expr) -> None:
         if expr.every is not None:
-            self._add(expr.every.value, self.step(self.locations(expr.every.domain), ANY))
+            self._add(expr.every.value, self.descend(self.locations(expr.every.domain), ANY))
         elif expr.is_equation:
             left, right = expr.args
             self._add(left, self.locations(right))
@@ -325,7 +325,7 @@ class _Flow:
             return set()
         known = self.locations(term.parts[0])
         for part in term.parts[1:]:
-            known = self.step(known, _key_of(part))
+            known = self.descend(known, _key_of(part))
         return known
 
     def anchored(self, term: Term) -> Iterator[tuple[int, Location]]:
@@ -337,12 +337,12 @@ class _Flow:
         for origin in self.locations(head):
             known = {origin}
             for part in term.parts[1:] if type(term) is Ref else ():
-                known = self.step(known, _key_of(part))
+                known = self.descend(known, _key_of(part))
             for location in known:
                 is_inside = location[: len(origin)] == origin
                 yield (len(origin) if is_inside else 0), location
 
-    def step(self, locations: Iterable[Location], key: str | int | None) -> set[Location]:
+    def descend(self, locations: Iterable[Location], key: str | int | None) -> set[Location]:
         """The members of locations, by one key."""
         reached: set[Location] = set()
         for location in locations:
@@ -460,7 +460,7 @@ class _Uses:
             if type(collection) in (Var, Ref):
                 self._read(collection, refused=refused)
                 if not refused:
-                    self.reads |= self._flow.step(self._flow.locations(collection), ANY)
+                    self.reads |= self._flow.descend(self._flow.locations(collection), ANY)
                 if len(values) == 2:
                     self.ordered |= self._flow.locations(collection)
             else:
@@ -533,7 +533,7 @@ class _Uses:
             if type(key) is not str and not self._flow.is_wildcard(part):
                 self.ordered |= known
             self._value(part, refused=refused)
-            known = self._flow.step(known, key)
+            known = self._flow.descend(known, key)
 
     def _value(self, term: Term, *, refused: bool, is_true: bool = False) -> None:
         """A term whose value counts."""
