@@ -7,7 +7,7 @@ A change that cannot be made in an expression leaves it out, which makes the con
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from doorward.rego import Registry, Source, Value, from_key, parse_term
@@ -316,7 +316,13 @@ def is_open(term: Term) -> bool:
 
 
 def value_of(constant: Term) -> Value:
-    value: Value = parse_term(term_text(constant))
+    return _value(term_text(constant))
+
+
+# A policy compares with the same constants in most of its rules.
+@lru_cache(maxsize=1024)
+def _value(text: str) -> Value:
+    value: Value = parse_term(text)
     return value
 
 

@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cmp_to_key
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any, Final
 
 from doorward.pdp.access import ALL, Unknowns, put
-from doorward.rego import CompileError, Engine, EvalError, Source, Value, from_key
+from doorward.rego import CompileError, Engine, EvalError, Query, Source, Value, from_key
 from doorward.rego.tools import (
     Array,
     Body,
@@ -94,6 +94,8 @@ EACH: Final = 0.2
 """Seconds for one evaluation."""
 _WITHIN: Final = frozenset({"time.now_ns", "io.jwt.decode_verify"})
 """Built-ins that ask the world and answer the same for the same operands in one evaluation."""
+QUERIES: Final = 2_000
+"""Expressions that are kept compiled."""
 SMALL: Final = 2**26
 """Integers whose sums and products are exact however they are written."""
 
@@ -121,6 +123,7 @@ class Refuter:
         self._work = 0
         self._calls: frozenset[str] | None = None
         self._closed: dict[Conjunction, Step | None] = {}
+        self._queries: dict[str, Query] = {}
 
     def refute(self, body: Body) -> Step | None:
         """Why no input makes all expressions of `body` true; None where that is not known."""
@@ -257,18 +260,31 @@ class Refuter:
             return False  # a body inside may have names of its own
         document, leaves = self._document(state)
         changed = _put_terms(expr, state)
+        if any(not self._is_given(path, leaves) for path in _paths_read(changed)):
+            return False
         try:
-            query = self._engine.prepare(format_tree((changed,)).strip(), deadline=EACH)
+            query = self._query(format_tree((changed,)).strip())
             paths = [tuple(map(str, path)) for path in query.input_paths]
-            if not all(
-                any(path[: len(leaf)] == leaf for leaf in leaves) or self._unknowns.is_known(path)
-                for path in paths
-            ):
+            if not all(self._is_given(path, leaves) for path in paths):
                 return False
             self._work -= 1
             return not query.results(document)
         except (CompileError, EvalError):
             return False  # an error decides nothing
+
+    def _is_given(self, path: tuple[str, ...], leaves: Sequence[tuple[str, ...]]) -> bool:
+        """Return True if a path of the input is known, or below a term that has a value."""
+        below = any(path[: len(leaf)] == leaf for leaf in leaves)
+        return below or self._unknowns.is_known(path)
+
+    def _query(self, text: str) -> Query:
+        """The query of a text: conjunctions of one residual have most expressions in common."""
+        query = self._queries.get(text)
+        if query is None:
+            if len(self._queries) >= QUERIES:
+                self._queries.clear()
+            query = self._queries[text] = self._engine.prepare(text, deadline=EACH)
+        return query
 
     def _reads_values_as_they_are(self, expr: Expr, state: _State) -> bool:
         """Return False where a value has numbers that an expression might tell from equal ones."""
@@ -640,6 +656,14 @@ def _put_terms(expr: Expr, state: _State) -> Expr:
 
     changed: Expr = rewrite(expr, change)
     return changed
+
+
+def _paths_read(expr: Expr) -> Iterator[tuple[str, ...]]:
+    """The paths of the input that references in an expression name, as far as they are written."""
+    for node in walk(expr):
+        if isinstance(node, Ref) and node.head == Var("input") and node.args:
+            names = takewhile(lambda arg: isinstance(arg, Scalar), node.args)
+            yield tuple(str(arg.value) for arg in names if isinstance(arg, Scalar))
 
 
 def _field(number: int) -> str:
