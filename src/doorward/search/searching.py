@@ -174,6 +174,11 @@ class _Pair:
         self.versions = old, new
         self._reach = reach
         self.path = path
+        for version in self.versions:
+            document: Any = version.snapshot.document(path)
+            if isinstance(document, Query):
+                # To generate code is not searching, and not a part of the deadline of a request.
+                document.warm()
         self._traced = [
             (number, query)
             for number, each in enumerate((old, new))
@@ -219,7 +224,9 @@ def _traced(version: Version, path: str) -> Query | None:
     if not isinstance(document, Query):
         return None
     traced = engine.policies.traced().bind(engine.data, is_parsed=True)
-    return traced.prepare(document.text, deadline=document.deadline)
+    query = traced.prepare(document.text, deadline=document.deadline)
+    query.warm()
+    return query
 
 
 def search(
