@@ -95,7 +95,8 @@ class AskingProcess:
         self._asked.add(number)
 
     def receive(self) -> Iterator[tuple[int, Answer | Exception]]:
-        """What has come: each request's number with its answer, or why there is none."""
+        """Return the answers that have arrived: each request's number with its answer, or the
+        error."""
         while self._end is not None:
             try:
                 message = _receive(self._end)

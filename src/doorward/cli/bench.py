@@ -46,7 +46,7 @@ Figure = tuple[str, int | float]
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What was measured of one benchmark."""
+    """The figures of one benchmark."""
 
     rounds: int
     total_ns: int
@@ -159,7 +159,8 @@ def command(query: tuple[str, ...], **options: Any) -> int:
 def _asking(
     text: str, input: Value | Undefined, options: dict[str, Any]
 ) -> tuple[Callable[[], object], str]:
-    """What evaluates once and tells whether there is an answer, and the name of its timer."""
+    """Return a function that evaluates once and tells whether there is an answer, and the name of
+    its timer."""
     engine = _engine(options)
     package, imports = options["package"], options["imports"]
     if options["partially"]:
@@ -226,7 +227,7 @@ def _bench_server(text: str, input: Value | Undefined, options: dict[str, Any]) 
 
 
 class _Times:
-    """What one name measured: a sample, the extremes and how many there were."""
+    """The times of one name: a sample, the extremes and their number."""
 
     def __init__(self) -> None:
         self.sample: list[int] = []
@@ -245,7 +246,7 @@ class _Times:
 
 
 def _measure(ask: Callable[[], Mapping[str, int]]) -> _Measured:
-    """Ask for a while; the answers are what each took, by name."""
+    """Evaluate for a while, and return the times by name."""
     times: dict[str, _Times] = {}
     rounds = 0
     started = now = perf_counter_ns()

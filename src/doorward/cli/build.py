@@ -38,12 +38,12 @@ _MANIFEST: Final = "/.manifest"
 
 
 class _BuildError(Exception):
-    """What keeps the bundle from being made, in OPA's words."""
+    """The reason why a bundle cannot be built, in OPA's words."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What goes into the bundle."""
+    """The parts of a bundle."""
 
     modules: Mapping[str, str]
     data: dict[Key, Value]

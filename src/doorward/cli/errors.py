@@ -68,7 +68,7 @@ def warn(notes: Sequence[str]) -> None:
 
 
 def for_people(error: RegoError | LoadError) -> str:
-    """What is wrong, where, and what the source says there."""
+    """Return the message of an error, its position, and the source there."""
     if isinstance(error, LoadError):
         return str(error).replace(" occurred during loading:", " occurred:", 1)
     count = len(error.diagnostics)

@@ -57,7 +57,7 @@ _FORMATS: Final = ("json", "values", "bindings", "pretty", "source", "raw", "dis
 
 @record(frozen=True)
 class _Request:
-    """What one call requested."""
+    """The options of one call."""
 
     query: str
     sources: Sources
@@ -82,7 +82,7 @@ class _Request:
 
 @record(frozen=True)
 class _Answer:
-    """What came of it; the rest where it was requested."""
+    """The result of a query, with the reports that were requested."""
 
     results: list[Solution] = field(default_factory=list)
     error: RegoError | LoadError | None = None
@@ -394,7 +394,7 @@ def _prepared(request: _Request, timers: Timers, *, traced: bool) -> Query:
 
 
 def _in_words(error: LoadError | RegoError) -> LoadError | RegoError:
-    """As `opa eval` says that a bundle cannot be read."""
+    """Return the error of a bundle that cannot be read, in the words of `opa eval`."""
     from doorward.pdp.bundle import BundleError
 
     if isinstance(error, BundleError):

@@ -37,7 +37,7 @@ _KINDS: Final = (".json", ".yaml", ".yml")
 
 
 class _ExecError(Exception):
-    """What keeps it from going on."""
+    """The reason why the command cannot go on."""
 
 
 @click.command(
@@ -222,7 +222,7 @@ def _decided(
 
 
 def _failure(values: Sequence[Any], chosen: Sequence[str]) -> str:
-    """What the flag that was chosen says of the results; "" where they are as wanted."""
+    """Return the error that a `--fail` flag makes of the results; "" where there is none."""
     if not chosen:
         return ""
     errors = sum([value is _Failed for value in values]) if chosen == ["--fail"] else 0

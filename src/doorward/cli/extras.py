@@ -46,7 +46,7 @@ _COMMANDS: Final = {"docker": "docker"}
 
 
 def missing_extra(error: ImportError, arguments: Sequence[str]) -> str:
-    """What to install for a command that ended with `error`; "" where no extra brings that.
+    """Return the extra to install for a command that ended with `error`; "" where no extra helps.
 
     A missing part of a namespace that another package shares is an ImportError of the namespace.
     """

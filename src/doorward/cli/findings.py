@@ -17,7 +17,7 @@ __all__ = ["findings_of", "github", "junit", "sarif"]
 
 
 def findings_of(error: RegoError | LoadError) -> list[Diagnostic]:
-    """What an error consists of; a file that cannot be read has no place."""
+    """Return the findings of an error; a file that cannot be read has no position."""
     if isinstance(error, LoadError):
         named = (Diagnostic("load_error", p) if isinstance(p, str) else p for p in error.problems)
         return list(named)

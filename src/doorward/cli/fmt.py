@@ -26,7 +26,7 @@ _MAX_BYTES: Final = 16 << 20
 
 
 class _RefusedResult(Exception):
-    """What was formatted cannot be read: the target has no way to say it."""
+    """Formatted text that cannot be read: the target has no form for it."""
 
     def __init__(self, name: str, error: ParseError) -> None:
         super().__init__(
@@ -37,7 +37,7 @@ class _RefusedResult(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """How to read and write, and what to do with what was written."""
+    """The options of reading and writing."""
 
     v0: bool
     target: Target

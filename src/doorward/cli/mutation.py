@@ -41,7 +41,7 @@ class _Survivor:
 
 @dataclass(slots=True)
 class _Tested:
-    """How many mutants there are, and what became of those that were tested."""
+    """The number of mutants, and the outcomes of those that were tested."""
 
     mutants: int = 0
     refused: int = 0

@@ -107,7 +107,7 @@ def _term(term: Json, depth: int) -> Iterator[str]:
 
 
 def _below(kind: str, value: Any, depth: int) -> Iterator[str]:
-    """What a composite term is made of."""
+    """Return the parts of a composite term."""
     if kind in _PARTS:
         for name in _PARTS[kind]:
             yield from (_body if name == "body" else _term)(value[name], depth)

@@ -138,5 +138,5 @@ def capabilities_of(version: str) -> dict[str, Any] | None:
 
 
 def _last(past: Sequence[str], table: Mapping[str, Any]) -> Any:
-    """What the newest of the `past` versions that is in a table says."""
+    """Return the entry of the newest of the `past` versions that is in a table."""
     return next((table[each] for each in reversed(past) if each in table), None)

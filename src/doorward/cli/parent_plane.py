@@ -36,7 +36,7 @@ _OWN: Final = frozenset({"bundle", "discovery", "status"})
 
 
 def has_asks(config: Config) -> bool:
-    """Whether services are asked for anything but to take decision logs."""
+    """Return True if services are asked for anything but to take decision logs."""
     return bool(config.bundles or config.discovery or config.status)
 
 
@@ -80,7 +80,7 @@ class ParentPlane:
 
     @property
     def is_ready(self) -> bool:
-        """Whether discovery and each bundle have been in force once."""
+        """True if discovery and each bundle have been in force once."""
         return not set(self._health.down()) & {"bundle", "discovery"}
 
     @property
@@ -120,7 +120,7 @@ class ParentPlane:
             self._plane.status.note_decision_logs(max(uploads, key=bool))
 
     def told(self) -> dict[str, Any]:
-        """What each worker is told, as JSON."""
+        """Return the state that each worker is sent, as JSON."""
         states = self._health.states.items()
         status = self._plane.status
         return {

@@ -22,7 +22,7 @@ FORMATS: Final = ("json", "pretty", "source")
 
 @record(frozen=True)
 class Residual:
-    """What the flags of partial evaluation ask for."""
+    """The options of partial evaluation."""
 
     unknowns: Sequence[str]
     disable_inlining: Sequence[str]
@@ -51,7 +51,7 @@ def evaluate(
     imports: Sequence[str],
     strict_builtin_errors: bool,
 ) -> Partial:
-    """What is left of the query; LoadError for a path that is none."""
+    """Return the residual of the query; LoadError for a path that is not valid."""
     try:
         return engine.partial(
             query,

@@ -60,7 +60,7 @@ def command(paths: tuple[str, ...], addr: str) -> int:
 
 
 def _end() -> Told:
-    """What is told when somebody ends it, from now on."""
+    """Return an event that is set when somebody ends the process, from now on."""
     stop = Told()
 
     def end(_number: int, _frame: FrameType | None) -> None:

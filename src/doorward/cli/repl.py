@@ -73,7 +73,7 @@ A bracket that is open goes on in the next line; Tab completes names."""
 
 @dataclass(frozen=True, slots=True)
 class _Typed:
-    """What was typed of one package."""
+    """The lines typed in one package."""
 
     imports: tuple[str, ...] = ()
     rules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class _Typed:
 
 @dataclass(slots=True)
 class Session:
-    """What has been loaded and typed so far."""
+    """The state of a session: policies and data loaded, and lines typed."""
 
     loaded: Loaded
     v0: bool = False
@@ -107,7 +107,7 @@ class Session:
         self._engine.check_data()
 
     def answer(self, line: str) -> str:
-        """What to show for one line; errors are shown, never raised."""
+        """Evaluate one line and return the text to print; errors are text, and are not raised."""
         word, _, rest = line.strip().partition(" ")
         command = self._commands().get(word)
         try:
@@ -122,7 +122,7 @@ class Session:
             return error.messages[0]
 
     def is_open(self, text: str) -> bool:
-        """Whether a bracket or a raw string in `text` is not closed yet."""
+        """Return True if a bracket or a raw string in `text` is not closed yet."""
         lexer = Lexer(Source("", text))
         kinds = [token.kind for token in loose_tokens(lexer, lexer.first())]
         closed = set(BRACKETS.values())
@@ -130,7 +130,7 @@ class Session:
         return depth > 0 or text.count("`") % 2 == 1
 
     def completions(self, text: str) -> list[str]:
-        """How the name at the end of a line may go on: commands, rules, and paths."""
+        """Return completions of the name at the end of a line: commands, rules, and paths."""
         above, dot, start = text.rpartition(".")
         if not dot:
             names = [*self._commands(), *self._own.rules, "data", "input"]
@@ -250,7 +250,7 @@ class Session:
         return "".join([*self._traced(text), *printed, shown])
 
     def _traced(self, text: str) -> list[str]:
-        """What the trace that is wanted says of a query, line by line."""
+        """Return the trace of a query, line by line."""
         if not self.trace:
             return []
         explanation = self._explained(text)

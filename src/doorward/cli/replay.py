@@ -106,7 +106,7 @@ def command(
 def _decider(
     new: tuple[str, ...], old: tuple[str, ...], options: dict[str, Any]
 ) -> Callable[..., Tally]:
-    """What decides files: this machine, or a cluster."""
+    """Return the decider of files: this machine, or a cluster."""
     paths = frozenset(path.strip("/") for path in options["paths"])
     by = tuple(tuple(path.removeprefix("input.").split(".")) for path in options["by"])
     if options["ray"]:

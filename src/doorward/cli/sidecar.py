@@ -442,7 +442,7 @@ class Sidecar:
 
     @property
     def alive(self) -> bool:
-        """Whether the HTTP server is at work."""
+        """True if the HTTP server is at work."""
         return self._http.alive
 
     def refresh(self) -> None:

@@ -75,12 +75,12 @@ T = TypeVar("T")
 
 
 class StartupError(Exception):
-    """What keeps the decision point from starting, in words for the operator."""
+    """The reason why the decision point cannot start, in words for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class SidecarOptions:
-    """How `doorward run --server` was called."""
+    """The options of `doorward run --server`."""
 
     sources: Sources = field(default_factory=Sources)
     config: Config = field(default_factory=Config)
@@ -115,7 +115,8 @@ class SidecarOptions:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What one of several workers has from its parent: nothing is read, bound or fetched again."""
+    """The state that one of several workers has from its parent: it reads, binds and fetches
+    nothing itself."""
 
     snapshot: Snapshot
     sockets: Sequence[Socket]
@@ -139,7 +140,7 @@ def identified_options(options: SidecarOptions) -> SidecarOptions:
 
 
 def settings_of(options: SidecarOptions) -> Settings:
-    """How policies are compiled and evaluated."""
+    """Return the settings of compilation and evaluation."""
     config = options.config
     caching, notes = config.caching, config.nd_builtin_cache
     return Settings(
@@ -241,7 +242,7 @@ def announce(options: SidecarOptions, snapshot: Snapshot) -> None:
 
 
 def all_addresses(options: SidecarOptions) -> list[str]:
-    """What is listened on for HTTP: the API itself, then health and metrics only, then proxies."""
+    """Return all HTTP addresses: the API itself, then health and metrics only, then proxies."""
     forward = forward_options(options.config)
     proxies = [] if forward is None else [forward.addr]
     return [*options.addresses, *options.diagnostic_addresses, *proxies]
@@ -284,7 +285,7 @@ def tls_context(options: TlsOptions) -> TlsContext:
 
 
 def tracer_of(options: SidecarOptions) -> Tracer | None:
-    """What makes spans, where the configuration or the environment asks for them."""
+    """Return the tracer, where the configuration or the environment asks for spans."""
     if options.sender is None:
         return None
     try:
@@ -314,7 +315,7 @@ def _read_options(
 
 
 def _runtime(config: Config) -> Mapping[str, Any]:
-    """What `opa.runtime()` gives policies. As in OPA that includes the environment."""
+    """Return the value of `opa.runtime()`. As in OPA it includes the environment."""
     return {
         "config": dict(config.document),
         "env": dict(os.environ),

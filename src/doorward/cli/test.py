@@ -45,7 +45,7 @@ _BENCH: Final = {"pretty": bench_pretty, "json": bench_json, "gobench": bench_go
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """How to run and what to print."""
+    """The options of a run."""
 
     style: str
     verbose: bool

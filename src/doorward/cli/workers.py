@@ -318,7 +318,7 @@ class WorkerGroup:
         return self._supervisor.news, self._health.reload_error, *self._plane.news
 
     def _states(self) -> list[dict[str, Any]]:
-        """What each worker last said of itself."""
+        """Return the last state of each worker."""
         return [each.state for each in self._supervisor.workers.values() if each.state]
 
     def _group_state(self) -> dict[str, Any]:
@@ -425,7 +425,7 @@ class _Report:
 def _has_go(
     sidecar: Sidecar, status: ToldStatus, channel: Channel, stop: threading.Event, alarm: Alarm
 ) -> bool:
-    """Whether this worker is to serve, once that is known."""
+    """Return True if this worker is to serve, once that is known."""
     while channel.is_open and not stop.is_set():
         channel.wait(SELDOM, alarm)
         for message in channel.receive():

@@ -71,7 +71,7 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def kind_of(content_type: str) -> Kind:
-    """What the body is read as; "" when it is not read."""
+    """Return the kind of parser for a body; "" when it is not parsed."""
     for text, kind in _KINDS:
         if text in content_type:
             return kind

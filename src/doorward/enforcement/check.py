@@ -35,7 +35,7 @@ _EDGE: Final = Edge("http-check", "a check failed")
 
 @dataclass(frozen=True, slots=True)
 class HttpOptions:
-    """How requests are read and decided."""
+    """Options of reading and deciding requests."""
 
     path: str = "envoy/authz/allow"
     """The document that decides."""
@@ -62,7 +62,7 @@ class HttpCheck:
         """Whether checks take milliseconds, so that an event loop should not wait for them."""
 
     def check(self, request: HttpRequest) -> Verdict:
-        """What is done with a request; `history` notes how long it took."""
+        """Decide a request and return the action; `history` notes the time that it took."""
         begun = self.history.begin()
         started = perf_counter_ns()
         try:

@@ -245,6 +245,6 @@ class _Reader:
         return self.body[start:end]
 
     def _ends(self, at: int) -> bool:
-        """Whether a boundary ends here, rather than being the start of a longer word."""
+        """Return True if a boundary ends here, rather than being the start of a longer word."""
         following = self.body[at : at + 2]
         return not following or following[:1] in (b" ", b"\t", b"\r", b"\n") or following == b"--"

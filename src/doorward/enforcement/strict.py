@@ -186,8 +186,8 @@ _PLAIN_JSON: Final = "application/json"
 def check_body(
     headers: Mapping[str, str], body: str, raw_body: bytes, *, reads_grpc: bool = False
 ) -> bool:
-    """What a body claims to be, before it is read. True: as much JSON as it says, and no more to
-    ask than what `parse_json` does."""
+    """Check the headers of a body before it is read. True: the body is JSON of the announced
+    length, and `parse_json` checks the rest."""
     if headers.get("x-envoy-auth-partial-body", "false") != "false":
         _refuse("body is cut")
     length = headers.get("content-length")
@@ -249,7 +249,8 @@ _GRPC: Final = "application/grpc"
 
 
 def _kind_by_type(media_type: str) -> Kind | None:
-    """What an application would take the type for; None for a JSON type the policy cannot read."""
+    """Return the kind that an application would read the type as; None for a JSON type the policy
+    cannot read."""
     if media_type in (_PLAIN_JSON, "application/json-patch+json"):
         return "json"
     if media_type.endswith(("+json", "/json")):
@@ -264,7 +265,7 @@ def _kind_by_type(media_type: str) -> Kind | None:
 
 
 def _is_json(raw: bytes) -> bool:
-    """Whether a reader that guesses the encoding, as Python's and Java's do, finds JSON."""
+    """Return True if a reader that guesses the encoding, as Python's and Java's do, finds JSON."""
     # Envoy writes "!" for a byte that is not UTF-8, which the marks of UTF-16 are.
     encoding = "utf-8" if b"\0" not in raw[:8] else json.detect_encoding(raw.lstrip(b"!"))
     text = raw.lstrip(b"!" if encoding != "utf-8" else b"").decode(encoding, "replace")
@@ -282,7 +283,7 @@ def _is_json(raw: bytes) -> bool:
 def check_parsed(
     headers: Mapping[str, str], value: Value, text: str | bytes, *, truncated: bool
 ) -> None:
-    """What is left once the body, which came as `text`, is read."""
+    """Check a body that was parsed from `text`."""
     if truncated:
         _refuse("body is cut")
     kind = kind_of(headers.get("content-type", ""))

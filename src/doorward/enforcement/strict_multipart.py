@@ -123,7 +123,8 @@ def _is_plain(text: str) -> bool:
 
 
 def _is_file_name(text: str) -> bool:
-    """Whether nobody takes a folder off, decodes an entity or sees another parameter in it."""
+    """Return True if nobody takes a folder off, decodes an entity or sees another parameter
+    in it."""
     if "/" in text or text in (".", "..") or (";" in text and "=" in text):
         return False
     return _is_plain(text) and html.unescape(text) == text

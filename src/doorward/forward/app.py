@@ -109,7 +109,7 @@ class ForwardAuth:
         )
 
     def _can_do(self, verdict: Verdict) -> bool:
-        """Whether a proxy can make all of the changes: it copies headers that are named."""
+        """Return True if a proxy can make all of the changes: it copies headers that are named."""
         named = set(self._options.response_headers)
         changed = {key.lower() for key, _ in verdict.headers} | set(verdict.removed)
         return changed <= named and not verdict.response_headers

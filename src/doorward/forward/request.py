@@ -32,7 +32,8 @@ SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
 class Proxy(NamedTuple):
-    """How a proxy says what the client requested; empty names: by the line of its question."""
+    """The headers in which a proxy sends the client's request; empty names: by the line of its
+    question."""
 
     method: str = ""
     target: str = ""

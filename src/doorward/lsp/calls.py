@@ -13,7 +13,7 @@ __all__ = ["CallAt", "Signature", "builtin_signature", "call_at"]
 
 
 class Signature(NamedTuple):
-    """How a function is called: `label` holds each of `parameters`; `doc` may be empty."""
+    """The signature of a function: `label` holds each of `parameters`; `doc` may be empty."""
 
     label: str
     parameters: tuple[str, ...]
@@ -59,7 +59,8 @@ def _name_before(tokens: Sequence[Token], end: int) -> str:
 
 
 def builtin_signature(builtin: Builtin) -> Signature:
-    """How a built-in is called: its operands under the names of the function behind it."""
+    """Return the signature of a built-in: its operands under the names of the function behind
+    it."""
     signature = builtin.signature
     names = list(inspect.signature(builtin.body).parameters.values())[builtin.context :]
     types = [type_text(type_) for type_ in signature.args]

@@ -87,7 +87,7 @@ class Policies:
     # What is wrong
 
     def diagnostics(self) -> dict[str, list[Diagnostic]]:
-        """What is wrong in each file; [] for those in order."""
+        """Return the findings in each file; [] for those without any."""
         by_file: dict[str, list[Diagnostic]] = {name: [] for name in self.texts}
         errors = find_errors(self.parsed, self.registry, CheckOptions(max_errors=0))
         for diagnostic in [*errors, *self._near_names()][:MAX_ERRORS]:
@@ -116,7 +116,7 @@ class Policies:
     # What a name stands for
 
     def symbol_at(self, file: str, offset: int) -> tuple[Symbol, Span] | None:
-        """What the name at a place stands for, and the name."""
+        """Return the symbol at an offset, and its name."""
         at = [o for o in self._names(file) if o.span.start <= offset <= o.span.end]
         if at:
             occurrence = min(at, key=lambda o: (o.span.end - o.span.start, -o.span.start))
@@ -173,7 +173,8 @@ class Policies:
         return Span(at[1].source, start, end, at[1].row, at[1].col)
 
     def renamed(self, file: str, offset: int, name: str) -> dict[str, list[Fix]]:
-        """What changes in each file when what is at a place is called `name`. RenameError."""
+        """Return the edits of each file that rename the symbol at an offset to `name`.
+        RenameError."""
         at = self.symbol_at(file, offset)
         if at is None or not self._may_rename(at[0]):
             raise RenameError("there is nothing here that can be renamed")
@@ -212,7 +213,7 @@ class Policies:
     # Completions
 
     def completions(self, file: str, offset: int) -> list[Completion]:
-        """What can be at a place, by what of it is written already."""
+        """Return the completions at an offset, by the text written already."""
         text = self.texts.get(file, "")
         before = _BEFORE.search(text[:offset])
         written = before[0] if before is not None else ""
@@ -236,7 +237,8 @@ class Policies:
         return sorted(unique.values(), key=lambda each: each.text)
 
     def signatures(self, file: str, offset: int) -> tuple[list[Signature], int]:
-        """How the function is called whose operands are written at a place; and which operand."""
+        """Return the signature of the function whose operands are at an offset, and the number of
+        the operand."""
         call = call_at(self._tokens_before(file, offset))
         if call is None:
             return [], 0
@@ -369,7 +371,7 @@ class Policies:
                     yield f"{imports[path]}.{name}", package
 
     def _fields(self, written: str, file: str, offset: int) -> Iterator[Completion]:
-        """What policies read of the input below what is written."""
+        """Return the fields of the input below the text written that policies read."""
         *above, _ = written.removeprefix("input.").split(".")
         outer = tuple(above)
         for path in chain(self._read_paths(file, offset), self._written_paths(file, offset)):
@@ -417,7 +419,7 @@ class Policies:
         return [token for token in self._statement(file, offset) if token.start < offset]
 
     def _is_quoted(self, file: str, offset: int) -> bool:
-        """Whether a place is inside of a string or a comment."""
+        """Return True if a place is inside of a string or a comment."""
         line = self.texts.get(file, "")[:offset].rpartition("\n")[2]
         outside = _QUOTED.sub("", line)
         return ('"' in outside or "#" in outside) and not _IN_TEMPLATE.search(outside)

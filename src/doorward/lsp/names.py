@@ -213,7 +213,7 @@ def _path_of(item: Import) -> tuple[str, tuple[str, ...]]:
 
 
 def resolve_text(name: str, module: Module, exports: Container[str]) -> Symbol | None:
-    """What a dotted name in a text that cannot be parsed likely stands for."""
+    """Return the likely symbol of a dotted name in a text that cannot be parsed."""
     first, *rest = name.split(".")
     for item in module.imports:
         if import_name(item) == first:

@@ -183,7 +183,7 @@ class _Editor:
         self._take(params.text_document.uri)
 
     def closed(self, params: types.DidCloseTextDocumentParams) -> None:
-        """What was not saved is forgotten."""
+        """Forget unsaved text."""
         uri = params.text_document.uri
         path = to_fs_path(uri)
         self._open.discard(uri)
@@ -323,7 +323,7 @@ class _Editor:
         ]
 
     def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """What hints say, as changes of the text."""
+        """Return the edits that hints propose."""
         uri = params.text_document.uri
         actions = []
         for diagnostic in self._problems.get(uri, []):

@@ -91,8 +91,8 @@ class Grant:
 
 @record(frozen=True)
 class Condition:
-    """What anybody else has to fulfil. `key`: what verifies the token whose `claims` the texts
-    name; "" where none is read."""
+    """The condition on any other subject. `key`: the key that verifies the token whose `claims` the
+    texts name; "" where none is read."""
 
     texts: tuple[str, ...]
     key: str = ""
@@ -270,7 +270,8 @@ def _possible(engine: Engine, body: Body, unknowns: Unknowns, now_ns: int) -> li
 
 
 def _decide(engine: Engine, expr: Expr, unknowns: Unknowns, now_ns: int) -> bool | None:
-    """Whether an expression holds, with any values of its variables; None if that is unknown."""
+    """Return True if an expression holds, with any values of its variables; None if that is
+    unknown."""
     if expr.withs or (expr.negated and _variables(expr)):
         return None
     try:

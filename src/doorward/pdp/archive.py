@@ -34,7 +34,7 @@ _BROKEN: Final = (OverflowError, RecursionError, ValueError, tarfile.TarError, z
 
 
 class ArchiveError(Exception):
-    """What cannot be read as a bundle's files; the text is OPA's where OPA has one."""
+    """An archive that cannot be read as a bundle; the text is OPA's where OPA has one."""
 
 
 def read_archive(path: str, limits: Limits) -> Iterator[Member]:
@@ -54,7 +54,7 @@ def unpack(raw: BinaryIO, limits: Limits) -> Iterator[Member]:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """What is wrong with an archive, in Go's words where they are known."""
+    """Raise ArchiveError for errors of reading an archive, in Go's words where they are known."""
     try:
         yield
     except gzip.BadGzipFile as error:
@@ -75,7 +75,7 @@ class _Bounded:
         self._limit = total
 
     def allow(self, size: int) -> None:
-        """As much again; the blocks of the archive are filled up."""
+        """Allow the same number of bytes again; the blocks of the archive are filled up."""
         self._left = min(size + _BLOCK, self._total)
 
     def read(self, size: int) -> bytes:

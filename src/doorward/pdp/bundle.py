@@ -113,7 +113,7 @@ def changed(document: dict[Key, Value], changes: Sequence[Change]) -> dict[Key, 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What one bundle holds. Nothing of it is compiled."""
+    """The content of one bundle, not compiled."""
 
     path: str
     manifest: Manifest = field(default_factory=Manifest)
@@ -380,11 +380,11 @@ class _Reader:
         return None
 
     def _file(self, name: str) -> str:
-        """What the user calls it."""
+        """Return the user's name of a file."""
         return name if self.path == "." else os.path.join(self.path, name)
 
     def _shown(self, name: str) -> str:
-        """What errors call it."""
+        """Return the name of a file in errors."""
         return self._file(name)
 
     def _source(self, file: str, name: str, text: str) -> Source:

@@ -17,7 +17,7 @@ _FIXED: Final = "not followed, the cache has a fixed size"
 
 @dataclass(frozen=True, slots=True)
 class CacheOptions:
-    """How much is kept, and for how long."""
+    """The size and lifetime of a cache."""
 
     response_bytes: int = 16 << 20
     """`inter_query_builtin_cache.max_size_bytes` of what `http.send` got; in OPA 0, and here the

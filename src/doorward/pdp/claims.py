@@ -48,7 +48,7 @@ def claims_of(event: Mapping[str, Any], input: Any, environment: Environment) ->
 
 
 def key_name(constraints: Mapping[Any, Value]) -> str:
-    """What the key of `io.jwt.decode_verify` is called in logs; "" for none."""
+    """Return the name of the key of `io.jwt.decode_verify` in logs; "" for none."""
     secret, certificate = constraints.get("secret"), constraints.get("cert")
     if isinstance(secret, str) and certificate is None:
         return _slow_digest(secret)

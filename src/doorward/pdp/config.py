@@ -102,7 +102,7 @@ class DecisionLogs:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether events go anywhere."""
+        """True if events go anywhere."""
         return self.console or self.upload is not None or self.file is not None
 
 
@@ -252,7 +252,7 @@ def parse_config(
 
 
 def config_of(top: Block, *, labels: Mapping[str, str] | None = None) -> Config:
-    """What `top` says, checked; `labels` win over its own."""
+    """Return the checked configuration of `top`; `labels` win over its own."""
     config = _config(top)
     return config if labels is None else replace(config, labels={**config.labels, **labels})
 
@@ -264,7 +264,7 @@ def identified(config: Config) -> Config:
 
 
 def active_config(config: Config) -> dict[Key, Value]:
-    """What is followed of a configuration, without its credentials, as `/v1/config` shows it."""
+    """Return the active configuration without its credentials, as `/v1/config` shows it."""
     shown = _without_credentials(config.document)
     shown["labels"] = dict(config.labels.items())
     for name in ("default_decision", "default_authorization_decision"):

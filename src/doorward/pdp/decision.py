@@ -74,7 +74,7 @@ class Decision(NamedTuple):
 
     @property
     def allowed(self) -> bool:
-        """Whether the result is `true`, or an object whose `allowed` is and whose other fields are
+        """True if the result is `true`, or an object whose `allowed` is and whose other fields are
         what adapters can apply (`doorward.verdicts`)."""
         return self.error is None and is_allowed(self.result)
 

@@ -212,7 +212,7 @@ class DecisionLog:
         return answered.size > _LARGE or self._has_policies(answered.snapshot)
 
     def _has_policies(self, snapshot: Snapshot) -> bool:
-        """Whether a policy may drop or mask."""
+        """Return True if a policy may drop or mask."""
         options = self._options
         return not (
             snapshot.is_nowhere(options.drop_decision)

@@ -53,7 +53,7 @@ class PathNotFoundError(StorageError):
 
 
 class WriteConflictError(StorageError):
-    """What is on the way is not an object."""
+    """A part of the path is not an object."""
 
     code = "storage_write_conflict_error"
 
@@ -89,7 +89,8 @@ class Edit:
         """The containers made here, by identity; that keeps identities from being used again."""
 
     def read(self, path: Path) -> Value | Undefined:
-        """What is at `path`, or UNDEFINED. PathNotFoundError for what is not an index."""
+        """Return the value at `path`, or UNDEFINED. PathNotFoundError for an index that is not
+        valid."""
         here: Any = self.document
         for name in path:
             if isinstance(here, dict):
@@ -128,7 +129,7 @@ class Edit:
             self.apply(Operation("add", parents[:length], {}))
 
     def is_missing(self, path: Path) -> bool:
-        """Whether there is nothing at `path`."""
+        """Return True if there is nothing at `path`."""
         try:
             return self.read(path) is UNDEFINED
         except PathNotFoundError:

@@ -19,7 +19,7 @@ _OF_WHOLE_RULES: Final = re.compile(
 
 
 def diagnostic_fields(diagnostic: Diagnostic, *, sort_keys: bool = False) -> dict[str, str]:
-    """What OPA writes of a finding, each field as JSON: code, message, location, details."""
+    """Return OPA's fields of a finding, each as JSON: code, message, location, details."""
     fields = {"code": marshal(diagnostic.code)} if diagnostic.code else {}
     fields["message"] = marshal(_summary(diagnostic))
     span = diagnostic.span

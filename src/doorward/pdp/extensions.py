@@ -86,7 +86,7 @@ class Extensions:
 
 
 def project_extensions(paths: Sequence[str]) -> Extensions:
-    """What the nearest pyproject.toml with a `[tool.doorward]` names.
+    """Return the extensions that the nearest pyproject.toml with a `[tool.doorward]` names.
 
     The folders from that of `paths` upwards are looked through, then those from the working
     folder upwards. ExtensionError if the table is not valid.

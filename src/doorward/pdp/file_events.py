@@ -225,7 +225,7 @@ def _note_way(path: str, way: dict[str, set[str]]) -> None:
 
 
 def _are_local(folders: Iterable[str]) -> bool:
-    """Whether this machine's kernel sees every change below `folders`."""
+    """Return True if this machine's kernel sees every change below `folders`."""
     try:
         with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
             mounts = dict(_mounts(file))

@@ -62,14 +62,15 @@ class Health:
             return dict(self._states)
 
     def down(self, exclude: Collection[str] = ()) -> tuple[str, ...]:
-        """What is not up, less what is in `exclude`: parts, threads, and policies too old."""
+        """Return the parts that are down, apart from `exclude`: parts, threads, and policies too
+        old."""
         down = self.own_down.union(*[worker["down"] for worker in self.workers or ()])
         down = down.union(name for name, _ in self.stopped_in_parent)
         return tuple(sorted(down.difference(exclude)))
 
     @property
     def own_down(self) -> frozenset[str]:
-        """What is not up in this process."""
+        """The parts of this process that are down."""
         down = {part for part, state in self.states.items() if state is not State.OK}
         down.update(name for name, _ in self.own_stopped)
         if self.is_outdated:
@@ -100,7 +101,7 @@ class Health:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether reloads have failed for so long that what is active may be long withdrawn."""
+        """True if reloads have failed for so long that what is active may be long withdrawn."""
         since = self._failing_since
         return since is not None and monotonic() - since > self._patience
 

@@ -177,7 +177,8 @@ def _with(event: dict[str, Any], location: Location, value: dict[Any, Any]) -> d
 
 
 def _plain(value: object) -> Any:
-    """What orjson does not know, for a look at the texts: numbers that keep theirs, and sets."""
+    """Convert a value that orjson does not know, to scan its texts: numbers that keep theirs, and
+    sets."""
     if isinstance(value, float):
         return 0
     if isinstance(value, frozenset):
@@ -208,7 +209,7 @@ def _without_raw_bodies(event: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _walked(event: dict[str, Any], *, is_secret: bool) -> Hidden:
-    """What is left of an event after a look at everything; `is_secret`: nothing of its result."""
+    """Return the event after every value was masked; `is_secret`: without its result."""
     documents = {name: event[name] for name in DOCUMENTS if name in event}
     if is_secret:
         del documents["result"]
@@ -228,7 +229,8 @@ def _walked(event: dict[str, Any], *, is_secret: bool) -> Hidden:
 
 
 def _tells(name: str, answers: Mapping[str, Value]) -> bool:
-    """Whether operands of a built-in hold a credential, which are in the names of its answers."""
+    """Return True if operands of a built-in hold a credential, which are in the names of its
+    answers."""
     return name.startswith(_TELLING) or any(
         _shown(operands, is_encoded=False) != operands for operands in answers
     )
@@ -258,7 +260,7 @@ def _without_bodies(walk: _Walk) -> tuple[dict[str, Any], list[str]]:
 
 @lru_cache(maxsize=REMEMBERED)
 def _is_below_credentials(path: str) -> bool:
-    """Whether the path of a decision names a credential: `secrets/db`, `login/token`."""
+    """Return True if the path of a decision names a credential: `secrets/db`, `login/token`."""
     kinds = [_kinds[name] for name in re.findall(r"[^/.\[\]\"\s]+", path)]
     return _ALL in kinds or kinds[-1:] == [_ONE]
 
@@ -357,7 +359,7 @@ def _path(keys: Sequence[Any]) -> str:
 
 
 def _is_location(keys: list[Any]) -> bool:
-    """Whether a location can be looked at by itself.
+    """Return True if a location can be looked at by itself.
 
     What is called `name` or `key` says what another member is.
     """
@@ -374,7 +376,7 @@ _ONE, _ALL, _ENCODED, _BODY = 1, 2, 3, 4
 
 
 class _Kinds(dict[str, int]):
-    """What each name that was met lately says; 0 for nothing."""
+    """The kind of each name that was met lately; 0 for none."""
 
     def __missing__(self, name: str) -> int:
         kind = 0
@@ -433,7 +435,7 @@ def _shown_under(named: int, text: str) -> str:
 
 
 def _is_unknown(body: str) -> bool:
-    """Whether a body is of none of the kinds whose names and values can be told apart."""
+    """Return True if a body is of none of the kinds whose names and values can be told apart."""
     if _FORM.fullmatch(body):
         return False
     try:

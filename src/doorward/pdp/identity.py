@@ -201,7 +201,7 @@ class _Keys:
 
 
 def _is_allowed(url: str, issuer: Issuer) -> bool:
-    """Whether keys from `url` are as safe as the issuer's own document."""
+    """Return True if keys from `url` are as safe as the issuer's own document."""
     scheme = urlsplit(url).scheme
     return scheme == "https" or (scheme == "http" and issuer.issuer.startswith("http://"))
 

@@ -53,7 +53,7 @@ class KeptResiduals:
 
     @property
     def counts(self) -> CacheCounts:
-        """How often a residual was kept, for these policies and data."""
+        """The hits and misses of residuals, for these policies and data."""
         return CacheCounts(len(self._newest) + len(self._before), self.hits, self.misses)
 
     def keep(self, question: Question, left: Partial) -> None:

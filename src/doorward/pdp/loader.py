@@ -48,7 +48,7 @@ _POLICY = re.compile(rb"(?:\s|#[^\n]*\n)*package\s")
 
 @record(frozen=True)
 class Limits:
-    """What is too much to load: bytes of one file, files altogether, depth of folders."""
+    """The limits of loading: bytes of one file, files altogether, depth of folders."""
 
     policy_bytes: int = 16 << 20
     data_bytes: int = 512 << 20

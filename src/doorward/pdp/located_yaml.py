@@ -37,7 +37,7 @@ class Located:
     """Of a block of text, the line of its first one."""
 
     def get(self, *keys: str | int) -> Located:
-        """What is below; something empty, at the nearest line, where nothing is."""
+        """Return the entry below; an empty one at the nearest line where there is none."""
         node = self
         for key in keys:
             match node.value, key:

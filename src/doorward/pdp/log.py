@@ -79,7 +79,8 @@ def now(stamp: Stamp | None = None) -> str:
 
 
 def stamp_for(layout: str) -> Stamp:
-    """What writes a time (UTC) by a layout of Go's; RFC 3339 to the second for an empty one."""
+    """Return a function that writes a time (UTC) by a layout of Go's; RFC 3339 to the second for an
+    empty one."""
     return partial(time_text, layout) if layout else _second
 
 
@@ -150,7 +151,7 @@ def _slow_json(fields: Mapping[str, Any]) -> str:
 
 
 def _other(value: object) -> Any:
-    """What orjson does not know: numbers that keep their text, and sets."""
+    """Convert a value that orjson does not know: numbers that keep their text, and sets."""
     if isinstance(value, float):
         return orjson.Fragment(number_text(value).encode())
     if isinstance(value, frozenset):

@@ -41,7 +41,7 @@ class ManifestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a bundle says of itself."""
+    """The manifest of a bundle."""
 
     revision: str = ""
     roots: tuple[str, ...] = ("",)
@@ -98,7 +98,7 @@ class Manifest:
 
     @property
     def roots_text(self) -> str:
-        """As Go prints a list."""
+        """The roots in the form of Go's lists."""
         return f"[{' '.join(self.roots)}]"
 
 
@@ -153,7 +153,7 @@ def _first_above(path: Sequence[str], roots: Collection[tuple[str, ...]]) -> tup
 
 
 def is_below_roots(manifest: Manifest, path: Sequence[str]) -> bool:
-    """Whether `path` is one of the roots, or below one."""
+    """Return True if `path` is one of the roots, or below one."""
     return _first_above(path, manifest.root_paths) is not None
 
 

@@ -31,7 +31,7 @@ __all__ = ["Metrics"]
 
 
 class _Faults(Collector):
-    """What the edges count, read when it is requested."""
+    """A collector of the faults that edges count, read when it is requested."""
 
     def collect(self) -> Iterable[CounterMetricFamily]:
         family = CounterMetricFamily(
@@ -43,7 +43,7 @@ class _Faults(Collector):
 
 
 class _Caches(Collector):
-    """What the caches of the policies in force count, read when it is requested."""
+    """A collector of the cache counts of the policies in force, read when it is requested."""
 
     def __init__(self, counts: Callable[[], Mapping[str, CacheCounts]]) -> None:
         self._counts = counts

@@ -80,7 +80,7 @@ def _path_of(package: Sequence[str], rule: Rule) -> Entrypoint:
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """How policies are optimized."""
+    """An optimizer of policies."""
 
     options: Options
     shallow: bool
@@ -174,7 +174,7 @@ def _reference(path: Entrypoint) -> str:
 
 
 def _asks(body: Body, path: Entrypoint) -> bool:
-    """Whether a body refers to a document at or below a path."""
+    """Return True if a body refers to a document at or below a path."""
     return any(read[: len(path)] == path for expr in body for read in _paths(expr))
 
 
@@ -202,7 +202,7 @@ def _constants(terms: Iterable[object]) -> Iterator[str]:
 
 
 def _foreign(modules: Collection[Module], roots: Sequence[str]) -> list[str]:
-    """What policies read of `data` that the bundle does not own."""
+    """Return the paths below `data` that policies read and that the bundle does not own."""
     owned = [tuple(filter(None, root.split("/"))) for root in roots]
     if () in owned:
         return []

@@ -124,7 +124,7 @@ def _record(record: Record) -> bytes:
 
 
 def rejected_records(message: bytes) -> int:
-    """How many records the answer to an export says were not taken; 0 where it is not one."""
+    """Return the number of records that the answer to an export rejects; 0 where it is not one."""
     partial = _first(message, 1)
     number = _first(partial, 1) if isinstance(partial, bytes) else 0
     return number if isinstance(number, int) and number < 1 << 63 else 0

@@ -131,7 +131,8 @@ class _GrpcSender(_Attempts):
 
 
 def sender_for(options: TraceOptions, method: str) -> OtlpSender:
-    """What sends messages, with gRPC to `method`. ConfigError where certificates cannot be read."""
+    """Return the sender of messages, with gRPC to `method`. ConfigError where certificates cannot
+    be read."""
     if options.protocol == "grpc":
         return _GrpcSender(options, method)
     return _HttpSender(options)

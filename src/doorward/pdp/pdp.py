@@ -55,7 +55,7 @@ class DecisionSink(Protocol):
 
 
 class DecisionObserver(Protocol):
-    """What looks at answered decisions; must return at once."""
+    """An observer of answered decisions; it must return at once."""
 
     def observe(self, answered: Answered, /) -> None: ...
 
@@ -103,7 +103,7 @@ class PDP:
 
     @property
     def snapshot(self) -> Snapshot:
-        """What the next decision will see."""
+        """The snapshot of the next decision."""
         return self._snapshot
 
     def replace(self, snapshot: Snapshot) -> None:
@@ -117,7 +117,7 @@ class PDP:
 
     @property
     def logs_decisions(self) -> bool:
-        """Whether `record` does anything."""
+        """True if `record` does anything."""
         return self._sink is not None
 
     def decide(
@@ -181,7 +181,7 @@ class PDP:
         return self._decide_query(text, input, _only_value, strict=strict, is_parsed=is_parsed)
 
     def solve(self, text: str, input: Value | Undefined = UNDEFINED) -> Decision:
-        """What the variables of a query may be: a list of objects, or UNDEFINED for none.
+        """Return the solutions of a query: a list of objects, or UNDEFINED for none.
 
         The input was JSON. The query may not reach the network: a client that sends it could make
         requests from here.

@@ -90,7 +90,7 @@ class B3(TextMapPropagator):  # type: ignore[misc]  # the library may be missing
 
 
 def propagator_of(environment: Mapping[str, str]) -> TextMapPropagator:
-    """What `OTEL_PROPAGATORS` names; ConfigError for what nobody knows."""
+    """Return the propagator that `OTEL_PROPAGATORS` names; ConfigError for an unknown one."""
     names = [name.strip() for name in environment.get("OTEL_PROPAGATORS", USUAL).split(",")]
     return CompositePropagator([_known(name) for name in dict.fromkeys(names) if name != "none"])
 

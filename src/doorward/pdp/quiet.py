@@ -26,7 +26,8 @@ class Quiet:
         self._reasons: dict[str, tuple[float, int]] = {}
 
     def suppressed(self, reason: str) -> int | None:
-        """How many lines about `reason` were left out since the last; None: this one is, too."""
+        """Return how many lines about `reason` were left out since the last; None: this one is,
+        too."""
         now = monotonic()
         with self._lock:
             until, hushed = self._reasons.get(reason, (0.0, 0))

@@ -64,7 +64,7 @@ Files: TypeAlias = Callable[[], Iterable[str]]
 
 
 def read_signature(files: Files) -> Signature:
-    """What the files are like now, without reading them."""
+    """Return names, sizes and times of the files, without reading them."""
     try:
         names = files()
     except LoadError:
@@ -101,7 +101,7 @@ class _Polls:
         return max(self._pause, self._rest)
 
     def is_due(self) -> bool:
-        """Whether the files, as they are now, should be read."""
+        """Return True if the files, as they are now, should be read."""
         started = time.thread_time()
         seen = read_signature(self._files)
         self._rest = (time.thread_time() - started) / LOOKING
@@ -132,16 +132,16 @@ class _Polls:
 
     @property
     def are_at_rest(self) -> bool:
-        """Whether the files are as they were read."""
+        """True if the files are as they were read."""
         return self._since is None and self._known == self._before
 
     @property
     def are_changing(self) -> bool:
-        """Whether what was due is read while the files change."""
+        """True if what was due is read while the files change."""
         return self._known is None
 
     def hurry(self) -> None:
-        """What was read was half of it: the next poll need not wait for rest."""
+        """Let the next poll begin without waiting for rest: only half of a change was read."""
         if self._since is not None:
             self._since -= PATIENCE
 
@@ -156,7 +156,7 @@ class _Polls:
 
 
 class Stop(Told):
-    """What ends a watch, and waits between two looks for it."""
+    """The event that ends a watch, and waits between two polls."""
 
     descriptor: int | None = None
     """A wait that ends as well when this can be read; None: it does not."""
@@ -177,7 +177,7 @@ class _Home:
         self.path = "" if all(map(os.path.isabs, names)) else os.getcwd()
 
     def is_there(self) -> bool:
-        """Whether the folder is there, perhaps again."""
+        """Return True if the folder is there, perhaps again."""
         if self.path and not _has_current_folder():
             try:
                 os.chdir(self.path)
@@ -298,7 +298,7 @@ class Watcher:
         return not (ended or self._stop.wait(self._polls.rest))
 
     def _is_watched(self) -> bool:
-        """Whether the kernel tells of every change since the last poll."""
+        """Return True if the kernel tells of every change since the last poll."""
         if not self._is_stale:
             return True
         now = time.monotonic()
@@ -379,7 +379,8 @@ def _signature(name: str) -> tuple[str, int, int, int, int, int] | None:
 
 
 class _Turns:
-    """How many threads read files, and how long a turn was before the first of them did."""
+    """The number of threads that read files, and the switch interval before the first of them
+    did."""
 
     lock = threading.Lock()
     readers = 0

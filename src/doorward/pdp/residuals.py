@@ -72,7 +72,7 @@ def _nodes(body: Body) -> Iterator[Node]:
 
 
 def unsafe_calls(body: Body) -> list[Diagnostic]:
-    """What is wrong with a client's query: it calls what it may not."""
+    """Return the calls in a client's query that clients may not make, as errors."""
     return [
         Diagnostic(
             TYPE_ERROR,
@@ -96,8 +96,8 @@ def residual(
     only_truth: bool = False,
     keep_else: bool = False,
 ) -> Partial:
-    """What is left of `query`; the errors of `Engine.partial`, and CompileError for a query that
-    calls what clients may not.
+    """Return the residual of `query`; the errors of `Engine.partial`, and CompileError for a query
+    that calls what clients may not.
     """
     engine = snapshot.engine
     if errors := unsafe_calls(parse_client_query(query, v0=engine.options.v0)):
@@ -123,7 +123,7 @@ def residual(
 def residual_of_rows(
     snapshot: Snapshot, turns: Turns, path: PathKey, unknowns: Sequence[str], input: Value
 ) -> Partial:
-    """What is left of whether the document at `path` is allowed, for a filter of rows.
+    """Return the residual of whether the document at `path` is allowed, for a filter of rows.
 
     As long as the snapshot is active, the same question is answered from memory.
     """

@@ -153,7 +153,7 @@ def _token(signatures: bytes) -> str:
 
 
 def _listed(token: str, verification: Verification) -> dict[str, _Signed]:
-    """What a token lists that `verification` verifies."""
+    """Return the files that a token lists and that `verification` covers."""
     parts = token.split(".")
     if len(parts) != 3:
         raise SignatureError("failed to split compact JWT: it has no three parts")
@@ -210,7 +210,7 @@ def _check(name: str, content: bytes, entry: _Signed) -> None:
 
 
 def hashed_content(name: str, content: bytes) -> bytes:
-    """What of a file is hashed; LoadError for a document that cannot be read."""
+    """Return the content of a file that is hashed; LoadError for a document that cannot be read."""
     base = name.rpartition("/")[2]
     return canonical(read_document(base, content)) if base in _DOCUMENTS else content
 

@@ -91,7 +91,7 @@ INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How policies are compiled and evaluated; the same for every snapshot of one server."""
+    """The settings of compilation and evaluation; the same for every snapshot of one server."""
 
     v0: bool = False
     deadline: float | None = DEADLINE
@@ -111,7 +111,7 @@ class Settings:
     """Whether decisions carry which rules answered, and where others failed."""
 
     def options(self, rego_versions: Mapping[str, int] = MappingProxyType({})) -> Options:
-        """How the compiler is called, for files of which some say their version of Rego."""
+        """Return the options of the compiler, for files of which some say their version of Rego."""
         return Options(
             v0=self.v0,
             rego_versions=rego_versions,
@@ -215,7 +215,7 @@ class Snapshot:
         return changed
 
     def is_nowhere(self, path: str) -> bool:
-        """Whether neither a rule nor data is at `path`, which the configuration names."""
+        """Return True if neither a rule nor data is at `path`, which the configuration names."""
         known = self._nowhere.get(path)
         if known is None:
             operands = _operands(path)
@@ -231,7 +231,8 @@ class Snapshot:
         return document
 
     def document(self, path: PathKey, *, strict: bool = False) -> Document:
-        """What gives the document at `path`; its value is a CompileError where it cannot be one.
+        """Return the query of the document at `path`; its value is a CompileError where there
+        cannot be one.
 
         `strict`: errors of built-ins are errors, not undefined.
         """
@@ -240,12 +241,12 @@ class Snapshot:
         return self._ready.get(key) or self._document(key, path, strict=strict)
 
     def is_prepared(self, path: PathKey, *, strict: bool = False) -> bool:
-        """Whether what gives the document at `path` was compiled lately, and is kept."""
+        """Return True if what gives the document at `path` was compiled lately, and is kept."""
         key = (path, strict) if strict else path
         return key in self._ready or key in self._before
 
     def has_rule_at(self, path: PathKey) -> bool:
-        """Whether a rule is at `path`, or on the way to it."""
+        """Return True if a rule is at `path`, or on the way to it."""
         return self.engine.has_rule_at(_operands(path))
 
     def query(self, text: str, *, strict: bool = False) -> Query:
@@ -259,8 +260,8 @@ class Snapshot:
         return query
 
     def cache_counts(self) -> dict[str, CacheCounts]:
-        """What the caches hold, and how often it was used: those of `Engine.cache_counts`, and
-        queries that were compiled and filters that were made for these policies."""
+        """Return the counts of `Engine.cache_counts`, and those of compiled queries and of filters
+        of these policies."""
         return {
             **self.engine.cache_counts(),
             "filters": self.kept_residuals.counts,
@@ -361,7 +362,7 @@ class _Queries:
 
 
 def _steps(counter: count[int]) -> int:
-    """How often a counter was advanced: only its text says so without advancing it."""
+    """Return how often a counter was advanced: only its text says so without advancing it."""
     return int(repr(counter).removeprefix("count(").removesuffix(")"))
 
 

@@ -154,7 +154,7 @@ def _joined(loaded: Loaded, bundles: Sequence[Bundle], *, owners: Collection[str
 
 
 def with_bundles(loaded: Loaded, bundles: Mapping[str, Bundle]) -> Loaded:
-    """What was loaded, and bundles that were downloaded, by their names, together.
+    """Merge the files loaded and downloaded bundles, by their names.
 
     LoadError where two of them define the same, ManifestError where they may.
     """

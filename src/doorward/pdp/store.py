@@ -50,11 +50,11 @@ class BusyError(Exception):
 
 
 class NotReplacedError(Exception):
-    """What decides cannot decide by another snapshot; nothing was changed."""
+    """Another snapshot cannot be activated; nothing was changed."""
 
 
 class Deciding(Protocol):
-    """What decides: a `PDP`, or a parent of workers."""
+    """The part that decides: a `PDP`, or a parent of workers."""
 
     @property
     def snapshot(self) -> Snapshot: ...

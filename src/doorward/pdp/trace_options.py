@@ -70,7 +70,7 @@ class TraceOptions:
 
 
 def asks_for_traces(environment: Mapping[str, str]) -> bool:
-    """Whether the variables of OpenTelemetry ask for traces."""
+    """Return True if the variables of OpenTelemetry ask for traces."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
     exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip()
@@ -80,7 +80,8 @@ def asks_for_traces(environment: Mapping[str, str]) -> bool:
 
 
 def options_of_environment(environment: Mapping[str, str]) -> TraceOptions:
-    """What the variables of OpenTelemetry say of the exporter. ConfigError for what cannot be."""
+    """Return the exporter's options in OpenTelemetry's variables. ConfigError for values that are
+    not valid."""
     exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
     if exporter != "otlp":
         raise ConfigError(f"OTEL_TRACES_EXPORTER: `{exporter}` is not supported, only otlp")

@@ -67,7 +67,7 @@ class Served:
         self._span.end()
 
     def named(self, name: str, attributes: Attributes) -> None:
-        """What it turned out to be."""
+        """Set the final name of the span."""
         self._span.update_name(name)
         self.note(attributes)
 
@@ -141,7 +141,8 @@ class Tracer:
 
 
 def tracer_for(options: TraceOptions | None, environment: Mapping[str, str] = os.environ) -> Tracer:
-    """What the configuration asks for, or else the environment. ConfigError for what cannot be."""
+    """Return the tracer of the configuration, or else of the environment. ConfigError for settings
+    that are not valid."""
     chosen = options or options_of_environment(environment)
     sampler = None
     if chosen.sample_percentage is not None:
@@ -163,7 +164,7 @@ def tracer_for(options: TraceOptions | None, environment: Mapping[str, str] = os
 
 
 class SpanExporter:
-    """What the library's thread gives spans to."""
+    """The exporter that the library's thread gives spans to."""
 
     def __init__(self, sender: OtlpSender) -> None:
         self._sender = sender

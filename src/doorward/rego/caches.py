@@ -12,7 +12,7 @@ __all__ = ["CacheCounts", "counted", "function_counts"]
 
 
 class CacheCounts(NamedTuple):
-    """What a cache holds now, and how often something was there and was not, since the start.
+    """The size of a cache, and its hits and misses since the start.
 
     `hits` is None where nobody counts them: a look takes less time than to count it.
     """

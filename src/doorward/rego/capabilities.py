@@ -44,7 +44,8 @@ def future_keywords(*, v0: bool = False) -> list[str]:
 
 @record(frozen=True)
 class Capabilities:
-    """What a capabilities file allows. What it does not name does not exist for a policy.
+    """The content of a capabilities file. A built-in or feature that it does not name does not
+    exist for a policy.
 
     `allow_net`: the hosts that built-ins may reach; None for all, as in a file without the field.
     `declared`: built-ins that OPA does not have, with the types that the file says. Where a
@@ -90,7 +91,7 @@ class Capabilities:
         return base if hosts is None else replace(base, allow_net=hosts)
 
     def problems(self, module: Module, *, v0: bool) -> list[Diagnostic]:
-        """What a module uses and may not."""
+        """Return the features that a module uses without being allowed to."""
         errors = [] if v0 else self._version(module.package.span)
         for item in module.imports:
             errors += self._import(item, v0=v0)

@@ -60,7 +60,8 @@ def from_python(value: object, name: str = "value", *, copy: bool = False) -> Va
 
 
 def is_value(value: object) -> bool:
-    """Whether `value` is a Rego value as it is: parsed JSON, or what `from_python` returned."""
+    """Return True if `value` is a Rego value as it is: parsed JSON, or what `from_python`
+    returned."""
     level: list[Any] = [(value,)]
     for _ in range(MAX_DEPTH):
         below: list[Any] = []
@@ -100,7 +101,7 @@ def _is_key(key: object) -> bool:
 
 
 def _is_small(value: object) -> bool:
-    """Whether `value` is a number that text can show."""
+    """Return True if `value` is a number that text can show."""
     if type(value) is int:
         return -_LARGE < value < _LARGE
     return type(value) is float and -_EXACT < value < _EXACT
@@ -207,7 +208,7 @@ _WRITTEN: Final = (
 
 
 def _fields_of(value: Any) -> Any:
-    """What a pydantic model or a dataclass holds; None for anything else."""
+    """Return the fields of a pydantic model or a dataclass; None for anything else."""
     pydantic = sys.modules.get("pydantic")
     if pydantic is not None and isinstance(value, pydantic.BaseModel):
         return value.model_dump()

@@ -58,12 +58,12 @@ _MEMBER: Final = re.compile(r'"([^"\\]{1,64})\\?"\s*:')
 
 
 def names_credential(name: str) -> bool:
-    """Whether a text, number or list under `name` is a credential."""
+    """Return True if a text, number or list under `name` is a credential."""
     return _NAMES.search(name) is not None
 
 
 def names_all_below(name: str) -> bool:
-    """Whether everything below `name` is one, whatever its own names are."""
+    """Return True if everything below `name` is one, whatever its own names are."""
     return _ALL_BELOW.search(name) is not None
 
 
@@ -73,7 +73,8 @@ def hide_looks(text: str) -> str:
 
 
 def may_look(text: str) -> bool:
-    """Whether `hide_looks` may find something: a look at `text` that costs next to nothing."""
+    """Return True if `hide_looks` may find something: a look at `text` that costs next to
+    nothing."""
     return (
         "eyJ" in text
         or "-----BEGIN" in text
@@ -84,7 +85,8 @@ def may_look(text: str) -> bool:
 
 
 def has_credential_names(text: str) -> bool:
-    """Whether `text` is JSON, or holds some, of which a member has the name of a credential."""
+    """Return True if `text` is JSON, or holds some, of which a member has the name of a
+    credential."""
     if "\\u00" in text:
         text = _ESCAPE.sub(_unescape, text)
     return any(names_credential(name) for name in _MEMBER.findall(text))
@@ -140,12 +142,12 @@ _may_mention: Final = byte_matcher(
 
 
 def mentions_credential(text: str) -> bool:
-    """Whether the name of a credential stands anywhere in `text`, however it is written."""
+    """Return True if the name of a credential stands anywhere in `text`, however it is written."""
     return _mentions(text) and _MENTIONED.search(_to_plain(text)) is not None
 
 
 def assigns_credential(text: str) -> bool:
-    """Whether `text` gives a value to the name of a credential, however both are written."""
+    """Return True if `text` gives a value to the name of a credential, however both are written."""
     if _SEPARATOR.search(text) is None or not _mentions(text):
         return False
     plain = _to_plain(text)
@@ -157,7 +159,7 @@ def assigns_credential(text: str) -> bool:
 
 
 def _mentions(text: str) -> bool:
-    """Whether `text` may name a credential: a look that costs next to nothing."""
+    """Return True if `text` may name a credential: a look that costs next to nothing."""
     return _may_mention(text.encode("utf-8", "surrogatepass"))
 
 

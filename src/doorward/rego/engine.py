@@ -296,7 +296,7 @@ class Engine:
 
     @property
     def options(self) -> Options:
-        """What was chosen when the policies were compiled."""
+        """The options with which the policies were compiled."""
         return self.policies.options
 
     @property
@@ -310,7 +310,7 @@ class Engine:
         return self.policies.modules
 
     def cache_counts(self) -> dict[str, CacheCounts]:
-        """What the caches hold that decisions share, and how often it was used: responses of
+        """Return the size, hits and misses of the caches that decisions share: responses of
         `http.send`, verified tokens, and patterns that come from inputs and data."""
         environment = self.environment
         known = dict(function_counts()) | {"http.send": environment.responses.counts}
@@ -379,7 +379,8 @@ class Engine:
         only_truth: bool = False,
         keep_else: bool = False,
     ) -> Partial:
-        """What is left to ask of `query` when only a part of the documents is known.
+        """Evaluate `query` partially: return the expressions that are left when only a part of the
+        documents is known.
 
         For any values of the `unknowns` (paths such as `input.resource`, `data.rows`) the residual
         decides as the query does. Rules below `disable_inlining` are referred to; with `shallow`
@@ -434,7 +435,7 @@ class Engine:
         return new
 
     def has_rules(self, path: Iterable[str | int]) -> bool:
-        """Whether rules are at a path below `data`, on the way to it, or below it.
+        """Return True if rules are at a path below `data`, on the way to it, or below it.
 
         A number beside the names of rules counts: to the compiler that is an error of types.
         """
@@ -449,7 +450,7 @@ class Engine:
         return bool(node.children)
 
     def has_rule_at(self, path: Iterable[str | int]) -> bool:
-        """Whether a rule is at a path below `data`, or on the way to it."""
+        """Return True if a rule is at a path below `data`, or on the way to it."""
         node = self.policies.code.linked.root
         for key in path:
             child = node.children.get(key)
@@ -461,7 +462,7 @@ class Engine:
         return False
 
     def base_document(self, path: Iterable[str | int]) -> Any:
-        """What is given as data at a path, whatever rules say; UNDEFINED if there is nothing."""
+        """Return the data at a path, whatever rules define there; UNDEFINED if there is none."""
         value = self.data
         for key in path:
             value = lookup_data(value, key)
@@ -470,7 +471,7 @@ class Engine:
         return value
 
     def documents(self, query: str) -> Documents:
-        """What a query may read: the input and data it reads, and the rules it asks.
+        """Return the documents that a query may read: the input and data, and the rules.
 
         The query need not make sense, as long as it can be parsed: CompileError otherwise.
         """
@@ -482,7 +483,8 @@ class Engine:
         return self.policies.emit()
 
     def read_marks(self, marks: Marks) -> list[Mark]:
-        """What marks of an evaluation by these policies mean, in the order of the policies."""
+        """Return the outcomes that marks of an evaluation stand for, in the order of the
+        policies."""
         table = self.policies.code.plan.marks
         return [] if table is None else list(table.read(marks))
 
@@ -496,7 +498,7 @@ class Engine:
 
 
 class _Answers:
-    """What rules that do not read the input answer, by their slot.
+    """The answers of rules that do not read the input, by their slot.
 
     Apart for strict built-in errors, since an answer that is undefined may be an error there.
     """
@@ -576,8 +578,8 @@ class Query:
         return self._fast.exact()
 
     def _function(self, code: Code, *, single: bool) -> Callable[[Evaluation], Any]:
-        """What gives the value of the only expression, where that is a rule its own function; or
-        the rows."""
+        """Return the function for the value of the only expression: that of the rule, where it
+        names one; or the function for the rows."""
         rule = code.plan.only_rule(self.body[0]) if single else None
         if rule is not None:
             answer: Callable[[Evaluation], Any] = code.linked.namespace[rule]
@@ -654,7 +656,7 @@ class Query:
 
     @property
     def documents(self) -> Documents:
-        """What the query may read: the input and data it reads, and the rules it asks."""
+        """The documents that the query may read: the input and data, and the rules."""
         return read_documents(self.body, self.engine.policies.program.callees)
 
     @property
@@ -802,7 +804,7 @@ class Query:
         return self._evaluated(evaluation, work, lambda: self._exact_function(single=single))
 
     def _evaluated(self, evaluation: Evaluation, work: Work, exact: Callable[[], Work]) -> Any:
-        """What `work` gives; an error is looked at twice.
+        """Return the result of `work`; after an error exact code decides.
 
         INVARIANT: all evaluations end here, or where `answer` does the same: the code that is fast
         reports errors that OPA does not have, and `exact` has the last word.
@@ -813,7 +815,7 @@ class Query:
             return self._exactly(evaluation, error, exact)
 
     def _run_at_any_depth(self, work: Work, evaluation: Evaluation) -> Any:
-        """What `work` gives, also where rules nest too deeply for Python's stack."""
+        """Return the result of `work`, also where rules nest too deeply for Python's stack."""
         try:
             return _run(work, evaluation)
         except _TooDeepError:
@@ -845,7 +847,8 @@ class Query:
                 # Reported where the query asks for this rule.
 
     def _rules_in_order(self) -> list[RuleNode]:
-        """What the query reads, each node behind those that it reads; none if one has effects."""
+        """Return the rules that the query reads, each behind those that it reads; none if one has
+        effects."""
         program = self.engine.policies.program
         nodes = nodes_read(self.body, program.callees, program.graph)
         if has_effects(nodes, program.callees):
@@ -861,7 +864,7 @@ class Query:
         return work
 
     def _exactly(self, evaluation: Evaluation, error: EvalError, exact: Callable[[], Work]) -> Any:
-        """What the exact code says where the other one says `error`."""
+        """Return the result of exact code where the other code raised `error`."""
         if self._code.plan.exact or error.code in _OWN_LIMITS:
             raise error
         answers = self.engine.answers(self._exact, strict=False)
@@ -881,7 +884,8 @@ _OWN_LIMITS: Final = frozenset({CANCEL_ERROR, INTERNAL_ERROR, LIMIT_ERROR})
 
 
 def _run(work: Callable[[Evaluation], Any], evaluation: Evaluation) -> Any:
-    """What `work` makes of an evaluation, whose clock the work on values can look at meanwhile."""
+    """Return the result of `work` on an evaluation, whose deadline built-ins can check
+    meanwhile."""
     before = CLOCK.check_deadline
     CLOCK.check_deadline = evaluation.halt_if_late if evaluation.deadline is not None else None
     try:

@@ -62,7 +62,7 @@ LIMIT_ERROR: Final = "eval_limit_error"
 
 @record(frozen=True)
 class Details:
-    """What an error says besides its message: `lines` for people, `data` for JSON."""
+    """Details of an error besides its message: `lines` for people, `data` for JSON."""
 
     lines: tuple[str, ...]
     data: Mapping[str, object]
@@ -70,7 +70,8 @@ class Details:
 
 @record(frozen=True)
 class Fix:
-    """What a hint says, done: `text` in the source in place of what is between two offsets."""
+    """The edit that a hint proposes: `text` in the source in place of the text between two
+    offsets."""
 
     start: int
     end: int
@@ -196,7 +197,7 @@ class EvalError(RegoError):
 
 
 class InputError(RegoError, TypeError, ValueError):
-    """What came in as input or data is not made of Rego values, such as a tuple or bytes.
+    """Input or data that is not made of Rego values, such as a tuple or bytes.
 
     No policy can match it, so that none is asked.
     """

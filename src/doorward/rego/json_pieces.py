@@ -221,7 +221,7 @@ class _Reader:
                 return whole
 
     def _goes_on(self, closing: str) -> bool:
-        """Whether the container ends here; there is another member otherwise."""
+        """Return True if the container ends here; there is another member otherwise."""
         character = self._taken()
         if character not in (closing, ","):
             raise ValueError("neither a member nor the end")
@@ -229,8 +229,8 @@ class _Reader:
         return character == closing
 
     def _several(self, opening: str, closing: str, cuts: _Cuts) -> Any:
-        """As many whole members as are in the window, as the container that holds them, where they
-        end like the one before; None where none can be cut out."""
+        """Return all whole members in the window as one container, if they end like the one before;
+        None where none can be cut out."""
         if cuts.misses >= _MISSES or not cuts.mark:
             return None
         end = self._text.rfind(cuts.mark, self._at) + len(cuts.mark) - 1

@@ -91,7 +91,8 @@ def _source(name: str, policy: Policy) -> tuple[str, str]:
 
 
 def _uses_metadata(policies: Iterable[Policy]) -> bool:
-    """Whether a policy reads METADATA: elsewhere it is a comment, even where it is broken."""
+    """Return True if a policy reads METADATA: elsewhere it is a comment, even where it is
+    broken."""
     return any("rego.metadata." in _text(policy) for policy in policies)
 
 

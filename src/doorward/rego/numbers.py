@@ -252,7 +252,8 @@ _LITERAL_BITS: Final = 100_000
 
 
 def parse_lean(text: str) -> int | Number:
-    """As `parse_number`, of what JSON's grammar lets through with a point or an exponent.
+    """Parse a number with a point or an exponent that JSON's grammar accepts, as `parse_number`
+    does.
 
     The text is not kept where Python would write the same: half the memory.
     """
@@ -434,7 +435,7 @@ def quotient(n: int, d: int, bits: int = MANTISSA_BITS) -> Binary:
 
 
 def is_integer(mantissa: int, exponent: int) -> bool:
-    """Whether the form, of a number or a result, stands for an integer."""
+    """Return True if the form, of a number or a result, stands for an integer."""
     return exponent >= 0 or not mantissa & 1
 
 
@@ -494,7 +495,7 @@ def _digits(n: int, d: int, scale: int) -> int:
 
 
 def _reads_back(digits: int, scale: int, form: Binary, bits: int) -> bool:
-    """Whether digits / 10**scale rounds to the value of the form."""
+    """Return True if digits / 10**scale rounds to the value of the form."""
     if scale >= 0:
         return quotient(digits, 10**scale, bits) == form
     return rounded(digits * 10**-scale, 0, bits) == form

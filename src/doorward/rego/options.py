@@ -23,7 +23,7 @@ __all__ = ["OptionArguments", "Options"]
 
 @record(frozen=True, kw_only=True)
 class Options:
-    """What can be chosen besides policies and data.
+    """Options of compilation and evaluation, besides policies and data.
 
     `v0`: policies and queries are Rego v0. `rego_versions`: 0 or 1 for files that differ from that.
     `strict`: OPA's strict mode of the compiler. `registry`: the built-ins. `environment`: what
@@ -58,7 +58,7 @@ class Options:
     timers: Timers | None = field(default=None, repr=False, compare=False)
 
     def is_v0(self, file: str) -> bool:
-        """Whether a file is read as Rego v0."""
+        """Return True if a file is read as Rego v0."""
         version = self.rego_versions.get(file)
         return self.v0 if version is None else version == 0
 

@@ -161,7 +161,7 @@ def _hash(value: Any) -> int:
 
 
 def _hash_part(value: Any) -> Hashable:
-    """What stands for `value` in the hash of what it is a part of."""
+    """Return the part of the hash of a collection that `value` stands for."""
     kind = type(value)
     if kind is int:
         return value if -HASH_MODULUS < value < HASH_MODULUS else to_key(value)
@@ -230,7 +230,7 @@ def classes_of(kind: str) -> tuple[type, ...]:
 
 
 def equal(a: Value, b: Value) -> bool:
-    """Whether two values are the same value: `1` and `1.0` are, `1` and `true` are not."""
+    """Return True if two values are the same value: `1` and `1.0` are, `1` and `true` are not."""
     if a is b:
         return True
     kind = type(a)
@@ -429,7 +429,7 @@ _AT_ONCE: Final = 30_000
 
 
 def _is_plain(arrays: Sequence[Any]) -> bool:
-    """Whether Python compares these arrays as Rego does: strings with strings, integers with
+    """Return True if Python compares these arrays as Rego does: strings with strings, integers with
     integers, at each position."""
     inside = set(map(type, chain.from_iterable(arrays)))
     if inside in (_STRINGS, _INTEGERS):
@@ -545,7 +545,7 @@ _SAME: Final = 256
 
 
 def _are_same(column: Sequence[Value]) -> bool:
-    """Whether all values of a column are known to be the same one."""
+    """Return True if all values of a column are known to be the same one."""
     first = column[0]
     if all(map(is_, column, repeat(first))):
         return True
@@ -558,7 +558,8 @@ _AMBIGUOUS: Final = frozenset({bool, float, frozenset})
 
 
 def _is_told_apart(value: Value) -> bool:
-    """Whether Python's comparison is Rego's, and short: no part is a boolean or taken for one."""
+    """Return True if Python's comparison is Rego's, and short: no part is a boolean or taken for
+    one."""
     parts: list[Any] = [value]
     for part in parts:
         kind = type(part)
@@ -679,7 +680,8 @@ def to_rego(value: Value) -> str:
 
 
 def operand_text(value: Value) -> str:
-    """What `value` adds to a reference: `.a`, `["b c"]`, `[0]`. Two values never read alike."""
+    """Return the text that `value` adds to a reference: `.a`, `["b c"]`, `[0]`. Texts of two values
+    differ."""
     if isinstance(value, str) and value.isascii() and value.isidentifier():
         return f".{value}"
     return f"[{to_rego(value)}]"

@@ -28,8 +28,8 @@ _VERDICTS: Final = ("allowed", "allow", "decision")
 
 
 class Answer(NamedTuple):
-    """What policies said of one event. `missing`: what would have to be known to say it;
-    `is_late`: the error is that of the deadline."""
+    """The policies' answer to one event. `missing`: values that are not known; `is_late`: the error
+    is that of the deadline."""
 
     value: Value | Undefined = UNDEFINED
     error: str = ""
@@ -51,7 +51,7 @@ def kind_of(before: Answer, now: Answer) -> str:
 
 
 def allows(answer: Answer) -> bool:
-    """Whether an answer lets a request through."""
+    """Return True if an answer lets a request through."""
     value = answer.value
     if isinstance(value, dict):
         return any(value.get(name) is True for name in _VERDICTS)

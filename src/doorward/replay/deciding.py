@@ -43,7 +43,7 @@ _EMPTY: Final = Trail((), ())
 
 
 def recorded_answer(event: Event) -> Answer:
-    """What the log says that was answered."""
+    """Return the answer that the log recorded."""
     hidden = next((path for path in event.hidden if path.startswith("/result")), "")
     if hidden:
         return Answer(missing=f"the recorded result, of which {hidden} is masked")
@@ -93,7 +93,7 @@ class Version:
         return Version(self.snapshot.with_data(data, self.snapshot.revision), self._recorded)
 
     def answer(self, event: Event) -> Answer:
-        """What the policies say of `event`."""
+        """Return the policies' answer to `event`."""
         if not event.path and not event.query:
             return Answer(missing="the path of the decision")
         event, claims = with_claims(event)

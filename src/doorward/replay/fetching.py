@@ -24,7 +24,7 @@ WITHIN: Final = 3600.0
 
 
 def is_url(log: str) -> bool:
-    """Whether a log is to be fetched."""
+    """Return True if a log is to be fetched."""
     return log.startswith(("http://", "https://"))
 
 

@@ -36,7 +36,7 @@ LOCAL: Final = "local"
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a `Job` is made of, as it can be sent; `v0`: policies are Rego v0."""
+    """The parts of a `Job` in a form that can be sent; `v0`: policies are Rego v0."""
 
     new: Loaded
     old: Loaded | None = None
@@ -65,7 +65,7 @@ class _Unit(NamedTuple):
 
 
 class Sent(Protocol[C_co]):
-    """What a job is made of on another machine."""
+    """A job on another machine."""
 
     def empty(self) -> C_co:
         """The result for no lines."""
@@ -134,8 +134,9 @@ def replay_on_ray(
     on_progress: Callable[[C], object] = lambda _counts: None,
     size: int = UNIT,
 ) -> C:
-    """What came of all events in `files`, decided by at most so many actors of a processor each
-    (0: as many as there are). `address` is that of a cluster, or `local` for one on this machine.
+    """Return the tally of all events in `files`, decided by at most so many actors of a processor
+    each (0: as many as there are). `address` is that of a cluster, or `local` for one on this
+    machine.
 
     ReplayError where a file cannot be read, or the cluster is not there.
     """

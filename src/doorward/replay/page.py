@@ -109,7 +109,7 @@ def _value(value: Any, *, indent: int | None = None) -> str:
 
 
 def _bars(tally: Tally) -> str:
-    """How many of each kind, as horizontal bars."""
+    """Return the counts of each kind, as horizontal bars."""
     kinds = [kind for kind in KINDS if tally.kinds[kind]]
     most = max([tally.kinds[kind] for kind in kinds], default=1)
     parts = []

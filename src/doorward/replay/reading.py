@@ -95,7 +95,8 @@ def chunks_of(files: Sequence[str], *, size: int = CHUNK) -> Iterator[Chunk]:
 
 
 def is_whole(path: str) -> bool:
-    """Whether a file must be read from its beginning, since it is compressed. ReplayError."""
+    """Return True if a file must be read from its beginning, since it is compressed.
+    ReplayError."""
     try:
         with open(path, "rb") as file:
             start = file.read(4)

@@ -42,7 +42,7 @@ _SECRET: Final = os.urandom(32).hex()
 
 
 class Claims(NamedTuple):
-    """What a token said that the log does not hold."""
+    """The claims of a token that the log does not hold."""
 
     header: Mapping[Key, Value]
     payload: Value

@@ -147,7 +147,8 @@ def _ranked(values: Mapping[str, Counter[str]]) -> list[tuple[str, Counter[str]]
 
 
 def dimensions(tally: Tally) -> list[tuple[str, list[tuple[str, Counter[str]]]]]:
-    """What changed by each dimension; one whose groups are all without a name says nothing."""
+    """Return the changes by each dimension; one whose groups are all without a name says
+    nothing."""
     names = [*_ORDER, *sorted(tally.groups.keys() - set(_ORDER))]
     return [
         (name, _ranked(tally.groups[name]))
@@ -157,7 +158,7 @@ def dimensions(tally: Tally) -> list[tuple[str, list[tuple[str, Counter[str]]]]]
 
 
 def kinds_text(kinds: Counter[str]) -> str:
-    """How many of each kind, the most frequent first."""
+    """Return the counts of each kind, the most frequent first."""
     return ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common())
 
 

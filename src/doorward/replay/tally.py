@@ -139,7 +139,7 @@ class Tally:
         kept += list(examples)[: EXAMPLES - len(kept)]
 
     def wants_example(self, key: tuple[str, str, str]) -> bool:
-        """Whether there is room for one more."""
+        """Return True if there is room for one more."""
         kept = self.examples.get(key)
         return len(self.examples) < CAUSES if kept is None else len(kept) < EXAMPLES
 

@@ -42,8 +42,9 @@ EXAMPLE_BYTES: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to decide by. `old` is None where the recorded answers are compared with; `paths` are
-    the documents that count (all, where there are none); `by` are values of the input to group by.
+    """The input of a replay. `old` is None where the recorded answers are compared with; `paths`
+    are the documents that count (all, where there are none); `by` are values of the input to group
+    by.
     """
 
     new: Version
@@ -56,7 +57,7 @@ class Job:
         return Tally()
 
     def decide(self, content: bytes) -> Tally:
-        """What came of the events in some lines of a log."""
+        """Return the tally of the events in some lines of a log."""
         tally = Tally()
         for event in events_of(content):
             if event is None:
@@ -155,7 +156,7 @@ C_co = TypeVar("C_co", bound=Counts, covariant=True)
 
 
 class Work(Protocol[C_co]):
-    """What is done with the lines of a log."""
+    """The work on the lines of a log."""
 
     def empty(self) -> C_co:
         """The result for no lines."""
@@ -176,7 +177,7 @@ def replay(
     on_progress: Callable[[C], object] = lambda _counts: None,
     size: int = CHUNK,
 ) -> C:
-    """What came of all events in `files`; `on_progress` gets it as far as it is known.
+    """Return the tally of all events in `files`; `on_progress` gets it as far as it is known.
 
     ReplayError where a file cannot be read, or a process was killed.
     """

@@ -124,7 +124,7 @@ def failed(error: Exception) -> Response:
 
 
 def failure_fields(error: Exception) -> dict[str, str]:
-    """What is said of such an error, each field as JSON."""
+    """Return the fields of such an error, each as JSON."""
     if isinstance(error, RegoError) and not isinstance(error, (CompileError, ParseError)):
         documents = error_document(error)
         errors = documents if isinstance(documents, list) else [documents]

@@ -264,7 +264,8 @@ class Api:
     def short_path(
         self, loop: asyncio.AbstractEventLoop, *, is_encrypted: bool = False
     ) -> Answer | None:
-        """What answers plain requests for documents on `loop`, before this application is called.
+        """Return the protocol that answers plain requests for documents on `loop`, before this
+        application is called.
 
         None where a check comes before the routes: no request may pass it by.
         """
@@ -316,7 +317,7 @@ def _not_allowed(exchange: Exchange, match: Match, method: str) -> Response:
 
 
 def _varies(request: Request, match: Match) -> bool:
-    """Whether an answer could have been zipped."""
+    """Return True if an answer could have been zipped."""
     return request.method in ("GET", "POST") and any(each.zips for each in match.routes)
 
 

@@ -116,7 +116,7 @@ def request_of(body: Body) -> dict[Key, Value]:
 
 
 class _Asker:
-    """What the evaluations of one request share."""
+    """The state that the evaluations of one request share."""
 
     def __init__(
         self, pdp: PDP, options: Authzen, context: RequestContext | None, size: int

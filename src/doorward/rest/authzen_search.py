@@ -116,7 +116,8 @@ class _Search:
     def page(
         self, candidates: list[Value], start: int, limit: int
     ) -> tuple[list[Value], int | None]:
-        """What is permitted, and the position behind the last candidate; None after an error."""
+        """Return the permitted candidates, and the position behind the last candidate; None after
+        an error."""
         seconds = self._snapshot.deadline
         until = None if seconds is None else monotonic() + DEADLINES * seconds
         results: list[Value] = []
@@ -144,7 +145,7 @@ class _Search:
         return None if decision.error is not None else text.startswith(PERMITTED)
 
     def _shown(self, candidate: Any) -> Value:
-        """What identifies an entity; its properties are not for the client."""
+        """Return the identifying fields of an entity; its properties are not for the client."""
         names = ("name",) if self._kind == "action" else ("type", "id")
         return {name: candidate[name] for name in names}
 
@@ -188,7 +189,7 @@ def _page(request: dict[Key, Value]) -> tuple[int, int]:
 
 
 def _digest(request: dict[Key, Value]) -> str:
-    """What a request asks for, its page aside."""
+    """Return a digest of a request, apart from its page."""
     rest = {str(key): to_python(value) for key, value in request.items() if key != "page"}
     text = json.dumps(rest, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -147,7 +147,7 @@ class Call:
 
 
 def is_below(path: tuple[str, ...], above: tuple[str, ...]) -> bool:
-    """Whether `path` leads below `above`, or is it; `00` and `+0` are the index 0."""
+    """Return True if `path` leads below `above`, or is it; `00` and `+0` are the index 0."""
     if path[: len(above)] == above:
         return True
     return len(path) >= len(above) and all(map(_is_same, path, above))
@@ -255,7 +255,8 @@ def _answer_v1(
 def reply(
     call: Call, input: Value | Undefined, parameters: Parameters
 ) -> dict[str, str] | Exception:
-    """What is answered to one input, each field as JSON, or why nothing can be. It is logged."""
+    """Decide on one input and return the fields of the answer, each as JSON, or the error. It is
+    logged."""
     strict = parameters.flag("strict-builtin-errors")
     measures = parameters.flag("metrics") or parameters.flag("instrument")
     if measures or call.context is not None:

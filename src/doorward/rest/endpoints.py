@@ -259,7 +259,7 @@ async def _evaluate(exchange: Exchange, *, many: bool) -> Response:
 
 
 def search(kind: str) -> Endpoint:
-    """What answers a search for `kind`: `subject`, `resource` or `action`."""
+    """Return the endpoint of a search for `kind`: `subject`, `resource` or `action`."""
 
     async def post_search(exchange: Exchange) -> Response:
         service, context = exchange.service, exchange.context()

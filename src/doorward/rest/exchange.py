@@ -58,7 +58,7 @@ Pages: TypeAlias = Callable[[Request, tuple[str, ...]], Awaitable[Response]]
 
 
 class Service:
-    """What requests are answered by."""
+    """The parts of the server that requests are answered by."""
 
     def __init__(
         self,
@@ -94,7 +94,8 @@ class Service:
         self.probes = Workers("http-probes", PROBES, deadline=deadline)
 
     def serves(self, path: tuple[str, ...]) -> bool:
-        """Whether the document at `path` is one that the configuration lets clients ask for."""
+        """Return True if the document at `path` is one that the configuration lets clients
+        ask for."""
         if any(is_below(path, secret) for secret in self.pdp.secrets):
             return False
         served = self.served
@@ -117,7 +118,7 @@ class Exchange:
         return parameters_of(self.request)
 
     def context(self) -> RequestContext | None:
-        """What the decision log shows of the request; None where there is none."""
+        """Return the request's part of the decision log; None where there is none."""
         service, request = self.service, self.request
         if not service.pdp.logs_decisions:
             return None
@@ -127,7 +128,7 @@ class Exchange:
 
     @property
     def may_explain(self) -> bool:
-        """Whether the request wants no explanation, or may have it: it shows policies and data,
+        """True if the request wants no explanation, or may have it: it shows policies and data,
         which a policy of authorization that decides by path may keep from a client."""
         service = self.service
         is_open = service.served is None and not service.pdp.secrets and not service.authorizes
@@ -193,5 +194,5 @@ def _opened(body: bytes, limits: Server, *, is_zipped: bool) -> tuple[bytes, int
 
 
 def _is_zipped(request: Request) -> bool:
-    """Whether OPA would unzip the body: it looks for the word alone."""
+    """Return True if OPA would unzip the body: it looks for the word alone."""
     return "gzip" in request.headers.get("content-encoding", "")

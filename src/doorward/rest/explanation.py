@@ -31,7 +31,8 @@ _NOTE: Final = {
 
 
 def mode_of(parameters: Parameters) -> Mode | None:
-    """What a client wants to know; the first value that means something counts, as in OPA."""
+    """Return the mode of explanation that a client asks for; the first valid value counts, as in
+    OPA."""
     given = parameters.values("explain")
     return next((mode for each in given for mode in _MODES if each == mode), None)
 

@@ -56,14 +56,14 @@ def _metrics(stages: tuple[str, ...], operations: tuple[str, ...]) -> dict[Any, 
 
 
 def for_data(*, compiled: bool) -> dict[Any, Any]:
-    """What is added for a document; `compiled`: for this request."""
+    """Return the timers of a document; `compiled`: it was compiled for this request."""
     stages = (*_STAGES, "rewrite_to_capture_value") if compiled else ()
     operations = ("eval_op_plug", "eval_op_resolve", "eval_op_rule_index")
     return {**_metrics(stages, operations), "counter_eval_op_virtual_cache_miss": 0}
 
 
 def for_compile(consulted: Collection[str]) -> dict[Any, Any]:
-    """What is added for what is left of a query; `consulted`: whether it consulted "rules"."""
+    """Return the timers of partial evaluation; `consulted`: whether it consulted "rules"."""
     operations = (
         *_PARTIAL_OPERATIONS,
         *(("eval_op_resolve", "eval_op_rule_index") if "rules" in consulted else ()),

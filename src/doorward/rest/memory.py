@@ -34,7 +34,7 @@ class Memory:
 
     @contextmanager
     def room(self) -> Iterator[Room]:
-        """What one request takes, given back at the end."""
+        """Account for the memory of one request, and give it back at the end."""
         room = Room(self)
         try:
             yield room
@@ -43,7 +43,7 @@ class Memory:
 
 
 class Room:
-    """What one request has taken so far."""
+    """The memory that one request has taken so far."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory

@@ -246,7 +246,7 @@ def input_of_parameter(values: list[str]) -> Value | Undefined:
 
 
 def go_kind(value: Value) -> str:
-    """What Go's decoder calls a value that it cannot use."""
+    """Return the name in Go's decoder of the type of a value that it cannot use."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):

@@ -138,7 +138,8 @@ class Routes:
         return None
 
     def may_end_in_slash(self, path: tuple[str, ...]) -> bool:
-        """Whether a path leads to an endpoint, so that a slash at its end is one too many."""
+        """Return True if a path leads to an endpoint, so that a slash at its end is one too
+        many."""
         for length in range(len(path), 0, -1):
             rows = self._exact.get(path[:length], ()) + self._open.get(path[:length], ())
             if rows:

@@ -148,7 +148,8 @@ class HttpServer:
         return Endpoint(listener.socket, connections, make_protocol, tls=listener.tls)
 
     def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What the loop has nobody to raise to; without descriptors it says so at each attempt."""
+        """Log errors that the loop has nobody to raise to; without descriptors it raises one at
+        each attempt."""
         error = exhaustion(context)
         if error is None:
             loop.default_exception_handler(context)

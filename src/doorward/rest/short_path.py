@@ -203,7 +203,7 @@ class ShortPath:
         return _converted(zipped(answer, accept.decode("latin-1"), self._server))
 
     def _context(self, request: Request, number: int) -> RequestContext | None:
-        """What the decision log shows of a request; None where there is none."""
+        """Return the request's part of the decision log; None where there is none."""
         if not self._pdp.logs_decisions:
             return None
         if not self._logged_headers:
@@ -218,7 +218,7 @@ class ShortPath:
 
 
 def _is_plain(request: Request, query: bytes) -> bool:
-    """Whether nothing about a request asks for more than its document."""
+    """Return True if nothing about a request asks for more than its document."""
     fields = request.fields
     return (
         len(fields) == len(request.headers)

@@ -41,7 +41,7 @@ class Workers:
         self._running = 0
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What `work` returns. To be called from an event loop.
+        """Run `work` on a worker and return its result. To be called from an event loop.
 
         AbandonedError if the client left before.
         """

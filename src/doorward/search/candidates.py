@@ -97,7 +97,7 @@ class Candidates:
         return input
 
     def _change(self, input: Any, path: Sequence[str], shape: Shape) -> Any:
-        """What to put at `path`; `_MISSING` to leave it out."""
+        """Return the value to put at `path`; `_MISSING` to leave it out."""
         random = self._random
         chance = random.random()
         if chance < 0.12:

@@ -60,7 +60,7 @@ class Reach:
 
 @dataclass(slots=True)
 class Search:
-    """What was tried and what came of it."""
+    """The requests tried, and the differences."""
 
     candidates: int = 0
     different: int = 0
@@ -92,7 +92,7 @@ class _Reached:
         self._rules: Counter[str] = Counter()
 
     def nodes(self) -> set[_Node]:
-        """What was reached."""
+        """Return the nodes that were reached."""
         nodes: set[_Node] = {
             (node, holds, count.bit_length()) for (node, holds), count in self._counts.items()
         }
@@ -189,8 +189,8 @@ class _Pair:
         return Event("", self.path, "", input, None, False, NOW_NS, (), {}, {})
 
     def kind(self, input: Any) -> str:
-        """What kind of difference an input makes; what cannot be decided, or not in time, is none:
-        a machine that is busy is not a difference."""
+        """Return the kind of difference that an input makes; none where it cannot be decided, or
+        not in time: a machine that is busy is not a difference."""
         event = self.event(input)
         old, new = (version.answer(event) for version in self.versions)
         if old.is_late or new.is_late:

@@ -113,7 +113,7 @@ class Shape:
 
 
 class Material(NamedTuple):
-    """What candidates are made of: the shape of the input of all versions together, constants that
+    """The material for candidates: the shape of the input of all versions together, constants that
     they mention, and inputs that their tests give."""
 
     shape: Shape
@@ -122,7 +122,7 @@ class Material(NamedTuple):
 
 
 def shape_of(engines: Sequence[Engine]) -> Material:
-    """What the programs of some engines say of the input."""
+    """Collect the shape of the input that the programs of some engines read."""
     root = Shape()
     constants: dict[str, Value] = {}
     examples: dict[str, Value] = {}
@@ -464,13 +464,13 @@ class _Reader:
         return _descend([self._data], args)
 
     def _items(self, term: Term) -> list[Any]:
-        """What a collection that is known without the input may hold."""
+        """Return the possible items of a collection that is known without the input."""
         if isinstance(term, (Array, Set)):
             return [value for item in term.items for value in self._values(item)]
         return [item for value in self._values(term) for item in _items_of(value)][:VALUES]
 
     def _members(self, term: Term) -> list[Any]:
-        """What may be in a collection."""
+        """Return the possible members of a collection."""
         if isinstance(term, (Array, Set)):
             return [value for item in term.items for value in self._values(item)]
         if isinstance(term, Object):
@@ -479,7 +479,7 @@ class _Reader:
 
 
 def _descend(values: Sequence[Any], args: Sequence[Term]) -> list[Any]:
-    """What is in `values` at a path; a part that is not known stands for every item."""
+    """Return the values at a path in `values`; a part that is not known stands for every item."""
     for arg in args:
         if isinstance(arg, Scalar):
             below = [value.get(arg.value) for value in values if isinstance(value, dict)]

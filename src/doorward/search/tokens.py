@@ -32,7 +32,7 @@ def _encoded(octets: bytes) -> str:
 
 
 def read_token(value: Any) -> Token | None:
-    """What a text claims that is a token; None for anything else."""
+    """Return the claims of a text that is a token; None for anything else."""
     if not isinstance(value, str):
         return None
     scheme, space, token = value.rpartition(" ")

@@ -216,7 +216,7 @@ class LoopServer:
             self._loop.close()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether the server ended within `timeout` seconds."""
+        """Return True if the server ended within `timeout` seconds."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
 

@@ -54,7 +54,8 @@ class Mailbox:
         return self._takes.fileno()
 
     def put(self, question: bytes, answers: socket.socket) -> bool:
-        """Whether there was room for a question, with the end on which its answer is awaited."""
+        """Return True if there was room for a question, with the end on which its answer is
+        awaited."""
         try:
             socket.send_fds(self._puts, [question], [answers.fileno()])
         except OSError:
@@ -89,7 +90,8 @@ class Peers:
     # Asking
 
     async def ask(self, question: Mapping[str, Any], within: float) -> dict[int, Any]:
-        """What the others answer, by their numbers; who is missing did not in `within` seconds."""
+        """Ask the others and return their answers by number, without those that did not answer in
+        `within` seconds."""
         others = [number for number in range(self.count) if number != self.number]
         answers = await asyncio.gather(*self._questions(question, within))
         return {number: each[0] for number, each in zip(others, answers, strict=True) if each}

@@ -85,7 +85,7 @@ class Http2Server:
             each.close()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether the server ended within `timeout` seconds."""
+        """Return True if the server ended within `timeout` seconds."""
         return self._server.wait(timeout)
 
     def _endpoints(self, loop: asyncio.AbstractEventLoop) -> list[Endpoint]:

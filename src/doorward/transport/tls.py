@@ -93,7 +93,7 @@ class _AlertingObject(ssl.SSLObject):
 
 
 class TlsContext(ssl.SSLContext):
-    """What listeners are opened with: each connection is begun by the newest certificates."""
+    """The TLS context of listeners: each connection is begun with the newest certificates."""
 
     _options: TlsOptions
     _newest: ssl.SSLContext

@@ -36,7 +36,7 @@ WORTH: Final = 0.001
 
 
 class Account:
-    """What one connection has cost lately."""
+    """The recent cost of one connection."""
 
     __slots__ = ("_answered", "_pace", "spent")
 
@@ -71,14 +71,14 @@ class Reader(Protocol):
 
     @property
     def answered(self) -> int:
-        """How many calls of the connection were answered so far."""
+        """The number of calls of the connection that were answered so far."""
 
     def read_piece(self) -> int:
         """Read a piece of what waits, and return its size. It raises nothing."""
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is a piece to read."""
+        """True if there is a piece to read."""
 
 
 class Turns:

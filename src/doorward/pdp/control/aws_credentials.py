@@ -261,7 +261,7 @@ _SOURCES: Final[Mapping[str, Callable[[AwsSource, Fetch], _Found]]] = {
 
 @dataclass(frozen=True, slots=True)
 class _SignedOn:
-    """What `aws sso login` left: who may ask for keys, and how that is renewed."""
+    """The tokens that `aws sso login` left, and how they are renewed."""
 
     region: str
     account: str

@@ -32,7 +32,7 @@ MAX_BUNDLES: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Polling:
-    """How often a bundle is asked for, in seconds."""
+    """The interval of requests for a bundle, in seconds."""
 
     min_delay: float = 60.0
     max_delay: float = 120.0
@@ -176,8 +176,8 @@ def _polling(block: Block, warnings: list[str]) -> Polling:
 def _verification(
     block: Block, keys: Mapping[str, Key], warnings: list[str]
 ) -> Verification | None:
-    """How the bundle is verified. Without `signing` it need not be signed, but what is signed is
-    verified."""
+    """Return how the bundle is verified. Without `signing` it need not be signed, but a signature
+    is verified."""
     if block.values.get("signing") is None:
         return Verification(keys=keys, is_required=False) if keys else None
     signing = block.block("signing")

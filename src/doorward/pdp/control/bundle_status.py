@@ -45,11 +45,11 @@ class BundleStatus:
 
     @property
     def is_failing(self) -> bool:
-        """Whether the last attempt brought nothing that could be put into force."""
+        """True if the last attempt brought nothing that could be put into force."""
         return bool(self.message)
 
     def document(self) -> dict[str, Any]:
-        """As OPA's status reports it."""
+        """Return the status in the form of OPA's status reports."""
         shown: dict[str, Any] = {"name": self.name}
         if self.active_revision:
             shown["active_revision"] = self.active_revision

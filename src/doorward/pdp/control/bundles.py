@@ -81,7 +81,7 @@ def failure_of(status: BundleStatus, error: Exception) -> BundleStatus:
 
 
 def text_of(error: Exception) -> str:
-    """What is wrong, in one text."""
+    """Return the message of an error, in one text."""
     cause = error.cause if isinstance(error, (BundleError, DownloadError)) else error
     if isinstance(cause, (CompileError, ParseError)):
         return str(error).replace(str(cause), errors_text(cause))
@@ -117,12 +117,12 @@ class Bundles:
 
     @property
     def statuses(self) -> Statuses:
-        """How each bundle is, by its name."""
+        """The status of each bundle, by its name."""
         return self._statuses
 
     @property
     def is_ready(self) -> bool:
-        """Whether each bundle has been put into force once."""
+        """True if each bundle has been put into force once."""
         return all(each.last_successful_activation for each in self._statuses.values())
 
     @property
@@ -137,7 +137,7 @@ class Bundles:
         *,
         starts: bool = True,
     ) -> None:
-        """Ask for these bundles from now on. What is not named any more is taken out of force."""
+        """Poll these bundles from now on. Bundles that are not named any more are deactivated."""
         kept = {
             name: poller
             for name, poller in self._pollers.items()
@@ -373,13 +373,13 @@ class _Poller:
         self._task = runner.start(Job(f"bundle-{options.name}", _POLL, within, self.round))
 
     def stop(self) -> None:
-        """Ask no more. A request that is under way ends by itself, and is not used."""
+        """Stop polling. A request that is under way ends by itself, and is not used."""
         self._is_stopped = True
         if self._task is not None:
             self._task.stop()
 
     def accept(self, etag: str) -> None:
-        """What came earlier is in force now."""
+        """Note that the download with this ETag is active now."""
         self._active = self._downloader.etag = etag
 
     def round(self) -> Steps[float]:

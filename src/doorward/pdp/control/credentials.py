@@ -72,7 +72,7 @@ class _TokenAuth(httpx.Auth):
 
 
 class _RegistryAuth(httpx.Auth):
-    """What a registry wants: the credentials themselves, or a token for them where it says so.
+    """The authentication that a registry asks for: the credentials themselves, or a token for them.
 
     A token is for one repository and lasts some minutes; it is kept by what it is for.
     """
@@ -123,7 +123,7 @@ class _RegistryAuth(httpx.Auth):
 
 
 def auth_for(service: Service, fetch: Fetch) -> httpx.Auth | None:
-    """What signs the requests to `service`; `fetch` sends those for tokens."""
+    """Return the signer of requests to `service`; `fetch` sends those for tokens."""
     own = _auth_for(service, fetch)
     return _RegistryAuth(own, service, fetch) if service.is_registry else own
 

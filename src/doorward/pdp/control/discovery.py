@@ -67,7 +67,7 @@ class Discovery:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a configuration has been followed."""
+        """True if a configuration has been followed."""
         return bool(self.status.last_successful_activation)
 
     def start(self) -> None:

@@ -35,7 +35,7 @@ class DownloadError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """What came. `bundle` is None where there is nothing new."""
+    """A downloaded bundle. `bundle` is None where there is nothing new."""
 
     bundle: Bundle | None
     etag: str = ""
@@ -43,7 +43,7 @@ class Download:
 
 
 def limits_for(options: BundleOptions) -> Limits:
-    """What is too much of a bundle."""
+    """Return the limits of a bundle."""
     default = Limits()
     return Limits(
         policy_bytes=min(default.policy_bytes, options.size_limit),
@@ -66,7 +66,8 @@ class Downloader:
         """Whether the server keeps requests waiting, so that the next may follow at once."""
 
     def fetch(self, timers: Timers) -> Steps[Download]:
-        """What is there now; DownloadError, and nothing remembered, where that is not a bundle."""
+        """Download the bundle; DownloadError, and nothing remembered, where the answer is not a
+        bundle."""
         path = self.options.file
         if path is not None:
             return self._from_file(path, timers)

@@ -157,7 +157,7 @@ class DiskOutbox:
         raise OSError(None, "more processes than it has parts")
 
     def _is_locked(self, part: str) -> bool:
-        """Whether `part` is ours now."""
+        """Return True if `part` is ours now."""
         descriptor = os.open(os.path.join(part, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

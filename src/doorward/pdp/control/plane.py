@@ -120,7 +120,7 @@ class ControlPlane:
 
     @property
     def config(self) -> Config:
-        """What is followed now."""
+        """The active configuration."""
         return self._config
 
     def client(self, service: str) -> Client | None:

@@ -48,7 +48,7 @@ class Reference(NamedTuple):
 
     @property
     def object(self) -> str:
-        """What a manifest is asked for by."""
+        """The name in the path of a manifest."""
         return self.digest or self.tag
 
 

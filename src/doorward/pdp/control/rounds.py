@@ -65,7 +65,7 @@ Steps: TypeAlias = Generator[Ask, Answer, T]
 
 
 def drive(steps: Steps[T]) -> T:
-    """What `steps` return, asking here and now."""
+    """Run `steps` to the end with requests made here, and return their result."""
     try:
         ask = next(steps)
         while True:
@@ -165,8 +165,8 @@ class Asker(Protocol):
     """Sends requests, and waits for the answers, somewhere else."""
 
     def send(self, number: int, ask: Ask) -> None:
-        """Ask. What comes of it is given to `Schedule.note` with the same number; ServiceError
-        where nothing can come."""
+        """Send a request. Its outcome is given to `Schedule.note` with the same number;
+        ServiceError where nothing can come."""
 
 
 class Schedule:
@@ -193,7 +193,7 @@ class Schedule:
         return max(0.0, min((each.due for each in self._tasks), default=float("inf")) - monotonic())
 
     def note(self, number: int, outcome: Answer | Exception) -> None:
-        """What came of a request: go on with the round that it belongs to."""
+        """Note the outcome of a request, and go on with the round that it belongs to."""
         task = self._asked.pop(number, None)
         if task is not None:
             task.go_on(outcome)

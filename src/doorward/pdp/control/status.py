@@ -25,7 +25,7 @@ _EDGE: Final = Edge("status", "reporting the status failed")
 
 
 class Status(Protocol):
-    """What `/v1/status` shows."""
+    """The content of `/v1/status`."""
 
     @property
     def is_enabled(self) -> bool: ...
@@ -117,7 +117,7 @@ class StatusReporter:
 
     @property
     def decision_logs(self) -> Mapping[str, Any] | None:
-        """How the last upload ended; None before the first."""
+        """The outcome of the last upload; None before the first."""
         return self._decision_logs
 
     def document(self) -> dict[str, Any]:

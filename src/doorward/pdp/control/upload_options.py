@@ -58,7 +58,7 @@ class FileOptions:
 def read_upload(
     block: Block, services: Mapping[str, object], warnings: list[str]
 ) -> UploadOptions | None:
-    """What of `decision_logs` says where events are sent; None: nowhere."""
+    """Read where `decision_logs` sends events; None: nowhere."""
     if (plugin := block.get("plugin", str, "")) != "":
         raise ConfigError(
             f'{block.location("plugin")}: invalid plugin name "{plugin}" in decision_logs'

@@ -56,7 +56,7 @@ Arity: TypeAlias = Callable[[Call], int | None]
 
 @dataclass(slots=True)
 class Binding:
-    """What an expression needs and binds, given what is bound before it."""
+    """The variables that an expression needs and binds, given those bound before it."""
 
     bound: AbstractSet[str]
     outer: AbstractSet[str]
@@ -68,7 +68,7 @@ class Binding:
     """What must be bound before the expression, whatever it binds itself."""
 
     def missing(self) -> list[Var]:
-        """What must be bound elsewhere first, in the order of the text."""
+        """Return the variables that must be bound elsewhere first, in the order of the text."""
         return [
             v
             for name, v in self.needs.items()
@@ -76,7 +76,7 @@ class Binding:
         ]
 
     def settle(self) -> None:
-        """What is missing now cannot be bound by what comes later in the expression."""
+        """Note that no later part of the expression can bind the variables that are missing now."""
         self.before.update([var.name for var in self.missing()])
 
     def _is_bound(self, name: str) -> bool:
@@ -230,7 +230,7 @@ def _shapes_differ(a: Term, b: Term) -> bool:
 
 
 def analyse(expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> Binding:
-    """What `expr` needs and binds when `bound` are bound before it."""
+    """Return the variables that `expr` needs and binds when `bound` are bound before it."""
     binding = Binding(bound, outer, arity)
     for item in expr.withs:
         if not names_function(item, arity):
@@ -292,7 +292,8 @@ def _call(binding: Binding, call: Call) -> None:
 
 
 def names_function(item: With, arity: Arity) -> bool:
-    """Whether `item` puts a function in place of one, or of data: a name then, not a term."""
+    """Return True if `item` puts a function in place of one, or of data: a name then, not a
+    term."""
     target, value = as_call(item.target), as_call(item.value)
     if target is None or value is None or arity(value) is None:
         return False

@@ -224,7 +224,8 @@ def nodes_read(body: Body, callees: Callees, graph: Dependencies) -> list[RuleNo
 
 
 def has_effects(nodes: Iterable[RuleNode], callees: Callees) -> bool:
-    """Whether evaluating one of the nodes can be seen from outside: it prints, or asks a server."""
+    """Return True if evaluating one of the nodes can be seen from outside: it prints, or asks a
+    server."""
     for node in nodes:
         for definition in node.definitions:
             for part in parts_of(definition.rule):
@@ -237,7 +238,7 @@ def has_effects(nodes: Iterable[RuleNode], callees: Callees) -> bool:
 
 
 def longest_chain(root: RuleNode, graph: Dependencies) -> int:
-    """How many nodes read each other one after the other, at most."""
+    """Return the length of the longest chain of nodes that read each other."""
     lengths: dict[int, int] = {}
     for node in in_order(root, graph):
         read = graph.reads.get(id(node), ())
@@ -332,7 +333,7 @@ class _Rules:
 
 
 def _agrees(definition: Definition, node: RuleNode, operands: Sequence[Term]) -> bool:
-    """Whether operands behind the path of `node` can lead to one of its rules."""
+    """Return True if operands behind the path of `node` can lead to one of its rules."""
     names = head_path(definition.rule.head.ref)[0][len(node.path) :]
     pairs = zip(names, operands, strict=False)
     return all(not is_constant(operand) or constant(operand) == name for name, operand in pairs)

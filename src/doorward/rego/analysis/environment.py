@@ -32,7 +32,7 @@ __all__ = ["Globals", "Scope", "TypeNode", "constant", "is_constant", "select_pa
 
 @dataclass(eq=False, slots=True)
 class TypeNode:
-    """What is known of one path below `data`: its type, and the paths below it."""
+    """The type of one path below `data`, as far as it is known, and the paths below it."""
 
     type: Type | None = None
     children: dict[Key, TypeNode] = field(default_factory=dict)
@@ -99,7 +99,7 @@ def _insert_into(object_: ObjectType, path: Sequence[Key], type_: Type) -> Objec
 
 @dataclass(eq=False, slots=True)
 class Globals:
-    """What all bodies see: the built-ins, and what rules define below `data`.
+    """The names that all bodies see: the built-ins, and those that rules define below `data`.
 
     `called`: the built-ins that are called somewhere. A variable of such a name that no rule's body
     has for its own stands for the function, as in OPA.
@@ -222,7 +222,7 @@ def select_path(type_: Type, path: Sequence[Term]) -> Type:
 
 
 def is_constant(term: Term) -> bool:
-    """Whether a term is written out: no variables, references or calls in it."""
+    """Return True if a term is written out: no variables, references or calls in it."""
     return is_ground(term)
 
 

@@ -96,7 +96,7 @@ def query_in_steps(body: Body, arity: Arity) -> Body:
 
 
 def is_step(expr: Expr) -> bool:
-    """Whether an expression computes an operand of another one."""
+    """Return True if an expression computes an operand of another one."""
     term = expr.term
     if expr.negated or not (isinstance(term, Call) and term.name == "eq"):
         return False
@@ -277,7 +277,7 @@ class _Steps:
 
 
 def _value(references: Mapping[str, Term], node: Node) -> Node:
-    """What `node` stands for, if it is a variable for one of `references`."""
+    """Return the reference that `node` stands for, if it is a variable for one of `references`."""
     return references.get(node.name, node) if isinstance(node, Var) else node
 
 
@@ -286,7 +286,7 @@ def _equation(left: Term, right: Term, span: Span) -> Expr:
 
 
 def _is_print(term: Call) -> bool:
-    """Whether `term` takes operands that are undefined."""
+    """Return True if `term` takes operands that are undefined."""
     return term.name == "print" and not term.infix
 
 

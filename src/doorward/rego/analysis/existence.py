@@ -105,7 +105,7 @@ def check_values(calls: Iterable[CallSite], callees: Callees) -> list[Diagnostic
 def check_calls(
     calls: Iterable[CallSite], callees: Callees, tops: Sequence[Module | Body]
 ) -> list[Diagnostic]:
-    """What is wrong with the functions called, and with how many operands they get.
+    """Report calls of functions that do not exist, and calls with a wrong number of operands.
 
     `tops` are what the calls are in.
     """
@@ -167,7 +167,7 @@ def _builtin_arity(
 
 
 def _type(term: Term, callees: Callees) -> Type:
-    """What a term tells by itself; nothing is known of variables and rules yet."""
+    """Return the type that a term has by itself; variables and rules are not known yet."""
     if any(isinstance(node, _COMPREHENSIONS) for node in walk(term)):
         return UNKNOWN
     known = Globals(callees.registry)

@@ -60,8 +60,8 @@ class Failures:
         self._known: dict[int, bool] = dict.fromkeys(graph.circular, True)
 
     def rule(self, rule: Rule) -> bool:
-        """Whether the evaluation of a rule, or of an `else` branch of it, may fail; two answers
-        that differ are left to `node`."""
+        """Return True if the evaluation of a rule, or of an `else` branch of it, may fail; two
+        answers that differ are left to `node`."""
         known = self._rules.get(id(rule))
         if known is None:
             may_fail = any(map(self._part, parts_of(rule)))
@@ -70,15 +70,15 @@ class Failures:
         return known[1]
 
     def body(self, body: Body) -> bool:
-        """Whether an expression of `body` may fail."""
+        """Return True if an expression of `body` may fail."""
         return any(map(self.expr, body))
 
     def expr(self, expr: Expr) -> bool:
-        """Whether an expression may fail."""
+        """Return True if an expression may fail."""
         return any(map(self._part, parts_below(expr)))
 
     def node(self, node: RuleNode) -> bool:
-        """Whether the answer of the rules at `node` may be an error."""
+        """Return True if the answer of the rules at `node` may be an error."""
         known, waiting = self._known, [node]
         while waiting:
             current = waiting[-1]
@@ -94,7 +94,7 @@ class Failures:
         return known[id(node)]
 
     def _itself(self, node: RuleNode) -> bool:
-        """Whether the rules at `node` may fail where none that they read does."""
+        """Return True if the rules at `node` may fail where none that they read does."""
         if node.name in self._mocked or any(map(self._part_itself, _parts(node))):
             return True
         rules = [d for d in node.definitions if not d.rule.default]
@@ -116,7 +116,7 @@ class Failures:
         return self._part_itself(part) or any(map(self.node, targets(part, self._callees)))
 
     def _part_itself(self, part: object) -> bool:
-        """Whether one part of a rule may fail, whatever the rules that it asks answer."""
+        """Return True if one part of a rule may fail, whatever the rules that it asks answer."""
         if isinstance(part, Call):
             callee = self._callees.find(part)
             builtin = callee.builtin if callee is not None else None
@@ -134,7 +134,8 @@ _PARTS: Final = frozenset({Call, ObjectComprehension, Ref, Var, With})
 
 
 def has_one_answer(rules: Iterable[Rule]) -> bool:
-    """Whether complete rules, and their `else` branches, say one and the same if anything."""
+    """Return True if complete rules, and their `else` branches, say one and the same if
+    anything."""
     values = [rule.head.value for top in rules for rule in branches(top)]
     constants = [to_key(True) if v is None else constant(v) for v in values if _is_written(v)]
     return len(constants) == len(values) and all(v == constants[0] for v in constants)
@@ -149,6 +150,6 @@ def _parts(node: RuleNode) -> Iterator[object]:
 
 
 def _may_halt(builtin: Builtin) -> bool:
-    """Whether a call may end the evaluation: code of others, or what reaches the world."""
+    """Return True if a call may end the evaluation: code of others, or what reaches the world."""
     is_ours = REGISTRY.get(builtin.name) is builtin
     return not is_ours or not builtin.pure or builtin.name == "internal.template_string"

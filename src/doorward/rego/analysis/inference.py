@@ -84,7 +84,8 @@ class Inference:
         self._comprehensions: dict[int, tuple[Type, list[Finding]]] = {}
 
     def body(self, body: Body, scope: Scope) -> list[Finding]:
-        """What is wrong in `body`; the types of its variables are in `scope` afterwards."""
+        """Return the type errors in `body`; the types of its variables are in `scope`
+        afterwards."""
         findings: list[Finding] = []
         for expr in body:
             findings += self._expr(expr, scope)
@@ -226,7 +227,8 @@ class Inference:
     # Unification
 
     def _meet(self, a: Term, type_a: Type, b: Term, type_b: Type, scope: Scope) -> bool:
-        """Whether the two sides can be equal; gives the variables of one the types of the other."""
+        """Return True if the two sides can be equal; gives the variables of one the types of the
+        other."""
         unknown_a, unknown_b = has_unknown(type_a), has_unknown(type_b)
         if unknown_a and not unknown_b:
             return self.fit(a, type_b, scope)
@@ -261,7 +263,7 @@ class Inference:
         return self._all_meet(((value, others[key]) for key, value in a.items), scope)
 
     def fit(self, term: Term, type_: Type, scope: Scope, *, widen: bool = False) -> bool:
-        """Whether `term` can be of `type_`; gives its variables their types.
+        """Return True if `term` can be of `type_`; gives its variables their types.
 
         `widen`: variables may already have another type, and get both.
         """

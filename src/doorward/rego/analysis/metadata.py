@@ -134,7 +134,7 @@ def _own_entries(blocks: Sequence[Annotations], path: list[Any]) -> list[dict[st
 
 
 def _around(rule: Rule, module: Module, modules: Sequence[Module]) -> Iterator[dict[str, Any]]:
-    """What the document of a rule, its package and the packages above say."""
+    """Collect the METADATA of a rule, of its document and package, and of the packages above."""
     path = _rule_path(rule, module)
     document: dict[object, Annotations] = {}
     for other in modules:

@@ -82,7 +82,8 @@ class Multiplicity:
         self._several.add(id(node))
 
     def may_have_several(self, node: Rule | Expr | Body) -> bool:
-        """Whether `node`, one of those that were looked through, may have several answers."""
+        """Return True if `node`, one of those that were looked through, may have several
+        answers."""
         return id(node) in self._several
 
     def outer(self, node: Rule | Body, heads: tuple[Term, ...] = ()) -> frozenset[str]:
@@ -126,7 +127,7 @@ def multiplicity_of_query(
 
 
 def is_known(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> bool:
-    """Whether `term` can be computed with what is bound."""
+    """Return True if `term` can be computed with what is bound."""
     if _is_plainly_known(term, bound):
         return True
     if isinstance(term, Var):
@@ -137,7 +138,7 @@ def is_known(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity
 
 
 def _is_plainly_known(term: Term, bound: AbstractSet[str]) -> bool:
-    """Whether all variables of `term` are bound, as far as one look at each part tells."""
+    """Return True if all variables of `term` are bound, as far as one look at each part tells."""
     if is_ground(term):
         return True
     match term:
@@ -165,7 +166,7 @@ def _has_open_part(operator: Ref, bound: AbstractSet[str]) -> bool:
 
 
 def is_pattern(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> bool:
-    """Whether matching `term` needs nothing but what is bound."""
+    """Return True if matching `term` needs nothing but what is bound."""
     match term:
         case Scalar() | Var():
             return True
@@ -175,7 +176,7 @@ def is_pattern(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], ari
 
 
 def is_open(operand: Term, bound: AbstractSet[str]) -> bool:
-    """Whether `operand` of a reference has variables that walking must bind."""
+    """Return True if `operand` of a reference has variables that walking must bind."""
     match operand:
         case Var(name):
             return name not in bound and name not in ROOTS
@@ -218,7 +219,7 @@ def ready_equations(
 
 
 def is_folder(root: RuleNode, term: Term) -> bool:
-    """Whether a term names a place below `data` that has rules below it, and none itself."""
+    """Return True if a term names a place below `data` that has rules below it, and none itself."""
     head, operands = (term.head, term.args) if isinstance(term, Ref) else (term, ())
     if not (isinstance(head, Var) and head.name == "data"):
         return False
@@ -277,7 +278,8 @@ class _Walk:
 
     @contextmanager
     def scope(self, outer: frozenset[str] | None = None) -> Iterator[None]:
-        """What is bound inside is forgotten at the end; `outer` of the closure, if it is one."""
+        """Forget variables that are bound inside at the end; `outer` of the closure, if it is
+        one."""
         saved = self.bound, self.outer
         self.bound = set(self.bound)
         if outer is not None:
@@ -308,7 +310,7 @@ class _Walk:
         self.term(expr.term)
 
     def replacement(self, item: With) -> None:
-        """What a `with` computes: no term where it names a function."""
+        """Visit the value of a `with`, which has no term where it names a function."""
         if not names_function(item, self.callees.arity):
             self.term(item.value)
 
@@ -436,7 +438,7 @@ class _Walk:
             self.walks += 1
 
     def comprehension(self, body: Body, heads: tuple[Term, ...]) -> None:
-        """However often it walks, a comprehension has one value."""
+        """Visit a comprehension, which has one value however many rounds its body has."""
         before = self.walks
         with self.scope(self.outer | self.multiplicity.outer(body, heads)):
             self.body(body)

@@ -47,7 +47,7 @@ GENERATED: Final = "__@operand"
 
 
 def is_generated(name: str) -> bool:
-    """Whether `name` is that of a variable in `Expr.before`."""
+    """Return True if `name` is that of a variable in `Expr.before`."""
     return name.endswith(GENERATED)
 
 
@@ -198,5 +198,5 @@ def _equation(left: Term, right: Term, span: Span) -> Expr:
 
 
 def _is_print(term: Term) -> bool:
-    """Whether `term` takes operands that are undefined."""
+    """Return True if `term` takes operands that are undefined."""
     return isinstance(term, Call) and term.name == "print" and not term.infix

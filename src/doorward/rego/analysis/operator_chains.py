@@ -56,7 +56,7 @@ def split_chains(module: Module) -> Module:
 
 
 def _is_long(node: Rule) -> bool:
-    """Whether there is a chain to shorten below `node`."""
+    """Return True if there is a chain to shorten below `node`."""
     text = node.span.text
     # A look at the text is a hundredth of a walk through the tree.
     if len(text) <= 2 * LINKS or sum(map(text.count, _SIGNS)) + text.count("in") <= LINKS:

@@ -59,7 +59,8 @@ __all__ = ["CheckOptions", "Program", "Query", "check", "check_query", "report"]
 
 @record(frozen=True)
 class CheckOptions:
-    """How to check: `strict` adds OPA's strict-mode errors, `max_errors` limits the report.
+    """The options of a check: `strict` adds OPA's strict-mode errors, `max_errors` limits the
+    report.
 
     `schemas` are those that METADATA can name; that of the input is under ().
     """
@@ -71,7 +72,7 @@ class CheckOptions:
 
 @dataclass(slots=True)
 class Program:
-    """What the passes make, each building on the last."""
+    """The results of the passes, each of which builds on the last."""
 
     modules: list[Module]
     registry: Registry

@@ -17,7 +17,7 @@ class ReadPaths:
         self._paths = {path for part in parts for path in _paths(part)}
 
     def above(self, path: Sequence[Key]) -> bool:
-        """Whether a reference ends above `path`; its open operands can be any key.
+        """Return True if a reference ends above `path`; its open operands can be any key.
 
         What lists all data reads above the server's own documents, which are part of it only
         where `with` put them.

@@ -43,7 +43,7 @@ __all__ = ["bodies_of", "check_references"]
 
 
 class TermTypes(Protocol):
-    """What is needed of the inference around: types of terms."""
+    """The part of type inference that checks of references need: the types of terms."""
 
     def type(self, term: Term, scope: Scope) -> Type: ...
 
@@ -51,7 +51,7 @@ class TermTypes(Protocol):
 
 
 def check_references(expr: Expr, scope: Scope, types: TermTypes) -> Iterator[Finding]:
-    """What is wrong with the references of a flat expression, closures left out."""
+    """Return the errors in the references of a flat expression, closures left out."""
     for ref in _references(expr):
         problem = _Check(ref, scope, types).run()
         if problem is not None:
@@ -129,7 +129,7 @@ class _Check:
         return self._below(any_, 1)
 
     def _walk(self, node: TypeNode | None) -> tuple[Finding | None, bool]:
-        """What is wrong within the tree, and whether the reference leaves it."""
+        """Return the error within the tree, and whether the reference leaves it."""
         for position, operand in enumerate(self.ref.args, start=1):
             if node is None:
                 return None, True
@@ -159,7 +159,7 @@ class _Check:
         return None
 
     def _below(self, type_: Type, position: int) -> Finding | None:
-        """What is wrong from `position` on, in a value of `type_`."""
+        """Return the error from `position` on, in a value of `type_`."""
         for n, operand in enumerate(self.ref.args[position - 1 :], start=position):
             keys = keys_of(type_)
             if keys == UNKNOWN:

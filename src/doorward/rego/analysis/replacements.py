@@ -18,7 +18,7 @@ _FIXED = frozenset({"eq", "rego.metadata.chain", "rego.metadata.rule"})
 
 
 def check_replacements(withs: Iterable[With], callees: Callees) -> list[Diagnostic]:
-    """What is wrong with the targets of `with`."""
+    """Return the errors in the targets of `with`."""
     return [problem for item in withs if (problem := _check(item, callees)) is not None]
 
 

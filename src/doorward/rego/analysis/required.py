@@ -45,7 +45,7 @@ def required_builtins(modules: Iterable[Module], registry: Registry) -> list[str
 
 
 def _called(rule: Rule, documents: Set[str]) -> Iterator[str]:
-    """What a rule calls, and `eq` where a part of it is assigned first."""
+    """Return the functions that a rule calls, and `eq` where a part of it is assigned first."""
     for node in walk(rule):
         terms: tuple[Node | None, ...] = ()
         match node:
@@ -69,7 +69,7 @@ def _called(rule: Rule, documents: Set[str]) -> Iterator[str]:
 
 
 def _operands(term: Node) -> Iterator[Node]:
-    """What is inside the term of an expression; of a call that is asked for with the call."""
+    """Return the operands of a term; of a call, those that are evaluated with it."""
     match term:
         case Call():
             return iter(())
@@ -80,7 +80,7 @@ def _operands(term: Node) -> Iterator[Node]:
 
 
 def _is_assigned(term: Node, documents: Set[str]) -> bool:
-    """Whether a term is or holds one that is assigned first."""
+    """Return True if a term is or holds one that is assigned first."""
     if isinstance(term, Var):
         return term.name in documents
     if isinstance(term, _ASSIGNED):

@@ -136,7 +136,7 @@ class _Imported:
 
 @record(frozen=True)
 class ResolverOptions:
-    """How names are resolved.
+    """Options of name resolution.
 
     `builtins`: names of which a variable makes `shares_names` true. `collect_free`: a variable of a
     rule's body of such a name takes the name from the calls in the body, as in OPA.
@@ -341,7 +341,7 @@ class Resolver:
         return replace(term, key=key, value=value, domain=domain, body=body)
 
     def _assigns(self, call: Call) -> bool:
-        """Whether `:=` is what it says: no rule has its name."""
+        """Return True if `:=` is what it says: no rule has its name."""
         return self._global("assign", call.span) is None
 
     def _assign(self, call: Call, scope: Scope) -> Call:
@@ -444,8 +444,8 @@ class Resolver:
         return var
 
     def _seen_from(self, scope: Scope, target: Ref | Var) -> Ref | Var:
-        """What a rule or import stands for, where a pattern (`[data] := …`) may have taken the name
-        of the document: OPA reads what the pattern bound."""
+        """Return the term that a rule or import stands for, where a pattern (`[data] := …`) may
+        have taken the name of the document: OPA reads the variable that the pattern bound."""
         root = target.head if isinstance(target, Ref) else target
         assert isinstance(root, Var)  # names stand for paths
         declared = scope.find(root.name)
@@ -507,7 +507,7 @@ def _append(head: Term, args: tuple[Term, ...], span: Span) -> Ref | Term:
 
 
 def import_name(item: Import) -> str:
-    """What an import is called in its module."""
+    """Return the name of an import in its module."""
     if item.alias is not None:
         return item.alias
     if isinstance(item.path, Ref) and item.path.args:

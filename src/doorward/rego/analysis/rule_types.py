@@ -47,7 +47,7 @@ def check_types(
     schemas: Schemas | None = None,
     called: frozenset[str] = frozenset(),
 ) -> tuple[Globals, list[Diagnostic]]:
-    """What is known of all rules, and the type errors in them."""
+    """Infer the types of all rules, and return them with the type errors."""
     known = Globals(callees.registry, called)
     if schemas is not None and () in schemas:
         try:

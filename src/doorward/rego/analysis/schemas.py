@@ -195,7 +195,7 @@ def _kinds_text(kinds: Sequence[str]) -> str:
 
 
 class AnnotatedDocuments:
-    """What the annotations of a program say of documents.
+    """The schemas that annotations of a program give to documents.
 
     Each schema becomes a type once, however many rules name it, and annotations of packages are
     looked up by path.
@@ -212,7 +212,7 @@ class AnnotatedDocuments:
                 by_path.setdefault(module.package.path, []).append((position, block))
 
     def of(self, rule: Rule, module: Module, rules: TypeNode) -> TypeNode | list[Diagnostic] | None:
-        """What is said of documents where `rule` stands; None if nothing is."""
+        """Return the schemas of documents where `rule` stands; None if there are none."""
         named = [i for block in self._blocks(rule, module) for i in _schemas(block)]
         # The same annotations say the same, as long as no rule is among what they describe.
         is_shared = all(item["path"][0] == "input" for item in named)

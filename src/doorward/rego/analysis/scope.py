@@ -36,8 +36,8 @@ def source_name(name: str) -> str:
 
 
 def operand_source(value: Value) -> str:
-    """What `value` adds to a reference in OPA's texts: `.a`, `["b c"]`, and `["if"]`, since a
-    keyword is quoted."""
+    """Return the text that `value` adds to a reference in OPA's messages: `.a`, `["b c"]`, and
+    `["if"]`, since a keyword is quoted."""
     is_keyword = isinstance(value, str) and value in _KEYWORDS
     return f'["{value}"]' if is_keyword else operand_text(value)
 
@@ -102,7 +102,7 @@ class Names:
 
     @property
     def is_clean(self) -> bool:
-        """Whether the rule at hand has no errors yet: only then is it told what it does not use."""
+        """True if the rule at hand has no errors yet: only then is it told what it does not use."""
         return len(self.errors) == self.start
 
 
@@ -201,7 +201,7 @@ class Scope:
             self.parent.refer(name)
 
     def is_local(self, name: str) -> bool:
-        """Whether `name` is, or will be, declared here or outside."""
+        """Return True if `name` is, or will be, declared here or outside."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.declared or name in scope.pending:

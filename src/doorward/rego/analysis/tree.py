@@ -86,7 +86,7 @@ class RuleNode:
 
     @property
     def is_set_of_members(self) -> bool:
-        """Whether partial rules here make a set, and no object of sets."""
+        """True if partial rules here make a set, and no object of sets."""
         # Checked to be of one kind, so that the first definition speaks for all.
         if self.children or not self.definitions:
             return False

@@ -145,7 +145,7 @@ def union_of(types: Iterable[Type]) -> Type:
 
 
 def union_functions(a: Function, b: Function) -> Function:
-    """What both clauses of a function take and give; they take as many operands."""
+    """Return the type of a function with two clauses, which take the same number of operands."""
     args = tuple(union(x, y) for x, y in zip(a.args, b.args, strict=True))
     return Function(args, union(a.result or UNKNOWN, b.result or UNKNOWN), a.variadic)
 
@@ -183,7 +183,7 @@ def _merge_into_options(rest: tuple[Type, Type], options: AnyOf) -> Type:
 
 
 def keys_of(type_: Type | None) -> Type:
-    """What can be in brackets behind a value of this type; UNKNOWN if nothing can."""
+    """Return the type of the keys of a value of this type; UNKNOWN if it has none."""
     match type_:
         case ArrayType():
             return number
@@ -199,7 +199,7 @@ def keys_of(type_: Type | None) -> Type:
 
 @lru_cache(maxsize=128)
 def values_of(type_: Type | None) -> Type:
-    """What can be found below a value of this type; UNKNOWN if nothing can."""
+    """Return the type of the items of a value of this type; UNKNOWN if it has none."""
     # Kept, since each policy below a schema may ask it of the same large type.
     match type_:
         case ArrayType(items, rest):
@@ -215,7 +215,7 @@ def values_of(type_: Type | None) -> Type:
 
 
 def select(type_: Type | None, key: Value) -> Type:
-    """What is at the constant `key`; UNKNOWN if nothing can."""
+    """Return the type at the constant `key`; UNKNOWN if there can be nothing."""
     match type_:
         case ArrayType(items, rest):
             if type(key) is Number and key.text == "-0":
@@ -298,12 +298,12 @@ def bounded(type_: Type) -> Type:
 
 
 def has_unknown(type_: Type) -> bool:
-    """Whether some part of the type could not be inferred."""
+    """Return True if some part of the type could not be inferred."""
     return type_ == UNKNOWN or any(map(has_unknown, _parts(type_)))
 
 
 def has_function(type_: Type) -> bool:
-    """Whether some part of the type is a function."""
+    """Return True if some part of the type is a function."""
     return isinstance(type_, Function) or any(map(has_function, _parts(type_)))
 
 
@@ -321,7 +321,7 @@ def _parts(type_: Type) -> Iterator[Type]:
 
 
 def unifies(a: Type | None, b: Type | None) -> bool:
-    """Whether some value is of both types."""
+    """Return True if some value is of both types."""
     if a is None or b is None or a == UNKNOWN or b == UNKNOWN:
         return False
     if isinstance(a, Function) or isinstance(b, Function):

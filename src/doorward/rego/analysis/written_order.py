@@ -51,7 +51,8 @@ class WrittenOrder:
         self._known: dict[int, bool] = {}
 
     def has(self, rule: Rule) -> bool:
-        """Whether a rule, without its `else`, is safe at one look; others may be safe, too."""
+        """Return True if a rule, without its `else`, is safe at one look; others may be
+        safe, too."""
         known = self._known.get(id(rule))
         if known is None:
             known = self._known[id(rule)] = self._is_safe(rule)
@@ -70,14 +71,14 @@ class WrittenOrder:
 
 
 def is_in_order(body: Body, bound: Iterable[str], arity: Arity) -> bool:
-    """Whether a body is safe as it is written, where `bound` are the variables before it."""
+    """Return True if a body is safe as it is written, where `bound` are the variables before it."""
     if any([expr.negated for expr in body]):
         return False
     return _Body(arity, {*ROOTS, *bound}).holds(body, ())
 
 
 class _Body:
-    """What is bound in one body so far, and what only the closures in it bind."""
+    """The variables bound in one body so far, and those that only its closures bind."""
 
     def __init__(self, arity: Arity, bound: set[str]) -> None:
         self.arity = arity
@@ -85,7 +86,7 @@ class _Body:
         self.inside: set[str] = set()
 
     def holds(self, body: Body, heads: Sequence[Term]) -> bool:
-        """Whether each expression needs nothing but what is bound before it, and the heads
+        """Return True if each expression needs nothing but what is bound before it, and the heads
         nothing but what is bound at the end."""
         return (
             all(map(self._is_ready, body))
@@ -95,7 +96,7 @@ class _Body:
         )
 
     def _is_ready(self, expr: Expr) -> bool:
-        """Whether `expr` needs nothing but what is bound; what it binds is bound then."""
+        """Return True if `expr` needs nothing but what is bound; what it binds is bound then."""
         term = expr.term
         for item in expr.withs:
             if not (_is_plain(item.target) and self._is_bound(item.value, None)):
@@ -134,7 +135,8 @@ class _Body:
         return True
 
     def _is_new(self, pattern: Term, names: list[str]) -> bool:
-        """Whether `pattern` consists of variables that are not bound yet; they go to `names`."""
+        """Return True if `pattern` consists of variables that are not bound yet; they go to
+        `names`."""
         match pattern:
             case Var(name):
                 names.append(name)
@@ -144,7 +146,8 @@ class _Body:
         return False
 
     def _is_bound(self, term: object, loops: set[str] | None) -> bool:
-        """Whether all variables of `term` are bound, but those that a reference runs through.
+        """Return True if all variables of `term` are bound, but those that a reference runs
+        through.
 
         Those go to `loops`; without it there may be none.
         """
@@ -174,7 +177,8 @@ class _Body:
         return False
 
     def _closes(self, body: Body, heads: Sequence[Term], variables: Iterable[str] = ()) -> bool:
-        """Whether a closure needs nothing but what is bound here, and `variables` of its own."""
+        """Return True if a closure needs nothing but what is bound here, and `variables` of its
+        own."""
         inner = _Body(self.arity, self.bound.union(variables))
         # What is negated is taken apart when bodies are put in order.
         if any([expr.negated for expr in body]) or not inner.holds(body, heads):
@@ -184,7 +188,7 @@ class _Body:
 
 
 def _is_plain(target: Ref | Var) -> bool:
-    """Whether a `with` replaces a document, at a path that is written out."""
+    """Return True if a `with` replaces a document, at a path that is written out."""
     head, operands = (target.head, target.args) if isinstance(target, Ref) else (target, ())
     return isinstance(head, Var) and head.name in ROOTS and all(map(is_ground, operands))
 

@@ -67,7 +67,7 @@ _TRUE: Final = to_key(True)
     inverse=inverse("count"),
 )
 def count(collection: list[Value] | dict[Key, Value] | frozenset[Key] | str) -> int:
-    """How many items a collection has, or characters a string."""
+    """Return the number of items of a collection, or of characters of a string."""
     return len(collection)
 
 
@@ -247,7 +247,7 @@ def _values(collection: list[Value] | frozenset[Key]) -> list[Value]:
     inverse=inverse("all"),
 )
 def all_(collection: list[Value] | frozenset[Key]) -> bool:
-    """Whether nothing but `true` is in the collection."""
+    """Return true if nothing but `true` is in the collection."""
     if isinstance(collection, frozenset):
         return collection <= {_TRUE}
     return all([item is True for item in collection])
@@ -261,7 +261,7 @@ def all_(collection: list[Value] | frozenset[Key]) -> bool:
     inverse=inverse("all"),
 )
 def any__(collection: list[Value] | frozenset[Key]) -> bool:
-    """Whether `true` is in the collection."""
+    """Return true if `true` is in the collection."""
     if isinstance(collection, frozenset):
         return _TRUE in collection
     return any([item is True for item in collection])

@@ -16,31 +16,31 @@ __all__: list[str] = []
 
 @builtin("equal", any_, any_, returns=boolean, infix="==", inverse=inverse("equal"))
 def equal_(x: Value, y: Value) -> bool:
-    """Whether `x` and `y` are the same value; `1` and `1.0` are, `1` and `true` are not."""
+    """Return true if `x` and `y` are the same value; `1` and `1.0` are, `1` and `true` are not."""
     return equal(x, y)
 
 
 @builtin("eq", any_, any_, returns=boolean, infix="=", inverse=inverse("equal"))
 def eq(x: Value, y: Value) -> bool:
-    """Whether `x` and `y` unify: for two values, whether they are the same."""
+    """Return true if `x` and `y` unify: for two values, whether they are the same."""
     return equal(x, y)
 
 
 @builtin("assign", any_, any_, returns=boolean, infix=":=", inverse=inverse("equal"))
 def assign(x: Value, y: Value) -> bool:
-    """Whether `x` can be assigned `y`: for two values, whether they are the same."""
+    """Return true if `x` can be assigned `y`: for two values, whether they are the same."""
     return equal(x, y)
 
 
 @builtin("neq", any_, any_, returns=boolean, infix="!=", inverse=inverse("neq"))
 def neq(x: Value, y: Value) -> bool:
-    """Whether `x` and `y` are different values."""
+    """Return true if `x` and `y` are different values."""
     return not equal(x, y)
 
 
 @builtin("lt", any_, any_, returns=boolean, infix="<", inverse=inverse("order"))
 def lt(x: Value, y: Value) -> bool:
-    """Whether `x` comes before `y` in Rego's order of all values."""
+    """Return true if `x` comes before `y` in Rego's order of all values."""
     if type(x) is int and type(y) is int:
         return x < y
     return compare(x, y) < 0
@@ -48,7 +48,7 @@ def lt(x: Value, y: Value) -> bool:
 
 @builtin("lte", any_, any_, returns=boolean, infix="<=", inverse=inverse("order"))
 def lte(x: Value, y: Value) -> bool:
-    """Whether `x` comes before `y`, or is the same."""
+    """Return true if `x` comes before `y`, or is the same."""
     if type(x) is int and type(y) is int:
         return x <= y
     return compare(x, y) <= 0
@@ -56,7 +56,7 @@ def lte(x: Value, y: Value) -> bool:
 
 @builtin("gt", any_, any_, returns=boolean, infix=">", inverse=inverse("order"))
 def gt(x: Value, y: Value) -> bool:
-    """Whether `x` comes after `y` in Rego's order of all values."""
+    """Return true if `x` comes after `y` in Rego's order of all values."""
     if type(x) is int and type(y) is int:
         return x > y
     return compare(x, y) > 0
@@ -64,7 +64,7 @@ def gt(x: Value, y: Value) -> bool:
 
 @builtin("gte", any_, any_, returns=boolean, infix=">=", inverse=inverse("order"))
 def gte(x: Value, y: Value) -> bool:
-    """Whether `x` comes after `y`, or is the same."""
+    """Return true if `x` comes after `y`, or is the same."""
     if type(x) is int and type(y) is int:
         return x >= y
     return compare(x, y) >= 0

@@ -87,7 +87,7 @@ def crypto_hmac_sha512(x: str, key: str) -> str:
 
 @builtin("crypto.hmac.equal", string, string, returns=boolean)
 def crypto_hmac_equal(mac1: str, mac2: str) -> bool:
-    """Whether two codes are the same, in a time that does not tell where they differ."""
+    """Return true if two codes are the same, in a time that does not tell where they differ."""
     return hmac.compare_digest(to_bytes(mac1), to_bytes(mac2))
 
 
@@ -124,7 +124,7 @@ def crypto_x509_parse_and_verify_certificates(context: Context, certs: str) -> l
 def crypto_x509_parse_and_verify_certificates_with_options(
     context: Context, certs: str, options: Object
 ) -> list[Value]:
-    """As without options: CurrentTime (nanoseconds), DNSName, KeyUsages."""
+    """Verify a chain, with options: CurrentTime (nanoseconds), DNSName, KeyUsages."""
     return _verified(
         context, certs, lambda: read_options(options, _now(context)), uri_strings=False
     )

@@ -61,7 +61,7 @@ def base64_decode(x: str) -> str:
     inverse=inverse("valid", "YQ==", "~"),
 )
 def base64_is_valid(x: Value) -> bool:
-    """Whether `x` is a string that base64.decode can decode."""
+    """Return true if `x` is a string that base64.decode can decode."""
     if not isinstance(x, str):
         return False
     return base64.is_valid(x)
@@ -183,7 +183,7 @@ def json_unmarshal(x: str) -> Value:
     inverse=inverse("valid", "{}", "{"),
 )
 def json_is_valid(x: Value) -> bool:
-    """Whether `x` is a string that holds one JSON text."""
+    """Return true if `x` is a string that holds one JSON text."""
     return isinstance(x, str) and go_json.is_valid(x)
 
 
@@ -282,7 +282,7 @@ def uri_parse(uri: str) -> dict[str, str]:
     inverse=inverse("valid", "https://a/", "%"),
 )
 def uri_is_valid(uri: Value) -> bool:
-    """Whether `uri` is a string that uri.parse can read, and not empty."""
+    """Return true if `uri` is a string that uri.parse can read, and not empty."""
     if not isinstance(uri, str) or not uri:
         return False
     try:
@@ -316,7 +316,7 @@ def yaml_unmarshal(context: Context, x: str) -> Value:
     inverse=inverse("valid", "{}", "{"),
 )
 def yaml_is_valid(context: Context, x: Value) -> bool:
-    """Whether `x` is a string that yaml.unmarshal can read."""
+    """Return true if `x` is a string that yaml.unmarshal can read."""
     if not isinstance(x, str):
         return False
     try:

@@ -32,7 +32,8 @@ def prepare_glob(pattern: str, delimiters: Value) -> Matcher:
     inverse=inverse("glob"),
 )
 def glob_match(pattern: Value, delimiters: Value, match: Value) -> bool:
-    """Whether the whole of `match` fits the glob; no delimiters for null, `.` for none given."""
+    """Return true if the whole of `match` fits the glob; no delimiters for null, `.` for none
+    given."""
     if type(pattern) is not str:
         raise operand_error(1, pattern, "string")
     stops = _stops(delimiters)

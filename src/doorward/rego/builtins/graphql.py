@@ -92,7 +92,7 @@ def graphql_parse_and_verify(context: Context, query: Value, schema: Value) -> l
     "graphql.is_valid", _TEXT_OR_AST, _TEXT_OR_AST, returns=boolean, context=True, checked=False
 )
 def graphql_is_valid(context: Context, query: Value, schema: Value) -> bool:
-    """Whether a query is right for a schema."""
+    """Return true if a query is right for a schema."""
     try:
         with _enforced(context, query, schema):
             _validate(_query_text(query), _schema_text(schema))
@@ -103,7 +103,7 @@ def graphql_is_valid(context: Context, query: Value, schema: Value) -> bool:
 
 @builtin("graphql.schema_is_valid", _TEXT_OR_AST, returns=boolean, context=True, checked=False)
 def graphql_schema_is_valid(context: Context, schema: Value) -> bool:
-    """Whether a schema is one."""
+    """Return true if a schema is one."""
     try:
         with _enforced(context, schema):
             _schema(_schema_text(schema))
@@ -165,7 +165,7 @@ def _parsed(text: str, max_tokens: int) -> Any:
 
 @lru_cache(maxsize=1)
 def _reading(parse: Callable[..., Any]) -> dict[str, Any]:
-    """How to read: releases of graphql-core differ in what they have a name for."""
+    """Return the options of the parser: releases of graphql-core name them differently."""
     wanted = {
         "allow_empty_selection_sets": False,
         "allow_legacy_fragment_variables": True,

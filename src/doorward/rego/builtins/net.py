@@ -129,7 +129,7 @@ def _refuse(one: Value, other: Value) -> None:
     inverse=inverse("cidr"),
 )
 def net_cidr_contains(cidr: str, cidr_or_ip: str) -> bool:
-    """Whether a network holds a whole other network, or an address."""
+    """Return true if a network holds a whole other network, or an address."""
     return _contains(cidr, cidr_or_ip)
 
 
@@ -143,7 +143,7 @@ def net_cidr_contains(cidr: str, cidr_or_ip: str) -> bool:
     inverse=inverse("cidr"),
 )
 def net_cidr_overlap(cidr: str, cidr_or_ip: str) -> bool:
-    """Whether a network holds a whole other network, or an address."""
+    """Return true if a network holds a whole other network, or an address."""
     return _contains(cidr, cidr_or_ip)
 
 
@@ -156,7 +156,7 @@ def net_cidr_overlap(cidr: str, cidr_or_ip: str) -> bool:
     inverse=inverse("cidr"),
 )
 def net_cidr_intersects(cidr1: str, cidr2: str) -> bool:
-    """Whether two networks have an address in common."""
+    """Return true if two networks have an address in common."""
     one, two = _network(cidr1), _network(cidr2)
     return one.first in two or two.first in one
 
@@ -169,7 +169,7 @@ def net_cidr_intersects(cidr1: str, cidr2: str) -> bool:
     inverse=inverse("valid", "10.0.0.0/8", "a"),
 )
 def net_cidr_is_valid(cidr: Value) -> bool:
-    """Whether `cidr` is a string that names a network."""
+    """Return true if `cidr` is a string that names a network."""
     if not isinstance(cidr, str):
         return False
     try:

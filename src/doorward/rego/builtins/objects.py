@@ -65,7 +65,7 @@ _KEYS = any_of(_OBJECT, set_(any_), array(any_))
     inverse=inverse("object_get"),
 )
 def object_get(object_: Value, key: Value, default: Value) -> Value:
-    """What is under `key`, or at the path where `key` is an array; else `default`."""
+    """Return the value under `key`, or at the path where `key` is an array; else `default`."""
     if type(object_) is not dict:
         raise operand_error(1, object_, "object")
     if type(key) is str:
@@ -190,7 +190,7 @@ _SUBSETS = any_of(_OBJECT, set_(any_), array(any_))
     inverse=inverse("object_subset"),
 )
 def object_subset(super_: Value, sub: Value) -> bool:
-    """Whether `sub` is in `super`: pairs of an object (deeply), members, or a run of items.
+    """Return true if `sub` is in `super`: pairs of an object (deeply), members, or a run of items.
 
     A set is in an array whose items hold all its members.
     """
@@ -220,7 +220,7 @@ def _within(super_: Value, sub: Any) -> bool:
 
 
 def _alike(super_: Value, sub: Value) -> bool:
-    """Whether both are collections of one kind: being equal, they are within each other."""
+    """Return true if both are collections of one kind: being equal, they are within each other."""
     return type(super_) is type(sub) and type(sub) in _COLLECTIONS
 
 

@@ -13,5 +13,6 @@ __all__: list[str] = []
 
 @builtin("opa.runtime", returns=object_(string, any_), context=True, pure=False)
 def opa_runtime(context: Context) -> Value:
-    """What is known of the process: its configuration, environment and version, as far as told."""
+    """Return the configuration, environment and version of the process, as far as they are
+    given."""
     return from_python(context.environment.runtime)

@@ -46,7 +46,7 @@ _KEPT_TEXT: Final = 4096
     inverse=inverse("regex"),
 )
 def regex_match(expression: str, value: str) -> bool:
-    """Whether the pattern matches somewhere in `value`."""
+    """Return true if the pattern matches somewhere in `value`."""
     return matcher(expression)(value)  # type: ignore[no-any-return] # a function of str to bool
 
 
@@ -59,7 +59,7 @@ def regex_match(expression: str, value: str) -> bool:
     inverse=inverse("regex"),
 )
 def re_match(expression: str, value: str) -> bool:
-    """Whether the pattern matches somewhere in `value`."""
+    """Return true if the pattern matches somewhere in `value`."""
     return matcher(expression)(value)  # type: ignore[no-any-return] # a function of str to bool
 
 
@@ -71,7 +71,7 @@ def re_match(expression: str, value: str) -> bool:
     inverse=inverse("valid", "a", "("),
 )
 def regex_is_valid(expression: Value) -> bool:
-    """Whether this is a pattern."""
+    """Return true if this is a pattern."""
     if not isinstance(expression, str):
         return False
     try:
@@ -271,7 +271,8 @@ def _resolved(template: list[bytes | str | int], compiled: Pattern) -> list[byte
     inverse=inverse("template_match"),
 )
 def regex_template_match(template: str, value: str, start: str, end: str) -> bool:
-    """Whether `value` is what the template describes: plain text, and patterns in delimiters."""
+    """Return true if `value` is what the template describes: plain text, and patterns in
+    delimiters."""
     for which, delimiter in (("start", start), ("end", end)):
         size = len(delimiter.encode("utf-8", "surrogatepass"))
         if size != 1:
@@ -317,5 +318,5 @@ def _delimited(template: str, start: str, end: str) -> list[tuple[int, int]]:
 
 @builtin("regex.globs_match", string, string, returns=boolean, context=True)
 def regex_globs_match(context: Context, glob1: str, glob2: str) -> bool:
-    """Whether some text is described by both: `.`, `[a-z]`, `*`, `+` and `\\` mean something."""
+    """Return true if some text matches both globs; `.`, `[a-z]`, `*`, `+` and `\\` are special."""
     return intersect(glob1, glob2, context.check_deadline)

@@ -30,7 +30,7 @@ _Parts = tuple[tuple[int, int, int], list[str]]
 
 @builtin("semver.is_valid", any_, returns=boolean, inverse=inverse("valid_semver"))
 def semver_is_valid(vsn: Value) -> bool:
-    """Whether this is a string that holds a version."""
+    """Return true if this is a string that holds a version."""
     return isinstance(vsn, str) and _parse(vsn) is not None
 
 

@@ -50,19 +50,19 @@ _SEARCH = any_of(string, set_(string), array(string))
 
 @builtin("startswith", string, string, returns=boolean, inverse=inverse("startswith"))
 def startswith(search: str, base: str) -> bool:
-    """Whether `search` starts with `base`."""
+    """Return true if `search` starts with `base`."""
     return search.startswith(base)
 
 
 @builtin("endswith", string, string, returns=boolean, inverse=inverse("endswith"))
 def endswith(search: str, base: str) -> bool:
-    """Whether `search` ends with `base`."""
+    """Return true if `search` ends with `base`."""
     return search.endswith(base)
 
 
 @builtin("contains", string, string, returns=boolean, inverse=inverse("contains"))
 def contains(haystack: str, needle: str) -> bool:
-    """Whether `needle` is somewhere in `haystack`."""
+    """Return true if `needle` is somewhere in `haystack`."""
     return needle in haystack
 
 
@@ -309,7 +309,7 @@ def indexof_n(context: Context, haystack: str, needle: str) -> list[int]:
 
 @builtin("strings.count", string, string, returns=number, inverse=inverse("strings_count"))
 def strings_count(search: str, substring: str) -> int:
-    """How often `substring` is in `search`, places that overlap counted once."""
+    """Count `substring` in `search`, without overlaps."""
     return search.count(substring)
 
 
@@ -330,7 +330,7 @@ def strings_reverse(x: str) -> str:
     inverse=inverse("any_match"),
 )
 def strings_any_prefix_match(context: Context, search: str | Strings, base: str | Strings) -> bool:
-    """Whether any of `search` starts with any of `base`."""
+    """Return true if any of `search` starts with any of `base`."""
     texts = _one_or_more(1, search)
     prefixes = tuple(_one_or_more(2, base))
     checked = context.checked_iter(texts, _pace(prefixes))
@@ -346,7 +346,7 @@ def strings_any_prefix_match(context: Context, search: str | Strings, base: str 
     inverse=inverse("any_match"),
 )
 def strings_any_suffix_match(context: Context, search: str | Strings, base: str | Strings) -> bool:
-    """Whether any of `search` ends with any of `base`."""
+    """Return true if any of `search` ends with any of `base`."""
     texts = _one_or_more(1, search)
     suffixes = tuple(_one_or_more(2, base))
     checked = context.checked_iter(texts, _pace(suffixes))
@@ -354,7 +354,7 @@ def strings_any_suffix_match(context: Context, search: str | Strings, base: str 
 
 
 def _pace(parts: tuple[str, ...]) -> int:
-    """How many texts are compared with all of `parts` between two looks at the clock."""
+    """Return how many texts are compared with all of `parts` between two checks of the deadline."""
     return max(1, 20_000 // (len(parts) + 1))
 
 

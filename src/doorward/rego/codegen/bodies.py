@@ -48,7 +48,7 @@ __all__ = ["body", "expression", "expression_value", "trace"]
 
 
 def body(state: FunctionState, body: Body) -> None:
-    """What is written next runs once for each way in which all of `body` holds."""
+    """Write code so that the code written next runs once for each solution of `body`."""
     ahead = BodyReads(state, body)
     for n, expr in enumerate(body):
         ahead.before(n)
@@ -70,7 +70,7 @@ def trace(state: FunctionState, node: Rule | Expr, *, holds: bool = False) -> No
 
 
 def expression(state: FunctionState, expr: Expr) -> None:
-    """What is written next runs once for each way in which `expr` holds."""
+    """Write code so that the code written next runs once for each solution of `expr`."""
     with state.code.at(expr.span), state.env.same_evaluation():
         # A replacement that is undefined makes a negated expression undefined too, not true.
         if expr.withs:
@@ -241,7 +241,8 @@ def _not(state: FunctionState, expr: Expr) -> None:
 
 
 def _operands_first(state: FunctionState, before: Body) -> None:
-    """What a negated term is made of; an equation that binds what others need comes first."""
+    """Write the operands of a negated term; an equation that binds variables of others comes
+    first."""
     waiting = [expr.term for expr in before]
     while waiting:
         known = (t for t in waiting if isinstance(t, Call) and is_known(state, t.args[1]))
@@ -290,7 +291,7 @@ def _exists(state: FunctionState, body: Body, node: Expr | Body) -> ast.expr:
 
 
 def _is_test_of(statement: ast.stmt, flag: str) -> bool:
-    """Whether `statement` is `if …: flag = True` and nothing else."""
+    """Return True if `statement` is `if …: flag = True` and nothing else."""
     match statement:
         case ast.If(body=[ast.Assign(targets=[ast.Name(id=name)])]):
             return name == flag
@@ -334,7 +335,7 @@ def _document(state: FunctionState, item: With) -> ast.expr:
 
 
 def _mock(state: FunctionState, name: str, value: Term) -> ast.expr:
-    """What stands in for the function `name`: another one, or a value."""
+    """Return the replacement of the function `name`: another function, or a value."""
     target = as_call(value)
     callee = state.plan.callees.find(target) if target is not None else None
     if callee is not None and callee.builtin is not None:

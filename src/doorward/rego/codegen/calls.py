@@ -93,7 +93,7 @@ def call_into(state: FunctionState, term: Call) -> None:
 
 
 def has_output(state: FunctionState, term: Call) -> bool:
-    """Whether `term` has one operand more than its callee declares."""
+    """Return True if `term` has one operand more than its callee declares."""
     arity = state.plan.callees.arity(term)
     return arity is not None and len(term.args) == arity + 1
 
@@ -197,7 +197,7 @@ def _last_name(builtin: Builtin) -> str:
 
 
 def _temp_of(state: FunctionState, written: Inline, general: ast.expr, holds: str) -> ast.Name:
-    """What `written` gives, or the `general` call of the built-in, under a name."""
+    """Bind the result of `written`, or of the `general` call of the built-in, to a name."""
     if not written.raises:
         return state.code.bind_temp(written.otherwise(general), holds=holds)
     temp = state.temps.holding(holds)

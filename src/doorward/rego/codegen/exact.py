@@ -180,7 +180,7 @@ class ExactRules:
     # Functions
 
     def _alone(self, number: int, n: int, *, first: bool) -> Callable[..., Any]:
-        """What gives the value of a rule: its first, or the only one that it may have."""
+        """Write the value of a rule: its first, or the only one that it may have."""
         key = (number, n, int(first))
         if key not in self.functions:
             self._compile_value(key, self._definition(number, n), first=first)
@@ -193,7 +193,8 @@ class ExactRules:
         self._compile(key, definition, write)
 
     def _piece(self, number: int, n: int, count: int) -> Callable[..., Any]:
-        """What adds the pieces of a rule to a set or object; only those at `count` keys."""
+        """Write code that adds the items of a rule to a set or object; only those at `count`
+        keys."""
         key = (number, n, count)
         if key not in self.functions:
             definition = self._definition(number, n)

@@ -64,8 +64,8 @@ def finish_function(
 
 
 def _counts_calls(kind: FunctionKind, counters: Counters) -> bool:
-    """Whether a call is a step that the deadline is checked at: not of rules and queries, which
-    run once in an evaluation, and not of what calls so little that it ends soon."""
+    """Return True if a call is a step that the deadline is checked at: not of rules and queries,
+    which run once in an evaluation, and not of what calls so little that it ends soon."""
     match kind:
         case FunctionKind.FUNCTION:
             return counters.calls > 1 or (counters.calls > 0 and counters.loops > 0)

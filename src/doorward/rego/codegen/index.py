@@ -63,7 +63,7 @@ def _cost(choice: Choice) -> float:
 
 
 def _tests(definition: Definition, failures: Failures) -> Iterator[tuple[Source, list[Key]]]:
-    """What must be one of which constants for `definition` to hold."""
+    """Return the terms that must equal one of some constants for `definition` to hold."""
     for number, parameter in enumerate(definition.rule.head.args or ()):
         value = constant_value(parameter)
         if value is not NOT_CONSTANT:

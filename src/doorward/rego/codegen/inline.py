@@ -43,7 +43,7 @@ class Inline:
 
     @property
     def is_total(self) -> bool:
-        """Whether the built-in itself is never called."""
+        """True if the built-in itself is never called."""
         return not self.tests and not self.raises
 
     def otherwise(self, general: ast.expr) -> ast.expr:

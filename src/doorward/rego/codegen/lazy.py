@@ -56,7 +56,7 @@ class Functions:
         self.lock = threading.RLock()
 
     def function(self, name: str, source: Source, write: Write) -> Callable[..., Any]:
-        """What `write` writes, as a function called `name`."""
+        """Compile the function that `write` writes, under the name `name`."""
         with self.lock:
             return FunctionType(self._code(source, write), self.namespace, name)
 
@@ -121,7 +121,7 @@ def link_lazily(plan: Plan) -> Linked:
 def _write_rules(
     functions: Functions, node: RuleNode, plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
-    """What answers for the rules at `node`, with a stub for each definition in a table."""
+    """Write the function of the rules at `node`, with a stub for each definition in a table."""
     choice = choose_definitions(node, plan)
     function = rule_function(node, choice, plan, constants)
     name = plan.table_name(node)

@@ -35,7 +35,7 @@ _CLOSURES: Final = (ArrayComprehension, SetComprehension, ObjectComprehension, E
 
 
 def is_listed(node: RuleNode, plan: Plan) -> bool:
-    """Whether the function of `node` can give its members as a list.
+    """Return True if the function of `node` can give its members as a list.
 
     Each definition has one loop at most, so that the list is no longer than what is walked: with
     two, a few members could be listed any number of times.

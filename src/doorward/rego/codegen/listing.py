@@ -89,7 +89,7 @@ class _Rows:
 
 
 def _is_end(statement: ast.stmt) -> bool:
-    """Whether a statement only ends a function: it belongs to no row by itself."""
+    """Return True if a statement only ends a function: it belongs to no row by itself."""
     return isinstance(statement, (ast.Return, ast.Nonlocal))
 
 

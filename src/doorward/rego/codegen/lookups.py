@@ -174,7 +174,7 @@ def loop_over(state: FunctionState, target: ast.Name, collection: Operand) -> No
 
 
 def _may_go_uncounted(state: FunctionState) -> bool:
-    """Whether the next loop may take a short list without counting its rounds.
+    """Return True if the next loop may take a short list without counting its rounds.
 
     Of loops inside each other one is counted, and so is one of many in a row. In a rule, which
     runs but once, the outermost two go without.

@@ -30,7 +30,7 @@ Marks: TypeAlias = list[int | None] | dict[int, int]
 
 
 class Mark(NamedTuple):
-    """What became of one definition; `path`: `data.a.p`. `failed`: the row of the condition that
+    """The outcome of one definition; `path`: `data.a.p`. `failed`: the row of the condition that
     failed, 0 where it answered."""
 
     number: int
@@ -65,7 +65,7 @@ class MarkTable:
         return self._by_place.get(_place(rule))
 
     def read(self, marks: Marks) -> Iterator[Mark]:
-        """What was noted, by number."""
+        """Return the outcomes that were noted, by number of the definition."""
         pairs = enumerate(marks) if isinstance(marks, list) else sorted(marks.items())
         for number, failed in pairs:
             if failed is not None:

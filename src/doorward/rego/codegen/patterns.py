@@ -26,7 +26,7 @@ __all__ = ["equality", "is_class", "is_open", "loop_target", "match", "match_tar
 
 
 def is_open(state: FunctionState, operand: Term) -> bool:
-    """Whether `operand` has variables that a loop must bind."""
+    """Return True if `operand` has variables that a loop must bind."""
     return _is_open(operand, state.env.names())
 
 
@@ -47,8 +47,8 @@ def match(state: FunctionState, pattern: Term, value: Operand) -> None:
 
 
 def loop_target(state: FunctionState, pattern: Term, kind: str = "") -> ast.Name:
-    """What a loop assigns, always a value of `kind` if that is given: the variable itself where
-    `pattern` is a new one."""
+    """Return the target that a loop assigns, always a value of `kind` if that is given: the
+    variable itself where `pattern` is a new one."""
     if isinstance(pattern, Var) and not pattern.is_wildcard and is_open(state, pattern):
         name = state.temps.fresh(pattern.name.partition("@")[0])
         state.env.bind(pattern.name, Operand(load(name), kind))

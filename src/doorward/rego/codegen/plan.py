@@ -65,11 +65,11 @@ class Plan:
 
     @property
     def in_order(self) -> bool:
-        """Whether nothing may be read ahead of its expression."""
+        """True if nothing may be read ahead of its expression."""
         return self.traced or self.exact
 
     def is_virtual(self, path: Sequence[Any]) -> bool:
-        """Whether rules are on the way to a path below `data`, or below it."""
+        """Return True if rules are on the way to a path below `data`, or below it."""
         node: RuleNode | None = self.root
         for key in path:
             node = node.children.get(key) if node is not None else None
@@ -78,7 +78,7 @@ class Plan:
         return True
 
     def is_read_above(self, path: Sequence[Key], expr: Expr) -> bool:
-        """Whether rules, or `expr`, read what is above a path below `data`."""
+        """Return True if rules, or `expr`, read what is above a path below `data`."""
         if self.graph.paths is None:
             rules = (d.rule for node in self.root.walk() for d in node.definitions)
             self.graph.paths = ReadPaths(part for rule in rules for part in parts_of(rule))
@@ -93,7 +93,8 @@ class Plan:
         return self.call_slots.setdefault(id(node), len(self.call_slots))
 
     def may_print(self, node: RuleNode) -> bool:
-        """Whether somebody listens to `print`, and evaluating the rules at `node` may call it."""
+        """Return True if somebody listens to `print`, and evaluating the rules at `node` may call
+        it."""
         if not self.prints:
             return False
         if self.printing is None:
@@ -160,7 +161,7 @@ class Plan:
         return None if node is None or rest or self.is_constant(node) else node.name
 
     def is_keyed(self, node: RuleNode) -> bool:
-        """Whether the rules at `node` make an object key by key."""
+        """Return True if the rules at `node` make an object key by key."""
         return any(d.tail for d in node.definitions)
 
     # Places whose definitions are chosen from a table

@@ -53,7 +53,7 @@ _QUIET: Final = frozenset(
 
 
 class BodyReads:
-    """What one body reads ahead, expression by expression, as far as loops call for it."""
+    """The references that one body reads before its loops, expression by expression."""
 
     __slots__ = ("_body", "_noted", "_state", "_tested")
 
@@ -104,7 +104,7 @@ class BodyReads:
 
 
 def _loops(state: FunctionState, expr: Expr) -> bool:
-    """Whether `expr` begins a loop, as far as its own references show."""
+    """Return True if `expr` begins a loop, as far as its own references show."""
     if isinstance(expr.term, SomeIn) or any(_loops(state, each) for each in expr.before):
         return True
     return isinstance(expr.term, get_args(Term)) and any(
@@ -113,7 +113,7 @@ def _loops(state: FunctionState, expr: Expr) -> bool:
 
 
 def _never_fails(plan: Plan, expr: Expr) -> bool:
-    """Whether `expr` cannot be an error: it calls nothing, and reads no rule."""
+    """Return True if `expr` cannot be an error: it calls nothing, and reads no rule."""
     if expr.withs:
         return False
     for node in walk(expr):
@@ -185,7 +185,7 @@ def plain_path(plan: Plan, ref: Ref) -> tuple[str, ...]:
 
 
 def _is_plain(plan: Plan, document: str, names: Sequence[str]) -> bool:
-    """Whether a path is read from the input or from base data, with no rules on the way."""
+    """Return True if a path is read from the input or from base data, with no rules on the way."""
     if document != "data":
         return document == "input"
     return names[0] not in plan.root.children

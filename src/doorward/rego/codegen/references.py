@@ -110,8 +110,8 @@ def rule_value(state: FunctionState, node: RuleNode) -> Operand:
 
 
 def members_of_rules(state: FunctionState, node: RuleNode) -> Operand:
-    """What to walk for the values of the rules at `node`: their answer, or the members of the set
-    that it is as a list in order."""
+    """Return the collection to loop over for the values of the rules at `node`: their answer, or
+    the members of a set rule as an ordered list."""
     slot = state.plan.slot(node)
     if state.reads.knows((state.env.evaluation, slot)) or not is_listed(node, state.plan):
         return rule_value(state, node)

@@ -115,7 +115,7 @@ class RuleIndex:
         self._values = [[_constant_head(rule) for rule in rules] for rules in chains]
 
     def _levels(self, path: Sequence[_Test]) -> list[tuple[Subject, list[_Test]]]:
-        """What is tested at each level of the trie; nothing behind several constants."""
+        """Return the tests at each level of the trie; nothing behind several constants."""
         levels = []
         for subject in self._subjects if path else ():
             tests = [test for test in path if test.subject == subject]
@@ -127,7 +127,8 @@ class RuleIndex:
         return levels
 
     def may_overtake(self, chain: int, other: int) -> bool:
-        """Whether a `chain` behind an `other` in the text may precede it, for some values."""
+        """Return True if a `chain` behind an `other` in the text may precede it, for some
+        values."""
         return any(
             _may_be_less(path, than)
             for rule in self._rules[chain]
@@ -180,7 +181,7 @@ class RuleIndex:
         yield rank
 
     def _fits(self, test: _Test, value: Any) -> Iterator[tuple[Any, ...]]:
-        """How a value fits, in the order in which the trie finds it."""
+        """Return the rank of a value that fits, in the order in which the trie finds it."""
         if value is UNDEFINED:
             return
         match test.value:
@@ -204,7 +205,7 @@ class RuleIndex:
 def _may_be_less(
     path: Sequence[tuple[Subject, list[_Test]]], than: Sequence[tuple[Subject, list[_Test]]]
 ) -> bool:
-    """Whether a rule may be met before another one, by the levels of both."""
+    """Return True if a rule may be met before another one, by the levels of both."""
     for (_, tests), (_, others) in zip(path, than, strict=False):
         if tests != others or len(tests) > 1:
             # What is not compared is met first.
@@ -409,7 +410,7 @@ class _Reader:
     # Subjects
 
     def _resolved(self, var: Var) -> Subject | None:
-        """What a variable was set equal to before, or the parameter that it is."""
+        """Return the term that a variable was set equal to before, or the parameter that it is."""
         for test in (*self.tests, *self.outer):
             if test.value == var:
                 return test.subject
@@ -488,7 +489,7 @@ def _glob_parts(pattern: Any, delimiters: Any) -> tuple[str, tuple[Term, ...]] |
 
 
 def _is_pattern(part: str) -> bool:
-    """Whether a part of a pattern stands for more than its text."""
+    """Return True if a part of a pattern stands for more than its text."""
     is_escaped = False
     for char in part:
         if char == "\\":

@@ -95,7 +95,7 @@ def choose_definitions(node: RuleNode, plan: Plan) -> Choice | None:
 def rule_function(
     node: RuleNode, choice: Choice | None, plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
-    """What answers for the rules at `node`."""
+    """Write the function that answers for the rules at `node`."""
     definitions = definitions_of(node)
     final = _final(definitions, plan)
     # What is in functions of their own is looked through there.
@@ -161,7 +161,8 @@ def one_rule_function(
 def piece_function(
     node: RuleNode, definition: Definition, count: int, plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
-    """What one definition adds to a set or object, where its first `count` keys are given."""
+    """Write the items that one definition adds to a set or object with its first `count` keys
+    fixed."""
     state = _one_rule(definition, plan, constants)
     keys = [state.temps.fresh(f"key{n}") for n in range(count)]
     out = state.temps.fresh("out")
@@ -200,7 +201,7 @@ class _Rules:
 
     @property
     def join(self) -> ast.expr:
-        """What compares a further answer with the first."""
+        """The runtime function that compares a further answer with the first."""
         return runtime("one_of_function" if self.node.is_function else "one")
 
 
@@ -346,7 +347,7 @@ def _chosen_definitions(state: FunctionState, rules: _Rules, choice: Choice) -> 
 
 
 def _fallback(state: FunctionState, default: Definition | None) -> None:
-    """What is returned where no definition gave an answer."""
+    """Return the expression that is returned where no definition gave an answer."""
     if state.code.written and isinstance(state.code.written[-1], ast.Return):
         return
     if default is None:
@@ -359,7 +360,7 @@ def _fallback(state: FunctionState, default: Definition | None) -> None:
 def _fallback_value(
     state: FunctionState, default: Definition | None
 ) -> Callable[[], ast.expr] | None:
-    """What `_fallback` returns, a new node for each use; None where it must be computed."""
+    """Return the value of `_fallback`, a new node for each use; None where it must be computed."""
     if default is None:
         return lambda: runtime("UNDEFINED")
     rule, value = default.rule, default.rule.head.value
@@ -448,7 +449,8 @@ def _branch(
 
 
 def _may_go_on(state: FunctionState, rules: _Rules, rule: Rule) -> bool:
-    """Whether OPA continues behind the first of equal answers of `rule`, to what may fail."""
+    """Return True if OPA continues behind the first of equal answers of `rule`, to what may
+    fail."""
     if not state.plan.failures.rule(rule):
         return False
     return not has_one_answer([d.rule for d in rules.node.definitions if not d.rule.default])
@@ -484,8 +486,8 @@ def _fill(
     *,
     leave: Callable[[], ast.expr] | None,
 ) -> None:
-    """What one definition adds to the set or object `out`, perhaps only below `keys`. `leave`: as
-    in `_rule_scope`."""
+    """Add the items of one definition to the set or object `out`, perhaps only below `keys`.
+    `leave`: as in `_rule_scope`."""
     rule = definition.rule
     several = state.plan.mark(rule) is not None and state.multiplicity.may_have_several(rule)
     answered = ""

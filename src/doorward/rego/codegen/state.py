@@ -53,7 +53,7 @@ Read: TypeAlias = tuple[str | int, ...]
 
 
 class FunctionKind(Enum):
-    """What a Python function is made for."""
+    """The purpose of a generated Python function."""
 
     RULE = auto()
     """All definitions of a rule; it runs once in an evaluation."""
@@ -67,7 +67,7 @@ class FunctionKind(Enum):
 
 
 class Environment:
-    """What holds the value of each Rego variable that is bound, and in which evaluation."""
+    """The names that hold the Rego variables that are bound, and in which evaluation."""
 
     __slots__ = ("_operands", "evaluation", "outer")
 
@@ -96,7 +96,8 @@ class Environment:
 
     @contextmanager
     def scope(self, outer: frozenset[str] | None = None) -> Iterator[None]:
-        """What is bound inside is forgotten at the end; `outer` of the closure, if it is one."""
+        """Forget variables that are bound inside at the end; `outer` of the closure, if it
+        is one."""
         saved = self._operands, self.outer
         # INVARIANT: `names` of before stay those of the bindings that hold again afterwards.
         self._operands = dict(self._operands)
@@ -113,7 +114,7 @@ class Environment:
 
     @contextmanager
     def same_evaluation(self) -> Iterator[None]:
-        """What `enter` changes inside holds only there."""
+        """Limit changes of `enter` to the code written inside."""
         before = self.evaluation
         try:
             yield
@@ -122,7 +123,7 @@ class Environment:
 
 
 class Reads:
-    """What was read, so that it is not read again where it is still known."""
+    """The references that were read, so that they are not read again while they are known."""
 
     __slots__ = ("_always", "_branches", "_code", "_getters", "_maybe", "_of_data", "_seen")
 
@@ -143,7 +144,7 @@ class Reads:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is read inside is forgotten at the end, unless it is read in any case."""
+        """Forget references that are read inside at the end, unless they are read in any case."""
         seen, maybe = dict(self._seen), dict(self._maybe)
         try:
             yield
@@ -156,11 +157,12 @@ class Reads:
         return dict(self._always)
 
     def forget_since(self, always: dict[Read, ast.Name]) -> None:
-        """What was read since `always` was copied went into a function of its own."""
+        """Forget references read since `always` was copied: they went into a function of its
+        own."""
         self._always = always
 
     def recall(self, key: Read) -> ast.Name | None:
-        """What was read under `key` before, tested to be defined."""
+        """Return the value read under `key` before, tested to be defined."""
         known = self._seen.get(key)
         if known is None:
             known = self._maybe.get(key) or self._always.get(key)
@@ -217,7 +219,7 @@ class Reads:
 
 
 class Counters:
-    """How many loops and calls were written, and which loops nobody counts the rounds of."""
+    """Counts of the loops and calls written, and the loops whose rounds nobody counts."""
 
     __slots__ = ("builtins", "calls", "comprehensions", "loops", "passed", "uncounted")
 
@@ -261,7 +263,7 @@ class Counters:
 
     @contextmanager
     def one_value(self) -> Iterator[None]:
-        """What is written inside has one value, however often it loops."""
+        """Write code inside that has one value, whatever its loops."""
         saved = self.loops
         try:
             yield

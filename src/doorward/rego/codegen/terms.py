@@ -37,7 +37,7 @@ _LITERAL: Final = frozenset({bool, str, int})
 
 
 def is_known(state: FunctionState, term: Term) -> bool:
-    """Whether `term` can be computed with what is bound."""
+    """Return True if `term` can be computed with what is bound."""
     return _is_known(term, state.env.names(), state.env.outer, state.plan.callees.arity)
 
 

@@ -41,7 +41,7 @@ class Explanation:
 
     @property
     def record(self) -> Record:
-        """What was tried, as it may be shown."""
+        """The record of the evaluation, with values that may be shown."""
         return Record(self.query, self.recorder, self.registry, self.mask)
 
     def text(self, *, full: bool = False) -> str:
@@ -53,7 +53,7 @@ class Explanation:
             return f"{self.query}: {_LATE}\n"
 
     def notes(self) -> list[str]:
-        """What the policy noted by `trace`, with its place."""
+        """Return the notes of `trace`, each with its position."""
         return self.record.notes()
 
     def to_document(self) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Profile:
         self._last = clock()
 
     def entries(self) -> list[Entry]:
-        """What took longest first."""
+        """Return the expressions that took longest, the slowest first."""
         return sorted(self._entries.values(), key=lambda each: -each.total_ns)
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:

@@ -55,7 +55,7 @@ class Record:
         return {} if sample is None else values_of(step.expr, sample, self.registry)
 
     def notes(self) -> list[str]:
-        """What the policy noted by `trace`, with its place."""
+        """Return the notes of `trace`, each with its position."""
         return [
             f"{span}: note {self.shown(value_of(term, sample, self.registry))}"
             for span, sample, term in self.recorder.notes

@@ -58,7 +58,7 @@ class Step:
         self._pending = None
 
     def close(self) -> None:
-        """What was asked last will not hold any more."""
+        """Note that the expression asked last does not hold any more."""
         if self._pending is not None and self.failure is None:
             self.failure = self._pending
         self._pending = None
@@ -114,7 +114,7 @@ class Recorder:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was left out."""
+        """True if nothing was left out."""
         return self.left > 0
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
@@ -179,5 +179,5 @@ class Recorder:
 
 
 def _is_case(expr: Expr) -> bool:
-    """Whether the expression tells the test runner of a case: nobody wrote it."""
+    """Return True if the expression tells the test runner of a case: nobody wrote it."""
     return isinstance(expr.term, Call) and expr.term.name == "internal.test_case"

@@ -123,12 +123,12 @@ def _is_secret(name: str) -> bool:
 
 
 def _is_all_secret(label: str) -> bool:
-    """Whether `label` names documents that are secret whatever their members are called."""
+    """Return True if `label` names documents that are secret whatever their members are called."""
     return any(map(names_all_below, re.split(r"[.\[\]\"']+", label)))
 
 
 def _is_secret_place(label: str) -> bool:
-    """Whether `input.headers["x-api-key"]`, or a name alone, is the place of a secret."""
+    """Return True if `input.headers["x-api-key"]`, or a name alone, is the place of a secret."""
     parts = [part for part in re.split(r"[.\[\]\"']+", label) if part]
     if not parts:
         return False

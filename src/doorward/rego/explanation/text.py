@@ -130,12 +130,12 @@ def _is_refused(step: Step, value: Any) -> bool:
 
 
 def is_refusal(answer: Any) -> bool:
-    """Whether somebody who asks "why not?" wants to know more of this answer."""
+    """Return True if somebody who asks "why not?" wants to know more of this answer."""
     if isinstance(answer, dict):
         return answer.get("allowed", answer.get("allow")) is False or not answer
     return answer is UNDEFINED or answer is False or answer == frozenset()
 
 
 def _is_document(answer: Any) -> bool:
-    """Whether an answer is something that was read from, and not a verdict."""
+    """Return True if an answer is something that was read from, and not a verdict."""
     return not is_refusal(answer) and not isinstance(answer, (bool, frozenset))

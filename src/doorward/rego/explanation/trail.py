@@ -42,7 +42,8 @@ class Location(NamedTuple):
 
 
 class Trail(NamedTuple):
-    """What decided: definitions that held, and for a refusal the conditions that did not."""
+    """The definitions that decided: those that held, and for a refusal the conditions that
+    failed."""
 
     answered: tuple[Location, ...]
     failed: tuple[Location, ...]

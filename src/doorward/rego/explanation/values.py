@@ -86,7 +86,7 @@ def value_of(term: Term, sample: Sample, registry: Registry) -> Any:
 
 
 def _operands(expr: Expr) -> Iterator[tuple[str, Term]]:
-    """What the variables stand for that are generated for the operands of a negated call."""
+    """Return the operands of a negated call by the variables generated for them."""
     for each in expr.before:
         match each.term:
             case Call(_, (Var(name), term)):
@@ -209,7 +209,7 @@ class _Reader:
         return value
 
     def _document(self, keys: list[Any]) -> Any:
-        """What is below `data`, as far as evaluation has computed it."""
+        """Return the document below `data`, as far as evaluation has computed it."""
         node, base = self._computed(self.evaluation.root, self.evaluation.data)
         for key in keys:
             if base is _UNKNOWN:

@@ -32,7 +32,7 @@ def url_encode(octets: bytes) -> str:
 
 
 def is_valid(x: str) -> bool:
-    """Whether `decode` can decode `x`."""
+    """Return True if `decode` can decode `x`."""
     octets = to_bytes(x).translate(None, b"\r\n")
     return len(octets) % 4 == 0 and _STANDARD.fullmatch(octets) is not None
 

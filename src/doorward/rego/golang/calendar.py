@@ -11,7 +11,7 @@ _EPOCH: Final = 719_162  # days from the first of January of year 1 to that of 1
 
 
 def is_leap(year: int) -> bool:
-    """Whether the year has 366 days."""
+    """Return True if the year has 366 days."""
     return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
 
 

@@ -154,7 +154,7 @@ def unmarshal(text: str) -> Value:
 
 
 def is_valid(text: str) -> bool:
-    """Whether `text` is one JSON text; LimitError if it nests deeper than we read."""
+    """Return True if `text` is one JSON text; LimitError if it nests deeper than we read."""
     text = scrub(text)
     try:
         try:

@@ -160,7 +160,7 @@ class _Scanner:
         return at + 1, self._value
 
     def _after(self, at: int) -> tuple[int, _Step]:
-        """What follows a value inside the innermost open array or object."""
+        """Return the token that follows a value inside the innermost open array or object."""
         array = self.open[-1] == 0x5B
         following = self.text[at : at + 1]
         if following == b",":

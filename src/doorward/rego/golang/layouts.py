@@ -180,7 +180,7 @@ def _fraction(element: str, nanosecond: int) -> str:
 
 
 class _BadValueError(Exception):
-    """What is there is not what the layout says."""
+    """A part of a time that does not match its layout."""
 
 
 class _RangeError(Exception):
@@ -520,7 +520,8 @@ def _signed(text: str) -> int:
 
 
 def _zone_length(text: str) -> int:
-    """How many characters at the start of `text` look like a zone's abbreviation."""
+    """Return the number of characters at the start of `text` that look like a zone's
+    abbreviation."""
     if len(text) < 3:
         return 0
     if text.startswith(("ChST", "MeST", "WITA")):

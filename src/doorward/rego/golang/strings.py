@@ -20,7 +20,7 @@ _ESCAPES: Final = {**CONTROL_ESCAPES, "\\": "\\\\"}
 
 
 def is_graphic(char: str) -> bool:
-    """Whether Go prints the character as it is (`strconv.IsPrint`)."""
+    """Return True if Go prints the character as it is (`strconv.IsPrint`)."""
     return char.isprintable()
 
 

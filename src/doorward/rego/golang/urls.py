@@ -107,7 +107,7 @@ def parse(url: str) -> dict[str, str]:
 
 @record(frozen=True)
 class Location:
-    """What a request needs of a URL: host with port, path as it is sent, query as it is."""
+    """The parts of a URL that a request needs: host with port, path and query as they are sent."""
 
     host: str
     escaped_path: str

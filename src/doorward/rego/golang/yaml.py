@@ -99,7 +99,8 @@ class _Reader:
         return value
 
     def _aliased(self, node: Node) -> Value:
-        """What an alias stands for that is not read yet: a scalar, or what holds the alias."""
+        """Return the node of an alias that is not read yet: a scalar, or the node that holds the
+        alias."""
         if id(node) in self.open:
             raise BuiltinError(f"yaml: anchor '{node.tag}' value contains itself")
         self.open.add(id(node))
@@ -201,7 +202,7 @@ def _tag_of(text: str, resolved: object) -> str:
 
 @lru_cache(maxsize=4096)
 def _resolve(text: str, *, timestamps: bool = True) -> object:
-    """What a plain scalar means: a string, bool, int, float or None."""
+    """Return the value of a plain scalar: a string, bool, int, float or None."""
     if text in _WORDS:
         return _WORDS[text]
     first = text[0]

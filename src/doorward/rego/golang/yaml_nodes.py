@@ -232,7 +232,7 @@ class _Composer:
 def go_syntax(
     node: Node, resolve: Callable[[Node], Any], is_text_map: Callable[[Node], bool]
 ) -> str:
-    """What a node stands for as Go's `%#v` shows it; `resolve` says what a scalar means."""
+    """Return a node as Go's `%#v` prints it; `resolve` gives the value of a scalar."""
     node = node.target
     if node.kind == "sequence":
         items = [go_syntax(item, resolve, is_text_map) for item in node.value]

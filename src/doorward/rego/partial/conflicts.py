@@ -129,7 +129,7 @@ def _outcomes(
 def is_determined(
     search: SearchContext, value: Term, body: Body, around: Collection[str] = ()
 ) -> bool:
-    """Whether a value is known, or that of one path: not that of any of several rows.
+    """Return True if a value is known, or that of one path: not that of any of several rows.
 
     `around`: variables of what is around the body, which have one value in it.
     """
@@ -152,7 +152,7 @@ def _is_closed(term: Term, single: Container[str]) -> bool:
 
 
 def _gives(search: SearchContext, expr: Expr, value: Term, single: Container[str]) -> bool:
-    """Whether a call with known operands and columns has this one result."""
+    """Return True if a call with known operands and columns has this one result."""
     if expr.negated or type(expr.operator) is not str or expr.is_equation:
         return False
     declared = search.program.builtin(expr.operator)
@@ -300,12 +300,12 @@ def _test(expr: Expr) -> _Test | None:
 
 
 def _is_single(term: Term) -> bool:
-    """Whether a term has one value wherever it stands in a body."""
+    """Return True if a term has one value wherever it stands in a body."""
     return type(term) is Var or is_path(term)
 
 
 def _have_no_value(tests: Sequence[_Test]) -> bool:
-    """Whether no value fulfils all tests, and there is one."""
+    """Return True if no value fulfils all tests, and there is one."""
     if not any(has_value for _, _, _, has_value in tests):
         return False
     for _, operator, value, _ in tests:

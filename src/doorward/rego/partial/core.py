@@ -198,7 +198,7 @@ class Rule:
 
     @property
     def is_ground(self) -> bool:
-        """Whether the reference has no variables: the rule is complete, or a set or a function."""
+        """True if the reference has no variables: the rule is complete, or a set or a function."""
         return all(type(part) is not Var for part in self.path[1:])
 
     def branches(self) -> Iterator[Rule]:
@@ -263,7 +263,7 @@ def object_items(term: Term) -> Iterator[tuple[Term, Term]]:
 
 
 def is_ground(term: Term) -> bool:
-    """Whether no variable is left in `term`; the head of a reference does not count."""
+    """Return True if no variable is left in `term`; the head of a reference does not count."""
     kind = type(term)
     if kind is Constant:
         return True
@@ -275,7 +275,8 @@ def is_ground(term: Term) -> bool:
 
 
 def is_path(term: Term) -> bool:
-    """Whether `term` is a reference from a document along constants: most of a residual is."""
+    """Return True if `term` is a reference from a document along constants: most of a
+    residual is."""
     if type(term) is not Ref:
         return False
     head, *rest = term.parts

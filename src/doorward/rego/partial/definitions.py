@@ -51,7 +51,7 @@ class Outcome:
 
     @cached_property
     def body(self) -> nodes.Body:
-        """What is left to ask."""
+        """The conditions that are left."""
         return body_to_nodes(self.core_body)
 
 

@@ -41,7 +41,7 @@ Path = tuple[Term, ...]
 
 
 class Reach:
-    """Whether evaluating something would save an expression."""
+    """Return True if evaluating something would save an expression."""
 
     def __init__(self, search: SearchContext) -> None:
         self._search = search
@@ -121,12 +121,12 @@ class Reach:
 
 
 def _is_truth(term: Term) -> bool:
-    """Whether a value is requested only to see that it is not false."""
+    """Return True if a value is requested only to see that it is not false."""
     return type(term) is Var and term.name.startswith("$_term_")
 
 
 def asks_the_world(declared: Builtin) -> bool:
-    """Whether the answer may be another one when the residual is evaluated."""
+    """Return True if the answer may be another one when the residual is evaluated."""
     return not declared.pure
 
 
@@ -333,7 +333,7 @@ class _Virtual:
                 search.conflicts.append(conflict)
 
     def _value(self) -> Any:
-        """What known rules give: one value, or none."""
+        """Return the value that known rules give, or none."""
         search = self.search
         cached = search.replaced.cached(self.plugged)
         if cached is not None:
@@ -444,7 +444,7 @@ class _Virtual:
         return self.search.unify_all(here[:count], head[:count], self.walk.b1, own, self.walk.site)
 
     def _answer(self, rule: Rule, own: Bindings) -> Solutions:
-        """What a rule adds, with the rest of the reference."""
+        """Unify the value of a rule with the rest of the reference."""
         if rule.is_set:
             assert rule.key is not None
             term: Term = set_((apply(rule.key, own)[0],))

@@ -76,7 +76,7 @@ MAX_PARTS: Final = 2_000_000
 
 
 class Partial:
-    """What is left of a query; each form is made when it is first read."""
+    """The result of partial evaluation; each of its forms is made when it is first read."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class Lowered:
         return find_data_use(self._rules, entries, lambda each: declared_arity(each, callees))
 
     def evaluate(self, query: nodes.Body, settings: Settings, evaluation: Evaluation) -> Partial:
-        """What is left of a resolved query; EvalError where what is known ends in an error."""
+        """Evaluate a resolved query partially; EvalError where its known part ends in an error."""
         body = lower_query(query, self._checked.callees)
         size = _Size()
 
@@ -279,7 +279,7 @@ class Lowered:
         )
 
     def _holds_types(self, body: Body) -> bool:
-        """Whether a residual can hold: one that is wrong in its types never does."""
+        """Return True if a residual can hold: one that is wrong in its types never does."""
         if not any(map(_may_be_wrong, body)):
             return True
         shape = _shape(body)
@@ -360,7 +360,8 @@ def settings(
     truth: bool,
     keep_else: bool,
 ) -> Settings:
-    """What a caller chose; ValueError for a path or a namespace that is none."""
+    """Return the settings of a partial evaluation; ValueError for a path or namespace that is not
+    valid."""
     for name in (namespace, helpers):
         if name is not None and not _NAMESPACE.fullmatch(name):
             raise ValueError(f"`{name}` is not a name for a package")
@@ -381,14 +382,14 @@ _NAMESPACE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def _may_be_wrong(expr: Expr) -> bool:
-    """Whether the types of an expression are worth a check."""
+    """Return True if the types of an expression are worth a check."""
     if expr.every is not None or (expr.operator is not None and not expr.is_equation):
         return True
     return expr.operator is not None and not any(map(_has_any_type, expr.args))
 
 
 def _shape(body: Body) -> object:
-    """What the types of a body depend on: not on scalars themselves, nor on names of variables.
+    """Return a key of the types of a body: independent of values of scalars and names of variables.
 
     None where that is more than this shows.
     """
@@ -411,12 +412,12 @@ def _shape(body: Body) -> object:
 
 
 def _has_any_type(term: Term) -> bool:
-    """Whether a term can be of any type, as long as no call says more of it."""
+    """Return True if a term can be of any type, as long as no call says more of it."""
     return type(term) is Var or (type(term) is Ref and term.parts[0] == INPUT)
 
 
 def _bound(search: Search) -> Body:
-    """What the query's variables are bound to, as equations."""
+    """Return the bindings of the query's variables, as equations."""
     names = list(search.root.values)
     return tuple([equation(Var(n), search.names.plug(Var(n), search.root)) for n in names])
 

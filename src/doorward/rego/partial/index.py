@@ -112,7 +112,7 @@ def _test(rule: Rule, expr: Expr, is_virtual: Callable[[Ref], bool]) -> tuple[Te
 
 
 def _subject(rule: Rule, term: Term, is_virtual: Callable[[Ref], bool]) -> Term | None:
-    """What a level of the trie is for: a path of base documents, or an argument."""
+    """Return the subject of a level of the trie: a path of base documents, or an argument."""
     if type(term) is Var:
         args = rule.args or ()
         return Constant(args.index(term)) if term in args else None

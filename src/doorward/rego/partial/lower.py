@@ -223,7 +223,8 @@ class _Stages:
     def _closed(
         self, expr: nodes.Expr, operands: Sequence[nodes.Body], *, holds: bool
     ) -> list[Expr]:
-        """Whether one of `operands` holds, or none: whatever they bind is bound in them alone."""
+        """Return True if one of `operands` holds, or none: whatever they bind is bound in them
+        alone."""
         answers = array([Comprehension("array", None, TRUE, self.body(body)) for body in operands])
         none = Constant([[] for _ in operands])
         lowered = Expr((answers, none), "neq" if holds else "equal")
@@ -475,7 +476,7 @@ def equalities(body: Body) -> Body:
 
 
 def is_evaluated(term: Term) -> bool:
-    """Whether there are references or comprehensions in `term`."""
+    """Return True if there are references or comprehensions in `term`."""
     if type(term) is Ref or type(term) is Comprehension:
         return True
     return any(map(is_evaluated, parts(term)))

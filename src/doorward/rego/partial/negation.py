@@ -165,7 +165,8 @@ def _can_stand_in_place(safe: set[str], residuals: Sequence[Body]) -> bool:
 
 
 def _nests(expr: Expr) -> bool:
-    """Whether an operand would be evaluated outside of the negation, and may be undefined there."""
+    """Return True if an operand would be evaluated outside of the negation, and may be undefined
+    there."""
     if expr.every is not None:
         return True
     if expr.operator is None or expr.is_equation:

@@ -140,7 +140,7 @@ def _closed_over(expr: Expr) -> set[str]:
 
 
 def outputs_of_body(body: Body, safe: set[str], arity: Arity) -> set[str]:
-    """What `body` binds when `safe` are bound."""
+    """Return the variables that `body` binds when `safe` are bound."""
     known = set(safe)
     for expr in body:
         known |= outputs_of(expr, known, arity)
@@ -148,7 +148,7 @@ def outputs_of_body(body: Body, safe: set[str], arity: Arity) -> set[str]:
 
 
 def outputs_of(expr: Expr, safe: set[str], arity: Arity) -> set[str]:
-    """What `expr` binds when `safe` are bound."""
+    """Return the variables that `expr` binds when `safe` are bound."""
     if expr.negated:
         return set()
     for item in expr.withs:

@@ -65,7 +65,7 @@ class Node:
 
     @property
     def is_ground(self) -> bool:
-        """Whether the rules make one document without variables in its path."""
+        """True if the rules make one document without variables in its path."""
         return all(
             rule.is_ground and len(rule.path) == len(self.rules[0].path) for rule in self.rules
         )
@@ -128,7 +128,7 @@ class Program:
         node.branches = [branch for rule in node.rules for branch in rule.branches()]
 
     def _is_virtual(self, ref: Ref) -> bool:
-        """Whether rules are at a path below `data`, or on the way to it."""
+        """Return True if rules are at a path below `data`, or on the way to it."""
         if ref.parts[0] != DATA:
             return False
         node = self.root

@@ -121,7 +121,7 @@ class Propagation:
         return tuple(result)
 
     def _stays(self, expr: Expr, removed: dict[str, Term], heads: set[str]) -> bool:
-        """Whether an expression stays; one that does not is noted in `removed`."""
+        """Return True if an expression stays; one that does not is noted in `removed`."""
         if expr.negated or expr.withs:
             return True
         if expr.is_equation:
@@ -149,7 +149,7 @@ class Propagation:
 
 
 def _is_plain(expr: Expr) -> bool:
-    """Whether an expression has no variables and says something: there is nothing to do."""
+    """Return True if an expression has no variables and says something: there is nothing to do."""
     if expr.withs or expr.every is not None:
         return False
     args = expr.args
@@ -315,7 +315,7 @@ def _heads(expr: Expr) -> Iterator[str]:
 
 
 def _is_in(value: Term, body: Iterable[Expr]) -> bool:
-    """Whether `value`, or what begins with it, must have a value for `body` to hold."""
+    """Return True if `value`, or what begins with it, must have a value for `body` to hold."""
     waiting: list[Term] = []
     for expr in body:
         waiting += _asked(expr)

@@ -101,7 +101,8 @@ def _expr(expr: core.Expr) -> nodes.Expr:
 
 
 def uses(term: core.Term, body: core.Body) -> bool:
-    """Whether the body of an `every` reads its key or value; Rego refuses one that nobody reads."""
+    """Return True if the body of an `every` reads its key or value; Rego refuses one that nobody
+    reads."""
     names = {n for e in body for each in core.expr_terms(e) for n in core.variables(each)}
     return isinstance(term, core.Var) and term.name in names
 

@@ -244,7 +244,7 @@ class Search:
     # What is unknown
 
     def is_unknown(self, term: Term, bindings: Bindings) -> bool:
-        """Whether evaluating `term` would save something."""
+        """Return True if evaluating `term` would save something."""
         return self._reach.term(term, bindings)
 
     def is_unknown_expr(self, expr: Expr, bindings: Bindings) -> bool:
@@ -324,7 +324,7 @@ class Search:
 
     @contextmanager
     def apart(self) -> Iterator[list[Saved]]:
-        """What is saved in here is a residual of its own."""
+        """Save the expressions of this block in a residual of its own."""
         own: list[Saved] = []
         self.saved.append(own)
         try:
@@ -540,7 +540,8 @@ def kind_of(term: Term) -> str:
 
 
 def _can_be_equal(a: Term, b: Term) -> bool:
-    """Whether a comprehension and a value are of the same kind; of others it is not known."""
+    """Return True if a comprehension and a value are of the same kind; of others it is not
+    known."""
     if type(a) is not Comprehension or type(b) in (Var, Ref):
         return True
     return a.kind == (b.kind if type(b) is Comprehension else kind_of(b))
@@ -554,7 +555,7 @@ def array_items(term: Term) -> Sequence[Term]:
 
 
 def member(term: Term, where: Bindings, key: Constant) -> tuple[Term, Bindings] | None:
-    """What is under `key` in `term`; None if nothing does."""
+    """Return the value under `key` in `term`; None if there is none."""
     if type(term) is Constant:
         target = lookup(term.value, key.value)
         return None if target is UNDEFINED else (Constant(target), where)

@@ -170,7 +170,7 @@ class Settled:
     # Single expressions
 
     def _settled(self, expr: Expr) -> Expr | None:
-        """How an expression is saved; None where that depends on what is known."""
+        """Return the saved form of an expression; None where it depends on known values."""
         if expr.withs or expr.every is not None or not self._is_settled(expr):
             return None
         plain = Expr(expr.args, expr.operator, expr.negated, span=expr.span, location=expr.location)

@@ -59,7 +59,7 @@ class Bindings:
 
 
 def apply(term: Term, bindings: Bindings) -> tuple[Term, Bindings]:
-    """What `term` stands for: itself, or what a variable is bound to in the end."""
+    """Return the value of `term`: itself, or the term that a variable is bound to in the end."""
     while type(term) is Var:
         bound = bindings.values.get(term.name)
         if bound is None:
@@ -269,7 +269,7 @@ Path: TypeAlias = tuple[Term, ...]
 
 
 class Unknowns:
-    """What is unknown: documents from the start, and variables on the way."""
+    """The unknowns: documents from the start, and variables on the way."""
 
     def __init__(self, documents: Sequence[Path]) -> None:
         self.documents = tuple(documents)
@@ -290,7 +290,7 @@ class Unknowns:
                 del bindings.unknown[var.name]
 
     def has(self, term: Term, bindings: Bindings) -> bool:
-        """Whether `term` is an unknown variable, or reaches into an unknown document."""
+        """Return True if `term` is an unknown variable, or reaches into an unknown document."""
         if type(term) is Var:
             return term.name in bindings.unknown
         if type(term) is Ref:
@@ -301,7 +301,7 @@ class Unknowns:
         return False
 
     def reaches(self, path: Path, bindings: Bindings | None) -> bool:
-        """Whether a document at `path`, around or below it, is unknown.
+        """Return True if a document at `path`, around or below it, is unknown.
 
         An operand that is not known may be any key: `input[x]` reaches all of `input`.
         """
@@ -324,7 +324,7 @@ class Unknowns:
         return False
 
     def inside(self, term: Term, bindings: Bindings) -> bool:
-        """Whether a variable of `term` is unknown, or bound to what has one."""
+        """Return True if a variable of `term` is unknown, or bound to what has one."""
         waiting = [(term, bindings)]
         seen: set[tuple[str, int]] = set()
         while waiting:
@@ -369,12 +369,13 @@ class Disabled:
 
 
 def _overlap(path: Path, other: Path) -> bool:
-    """Whether one is the beginning of the other."""
+    """Return True if one is the beginning of the other."""
     return all(a == b for a, b in zip(path, other, strict=False))
 
 
 class Replaced:
-    """What stands for parts of `data` and for functions, and answers that are good meanwhile."""
+    """The replacements of parts of `data` and of functions, and the answers that are valid
+    meanwhile."""
 
     def __init__(self) -> None:
         self.data: Any = UNDEFINED
@@ -410,11 +411,12 @@ class Replaced:
         return self._numbers[-1] if self._numbers else 0
 
     def function(self, operator: Operator) -> Term | None:
-        """What stands for a function; None for the function itself."""
+        """Return the replacement of a function; None for the function itself."""
         return self._functions[-1].get(operator) if self._functions else None
 
     def covers(self, path: Sequence[Term]) -> bool:
-        """Whether a part of `data` is replaced as a whole, so that rules there do not count."""
+        """Return True if a part of `data` is replaced as a whole, so that rules there do not
+        count."""
         return any(
             len(target) <= len(path) and tuple(path[: len(target)]) == target
             for targets in self._targets
@@ -422,7 +424,7 @@ class Replaced:
         )
 
     def find(self, keys: Sequence[Value]) -> Any:
-        """What is at a path below `data` because of `with`; UNDEFINED if nothing does."""
+        """Return the value at a path below `data` that `with` gives; UNDEFINED if there is none."""
         value: Any = self.data
         for key in keys:
             if value is UNDEFINED:
@@ -431,7 +433,7 @@ class Replaced:
         return value
 
     def known(self) -> Hashable:
-        """What is replaced, and by what; None where nothing is."""
+        """Return the replacements with their targets; None where there are none."""
         if not self._targets:
             return None
         functions = frozenset(self._functions[-1].items())
@@ -459,8 +461,8 @@ class Support:
         return (path[0], Constant(self._namespace), *path[1:])
 
     def is_open(self, path: Path, known: Hashable) -> bool:
-        """Whether the rules at `path` can be in the support: they were not put there when something
-        else was known, which their bodies are made of."""
+        """Return True if the rules at `path` can be in the support: they were not put there when
+        something else was known, which their bodies are made of."""
         return self._known.setdefault(path, known) == known
 
     def has(self, location: Path) -> bool:

@@ -28,7 +28,7 @@ Path = tuple[Term, ...]
 
 
 def known_documents(search: SearchContext) -> Hashable:
-    """What is known where rules of the support are made: another one under another `with`."""
+    """Return the documents known where support rules are made: others under another `with`."""
     known = search.replaced.known()
     if known is None:
         return None
@@ -38,7 +38,7 @@ def known_documents(search: SearchContext) -> Hashable:
 def add_complete(
     search: SearchContext, path: Path, rule: Rule, own: Bindings, saved: Sequence[Saved]
 ) -> None:
-    """What is left of one way through a complete rule."""
+    """Add the residual of one branch of a complete rule."""
     body = search.well_typed(body_of(saved, search.names))
     if body is None:
         return
@@ -54,7 +54,7 @@ def add_complete(
 
 
 def add_partial(search: SearchContext, rule: Rule, own: Bindings, saved: Sequence[Saved]) -> None:
-    """What is left of one way through a rule for a member of a set or an object."""
+    """Add the residual of one branch of a rule for a member of a set or an object."""
     body = search.well_typed(body_of(saved, search.names))
     if body is None:
         return
@@ -78,7 +78,7 @@ def add_partial(search: SearchContext, rule: Rule, own: Bindings, saved: Sequenc
 def add_function(
     search: SearchContext, location: Path, rule: Rule, own: Bindings, saved: Sequence[Saved]
 ) -> None:
-    """What is left of one way through a function whose arguments are unknown."""
+    """Add the residual of one branch of a function whose arguments are unknown."""
     body = search.well_typed(body_of(saved, search.names))
     if body is not None:
         assert rule.value is not None

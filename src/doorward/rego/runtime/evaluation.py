@@ -141,7 +141,7 @@ class BaseData:
         return BaseData(over, stored, (*self.targets, tuple(path)))
 
     def at(self, path: Sequence[Any]) -> BaseData | Any:
-        """What is at a path: a value in place of what was there, or BaseData."""
+        """Return the value at a path: the replacement, or BaseData."""
         base: Any = self.over if () in self.targets else self
         for key in path:
             base = _member(base, key)
@@ -677,7 +677,7 @@ class Evaluation(Context):
 
 
 def _member(base: Any, key: Any) -> Any:
-    """What is one step below base data or a value."""
+    """Return the value one step below base data or a value."""
     if type(base) is not BaseData:
         return lookup(base, key)
     over = lookup(base.over, key)
@@ -700,7 +700,7 @@ def without_system(data: Any) -> Any:
 
 
 def _is_mixed(data: Any, path: Sequence[Any], value: Any, *, read_above: bool) -> bool:
-    """Whether `value` at a path of base data hides what can be read nevertheless.
+    """Return True if `value` at a path of base data hides what can be read nevertheless.
 
     Or shows what cannot: of the server's own documents all data has those that were put there.
     """

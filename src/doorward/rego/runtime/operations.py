@@ -114,7 +114,7 @@ def lookup_data_path(value: Any, path: Sequence[Any]) -> Any:
 
 
 def getter(value: Any) -> Callable[[str, Any], Any]:
-    """What `value.get` is to an object, for a value of another kind."""
+    """Return a `get` like that of an object, for a value of another type."""
     if type(value) is frozenset:
         return lambda name, default: name if name in value else default
     return lambda _name, default: default
@@ -149,7 +149,7 @@ def items(collection: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def is_collection(value: Any) -> bool:
-    """Whether `every` can walk it."""
+    """Return True if `every` can walk it."""
     return type(value) in _COLLECTIONS
 
 

@@ -97,7 +97,7 @@ def _without_span(node: Node) -> Node:
 
 
 class _Formatter:
-    """What a module becomes for one target, and whether it may."""
+    """The formatter of one module for one target, which says whether it can be formatted."""
 
     def __init__(self, target: Target, drop_v0_imports: bool) -> None:
         self.target: Target = target
@@ -112,7 +112,7 @@ class _Formatter:
             return None
 
     def holds(self, module: Module, text: str | None, styles: Mapping[int, Style]) -> bool:
-        """Whether `text` is `module`, comments included, and stays as it is."""
+        """Return True if `text` is `module`, comments included, and stays as it is."""
         if text is None:
             return False
         try:

@@ -201,7 +201,7 @@ class TermWriter:
             self.operand(body, span, braces=braces)
 
     def operand(self, body: Body, span: Span, *, braces: bool) -> None:
-        """What `not`, `and` and `or` take: a body in braces, or one expression."""
+        """Format an operand of `not`, `and` or `or`: a body in braces, or one expression."""
         if braces:
             self.layout.write("{")
             self.inner_body(body, span.row, closing_row(span, "{}"))
@@ -394,7 +394,7 @@ class TermWriter:
         self.parenthesized(parens, write)
 
     def leads(self) -> bool:
-        """Whether what is written next begins an expression below another."""
+        """Return True if what is written next begins an expression below another."""
         return self._lead == self.layout.mark().length
 
     def negative(self, term: Term) -> None:
@@ -448,7 +448,7 @@ class TermWriter:
         self.layout.start_line()
 
     def has_between(self, items: Sequence[object], first: int, close: int) -> bool:
-        """Whether a comment waits between two brackets and in no row of an item."""
+        """Return True if a comment waits between two brackets and in no row of an item."""
         own = {row for item in items for row in _rows(item)}
         return any(
             first <= c.span.row < close and c.span.row not in own for c in self.layout.comments
@@ -561,7 +561,7 @@ def _in_parens(term: Term) -> bool:
 
 
 def _gets_parens(union: Term) -> bool:
-    """Whether OPA puts a union in parentheses, now or when it formats its own text again.
+    """Return True if OPA puts a union in parentheses, now or when it formats its own text again.
 
     It does where the text begins with one, which may be that of its left operand.
     """
@@ -585,7 +585,7 @@ def _is_negation(call: Call) -> bool:
 
 
 def _is_looser(term: Term, name: str, strict: int = 0) -> bool:
-    """Whether an operand needs parentheses beside the operator `name`."""
+    """Return True if an operand needs parentheses beside the operator `name`."""
     if not isinstance(term, Call) or term.name not in _LEVELS or _is_negation(term):
         return False
     return _LEVELS[term.name] < _LEVELS[name] + strict

@@ -31,7 +31,7 @@ _NEAR: Final = 2
 
 
 class _Hint(NamedTuple):
-    """What to say, and what to change."""
+    """The text of a hint, and the edit that it proposes."""
 
     text: str
     fix: Fix | None = None
@@ -51,7 +51,7 @@ class _ErrorContext(NamedTuple):
         return Fix(self.first + start, self.first + end, text)
 
     def text(self, start: int, end: int) -> str:
-        """What the source says from `start` to `end` of the line."""
+        """Return the source from `start` to `end` of the line."""
         return self.source.text[self.first + start : self.first + end]
 
 

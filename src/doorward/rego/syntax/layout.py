@@ -35,7 +35,7 @@ class Mark:
 
 
 class Layout:
-    """What has been written, and the comments that have not."""
+    """The output so far, and the comments that are still to be written."""
 
     def __init__(self, comments: Iterable[Comment]) -> None:
         self.comments: tuple[Comment, ...] = tuple(comments)
@@ -67,7 +67,7 @@ class Layout:
         self.comments, self.beside = mark.comments, mark.beside
 
     def written(self, mark: Mark) -> str:
-        """What was written since `mark`."""
+        """Return the output since `mark`."""
         return "".join(self._out[mark.length :])
 
     # Lines
@@ -154,7 +154,7 @@ class Layout:
 
     @contextmanager
     def without_comments(self) -> Iterator[None]:
-        """What is written inside takes none of the waiting comments."""
+        """Write inside without taking waiting comments."""
         waiting, self.comments = self.comments, ()
         yield
         # Not in a `finally`: after an `UnexpectedComment` this layout is not written on any more.

@@ -178,7 +178,7 @@ class Lexer:
             self.comments[match.start()] = text[:-1] if text.endswith("\r") else text
 
     def _read_slowly(self, start: int, space: bool, newline: bool) -> Token:
-        """What is rare: the end, template strings, faults."""
+        """Read a rare token: the end, template strings, faults."""
         text = self.text
         if start >= len(text):
             return Token(EOF, "", start, start, space, newline)

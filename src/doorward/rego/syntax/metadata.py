@@ -273,7 +273,7 @@ class _Open:
 
 
 def _mappings(merged: Node) -> list[Node]:
-    """What a merge names; of several, the first has precedence."""
+    """Return the mappings that a merge names; the first one has precedence."""
     nodes: list[Node] = merged.value if merged.kind == "sequence" else [merged]
     if any(node.target.kind != "mapping" for node in nodes):
         raise YamlError("yaml: map merge requires map or sequence of maps as the value")
@@ -298,7 +298,7 @@ def _is_null(node: Node) -> bool:
 
 
 def _resolve(node: Node) -> tuple[str, Any]:
-    """What a scalar is, and its value."""
+    """Return the tag of a scalar, and its value."""
     text: str = node.value
     if node.tag == "!!binary":
         return node.tag, _binary(text)

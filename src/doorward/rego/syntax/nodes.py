@@ -67,7 +67,7 @@ class _Composite:
 
     @property
     def is_ground(self) -> bool:
-        """Whether nothing in it has to be evaluated: scalars and such literals only."""
+        """True if nothing in it has to be evaluated: scalars and such literals only."""
         try:
             return self._is_ground
         except AttributeError:
@@ -238,7 +238,7 @@ Term: TypeAlias = (
 
 
 def is_ground(node: object) -> bool:
-    """Whether a node is a term that is written out: no variables, references, calls or
+    """Return True if a node is a term that is written out: no variables, references, calls or
     comprehensions in it."""
     kind = type(node)
     return kind is Scalar or (kind in _COMPOSITES and node.is_ground)  # type: ignore[attr-defined] # one of those
@@ -359,7 +359,7 @@ class Import:
 
 @record
 class Head:
-    """What a rule defines.
+    """The head of a rule: name, parameters, key and value.
 
     `ref`: the name and what follows it as written (`p`, `a.b[x].c`); its head is a `Var`.
     `args`: parameters of a function, else None (`f()` has `()`).

@@ -342,7 +342,7 @@ def _cut(span: Span, length: int) -> Span:
 
 
 def _is_lone_call(rule: Rule) -> bool:
-    """Whether a rule is `f(x)` and nothing else."""
+    """Return True if a rule is `f(x)` and nothing else."""
     return bool(rule.head.args) and rule.head.value is None and not rule.body
 
 
@@ -352,12 +352,12 @@ def _head_span(rule: Rule) -> Span:
 
 
 def is_repeated(head: Head) -> bool:
-    """Whether the head is that of the body before: `p { a } { b }` of v0."""
+    """Return True if the head is that of the body before: `p { a } { b }` of v0."""
     return head.span.text.startswith("{")
 
 
 def has_braces(rule: Rule) -> bool:
-    """Whether the body of a rule stands in braces."""
+    """Return True if the body of a rule stands in braces."""
     if not rule.body:
         return False
     head, body = rule.head.span, rule.body[0].span

@@ -34,7 +34,7 @@ _INFIX: Final = frozenset(
 
 
 def is_same(before: Module, after: Module) -> bool:
-    """Whether rules and comments are the same; imports may differ."""
+    """Return True if rules and comments are the same; imports may differ."""
     return _comments(before) == _comments(after) and _plain(before) == _plain(after)
 
 

@@ -85,8 +85,8 @@ Changes: TypeAlias = Callable[[Any], Iterator[Any]]
 
 @record(frozen=True)
 class Policy:
-    """What is interpreted: the rules, what they may call, base data, and values that leaves of the
-    input may have where nothing else is known."""
+    """The policies to interpret: the rules, their functions, base data, and values that leaves of
+    the input may have where nothing else is known."""
 
     root: RuleNode
     registry: Registry
@@ -600,7 +600,7 @@ class Interpreter:
     def _below_input(
         self, path: tuple[Any, ...], args: Sequence[Term], env: Env
     ) -> Iterator[tuple[Lens, Env]]:
-        """As far as keys are written, one path."""
+        """Follow a path as far as its keys are constants."""
         written = list(takewhile(lambda arg: isinstance(arg, Scalar), args))
         path = (*path, *[arg.value for arg in written if isinstance(arg, Scalar)])
         yield from self._below(self._path(path), args[len(written) :], env)

@@ -44,8 +44,8 @@ Put: TypeAlias = Callable[["Want", Any], Iterator[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What a value should be: one that `accepts`, of which `samples` may be some. UNDEFINED among
-    them: nothing at all."""
+    """The value to reach: one that `accepts`, of which `samples` may be some. UNDEFINED among them:
+    nothing at all."""
 
     accepts: Callable[[Any], bool]
     samples: Sequence[Any] = ()
@@ -277,7 +277,7 @@ def call_lens(
     operands: Sequence[Lens],
     others: Sequence[Any],
 ) -> Lens:
-    """What a built-in answers; its operands are put by candidates of its inverse."""
+    """Return the result of a built-in; its operands are changed by candidates of its inverse."""
     values = [each.value for each in operands]
     value = UNDEFINED if any(each is UNDEFINED for each in values) else apply(values)
     types = builtin.signature.args if builtin is not None else ()

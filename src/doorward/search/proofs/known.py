@@ -25,7 +25,7 @@ _FORMAT: Final = 1
 
 
 class KnownProofs:
-    """How many conjunctions were refuted for each property, by name, and the digest of it."""
+    """The number of refuted conjunctions of each property, by name, and its digest."""
 
     def __init__(self, proofs: dict[str, tuple[str, int]] | None = None) -> None:
         self._before = proofs or {}
@@ -52,7 +52,8 @@ class KnownProofs:
             raise ReplayError(f"{path}: not a file of `doorward prove`: delete it") from None
 
     def conjunctions(self, name: str, digest: str) -> int | None:
-        """How many were refuted for what has this digest; None where it was not proved."""
+        """Return the number of conjunctions refuted for this digest; None where it was not
+        proved."""
         known, count = self._before.get(name, ("", 0))
         return count if known == digest else None
 

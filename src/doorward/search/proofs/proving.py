@@ -59,7 +59,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is known of a property. `left`: the first conjunction that was not refuted, of `open`;
+    """The verdict on a property. `left`: the first conjunction that was not refuted, of `open`;
     `reason`: why there is no proof."""
 
     subject: Property
@@ -147,7 +147,7 @@ def prove(
 
 
 def proofs(engine: Engine) -> Iterator[Verdict]:
-    """What can be proved of each property, without a search."""
+    """Prove each property, as far as that is possible without a search."""
     for node in _nodes(engine):
         yield _refuted(engine, node, _property(node))
 

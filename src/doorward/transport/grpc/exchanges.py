@@ -39,7 +39,7 @@ class Exchange(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExchangeLimits:
-    """What the calls of one method may cost, each with its reason."""
+    """The limits of the calls of one method, each with its reason."""
 
     calls: int = 4_096
     """Calls of all connections at the same time; each is a request that a proxy works on."""

@@ -57,7 +57,7 @@ class Messages:
 
     @property
     def is_partial(self) -> bool:
-        """Whether part of a message has arrived."""
+        """True if part of a message has arrived."""
         return bool(self._buffer)
 
     def feed(self, data: bytes) -> list[bytes]:

@@ -156,12 +156,12 @@ class Call:
 
     @property
     def has_handler(self) -> bool:
-        """Whether messages are still wanted."""
+        """True if messages are still wanted."""
         return self.handler is not None
 
     @property
     def is_open(self) -> bool:
-        """Whether the response is not complete, and the client still wants it."""
+        """True if the response is not complete, and the client still wants it."""
         return self._stream.is_open
 
     @property
@@ -171,7 +171,7 @@ class Call:
 
 
 class StreamHandler(Protocol):
-    """What a streaming method does with one call."""
+    """The handler of one call of a streaming method."""
 
     def receive(self, message: bytes) -> None:
         """A message of the client."""
@@ -187,7 +187,7 @@ StreamMethod: TypeAlias = Callable[[Call], StreamHandler]
 
 
 class Options:
-    """What all methods of a server share."""
+    """The options that all methods of a server share."""
 
     __slots__ = ("budget", "max_receive", "max_send", "receive_timeout")
 

@@ -41,7 +41,7 @@ _NO_APPLICATION: Final = Response(404, _TEXT, b"404 page not found\n")
 
 
 class Carrier(Protocol):
-    """What a call needs of its connection (`connection.HttpConnection`)."""
+    """The part of a connection that a call needs (`connection.HttpConnection`)."""
 
     loop: asyncio.AbstractEventLoop
 
@@ -92,7 +92,7 @@ class AsgiCall:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the response has begun."""
+        """True if the response has begun."""
         return self._has_begun
 
     def feed(self, part: bytes) -> None:
@@ -231,7 +231,7 @@ class AsgiCall:
 
 
 def _tls_extension(tls: Any) -> dict[str, Any]:
-    """What ASGI's TLS extension says of the client: its own certificate, in PEM."""
+    """Return ASGI's TLS extension: the client's own certificate, in PEM."""
     certificate = tls.getpeercert(True)
     chain = [] if certificate is None else [ssl.DER_cert_to_PEM_cert(certificate)]
     return {"client_cert_chain": chain}

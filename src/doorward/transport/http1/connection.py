@@ -48,7 +48,8 @@ def no_answer(_request: Request, _respond: Respond) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """What is served: `answer` first, which returns None for what it leaves to `asgi`."""
+    """The application that is served: `answer` first, which returns None for requests that it
+    leaves to `asgi`."""
 
     answer: Answer = no_answer
     asgi: AsgiApp | None = None
@@ -155,7 +156,7 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def can_write(self) -> bool:
-        """Whether the buffers have room; true as well where nobody reads any more."""
+        """True if the buffers have room; true as well where nobody reads any more."""
         return self._write_since is None or self._transport is None
 
     # As the server calls it
@@ -438,7 +439,7 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def ends(self) -> bool:
-        """Whether the connection ends after the response that is due now."""
+        """True if the connection ends after the response that is due now."""
         if self._request is self._current:
             return True  # the rest of its body is not read
         ends = self._no_more or self._draining or self._connections.ends_soon
@@ -557,7 +558,7 @@ class HttpConnection(asyncio.Protocol):
 
 
 class _Body:
-    """What a parser is told that reads nothing but a body."""
+    """The events of a parser that reads nothing but a body."""
 
     def __init__(self, connection: HttpConnection) -> None:
         self.on_body = connection.on_body

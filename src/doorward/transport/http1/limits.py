@@ -9,7 +9,7 @@ __all__ = ["Limits"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a client may send, and how long it may take."""
+    """The limits of a client's requests, in size and time."""
 
     head_bytes: int = 64 * 1024
     """Of a request line and its headers: a proxy in front allows at most as much."""

@@ -124,7 +124,7 @@ class Connection:
         return sender.take()
 
     def take(self) -> bytes:
-        """What was written since the last `feed` or `take`."""
+        """Return the bytes written since the last `feed` or `take`."""
         return self._sender.take()
 
     def shutdown(self) -> bytes:
@@ -153,12 +153,12 @@ class Connection:
 
     @property
     def answered(self) -> int:
-        """How many calls got the whole response of a method."""
+        """The number of calls that got the whole response of a method."""
         return self._sender.answered
 
     @property
     def drained(self) -> bool:
-        """Whether nothing is left to do after `shutdown`."""
+        """True if nothing is left to do after `shutdown`."""
         return self.closed or (self._draining and self._final != MAX_STREAM_ID and not self.streams)
 
     def lost(self) -> None:

@@ -9,7 +9,7 @@ __all__ = ["Limits"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one connection may cost. Sizes are bytes, times are seconds."""
+    """The limits of one connection. Sizes are bytes, times are seconds."""
 
     max_concurrent_streams: int = 100
     """Streams open at the same time; further ones are refused (REFUSED_STREAM), which clients may

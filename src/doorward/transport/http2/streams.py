@@ -32,7 +32,7 @@ _NO_TABLE: Final = b"\x20"
 
 
 class Route(Protocol):
-    """What receives the data of one kind of request; one route serves any number of streams."""
+    """The receiver of the data of one kind of request; one route serves any number of streams."""
 
     def open(self, stream: Stream) -> None:
         """The header section of `stream` has arrived."""
@@ -45,7 +45,7 @@ class Route(Protocol):
 
 
 class Application(Protocol):
-    """What is served."""
+    """The application that is served."""
 
     def resolve(self, request: Request) -> Route:
         """The route of `request`: a function of its header section only, since it is cached."""
@@ -94,7 +94,7 @@ class Stream:
 
     @property
     def is_open(self) -> bool:
-        """Whether the response is not complete, and the client still wants it."""
+        """True if the response is not complete, and the client still wants it."""
         return self.sender.streams.get(self.id) is self
 
 
@@ -103,7 +103,7 @@ def _ignore() -> None:
 
 
 class ClosedStreams:
-    """How streams ended lately: by this side, so that frames that come late are ignored, or not."""
+    """The streams that ended lately: by this side, so that late frames are ignored, or not."""
 
     def __init__(self) -> None:
         self._ignored: OrderedDict[int, bool] = OrderedDict()
@@ -118,12 +118,13 @@ class ClosedStreams:
             self._ignored.popitem(last=False)
 
     def ignores(self, stream_id: int) -> bool | None:
-        """Whether late frames of a stream are ignored; None where its end is not remembered."""
+        """Return True if late frames of a stream are ignored; None where its end is not
+        remembered."""
         return self._ignored.get(stream_id)
 
 
 class Sender:
-    """What a connection writes: frames of responses, as far as the client's windows reach.
+    """The writer of a connection: frames of responses, as far as the client's windows reach.
 
     `take` returns what was written. While `is_busy`, somebody does so afterwards; else `on_output`
     is called.
@@ -167,7 +168,7 @@ class Sender:
         self._blocked: dict[int, Stream] = {}
 
     def take(self) -> bytes:
-        """What was written since the last `take`."""
+        """Return the bytes written since the last `take`."""
         out = self._out
         if not out:
             return b""

@@ -114,7 +114,7 @@ def _in_term(term: Term) -> Iterator[Closure]:
 
 
 def outputs_of_terms(terms: Iterable[Term], safe: set[str]) -> set[str]:
-    """What walking over the references in `terms` binds, where their heads are bound."""
+    """Return the variables that references in `terms` bind where their heads are bound."""
     outputs: set[str] = set()
     for term in terms:
         match term:

@@ -317,7 +317,7 @@ def _is_data(*terms: Term) -> bool:
 
 
 def _is_evaluated(term: Term) -> bool:
-    """Whether a flat term holds references or comprehensions."""
+    """Return True if a flat term holds references or comprehensions."""
     if is_ground(term):
         return False
     match term:

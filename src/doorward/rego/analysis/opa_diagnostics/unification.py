@@ -74,7 +74,7 @@ class _Unifier:
                 self._objects(x_pairs, y_pairs)
 
     def _is_known(self, head: Term) -> bool:
-        """Whether what a reference looks into is bound; a scalar is."""
+        """Return True if what a reference looks into is bound; a scalar is."""
         return not isinstance(head, Var) or self.is_safe(head.name)
 
     def _two(self, x: str, y: str) -> None:

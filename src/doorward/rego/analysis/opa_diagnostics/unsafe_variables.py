@@ -134,7 +134,7 @@ def _rules(module: Module) -> Iterator[Rule]:
 
 @dataclass(slots=True)
 class _Findings:
-    """What is wrong with one rule, by OPA's stages: a stage with errors hides the later ones."""
+    """The errors of one rule, by OPA's stages: a stage with errors hides the later ones."""
 
     undeclared: list[Diagnostic] = field(default_factory=list)
     heads: list[Diagnostic] = field(default_factory=list)
@@ -288,7 +288,7 @@ class _Order:
         return not lacking
 
     def _outputs(self, expr: Expr, safe: set[str]) -> set[str]:
-        """What `expr` binds when `safe` are bound."""
+        """Return the variables that `expr` binds when `safe` are bound."""
         if expr.negated:
             return set()
         withs = Expr(Var("input"), withs=expr.withs)

@@ -90,7 +90,7 @@ Part: TypeAlias = _Text | _Wild | _Class | _Choice
 
 
 def _is_one_of_others(part: Part) -> bool:
-    """Whether a part stands for any character but some."""
+    """Return true if a part stands for any character but some."""
     if isinstance(part, _Class):
         return part.inside.startswith("^")
     return isinstance(part, _Wild) and part.sign == "?"

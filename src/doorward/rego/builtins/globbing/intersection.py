@@ -138,7 +138,7 @@ def _in_order(ranges: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def intersect(one: str, other: str, check_deadline: Callable[[], None]) -> bool:
-    """Whether the two globs meet; BuiltinError for what is not a glob.
+    """Return true if the two globs meet; BuiltinError for what is not a glob.
 
     `check_deadline` is called on the way.
     """
@@ -206,7 +206,7 @@ class _Meeting:
         self.known: dict[tuple[int, int], bool] = {}
 
     def plain(self, i: int, j: int) -> bool:
-        """Whether the rests from `i` and `j` on meet."""
+        """Return true if the rests from `i` and `j` on meet."""
         first, second = self.sides
         begun = (i, j)
         if begun in self.known:

@@ -55,7 +55,7 @@ class ResponseCache:
         self.hits = self.misses = 0
 
     def get(self, key: Hashable) -> StoredResponse | None:
-        """What was stored, fresh or not."""
+        """Return the stored response, fresh or stale."""
         with self._lock:
             self._remove_stale()
             return self._entries.get(key)
@@ -92,7 +92,7 @@ class ResponseCache:
 
     @property
     def counts(self) -> CacheCounts:
-        """How many requests needed not to be sent, and how many were."""
+        """The number of requests that the cache answered, and of those that were sent."""
         return CacheCounts(len(self), self.hits, self.misses)
 
     def __len__(self) -> int:

@@ -21,7 +21,7 @@ MAX_AGE: Final = 10 * 365 * 24 * 3600
 
 
 def keep(response: HTTPResponse, now: int, forced_seconds: int | None) -> StoredResponse | None:
-    """How to store a response that came just now; None: not at all.
+    """Return how long a response that has just arrived is fresh; None: it is not stored.
 
     `forced_seconds` overrides what the server says of freshness.
     """

@@ -28,7 +28,7 @@ class Source:
 
 @record(frozen=True)
 class Certificates:
-    """How TLS is to be spoken; equal ones share connections."""
+    """The TLS settings of a request; requests with equal ones share connections."""
 
     authorities: tuple[Source, ...] = ()
     system_authorities: bool = True

@@ -34,7 +34,7 @@ class Token:
 
     @property
     def signed(self) -> bytes:
-        """What the signature is for."""
+        """The text that the signature is computed over."""
         return to_bytes(f"{self.header}.{self.payload}")
 
     def decoded_signature(self) -> bytes:

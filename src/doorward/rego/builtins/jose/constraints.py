@@ -29,7 +29,7 @@ __all__ = [
 
 @record(frozen=True)
 class Constraints:
-    """What io.jwt.decode_verify checks of a token. Empty texts check nothing."""
+    """The constraints of io.jwt.decode_verify. Empty texts check nothing."""
 
     alg: str = ""
     iss: str = ""
@@ -39,7 +39,7 @@ class Constraints:
     time: float | None = None
 
     def verifies(self, header: Header, token: Token, signature: bytes) -> bool:
-        """Whether the secret or one of the keys verifies the token."""
+        """Return true if the secret or one of the keys verifies the token."""
         algorithm = ALGORITHMS.get(header.alg)
         if algorithm is None:
             return False
@@ -98,7 +98,7 @@ def _constraint_time(value: Value) -> float:
 
 
 def meets(constraints: Constraints, claims: Object) -> bool:
-    """Whether issuer and audience are those of the constraints."""
+    """Return true if issuer and audience are those of the constraints."""
     if constraints.iss:
         issuer = claims.get("iss")
         if not isinstance(issuer, str) or issuer != constraints.iss:
@@ -126,7 +126,8 @@ def verified_by_any(
     signed: bytes,
     signature: bytes,
 ) -> bool:
-    """Whether the key that the token names verifies it or, if it names none of them, any key."""
+    """Return true if the key that the token names verifies it or, if it names none of them, any
+    key."""
     if header.kid:
         for key in keys:
             if key.key_id == header.kid:

@@ -242,7 +242,7 @@ def _rsa(key: Mapping[Any, Any]) -> Any:
 
 
 def is_rsa_key(numbers: Any) -> bool:
-    """Whether the numbers of a private RSA key fit each other.
+    """Return true if the numbers of a private RSA key fit each other.
 
     That its factors are prime is not asked, as Go does not ask: it takes cryptography a quarter of
     a second at 4096 bits, and minutes at `MAX_RSA_BITS`.

@@ -53,7 +53,7 @@ class VerifiedTokens:
 
     @property
     def counts(self) -> CacheCounts:
-        """How often a token was known, whatever it was asked for."""
+        """The number of hits and misses of tokens, over all kinds of lookup."""
         return CacheCounts(len(self), self.hits, self.misses)
 
     def __len__(self) -> int:

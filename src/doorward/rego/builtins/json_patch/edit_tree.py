@@ -53,7 +53,7 @@ class EditTree:
         return self.value_at([])
 
     def value_at(self, path: Path) -> Value:
-        """What is at `path`."""
+        """Return the value at `path`."""
         if self._root is None:
             raise BuiltinError("the whole document is removed")
         node = self._root
@@ -110,7 +110,7 @@ class _Sizes:
         self._known: dict[int, tuple[Value, tuple[int, int]]] = {}
 
     def of(self, value: Value) -> tuple[int, int]:
-        """How many items `value` holds, itself included, and how deep it nests."""
+        """Return the number of items in `value`, itself included, and its depth."""
         waiting = [value]
         checks = self._context.checked_iter(repeat(None), 256)
         while waiting:
@@ -143,7 +143,7 @@ _CONTAINERS: Final = (list, dict, frozenset)
 
 
 def _parts(value: Value) -> list[Value]:
-    """What a container holds, keys included."""
+    """Return the keys and items of a container."""
     if isinstance(value, list):
         return value
     if isinstance(value, dict):

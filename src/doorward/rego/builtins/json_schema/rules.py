@@ -80,7 +80,7 @@ class Schema:
 
 
 class Result:
-    """What was found so far, and points: of alternatives that fail, the most fit best."""
+    """The findings so far, and a score: of alternatives that fail, the best one is reported."""
 
     __slots__ = ("errors", "points")
 
@@ -138,7 +138,7 @@ class Match:
         self.check_deadline = check_deadline
 
     def result(self, schema: Schema, value: Any, path: Path) -> Result:
-        """What a schema finds, apart."""
+        """Return the findings of a schema, apart from those around it."""
         result = Result()
         self.ask(schema, value, path, result)
         return result
@@ -438,7 +438,7 @@ Matcher: TypeAlias = Callable[[str], bool]
 def other_names(
     known: frozenset[str], patterns: Sequence[tuple[Matcher, Schema]], others: Schema | bool
 ) -> Rule:
-    """What is said of names by their pattern, and of those that no other keyword names."""
+    """Check the names that match a pattern, and those that no other keyword mentions."""
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
         for name in sorted(value):

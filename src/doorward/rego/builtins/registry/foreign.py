@@ -49,7 +49,7 @@ def foreign_code() -> Iterator[None]:
 
 
 def is_foreign(body: Callable[..., Any]) -> bool:
-    """Whether a body is not part of the language."""
+    """Return true if a body is not part of the language."""
     return not str(getattr(body, "__module__", "")).startswith(_OURS)
 
 
@@ -92,7 +92,7 @@ def _values(solutions: Any) -> list[Any]:
 
 
 def _said(error: BaseException) -> str:
-    """What an exception says, and the line that raised it."""
+    """Return the message of an exception, and the line that raised it."""
     import traceback  # only what went wrong needs it
 
     text = "".join(traceback.format_exception_only(error)).strip()

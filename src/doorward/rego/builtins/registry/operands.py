@@ -45,7 +45,7 @@ MAX_BITS: Final = MAX_DIGITS * 3322 // 1000
 
 
 def is_number(value: object) -> bool:
-    """Whether `value` is a Rego number (a boolean is not)."""
+    """Return true if `value` is a Rego number (a boolean is not)."""
     return type(value) in CLASSES
 
 

@@ -377,7 +377,7 @@ def _ternary(
 
 @record(frozen=True)
 class _Refusal:
-    """What is said of operands of which one is of the wrong kind."""
+    """The error for operands of which one has the wrong type."""
 
     signature: Function
     first: Callable[..., object] | None

@@ -37,7 +37,7 @@ class Unverified(Exception):
 
 @record(frozen=True)
 class Options:
-    """What a chain must be good for: a name (or none), a moment, one of some purposes."""
+    """The requirements on a chain: a name (or none), a moment, one of some purposes."""
 
     now: int
     name: str = ""
@@ -91,7 +91,7 @@ class _Search:
                 yield from self.chains([*chain, parent])
 
     def check(self, index: int, chain: list[int]) -> None:
-        """That a certificate may follow `chain` (or be the leaf, if that is empty)."""
+        """Check that a certificate may follow `chain` (or be the leaf, if that is empty)."""
         self.check_deadline()
         certificate = self.certificates[index]
         if certificate.unhandled:
@@ -144,7 +144,7 @@ class _Search:
 
 
 def _is_for(purposes: tuple[int, ...], chain: list[CertificateFields]) -> bool:
-    """Whether one of `purposes` is admitted all the way."""
+    """Return true if one of `purposes` is admitted all the way."""
     left = set(purposes)
     if ANY_PURPOSE in left:
         return True
@@ -170,7 +170,8 @@ def _check_name(leaf: CertificateFields, name: str) -> None:
 
 
 def _matches(given: str, wanted: str) -> bool:
-    """Whether a name of a certificate, perhaps with a wildcard as its first label, is `wanted`."""
+    """Return true if a name of a certificate, perhaps with a wildcard as its first label, is
+    `wanted`."""
     first, dot, rest = given.removesuffix(".").partition(".")
     if first == "*" and dot:
         label, wanted_dot, wanted_rest = wanted.partition(".")

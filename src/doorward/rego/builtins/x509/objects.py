@@ -114,7 +114,7 @@ class _Names:
 
 @dataclass(slots=True)
 class CertificateFields:
-    """What chain building needs of a certificate, and what its object says of its extensions."""
+    """The fields of a certificate that chain building needs, and its extensions for the report."""
 
     raw: bytes
     issuer: bytes
@@ -367,7 +367,7 @@ _POLICY_LIMITS: Final = ("InhibitAnyPolicy", "InhibitPolicyMapping", "RequireExp
 def _signed_object(
     whole: Element, algorithm: Element, signature: Element, key: Element, subject: Element
 ) -> Object:
-    """What certificates and requests have in common."""
+    """Return the fields that certificates and requests have in common."""
     return {
         "Raw": _base64(whole.raw),
         "RawSubjectPublicKeyInfo": _base64(key.raw),

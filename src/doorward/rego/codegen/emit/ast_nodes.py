@@ -103,7 +103,7 @@ def name_of(node: ast.expr) -> str | None:
 
 
 def is_undefined_test(test: ast.expr) -> bool:
-    """Whether `test` is `… is not rt.UNDEFINED`."""
+    """Return True if `test` is `… is not rt.UNDEFINED`."""
     return (
         isinstance(test, ast.Compare)
         and isinstance(test.ops[0], ast.IsNot)

@@ -323,7 +323,7 @@ class Builder:
 
 
 def _conjuncts(condition: ast.expr) -> list[ast.expr]:
-    """What `condition` joins by `and`; itself if nothing."""
+    """Return the operands that `condition` joins by `and`; `condition` itself if it joins none."""
     match condition:
         case ast.BoolOp(op=ast.And(), values=values):
             return list(values)
@@ -331,7 +331,7 @@ def _conjuncts(condition: ast.expr) -> list[ast.expr]:
 
 
 def _implies(condition: ast.expr, before: ast.expr) -> bool:
-    """Whether `condition` can only hold where `before`, a test for UNDEFINED, holds too."""
+    """Return True if `condition` can only hold where `before`, a test for UNDEFINED, holds too."""
     if not is_undefined_test(before):
         return False
     assert isinstance(before, ast.Compare)  # it is such a test

@@ -75,5 +75,5 @@ class Temporaries:
 
 
 def _is_reserved(name: str) -> bool:
-    """Whether Python lets nobody assign `name`."""
+    """Return True if Python lets nobody assign `name`."""
     return keyword.iskeyword(name) or name == "__debug__"

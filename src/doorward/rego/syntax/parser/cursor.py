@@ -256,7 +256,7 @@ class Cursor:
         return name
 
     def is_ref_keyword(self, kind: str) -> bool:
-        """Whether the token is a keyword that may serve as a name inside a reference."""
+        """Return True if the token is a keyword that may serve as a name inside a reference."""
         return kind in self.ref_keywords or kind in self.keywords
 
     def take_ref_keyword(self) -> bool:

@@ -38,7 +38,7 @@ class Draft:
 
 
 def check_v1(draft: Draft) -> Iterator[Diagnostic]:
-    """What v1 demands of a rule that the grammar alone would let pass."""
+    """Check the requirements of v1 on a rule that the grammar alone does not express."""
     head = draft.head
     kind = "rule" if not head.args else "function"
     name = head.ref.span.text

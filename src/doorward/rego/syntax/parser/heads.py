@@ -132,7 +132,7 @@ def with_own_wildcards(cursor: Cursor, head: Head) -> Head:
 
 
 def check_default(cursor: Cursor, draft: Draft, span: Span) -> bool:
-    """Whether a default rule is one; what is wrong is noted at `span`."""
+    """Return True if a default rule is one; what is wrong is noted at `span`."""
     head = draft.head
     if head.value is None and draft.wrote_value:
         cursor.error("illegal default rule (must have a value)", span)

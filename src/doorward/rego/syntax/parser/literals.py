@@ -58,7 +58,7 @@ def parse_string(cursor: Cursor) -> Scalar | None:
 
 
 def plain_text(cursor: Cursor, text: str, what: str, literal: str, *, raw: bool) -> str | None:
-    """What the inside of a string says; `what` is wrong with `literal` if it says nothing."""
+    """Decode the inside of a string; `what` is wrong with `literal` if that is not possible."""
     if raw or "\\" not in text:
         return text
     try:

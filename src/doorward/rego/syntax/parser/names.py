@@ -11,7 +11,7 @@ __all__ = ["is_variable", "value_name"]
 
 
 def value_name(term: Term) -> str:
-    """What OPA's texts call the kind of a term."""
+    """Return the name of the kind of a term in OPA's messages."""
     match term:
         case Scalar(value=None):
             return "null"
@@ -28,5 +28,5 @@ def value_name(term: Term) -> str:
 
 
 def is_variable(term: Term | None) -> TypeGuard[Var]:
-    """Whether the term is a variable and not one of the documents `input` and `data`."""
+    """Return True if the term is a variable and not one of the documents `input` and `data`."""
     return isinstance(term, Var) and term.name not in ROOTS

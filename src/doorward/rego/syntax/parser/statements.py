@@ -107,7 +107,7 @@ class Statements:
 
 
 class QueryText(NamedTuple):
-    """What was read of the text of a query; `other` is OPA's name for what is there instead."""
+    """The statements of a query text; `other` is OPA's name for a rule or package in its place."""
 
     exprs: tuple[Expr, ...]
     other: str
@@ -131,7 +131,7 @@ def parse_query_text(cursor: Cursor) -> QueryText:
 
 
 def _parse_other(cursor: Cursor, grammar: Grammar) -> str:
-    """What there is where a query was expected, by the name that OPA has for it."""
+    """Parse the statement that stands where a query was expected, and return OPA's name for it."""
     for parse, name in ((parse_package, "Package"), (parse_import, "Import")):
         state = cursor.save()
         if parse(cursor, grammar.terms) is not None:

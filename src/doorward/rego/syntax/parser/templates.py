@@ -63,7 +63,7 @@ def _parse_expr(cursor: Cursor, bodies: BodyProductions) -> Expr | None:
 
 
 def _fault_of(expr: Expr) -> str | None:
-    """What an expression in a template string must not be."""
+    """Return the error for an expression that a template string must not hold."""
     match expr.term:
         case Not():
             return "negation ('not')"

@@ -52,7 +52,7 @@ MAX_BRACKETS: Final = 10
 
 
 class Parsed(NamedTuple):
-    """What can be read of a text: the statements that are well-formed, and all errors.
+    """The result of parsing with recovery: the well-formed statements, and all errors.
 
     `module` is None without a package. `lost` are the names that the rest may have defined: what
     is said of them elsewhere may be wrong.
@@ -95,7 +95,8 @@ def parse_module(
 
 
 def parse_what_can_be(source: Source, *, v0: bool = False, builtins: Container[str] = ()) -> Parsed:
-    """What can be read of a policy text. METADATA comments are not."""
+    """Parse a policy and keep all statements that are well-formed. METADATA comments are not
+    parsed."""
     try:
         return _parse_what_can_be(source, v0=v0, builtins=builtins)
     except RecursionError:
