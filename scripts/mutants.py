@@ -22,7 +22,6 @@ import functools
 import gc
 import importlib
 import json
-import logging
 import os
 import select
 import signal
@@ -372,7 +371,6 @@ def run_room(name: str, faults: int, seconds: float) -> dict[str, Any]:
     """Run the faults of a room in this process, whose modules they change in its children."""
     room = tomllib.loads(TABLE.read_text())[name]
     rounds = Rounds(room["modules"], faults, seconds)
-    logging.disable(logging.CRITICAL)
     os.chdir(ROOT)
     arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", *room["tests"]]
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):

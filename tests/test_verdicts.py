@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from envoy.type.v3 import http_status_pb2
 
-from doorward.rego import UNDEFINED
+from doorward.rego import UNDEFINED, to_key
 from doorward.verdicts import STATUS_CODES, ResultError, is_allowed, read_verdict
 
 
@@ -60,6 +60,12 @@ def test_a_denial_and_an_allowed_request_use_their_own_fields() -> None:
         ({"allowed": False, "headers": {"a": "1\r\nb: 2"}}, "a header that HTTP does not allow"),
         ({"allowed": True, "headers": {"a": "\u0100"}}, "a header that HTTP does not allow"),
         ({"allowed": True, "response_headers_to_add": {"": "1"}}, "that HTTP does not allow"),
+        ({"allowed": False, "http_status": "403"}, "expected http_status to be of type 'number'"),
+        ({"allowed": False, "http_status": True}, "expected http_status to be of type 'number'"),
+        ({"allowed": False, "headers": {"a": [1]}}, "invalid value type json.Number for header"),
+        ({"allowed": False, "headers": ["a"]}, "expected headers to be of type 'object'"),
+        ({"allowed": True, "request_headers_to_remove": "a"}, "request_headers_to_remove"),
+        ({"allowed": True, "query_parameters_to_set": ["a"]}, "to be a map but got"),
         ({"allowed": True, "query_parameters_to_set": {"a": "1"}}, "cannot be changed here"),
         ({"allowed": True, "query_parameters_to_remove": ["a"]}, "cannot be changed here"),
     ],
@@ -75,3 +81,11 @@ def test_everything_else_is_an_error_and_not_allowed(result: Any, message: str) 
 def test_a_verdict_is_allowed_where_its_result_says_so(allowed: bool) -> None:
     assert is_allowed(allowed) is allowed
     assert is_allowed({"allowed": allowed, "headers": {"a": "1"}}) is allowed
+
+
+def test_sets_are_read_in_order_and_names_as_texts() -> None:
+    values = frozenset(to_key(each) for each in ("c", "a", "b"))
+    verdict = read_verdict({"allowed": False, "headers": {"A": values}})
+    assert verdict.headers == (("A", "a"), ("A", "b"), ("A", "c"))
+    named = read_verdict({"allowed": False, "headers": {to_key(1): "x"}})
+    assert named.headers == (("1", "x"),)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.pdp.archives import write_archive
 
-from doorward.pdp.bundle import BundleError, bundle_files, read_bundle
+from doorward.pdp.bundle import BundleError, bundle_files, read_bundle, read_download, signed_files
 from doorward.pdp.loader import Limits, LoadError
 from doorward.pdp.pdp import PDP
 from doorward.pdp.signatures import Verification
@@ -248,3 +250,36 @@ def test_who_decides_by_an_archive_takes_none_that_is_not_verified(tmp_path: Pat
     write_archive(tmp_path / "b.tar.gz", {**FILES, ".signatures.json": '{"signatures": ["x"]}'})
     with pytest.raises(BundleError, match="verification key not provided"):
         read([path])
+
+
+def test_the_files_that_are_signed_have_the_name_of_their_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("b/p.rego", "b/.signatures.json", "b/sub/notes.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("package p\n")
+    names = ["p.rego", "sub/notes.txt"]
+    assert sorted(name for name, _ in signed_files("b")) == [f"b/{name}" for name in names]
+    archive = write_archive(tmp_path / "b.tar.gz", dict.fromkeys(names, "package p\n"))
+    assert sorted(name for name, _ in signed_files(archive)) == names
+    monkeypatch.chdir(tmp_path / "b")
+    assert sorted(name for name, _ in signed_files(".")) == names
+    with pytest.raises(BundleError, match="no such file or directory"):
+        signed_files("other")
+    os.mkfifo("pipe")
+    with pytest.raises(BundleError, match="neither a file nor a folder"):
+        signed_files("pipe")
+    with pytest.raises(BundleError, match="archive holds more than 3 bytes"):
+        signed_files(archive, limits=Limits(unpacked_bytes=3))
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [1, {}, {"op": "upsert"}, {"path": "/a"}, {"op": 1, "path": "/a"}, {"op": "remove", "path": 1}],
+)
+def test_an_operation_of_a_delta_has_a_name_and_a_path(operation: Any, tmp_path: Path) -> None:
+    delta = {".manifest": "{}", "patch.json": json.dumps({"data": [operation]})}
+    content = Path(write_archive(tmp_path / "d.tar.gz", delta)).read_bytes()
+    with pytest.raises(BundleError, match="an operation needs op and path"):
+        read_download("d", content)

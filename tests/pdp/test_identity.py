@@ -224,29 +224,32 @@ def test_a_key_that_no_token_can_be_verified_with_does_not_spoil_the_others(
         read_keys({"keys": [{**TWO.public, **odd}]})
 
 
+KEYS = json.dumps({"keys": [ONE.public]}).encode()
+
+
 @pytest.mark.parametrize(
-    "answers",
+    ("discovery", "keys", "message"),
     [
-        {
-            "/.well-known/openid-configuration": {
-                "issuer": "https://other",
-                "jwks_uri": "https://i/k",
-            }
-        },
-        {"/.well-known/openid-configuration": {"issuer": "https://i", "jwks_uri": "http://i/k"}},
-        {"/.well-known/openid-configuration": {"issuer": "https://i"}},
-        {"/.well-known/openid-configuration": []},
-        {"/.well-known/openid-configuration": b"no json"},
-        {
-            "/.well-known/openid-configuration": b'{"issuer": "https://i", "jwks_uri": "https://i/k"}',
-            "/k": json.dumps({"keys": [ONE.public]}).encode()[:-1] + b', "keys": []}',
-        },
-        {"/.well-known/openid-configuration": b"[" * 100_000},
-        {"/.well-known/openid-configuration": b" " * (2 << 20)},
-        {},
+        ({"issuer": "https://other", "jwks_uri": "https://i/k"}, KEYS, "by another name"),
+        ({"issuer": "https://i", "jwks_uri": "http://i/k"}, KEYS, "not as safe as the issuer"),
+        ({"issuer": "https://i", "jwks_uri": 1}, KEYS, "not as safe as the issuer"),
+        ({"issuer": "https://i"}, KEYS, "not as safe as the issuer"),
+        ([], KEYS, "not a JSON object"),
+        (b"no json", KEYS, "not JSON"),
+        (
+            {"issuer": "https://i", "jwks_uri": "https://i/k"},
+            KEYS[:-1] + b', "keys": []}',
+            "a name is there twice",
+        ),
+        (b"[" * 100_000, KEYS, "not JSON"),
+        ({"issuer": "https://i", "jwks_uri": "https://i/k"}, KEYS + b" " * (2 << 20), "bytes"),
+        ({"issuer": "https://i", "jwks_uri": "https://i/k"}, None, "status 302"),
+        (None, KEYS, "status 302"),
     ],
 )
-def test_what_an_issuer_may_not_say_is_an_error(answers: dict[str, Any]) -> None:
+def test_what_an_issuer_may_not_say_is_an_error(discovery: Any, keys: Any, message: str) -> None:
+    answers = {"/.well-known/openid-configuration": discovery, "/k": keys}
+
     def respond(request: httpx.Request) -> httpx.Response:
         given = answers.get(request.url.path)
         if given is None:
@@ -258,7 +261,7 @@ def test_what_an_issuer_may_not_say_is_an_error(answers: dict[str, Any]) -> None
             {"main": Issuer("https://i")}, point.store, transport=httpx.MockTransport(respond)
         )
         assert source.start(within=0.3) == ["main"]
-        assert wait_until(lambda: source.errors)
+        assert message in wait_until(lambda: source.errors)["main"]
         source.close()
         assert point.decide_now("identity/main").error is None
         assert not point.decide_now("identity/main/jwks").allowed
@@ -278,3 +281,52 @@ def test_what_an_issuer_may_not_say_is_an_error(answers: dict[str, Any]) -> None
 def test_an_issuer_that_cannot_be_believed_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(IssuerError):
         Issuer(**wrong)
+
+
+def test_keys_of_a_url_of_the_configuration_need_no_discovery() -> None:
+    requests: list[str] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        requests.append(str(request.url))
+        return httpx.Response(200, content=KEYS)
+
+    issuer = Issuer("https://i", jwks_url="https://elsewhere/keys")
+    with from_modules({"p.rego": POLICY}) as point:
+        source = Identity({"main": issuer}, point.store, transport=httpx.MockTransport(respond))
+        assert source.start(within=PATIENCE) == []
+        source.close()
+    assert {*requests} == {"https://elsewhere/keys"}
+
+
+@pytest.mark.parametrize("length", range(20, 24))
+def test_the_id_of_a_key_is_read_from_a_header_of_any_length(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missed: list[str] = []
+    monkeypatch.setattr(identity_module._Keys, "miss", lambda keys: missed.append(keys.name))
+
+    def note(headers: Any) -> list[str]:
+        missed.clear()
+        source.note_denied({"attributes": {"request": {"http": {"headers": headers}}}})
+        return [*missed]
+
+    with from_modules({"p.rego": POLICY}) as point:
+        source = Identity({"main": Issuer("https://i")}, point.store)
+        kid = "k" * length
+        source._keys["main"].kids = frozenset({kid})
+        known, other = (encoded(json.dumps({"kid": each}).encode()) for each in (kid, kid + "x"))
+        assert note({"authorization": f"Bearer {known}.e30.x"}) == []
+        assert note({"authorization": f"Bearer {other}.e30.x"}) == ["main"]
+        # A header that nobody signs keys with is no reason to ask.
+        large = encoded(json.dumps({"kid": "x", "pad": "y" * (1 << 20)}).encode())
+        odd: list[Any] = [{"authorization": f"Bearer {large}.e30.x"}, {"authorization": 1}, {}, []]
+        assert [note(headers) for headers in (*odd, None)] == [[]] * 5
+        source.note_denied(None)
+        assert missed == []
+
+
+def test_a_hundred_keys_are_the_most() -> None:
+    keys = [{**RSA, "kid": str(number)} for number in range(101)]
+    assert len(read_keys({"keys": keys[:100]})) == 100
+    with pytest.raises(IdentityError, match="at most 100 keys"):
+        read_keys({"keys": keys})

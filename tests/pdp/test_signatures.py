@@ -152,6 +152,12 @@ def test_a_folder_may_be_signed_by_the_path_to_it(tmp_path: Path) -> None:
         ('{"signatures": ["a", "b"]}', FILES, "multiple JWTs not supported"),
         ('{"signatures"', FILES, "bundle load failed on signatures decode: unexpected EOF"),
         ('{"plugin": "x", "signatures": ["a"]}', FILES, "no verifier exists"),
+        ("[1]", FILES, "missing JWT"),
+        (
+            signed({"scope": "write", "files": [{"name": "README", "hash": "0"}]}),
+            {"README": "x"},
+            "no hashing algorithm provided for file README",
+        ),
     ],
 )
 def test_a_bundle_that_is_not_what_was_signed_is_refused(
@@ -212,3 +218,15 @@ def test_a_secret_is_no_public_key_and_is_not_shown() -> None:
     with pytest.raises(SignatureError, match="unknown signature algorithm: none"):
         verify(files, signatures, Verification("secret", "none", "write"))
     assert "secret" not in repr(KEY)
+
+
+def test_a_token_of_a_key_that_is_not_among_several_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, signed({**payload(), "keyid": "other"}))
+    keys = Verification(keys={"main": Key("secret", "HS256")}, scope="write")
+    assert "verification key corresponding to ID other not found" in refused(path, keys)
+    chosen = replace(keys, key_id="main")
+    read_bundle(path, signed=True, verification=chosen)
+    wrong = replace(keys, keys={"other": Key("wrong", "HS256")})
+    assert "failed to verify JWT signature: invalid HMAC signature" in refused(path, wrong)
+    path = written(tmp_path, signed(payload()))
+    assert "verification key ID is empty" in refused(path, keys)

@@ -7,8 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from starlette.requests import Request
 from tests.rest.asgi import Answer, ask
 
 from doorward.pdp.config import Config, Server
@@ -18,7 +25,8 @@ from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rest.app import Api
-from doorward.rest.authorization import Access
+from doorward.rest.authorization import Access, authorize
+from doorward.rest.requests import parameters
 
 POLICY = """package system.authz
 
@@ -104,18 +112,76 @@ def test_two_tokens_are_none() -> None:
     assert refused(ask(api(), "GET", "/v1/data", b"", scope_headers))
 
 
+def test_the_policy_sees_each_value_of_a_header_and_who_the_configuration_says_that_it_is() -> None:
+    policy = """package system.authz
+
+default allow := false
+
+allow if { input.headers["X-Role"] == ["a", "b"]; not input.identity }
+"""
+    access = Access("off", authorizes=True)
+    pdp = PDP(build(Loaded({"authz.rego": policy})))
+    app = Api(pdp, Config(), Health(), Metrics("1"), access=access)
+    roles = [(b"x-role", b"a"), (b"x-role", b"b")]
+    token = [(b"authorization", b"Bearer secret")]
+    assert ask(app, "GET", "/v1/data", b"", roles).status == 200
+    # Without `authentication: token` a bearer token is a header like any other.
+    assert ask(app, "GET", "/v1/data", b"", [*roles, *token]).status == 200
+    assert refused(ask(app, "GET", "/v1/data", b"", roles[:1]))
+
+
+@pytest.mark.parametrize("authentication", ["off", "token", "tls"])
+def test_a_certificate_is_who_asks_with_tls_only(authentication: Any) -> None:
+    policy = """package system.authz
+
+allow if {
+	input.identity == "CN=ann"
+	input.client_certificates[0].Subject.CommonName == "ann"
+}
+"""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "ann")])
+    now = datetime.now(tz=UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(Encoding.PEM).decode()
+    scope = {
+        "type": "http", "method": "GET", "path": "/v1/data", "headers": [], "query_string": b"",
+        "extensions": {"tls": {"client_cert_chain": [pem]}},
+    }  # fmt: skip
+    pdp = PDP(build(Loaded({"authz.rego": policy})))
+    access = Access(authentication, authorizes=True)
+    request = Request(scope)
+    answer = authorize(pdp, "system/authz/allow", access, request, parameters(b""), None)
+    assert (answer is None) == (authentication == "tls")
+    request = Request(scope | {"extensions": {"tls": {"client_cert_chain": []}}})
+    assert authorize(pdp, "system/authz/allow", access, request, parameters(b""), None) is not None
+
+
 @pytest.mark.parametrize(
-    ("policy", "status"),
+    ("policy", "status", "message"),
     [
-        ("package other\n", 500),
-        ("package system.authz\n\nallow := true\n\nallow := false\n", 500),
-        ('package system.authz\n\nallow := "yes"\n', 401),
-        ('package system.authz\n\nallow := {"allowed": "true"}\n', 401),
-        ('package system.authz\n\nallow := {"allow": true}\n', 500),
+        ("package other\n", 500, "authorization policy missing or undefined"),
+        (
+            "package system.authz\n\nallow := true\n\nallow := false\n",
+            500,
+            "complete rules must not produce multiple outputs",
+        ),
+        ('package system.authz\n\nallow := "yes"\n', 401, "request rejected"),
+        ('package system.authz\n\nallow := {"allowed": "true"}\n', 401, "request rejected"),
+        ('package system.authz\n\nallow := {"allow": true}\n', 500, "document missing"),
     ],
 )
-def test_a_policy_that_does_not_decide_lets_nothing_through(policy: str, status: int) -> None:
-    assert ask(api(policy), "GET", "/v1/data").status == status
+def test_a_policy_that_does_not_decide_lets_nothing_through(
+    policy: str, status: int, message: str
+) -> None:
+    answer = ask(api(policy), "GET", "/v1/data")
+    assert answer.status == status
+    assert message in answer.body
 
 
 BY_PATH = """package system.authz

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from starlette.requests import Request
+from starlette.types import Message
 from tests.rest.asgi import Answer, ask
 from tests.waiting import PATIENCE
 
@@ -19,7 +22,8 @@ from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rest.app import Api
-from doorward.rest.requests import parameters, segments
+from doorward.rest.memory import Memory, Room
+from doorward.rest.requests import BadRequest, logged_headers, parameters, read_body, segments
 
 POLICY = "package a\n\nallow := input.x\n"
 
@@ -43,6 +47,32 @@ def test_a_body_over_the_limit_is_refused_whether_it_says_so_or_not() -> None:
         assert answer.status == 400
         assert '"message": "request body too large"' in answer.body
     assert post(app, b'{"input": {"x": 1}}').body == '{"result":1}\n'
+    # To the byte, announced or not.
+    for headers in ({}, {"content_length": "20"}):
+        assert post(app, b'{"input": {"x": 10}}', **headers).body == '{"result":10}\n'
+    assert post(app, b'{"input": {"x": 100}}').status == 400
+
+
+def test_a_body_whose_client_has_left_is_not_decided() -> None:
+    messages: list[Message] = [
+        {"type": "http.request", "body": b'{"input": {"x": 1}}', "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    request = Request({"type": "http", "method": "POST", "headers": []}, receive)
+    with pytest.raises(BadRequest, match="ended early"):
+        asyncio.run(read_body(request, Server(), Room(Memory(1 << 20))))
+
+
+def test_headers_are_logged_where_the_request_has_them() -> None:
+    values = {"x-a": ["1", "2"]}
+    assert logged_headers(["x-b"], lambda name: values.get(name, [])) is None
+    assert logged_headers(["x-a", "x-b"], lambda name: values.get(name, [])) == {
+        "http": {"headers": {"x-a": ["1", "2"]}}
+    }
 
 
 SECRETS = {"a/x.rego": POLICY, "b.rego": "package b\n\nopen := data.secrets.jwt\n"}

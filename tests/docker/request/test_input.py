@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from doorward.docker.replay import Past, read_requests
-from doorward.docker.request.call import AuthzRequest, parse_request
+from doorward.docker.request.call import AuthzRequest, parse_request, parse_target
 from doorward.docker.request.errors import RequestError
 from doorward.docker.request.input import InputOptions, to_input
 
@@ -370,3 +370,36 @@ def test_body_is_decided_by_its_presence() -> None:
     }
     input_doc = to_input(parse_request(json.dumps(call).encode()))
     assert input_doc["security"]["privileged"] is True
+
+
+@pytest.mark.parametrize(
+    ("uri", "reason"),
+    [
+        ("/containers//json", "empty or dot segments"),
+        ("/containers/./json", "empty or dot segments"),
+        ("/containers/a/../json", "empty or dot segments"),
+        ("/containers/%2e%2e/json", "empty or dot segments"),
+        ("/containers/%ff/json", "is not UTF-8"),
+        ("/containers/%zz/json", "broken escape"),
+        ("/containers/a%0ab/json", "control characters"),
+        ("/containers/a%7fb/json", "control characters"),
+        ("/" + "a" * (1 << 20), "too long"),
+    ],
+)
+def test_a_target_that_has_two_readings_is_refused(uri: str, reason: str) -> None:
+    with pytest.raises(RequestError, match=reason):
+        parse_target(uri)
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("/_ping", "/_ping"),
+        ("http://docker/_ping?a=1", "/_ping"),
+        ("http://docker", "/"),
+        ("/images/a%E2%80%8Bb/json", "/images/a\u200bb/json"),
+        ("/images/.hidden/json", "/images/.hidden/json"),
+    ],
+)
+def test_a_target_that_has_one_reading_is_read(uri: str, path: str) -> None:
+    assert parse_target(uri).path == path
