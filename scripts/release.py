@@ -21,6 +21,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 VERSION_FILE: Final = ROOT / "src/doorward/__init__.py"
+FRAGMENTS: Final = ROOT / "changelog.d"
 DIST: Final = ROOT / "dist"
 COMPONENTS: Final = ROOT / "requirements/standard.txt"
 
@@ -47,6 +48,7 @@ def release(version: str, *, is_dry: bool) -> None:
     if not is_dry:
         check_checkout(version)
         set_version(version)
+        split_fragments()
         run("python", "-m", "towncrier", "build", "--yes", "--version", version)
         run("git", "commit", "--all", "--message", f"Release {version}")
     DIST.mkdir(exist_ok=True)
@@ -72,6 +74,40 @@ def set_version(version: str) -> None:
     VERSION_FILE.write_text(
         re.sub(r'^__version__ = ".*"$', f'__version__ = "{version}"', text, flags=re.M)
     )
+
+
+def split_fragments() -> None:
+    """Write each entry of the fragments into a file of its own, so that the changelog lists it.
+
+    General features, which have no issue, come first.
+    """
+    numbers: dict[str, int] = {}
+    for file in sorted(FRAGMENTS.glob("*.*.md")):
+        name, kind, _ = file.name.split(".")
+        start = f"{'0' if name.startswith('+') else name}.{kind}"
+        entries = split_entries(file.read_text())
+        file.unlink()
+        for entry in entries:
+            numbers[start] = numbers.get(start, 0) + 1
+            (FRAGMENTS / f"{start}.{numbers[start]}.md").write_text(f"{entry}\n")
+    run("git", "add", "--all", str(FRAGMENTS))
+
+
+def split_entries(fragment: str) -> list[str]:
+    """The entries of a fragment, each on one line.
+
+    One begins after a blank line, and after a line that ends a sentence; not with a sentence that
+    is about the one before it.
+    """
+    entries: list[str] = []
+    is_over = True
+    for line in map(str.strip, fragment.splitlines()):
+        if line and is_over and not (entries and line.startswith(("It ", "They ", "Roles "))):
+            entries.append(line)
+        elif line:
+            entries[-1] += f" {line}"
+        is_over = not line or line.endswith((".", ".)"))
+    return entries
 
 
 def build_twice() -> list[Path]:

@@ -56,3 +56,38 @@ def test_a_call_without_one_version_explains_itself(
 ) -> None:
     assert release.main(arguments) == 2
     assert "usage: python scripts/release.py MAJOR.MINOR.PATCH" in capsys.readouterr().err
+
+
+def test_the_changelog_lists_each_entry_of_a_fragment(release: ModuleType) -> None:
+    assert release.split_entries(
+        "Docker: with `owners`, a volume\nhas an owner.\n"
+        "It has one label (docs).\n\nA list\n  is sorted.\nA name is kept.\n"
+    ) == [
+        "Docker: with `owners`, a volume has an owner. It has one label (docs).",
+        "A list is sorted.",
+        "A name is kept.",
+    ]
+
+
+def test_general_features_come_before_those_of_an_issue(
+    release: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = release.ROOT / "changelog.d"
+    folder.mkdir()
+    monkeypatch.setattr(release, "FRAGMENTS", folder)
+    texts = {
+        "README.md": "Read.",
+        "22.fix.md": "A.\nB.\n",
+        "+docker.fix.md": "C.\n",
+        "+x.fix.md": "D.\n",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    release.split_fragments()
+    assert {file.name: file.read_text().strip() for file in folder.iterdir()} == {
+        "README.md": "Read.",
+        "0.fix.1.md": "C.",
+        "0.fix.2.md": "D.",
+        "22.fix.1.md": "A.",
+        "22.fix.2.md": "B.",
+    }
