@@ -317,7 +317,7 @@ def test_the_id_of_a_key_is_read_from_a_header_of_any_length(
         known, other = (encoded(json.dumps({"kid": each}).encode()) for each in (kid, kid + "x"))
         assert note({"authorization": f"Bearer {known}.e30.x"}) == []
         assert note({"authorization": f"Bearer {other}.e30.x"}) == ["main"]
-        # A header that nobody signs keys with is no reason to ask.
+        # For a header without the id of a key nobody is asked.
         large = encoded(json.dumps({"kid": "x", "pad": "y" * (1 << 20)}).encode())
         odd: list[Any] = [{"authorization": f"Bearer {large}.e30.x"}, {"authorization": 1}, {}, []]
         assert [note(headers) for headers in (*odd, None)] == [[]] * 5

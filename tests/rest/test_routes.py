@@ -136,6 +136,11 @@ def test_only_probes_are_for_listeners_of_diagnostics() -> None:
     assert names == {"console", "health", "metrics"}
 
 
+def test_the_system_policy_sees_the_bodies_of_posts_alone() -> None:
+    shown = [row for row in ROUTES.rows if row.body is not None and row.body.is_authorized]
+    assert {row.methods for row in shown} == {("POST",)}
+
+
 def test_two_rows_are_not_one_route() -> None:
     with pytest.raises(ValueError, match="two rows have the same method"):
         Routes([*MORE.rows, ROW])
