@@ -1,6 +1,6 @@
 """What the console costs while one person looks at it: CPU of the decision point, and first paint.
 
-    python -m benchmarks.console [--rate 1000] [--seconds 8] [--rounds 3]
+    python -m benchmarks.console [--rate 1000] [--seconds 8] [--rounds 3] [--view decisions]
 
 The same server decides in turns with and without a page in Chromium; what the page does itself is
 not counted.
@@ -24,6 +24,7 @@ from playwright.sync_api import Browser, sync_playwright
 from benchmarks.case import policy
 
 PATIENCE = 60.0
+SIGN = {"": ".ranks .count", "decisions": ".table .body .row"}
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
 
 
@@ -80,8 +81,8 @@ def measure(browser: Browser, options: argparse.Namespace, folder: Path) -> None
         for _ in range(options.rounds):
             alone = share(server.pid, port, options.rate, options.seconds)
             page = browser.new_page()
-            page.goto(f"http://127.0.0.1:{diagnostic}/console")
-            page.wait_for_selector("tbody tr")
+            page.goto(f"http://127.0.0.1:{diagnostic}/console/{options.view}")
+            page.wait_for_selector(SIGN[options.view])
             paint = float(page.evaluate(PAINT))
             watched = share(server.pid, port, options.rate, options.seconds)
             page.close()
@@ -98,6 +99,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=1_000)
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--view", choices=SIGN, default="decisions")
     options = parser.parse_args()
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:

@@ -113,7 +113,10 @@ function Word({ value, change, label, placeholder, isSearch }) {
 // How often each reason (user, role, …) occurs among all kept decisions that the other filters mean.
 function Groups({ filter, group }) {
   const others = Object.fromEntries(Object.entries(filter).filter(([name, value]) => value && name !== group));
-  const asked = useAsked(`search?${new URLSearchParams({ ...others, ...(group === "reason" && !others.verdict ? { verdict: "refused" } : {}), group, limit: "0" })}`, 4000);
+  const [pace, setPace] = useState(4000);
+  const asked = useAsked(`search?${new URLSearchParams({ ...others, ...(group === "reason" && !others.verdict ? { verdict: "refused" } : {}), group, limit: "0" })}`, pace);
+  // A search of many costs the server something.
+  useEffect(() => setPace(asked.data?.looked > 2000 ? 20000 : 4000), [asked.data]);
   return html`<aside class="groups" aria-label="Groups">
     <label class="by">Group by <select value=${group} onChange=${(event) => put({ group: event.target.value })}>
       ${Object.entries(GROUPS).map(([value, title]) => html`<option value=${value} selected=${value === group}>${title}</option>`)}</select></label>

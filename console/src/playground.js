@@ -7,26 +7,10 @@ import { linter, lintGutter } from "@codemirror/lint";
 import { EditorState, RangeSetBuilder, StateEffect, StateField } from "@codemirror/state";
 import { EditorView, gutter, GutterMarker, hoverTooltip, keymap, lineNumbers } from "@codemirror/view";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { EXAMPLES } from "./examples.js";
 import { html } from "./html.js";
 import { rego } from "./rego.js";
 
-const EXAMPLE = {
-  "policy.rego": `package app
-
-default allow := false
-
-allow if {
-	input.method == "GET"
-	is_reader
-}
-
-is_reader if input.user in data.readers
-`,
-  "policy_test.rego": `package app_test
-
-test_ann_reads if data.app.allow with input as {"user": "ann", "method": "GET"} with data.readers as ["ann"]
-`,
-};
 const nonce = document.querySelector("meta[name=nonce]").content;
 
 async function ask(action, body) {
@@ -127,7 +111,7 @@ async function shared() {
     }
   }
   const given = JSON.parse(await new Blob(parts).text());
-  const texts = [given.query, given.input, given.data, ...Object.values(given.files)];
+  const texts = [given.query, given.input, given.data, given.action, ...Object.values(given.files)];
   if (!texts.every((each) => each === undefined || typeof each === "string")) throw new Error("its parts are not texts");
   return given;
 }
@@ -139,39 +123,88 @@ async function share(document) {
   return text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
+const pretty = (value) => (value === undefined ? "" : `${JSON.stringify(value, null, 2)}\n`);
+// The input of the newest decision about a query, masked as the list of decisions has it.
+async function decidedInput(query) {
+  const path = query.replace(/^data\./, "").replaceAll(".", "/");
+  const found = await fetch(`/console/api/search?limit=1&path=${encodeURIComponent(path)}`);
+  const id = found.ok && (await found.json()).rows?.[0]?.id;
+  if (!id) return undefined;
+  const decision = await fetch(`/console/api/decisions/${encodeURIComponent(id)}`);
+  return decision.ok ? (await decision.json()).input : undefined;
+}
+
+const DROPPED = 512 << 10;
+
+// What is open: files, query, input, data and switches. The texts of editors are read when asked for.
 export function Playground() {
   const hosts = { policy: useRef(), input: useRef(), data: useRef() };
   const views = useRef({});
-  const files = useRef({ ...EXAMPLE });
-  const [names, setNames] = useState(Object.keys(EXAMPLE));
-  const [name, setName] = useState("policy.rego");
-  const current = useRef("policy.rego");
-  const [query, setQuery] = useState("data.app.allow");
-  const queryNow = useRef(query);
-  queryNow.current = query;
+  const files = useRef({});
+  const current = useRef("");
+  const [names, setNames] = useState([]);
+  const [name, setName] = useState("");
+  const [query, setQuery] = useState("");
+  const [switches, setSwitches] = useState({ v0: false, strict: false });
+  const [action, setAction] = useState("evaluate");
   const [answer, setAnswer] = useState(null);
   const [python, setPython] = useState(null);
+  const [renamed, setRenamed] = useState(null);
+  const [note, setNote] = useState("");
+  const now = useRef({});
+  now.current = { query, switches, action };
 
+  const put = (view, text) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+  const textOf = (name) => views.current[name].state.doc.toString();
   const all = () => {
-    files.current[current.current] = views.current.policy.state.doc.toString();
+    if (current.current) files.current[current.current] = textOf("policy");
     return files.current;
+  };
+  const show = (name) => {
+    current.current = name;
+    setName(name);
+    setNames(Object.keys(files.current));
+    put(views.current.policy, files.current[name] ?? "");
   };
   const choose = (name) => {
     all();
-    current.current = name;
-    setName(name);
-    const { policy } = views.current;
-    policy.dispatch({ changes: { from: 0, to: policy.state.doc.length, insert: files.current[name] } });
+    show(name);
+  };
+  const body = () => {
+    const document = { files: all(), query: now.current.query, ...now.current.switches };
+    for (const each of ["data", "input"]) {
+      const value = read(textOf(each), each);
+      if (value !== undefined) document[each] = value;
+    }
+    return document;
+  };
+  // A query that belongs to the open file, and an input for which it is true.
+  const begin = async (file) => {
+    const given = await ask("begin", { files: all(), file, data: read(textOf("data"), "data"), ...now.current.switches });
+    if (given.query) setQuery(given.query);
+    const isEmpty = !Object.keys(given.input || {}).length;
+    put(views.current.input, pretty((isEmpty && (await decidedInput(given.query))) || given.input));
+  };
+  const open = async (given) => {
+    files.current = { ...given.files };
+    const first = Object.keys(given.files).find((each) => !each.endsWith("_test.rego")) || Object.keys(given.files)[0];
+    current.current = "";
+    show(first);
+    setAction(given.action || "evaluate");
+    setAnswer(null);
+    setPython(null);
+    put(views.current.data, typeof given.data === "string" ? given.data : pretty(given.data));
+    if (given.input !== undefined) put(views.current.input, typeof given.input === "string" ? given.input : pretty(given.input));
+    setSwitches({ v0: given.v0 === true, strict: given.strict === true });
+    if (given.query) setQuery(given.query);
+    else await begin(first);
   };
   const evaluate = async () => {
     try {
-      const body = { files: all(), query: queryNow.current };
-      const data = read(views.current.data.state.doc.toString(), "data");
-      const input = read(views.current.input.state.doc.toString(), "input");
-      if (data !== undefined) body.data = data;
-      if (input !== undefined) body.input = input;
-      const [evaluated, tested] = await Promise.all([ask("evaluate", body), ask("test", body)]);
-      setAnswer({ ...evaluated, tests: tested.tests });
+      const sent = body();
+      const action = now.current.action;
+      const [evaluated, tested] = await Promise.all([ask(action, sent), ask("test", sent)]);
+      setAnswer({ ...evaluated, tests: tested.tests, properties: tested.properties });
       const rows = (evaluated.covered || []).filter(([file]) => file === current.current).map(([, row]) => row);
       views.current.policy.dispatch({ effects: covered.of([...new Set(rows)].sort((a, b) => a - b)) });
     } catch (error) {
@@ -181,22 +214,60 @@ export function Playground() {
   };
   const format = async () => {
     const { text } = await ask("format", { files: all(), file: current.current });
-    const { policy } = views.current;
-    if (text !== null) policy.dispatch({ changes: { from: 0, to: policy.state.doc.length, insert: text } });
+    if (text !== null) put(views.current.policy, text);
   };
   const showPython = async () => {
-    const shown = await ask("python", { files: all() });
+    const shown = await ask("python", body());
     setPython(shown.python ? shown.python[current.current] || "" : shown.errors.map((each) => each.message).join("\n"));
   };
   const copyLink = async () => {
-    const text = (name) => views.current[name].state.doc.toString();
-    const fragment = await share({ files: all(), query, input: text("input"), data: text("data") });
+    const fragment = await share({ files: all(), query, input: textOf("input"), data: textOf("data"), ...switches });
     window.history.replaceState(null, "", `#share=${fragment}`);
+    try {
+      await navigator.clipboard.writeText(window.location.href);
+      setNote("The link is copied.");
+    } catch {
+      setNote("The link is in the address.");
+    }
+  };
+  const add = (name = "", text = "") => {
+    all();
+    let number = 1;
+    while (!name && `policy${number}.rego` in files.current) number += 1;
+    const file = name || `policy${number}.rego`;
+    files.current[file] = text || `package policy${number}\n`;
+    show(file);
+    if (!name) setRenamed(file);
+  };
+  const rename = (to) => {
+    const file = to.trim();
+    setRenamed(null);
+    if (!file || file === current.current) return;
+    if (file in all()) return setNote(`There is a file ${file} already.`);
+    files.current = Object.fromEntries(Object.entries(files.current).map(([each, text]) => [each === current.current ? file : each, text]));
+    show(file);
+  };
+  const remove = () => {
+    const { [current.current]: _, ...others } = all();
+    if (!Object.keys(others).length) return setNote("The last file stays.");
+    files.current = others;
+    current.current = "";
+    show(Object.keys(others)[0]);
+  };
+  const drop = async (event) => {
+    event.preventDefault();
+    for (const each of event.dataTransfer.files) {
+      if (each.size > DROPPED) setNote(`${each.name} is too large.`);
+      else if (each.name.endsWith(".rego")) add(each.name, await each.text());
+      else if (each.name.endsWith(".json")) put(views.current[each.name.startsWith("data") ? "data" : "input"], await each.text());
+      else setNote(`${each.name} is neither .rego nor .json.`);
+    }
   };
 
   useEffect(() => {
     const asked = (view, at) => ({ files: all(), file: current.current, offset: toServer(view.state.doc.toString(), at) });
     const lint = linter(async (view) => {
+      if (now.current.switches.v0 || !current.current) return [];
       const { diagnostics } = await ask("check", { files: all() });
       const text = view.state.doc.toString();
       return (diagnostics[current.current] || []).map((each) => ({
@@ -224,61 +295,86 @@ export function Playground() {
       }],
     });
     const run = keymap.of([{ key: "Mod-Enter", run: () => (evaluate(), true) }, { key: "Mod-s", run: () => (evaluate(), true), preventDefault: true }, indentWithTab]);
-    views.current.policy = editor(hosts.policy.current, files.current["policy.rego"], StreamLanguage.define(rego), "Policy", [
+    views.current.policy = editor(hosts.policy.current, "", StreamLanguage.define(rego), "Policy", [
       run, coverage, gutter({ class: "coverage", markers: (view) => view.state.field(coverage) }), lintGutter(), lint, hover, complete,
     ]);
-    views.current.input = editor(hosts.input.current, '{"user": "ann", "method": "GET"}\n', json(), "Input", [run]);
-    views.current.data = editor(hosts.data.current, '{"readers": ["ann"]}\n', json(), "Data", [run]);
-    const put = (view, text) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+    views.current.input = editor(hosts.input.current, "", json(), "Input", [run]);
+    views.current.data = editor(hosts.data.current, "", json(), "Data", [run]);
     (async () => {
-      const broken = (error) => setAnswer({ errors: [{ message: `The link cannot be read: ${error.message}` }] });
-      const given = (await shared().catch(broken)) || (await fetch("/console/api/files").then((response) => response.json()));
-      if (given.files && Object.keys(given.files).length) {
-        files.current = { ...given.files };
-        const first = Object.keys(given.files)[0];
-        current.current = first;
-        setName(first);
-        setNames(Object.keys(given.files));
-        put(views.current.policy, given.files[first]);
-        if (given.query) setQuery(given.query);
-        if (typeof given.input === "string") put(views.current.input, given.input);
-        if (given.data !== undefined) put(views.current.data, typeof given.data === "string" ? given.data : JSON.stringify(given.data, null, 2));
-      }
+      let problem = "";
+      const given = await shared().catch((error) => {
+        problem = `The link cannot be read: ${error.message}`;
+        return null;
+      });
+      const served = given || (await fetch("/console/api/files").then((response) => response.json()).catch(() => ({})));
+      await open(served.files && Object.keys(served.files).length ? served : EXAMPLES[0]).catch((error) => (problem ||= error.message));
+      if (problem) setAnswer({ errors: [{ message: problem }] });
     })();
     return () => Object.values(views.current).forEach((view) => view.destroy());
   }, []);
 
-  return html`<section class="playground" aria-label="Playground">
+  const toggle = (name) => html`<label class="toggle"><input type="checkbox" checked=${switches[name]} onChange=${() => setSwitches({ ...switches, [name]: !switches[name] })} /> ${name}</label>`;
+  return html`<section class="playground" aria-label="Playground" onDragOver=${(event) => event.preventDefault()} onDrop=${drop}>
     <div class="bar">
-      <label>File <select value=${name} onChange=${(event) => choose(event.target.value)}>
-        ${names.map((each) => html`<option value=${each}>${each}</option>`)}</select></label>
+      <label>Example <select value="" onChange=${(event) => event.target.value && open(EXAMPLES[Number(event.target.value)])}>
+        <option value="">choose…</option>${EXAMPLES.map((each, at) => html`<option value=${at}>${each.name}</option>`)}</select></label>
       <label class="wide">Query <input value=${query} onInput=${(event) => setQuery(event.target.value)}
         onKeyDown=${(event) => event.key === "Enter" && evaluate()} /></label>
       <button class="main" onClick=${evaluate}>Evaluate</button>
-      <button onClick=${format}>Format</button>
-      <button onClick=${showPython}>Python</button>
-      <button onClick=${copyLink}>Share as link</button>
+      <label>as <select value=${action} onChange=${(event) => setAction(event.target.value)}><option value="evaluate">answer</option><option value="filter">filter (SQL)</option></select></label>
+      ${toggle("v0")}${toggle("strict")}
     </div>
     <div class="panes">
-      <div class="editor" ref=${hosts.policy}></div>
+      <div class="policies-pane">
+        <div class="bar">
+          ${renamed !== null ? html`<input class="rename" aria-label="Name of the file" autofocus ref=${(node) => node?.focus()} defaultValue=${renamed}
+            onBlur=${(event) => rename(event.target.value)} onKeyDown=${(event) => {
+              if (event.key === "Enter") event.target.blur();
+              if (event.key === "Escape") setRenamed(null);
+            }} />`
+          : html`<label>File <select value=${name} onChange=${(event) => choose(event.target.value)}>
+            ${names.map((each) => html`<option value=${each} selected=${each === name}>${each}</option>`)}</select></label>`}
+          <button onClick=${() => add()}>New file</button><button onClick=${() => setRenamed(name)}>Rename</button><button onClick=${remove}>Delete</button>
+          <button onClick=${() => begin(name).catch((error) => setNote(error.message))} title="A query about this file, and an input for which it is true">Suggest query</button>
+          <span class="gap"></span>
+          <button onClick=${format}>Format</button><button onClick=${showPython}>Python</button><button onClick=${copyLink}>Share as link</button>
+          <span class="quiet" role="note">${note}</span>
+        </div>
+        <div class="editor" ref=${hosts.policy}></div>
+      </div>
       <div class="side">
         <h2>Input</h2><div class="editor small" ref=${hosts.input}></div>
         <h2>Data</h2><div class="editor small" ref=${hosts.data}></div>
         <h2>Answer</h2><div role="status" aria-live="polite"><${Answer} of=${answer} /></div>
-        ${python !== null && html`<h2>Python</h2><pre>${python}</pre>`}
+        ${python !== null && html`<h2>Python</h2><pre class="python" tabindex="0">${python}</pre>`}
       </div>
     </div>
   </section>`;
 }
 
 function Answer({ of }) {
-  if (of === null) return html`<p class="quiet">Evaluate with Ctrl-Enter. Escape, then Tab, leaves an editor.</p>`;
+  if (of === null) return html`<p class="quiet">Evaluate with Ctrl-Enter. Escape, then Tab, leaves an editor. Files can be dropped here.</p>`;
   if (of.errors) {
     return html`<ul class="errors">${of.errors.map((each) => html`<li>${each.file ? `${each.file}:${each.row}: ` : ""}${each.message}</li>`)}</ul>`;
   }
+  return html`${"sql" in of ? html`<${Filtered} of=${of} />` : html`<${Evaluated} of=${of} />`}
+    ${of.properties?.length > 0 && html`<h3>What must never be</h3><ul class="outcomes">${of.properties.map((each) => html`<li><span class=${each.input === null ? "up" : "down"}>${each.outcome}</span> <code>${each.name}</code>
+      ${each.input !== null && html`<pre>${JSON.stringify(each.input, null, 2)}</pre>`}${each.text && html`<span class="quiet"> ${each.text}</span>`}</li>`)}</ul>`}
+    ${of.tests?.length > 0 && html`<h3>Tests</h3><ul class="outcomes">${of.tests.map((each) => html`<li><span class=${each.outcome === "PASS" ? "up" : "down"}>${each.outcome}</span> <code>${each.name}</code>
+      ${each.why && html`<pre>${each.why}</pre>`}</li>`)}</ul>`}`;
+}
+
+function Evaluated({ of }) {
   const shown = of.defined ? of.result.map((each) => JSON.stringify(each, null, 2)).join("\n") : "undefined";
-  return html`<pre class="result">${shown}</pre>
+  return html`<pre class="result" tabindex="0">${shown}</pre>
     ${of.printed?.length > 0 && html`<pre>${of.printed.join("\n")}</pre>`}
-    <h3>Why</h3><pre>${of.why}</pre>
-    ${of.tests?.length > 0 && html`<h3>Tests</h3><ul>${of.tests.map((each) => html`<li><span class=${each.outcome === "PASS" ? "up" : "down"}>${each.outcome}</span> ${each.name}</li>`)}</ul>`}`;
+    <h3>Why</h3><pre tabindex="0">${of.why}</pre>`;
+}
+
+function Filtered({ of }) {
+  const tables = Object.entries(of.rows || {});
+  return html`<pre class="result">${of.sql === null || of.sql === undefined ? "no row" : of.sql || "every row"}</pre>
+    ${tables.map(([name, rows]) => html`<h3>Rows of ${name}</h3><div class="aside-scroll" tabindex="0" role="group" aria-label=${`Rows of ${name}`}>${rows.length === 0 ? html`<p class="quiet">none</p>` : html`<table class="plain-table">
+      <thead><tr>${Object.keys(rows[0]).map((each) => html`<th>${each}</th>`)}</tr></thead>
+      <tbody>${rows.map((row) => html`<tr>${Object.values(row).map((each) => html`<td>${String(each)}</td>`)}</tr>`)}</tbody></table>`}</div>`)}`;
 }

@@ -76,7 +76,7 @@ SIGNS = {
     "/policies": ".heat .held",
     "/revisions": ".u-wrap",
     "/shadow": ".table .verdict",
-    "/playground": ".cm-content",
+    "/playground": ".side .cm-line span",
 }
 """What is there when a view is complete."""
 PICTURES = Path(__file__).parents[2] / "docs/pictures"
@@ -342,21 +342,71 @@ def test_a_list_is_filtered_and_stands_still_when_told(page: Page, served: Serve
 def test_the_playground_evaluates_what_is_typed(page: Page, served: Served) -> None:
     page.goto(f"{served.url}/playground")
     expect(page.locator(".cm-content").first).to_contain_text("default allow")
-    page.get_by_label("Query").fill("data.app.allow")
+    expect(page.get_by_label("Query")).to_have_value("data.app.allow")  # that of the open file
+    page.get_by_role("button", name="Evaluate").click()
+    expect(page.locator(".result")).to_have_text("true")  # by an input for which it is
+    page.get_by_role("textbox", name="Input").fill('{"user": "ann"}')
     page.get_by_role("button", name="Evaluate").click()
     expect(page.locator(".result")).to_have_text("false")
     expect(page.locator(".playground")).to_contain_text("does not hold")
     expect(page.locator(".cm-gutterElement.covered").first).to_be_visible()
     page.get_by_role("button", name="Python").click()
-    expect(page.locator(".playground pre").last).to_contain_text("def ")
+    expect(page.locator(".python")).to_contain_text("def ")
     page.get_by_label("Query").fill("data.app.")
     page.get_by_role("button", name="Evaluate").click()
     expect(page.locator(".errors")).to_contain_text("rego_parse_error")
+    page.evaluate("navigator.clipboard.writeText = async () => {}")
     page.get_by_role("button", name="Share as link").click()
     page.wait_for_url("**/playground#share=*")
     page.reload()
     expect(page.get_by_label("Query")).to_have_value("data.app.")
     assert page.evaluate("window.hit") is None
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_an_example_has_an_answer_at_the_first_click(
+    number: int, page: Page, served: Served
+) -> None:
+    page.goto(f"{served.url}/playground")
+    expect(page.get_by_label("Query")).to_have_value("data.app.allow")
+    page.get_by_label("Example").select_option(str(number))
+    expect(page.get_by_label("Query")).not_to_have_value("data.app.allow")
+    page.get_by_role("button", name="Evaluate").click()
+    expect(page.locator(".result")).not_to_have_text("undefined")
+    expect(page.locator(".errors")).to_have_count(0)
+    if number == 4:
+        expect(page.locator(".result")).to_contain_text("WHERE")
+        expect(page.locator(".side tbody tr")).to_have_count(2)
+    if number == 6:
+        expect(page.locator(".outcomes").first).to_contain_text("counterexample")
+
+
+def test_files_are_added_renamed_deleted_and_dropped(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/playground")
+    file = page.get_by_role("combobox", name="File")
+    expect(file).to_have_value("policy.rego")
+    page.get_by_role("button", name="New file").click()
+    page.get_by_label("Name of the file").fill("other.rego")
+    page.keyboard.press("Enter")
+    expect(file).to_have_value("other.rego")
+    expect(page.get_by_role("textbox", name="Policy")).to_contain_text("package policy1")
+    page.get_by_role("button", name="Suggest query").click()
+    expect(page.get_by_label("Query")).to_have_value("data.policy1")
+    page.evaluate(DROP, {"name": EVIL[0] + ".rego", "text": "package dropped"})
+    expect(page.get_by_role("textbox", name="Policy")).to_contain_text("package dropped")
+    page.evaluate(DROP, {"name": "input.json", "text": '{"dropped": 1}'})
+    expect(page.get_by_role("textbox", name="Input")).to_contain_text("dropped")
+    page.get_by_role("button", name="Delete").click()
+    expect(file.locator("option")).to_have_text(["policy.rego", "other.rego"])
+    assert page.evaluate("window.hit") is None
+
+
+DROP = """({ name, text }) => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([text], name));
+    const event = new DragEvent("drop", { bubbles: true, dataTransfer: transfer });
+    document.querySelector(".playground").dispatchEvent(event);
+}"""
 
 
 def shared(document: Any) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from doorward.console.playground import MAX_PRINTED, MAX_TEXT, PlaygroundError, answer
+from doorward.console.play_requests import MAX_TEXT, PlaygroundError
+from doorward.console.playground import MAX_PRINTED, answer
 
 POLICY = """package app
 
@@ -142,3 +143,53 @@ def test_tests_are_run() -> None:
 def test_a_request_that_makes_no_sense_is_refused(action: str, request_: Any) -> None:
     with pytest.raises(PlaygroundError):
         answer(action, request_)
+
+
+def test_a_file_has_a_query_and_an_input_for_which_it_is_true() -> None:
+    request = {"files": FILES, "file": "p.rego", "data": {"readers": ["ann"]}}
+    given = answer("begin", request)
+    assert given == {"query": "data.app.allow", "input": {"user": "ann"}}
+    shown = answer("evaluate", {**request, **given})
+    assert shown["result"] == [True]
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("package a.b", "data.a.b"),
+        ("package a\n\nf(x) := x", "data.a"),
+        ("package a\n\nother := 1\n\nallow if input.x", "data.a.allow"),
+        ("package a\n\nother := 1", "data.a.other"),
+        ("package", ""),
+    ],
+)
+def test_the_first_query_belongs_to_the_file(text: str, query: str) -> None:
+    assert answer("begin", {"files": {"p.rego": text}, "file": "p.rego"})["query"] == query
+
+
+def test_a_test_that_fails_says_why() -> None:
+    text = 'package t\n\ntest_it if input.x == 1 with input as {"x": 2}\n\ntest_ok if true'
+    failed, passed = answer("test", {"files": {"t_test.rego": text}})["tests"]
+    assert (failed["outcome"], passed["outcome"], passed["why"]) == ("FAIL", "PASS", "")
+    assert "input.x" in failed["why"]
+
+
+def test_what_must_never_be_has_a_counterexample_or_none() -> None:
+    text = (
+        "package t\n\nnever_a if input.x == 1\n\nnever_b if {\n\tinput.x == 1\n\tinput.x == 2\n}\n"
+    )
+    broken, proved = answer("test", {"files": {"t.rego": text}})["properties"]
+    assert (broken["outcome"], broken["input"]) == ("counterexample", {"x": 1})
+    assert (proved["outcome"], proved["input"]) == ("none exists", None)
+
+
+def test_switches_choose_the_language() -> None:
+    request: dict[str, Any] = {"files": {"p.rego": "package a\n\nallow { input.x }"}}
+    request |= {"query": "data.a.allow", "input": {"x": True}}
+    assert "errors" in answer("evaluate", request)
+    assert answer("evaluate", {**request, "v0": True})["result"] == [True]
+    request["files"] = {"p.rego": "package a\n\nimport data.unused\n\nallow if true"}
+    assert answer("evaluate", request)["result"] == [True]
+    assert "unused" in str(answer("evaluate", {**request, "strict": True})["errors"])
+    with pytest.raises(PlaygroundError, match="must be true or false"):
+        answer("evaluate", {**request, "v0": 1})

@@ -168,6 +168,8 @@ class Stack:
             "--unix-socket-perm=700",
             f"--diagnostic-addr={HOST}:{self.ports.diagnostic}",
             "--console",
+            # A log that the console searches, beside the lines on standard output.
+            "--set=decision_logs.file.path=decisions.jsonl",
             f"--config-file={EXAMPLE / 'doorward.yaml'}",
         ]
 

@@ -198,14 +198,18 @@ class Sidecar:
     def _open_console(self) -> None:
         """Keep the last decisions, and show them."""
         from doorward.console import (  # few want it, and it brings much
+            NOT_BUILT,
             AuditTail,
             Console,
             Process,
             Ring,
             Traffic,
+            is_built,
             log_files,
         )
 
+        if not is_built():
+            _log.warning("The console has no pages.", extra={"help": NOT_BUILT})
         peers = None if self._shared is None else self._shared.peers
         number = 0 if peers is None else peers.number
         # Larger than any number of the process before: nobody decides once a microsecond.

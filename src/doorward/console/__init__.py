@@ -12,9 +12,19 @@ from __future__ import annotations
 
 from doorward.console.app import Console
 from doorward.console.audit_tail import AuditTail
+from doorward.console.pages import NOT_BUILT, is_built
 from doorward.console.past import log_files
 from doorward.console.process import Process
 from doorward.console.ring import Ring
 from doorward.console.traffic import Traffic
 
-__all__ = ["AuditTail", "Console", "Process", "Ring", "Traffic", "log_files"]
+__all__ = [
+    "NOT_BUILT",
+    "AuditTail",
+    "Console",
+    "Process",
+    "Ring",
+    "Traffic",
+    "is_built",
+    "log_files",
+]

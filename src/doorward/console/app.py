@@ -7,7 +7,6 @@ another site must not read what is here, whatever name its host has: `is_host_al
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict
@@ -19,7 +18,15 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from doorward import __version__
 from doorward.console import together, views
-from doorward.console.pages import PAGES, headers, json_response, page, refuse, static
+from doorward.console.pages import (
+    PAGES,
+    headers,
+    json_response,
+    page,
+    refuse,
+    static,
+    to_bytes,
+)
 from doorward.console.past import SECONDS, PastError, Question, Search
 from doorward.console.playground import PlaygroundError, answer
 from doorward.console.process import Process
@@ -332,7 +339,7 @@ class Console:
                     docker = each.get("docker_last", docker)
                 message = together.batches(answers, self._count, views.BATCH)
                 numbers = ".".join(map(str, [*after, docker]))
-                yield f"id: {numbers}\ndata: {json.dumps(message)}\n\n".encode()
+                yield b"id: %b\ndata: %b\n\n" % (numbers.encode(), to_bytes(message))
                 await asyncio.sleep(ROUND)
         finally:
             self._streams -= 1

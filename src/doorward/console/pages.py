@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import mimetypes
 import secrets
 from importlib import resources
 from typing import Any, Final
 
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+import orjson
+from starlette.responses import PlainTextResponse, Response
 
 from doorward import __version__
 
-__all__ = ["PAGES", "headers", "is_built", "json_response", "page", "refuse", "static"]
+__all__ = [
+    "NOT_BUILT",
+    "PAGES",
+    "headers",
+    "is_built",
+    "json_response",
+    "page",
+    "refuse",
+    "static",
+    "to_bytes",
+]
 
 PAGES: Final = (
     "",
@@ -85,7 +97,16 @@ def headers(policy: str = _POLICY) -> dict[str, str]:
 
 def json_response(document: Any, status: int = 200) -> Response:
     """A document as JSON."""
-    return JSONResponse(document, status, headers())
+    return Response(to_bytes(document), status, headers(), "application/json")
+
+
+def to_bytes(document: Any) -> bytes:
+    """JSON, fast where it can be: a page that is watched is told of hundreds of rows a second."""
+    try:
+        return orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        # Numbers beyond 64 bits, or half a character.
+        return json.dumps(document, ensure_ascii=True).encode()
 
 
 def refuse(text: str, status: int = 403) -> Response:

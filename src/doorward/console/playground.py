@@ -7,48 +7,52 @@ They reach nothing: no network, no environment, no file.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
+from doorward.console.beginnings import begin
+from doorward.console.play_requests import (
+    DEADLINE,
+    MAX_FILES,
+    MAX_ITEMS,
+    MAX_TEXT,
+    PlaygroundError,
+    file_of,
+    flag,
+    offset_of,
+    options_of,
+    registry,
+    text_of,
+    value_of,
+)
+from doorward.console.row_filters import filter_rows
 from doorward.lsp import Policies
 from doorward.pdp.loader import Loaded
 from doorward.rego import (
-    REGISTRY,
     UNDEFINED,
     Diagnostic,
     Environment,
     EvalError,
-    Options,
-    Registry,
     RegoError,
     Span,
     compile,
     explain,
-    from_python,
     gc_paused,
     to_python,
     within,
 )
-from doorward.testing import Coverage, Suite, run
+from doorward.replay import ReplayError
+from doorward.testing import Coverage, Result, Suite, run, why
+from doorward.testing.properties import check_properties
 
 __all__ = ["PlaygroundError", "answer"]
 
-DEADLINE: Final = 2.0
-"""Seconds of one evaluation."""
-MAX_ITEMS: Final = 1_000_000
-MAX_FILES: Final = 100
-MAX_TEXT: Final = 512 << 10
-"""Characters of all policies together."""
 WITHIN: Final = 8.0
 """Seconds of a request, which compiles and evaluates more than once."""
 MAX_RESULT: Final = 2 << 20
 """Characters of a result, about. Values that share their parts can be far larger as JSON."""
 MAX_PRINTED: Final = 64 << 10
 """Characters that policies may print."""
-_FORBIDDEN: Final = frozenset({"http.send", "net.lookup_ip_addr", "opa.runtime"})
-
-
-class PlaygroundError(ValueError):
-    """A request that cannot be understood; the text says why."""
 
 
 def answer(name: str, request: Any) -> dict[str, Any]:
@@ -68,16 +72,12 @@ def answer(name: str, request: Any) -> dict[str, Any]:
         raise PlaygroundError(f"this takes longer than {WITHIN:g} s") from None
 
 
-def _registry() -> Registry:
-    return REGISTRY.restricted({each.name for each in REGISTRY} - _FORBIDDEN)
-
-
 def _evaluate(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
-    query = _text(request, "query")
+    query = text_of(request, "query")
     printed = _Printed()
     environment = Environment(allow_net=frozenset(), on_print=printed.add)
-    options = Options(registry=_registry(), environment=environment, max_items=MAX_ITEMS)
-    data, input = _value(request, "data"), _value(request, "input")
+    options = replace(options_of(request), environment=environment, max_items=MAX_ITEMS)
+    data, input = value_of(request, "data"), value_of(request, "input")
     try:
         with gc_paused():
             engine = compile(files, options).bind({} if data is UNDEFINED else data)
@@ -144,23 +144,59 @@ def _is_large(document: Any) -> bool:
 
 def _python(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return {"python": compile(files, Options(registry=_registry())).emit()}
+        return {"python": compile(files, options_of(request)).emit()}
     except RegoError as error:
         return {"errors": [_problem(each) for each in error.diagnostics]}
 
 
 def _test(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
-    data = _value(request, "data")
+    data = value_of(request, "data")
     try:
         loaded = Loaded(dict(files), data if isinstance(data, dict) else {})
-        suite = Suite(loaded, registry=_registry(), environment=Environment(allow_net=frozenset()))
+        suite = Suite(
+            loaded,
+            v0=flag(request, "v0"),
+            registry=registry(),
+            environment=Environment(allow_net=frozenset()),
+        )
     except RegoError as error:
         return {"errors": [_problem(each) for each in error.diagnostics]}
     results = [
-        {"name": str(each.test), "outcome": each.outcome, "ms": each.duration_ns / 1e6}
+        {
+            "name": str(each.test),
+            "outcome": each.outcome,
+            "ms": each.duration_ns / 1e6,
+            "why": _reason(suite, each),
+        }
         for each in run(suite, suite.tests[:MAX_FILES], timeout=DEADLINE / 4)
     ]
-    return {"tests": results}
+    return {"tests": results, "properties": _properties(loaded, request)}
+
+
+def _reason(suite: Suite, result: Result) -> str:
+    """Why a test did not pass; "" where it did."""
+    if result.error is not None:
+        return str(result.error)[:MAX_PRINTED]
+    return "" if result.outcome in ("PASS", "SKIPPED") else why(suite, result)[:MAX_PRINTED]
+
+
+def _properties(loaded: Loaded, request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The `never_` rules: proved, or an input that makes one true."""
+    if not any("never_" in text for text in loaded.modules.values()):
+        return []
+    try:
+        verdicts = check_properties(loaded, v0=flag(request, "v0"), registry=registry())
+    except (RegoError, ReplayError) as error:
+        return [{"name": "never_", "outcome": "ERROR", "text": str(error), "input": None}]
+    return [
+        {
+            "name": each.subject.name,
+            "outcome": each.outcome,
+            "text": each.reason,
+            "input": None if each.finding is None else to_python(each.finding.input),
+        }
+        for each in verdicts[:MAX_FILES]
+    ]
 
 
 def _check(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,22 +210,24 @@ def _check(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, An
 
 
 def _format(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
-    return {"text": _policies(files).formatted(_file(files, request))}
+    return {"text": _policies(files).formatted(file_of(files, request))}
 
 
 def _hover(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
-    return {"text": _policies(files).hover(_file(files, request), _offset(request))}
+    return {"text": _policies(files).hover(file_of(files, request), offset_of(request))}
 
 
 def _complete(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
-    completions = _policies(files).completions(_file(files, request), _offset(request))
+    completions = _policies(files).completions(file_of(files, request), offset_of(request))
     return {"completions": [each._asdict() for each in completions[:500]]}
 
 
 ACTIONS: Final[Mapping[str, Callable[[Mapping[str, str], Mapping[str, Any]], dict[str, Any]]]] = {
+    "begin": begin,
     "check": _check,
     "complete": _complete,
     "evaluate": _evaluate,
+    "filter": filter_rows,
     "format": _format,
     "hover": _hover,
     "python": _python,
@@ -199,35 +237,10 @@ ACTIONS: Final[Mapping[str, Callable[[Mapping[str, str], Mapping[str, Any]], dic
 
 
 def _policies(files: Mapping[str, str]) -> Policies:
-    policies = Policies(_registry())
+    policies = Policies(registry())
     for name, text in files.items():
         policies.put(name, text)
     return policies
-
-
-def _text(request: Mapping[str, Any], name: str) -> str:
-    value = request.get(name)
-    if not isinstance(value, str) or len(value) > MAX_TEXT:
-        raise PlaygroundError(f"`{name}` must be a text")
-    return value
-
-
-def _file(files: Mapping[str, str], request: Mapping[str, Any]) -> str:
-    name = _text(request, "file")
-    if name not in files:
-        raise PlaygroundError("`file` must be one of `files`")
-    return name
-
-
-def _offset(request: Mapping[str, Any]) -> int:
-    offset = request.get("offset")
-    if type(offset) is not int or offset < 0:
-        raise PlaygroundError("`offset` must be a number of characters")
-    return offset
-
-
-def _value(request: Mapping[str, Any], name: str) -> Any:
-    return from_python(request[name]) if name in request else UNDEFINED
 
 
 def _problem(diagnostic: Diagnostic) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from doorward.rego import UNDEFINED, Policies, Undefined
 
 __all__ = ["Entry", "Ring", "Second", "Version", "is_refusal"]
 
-DECISIONS: Final = 10_000
+DECISIONS: Final = 5_000
 """Decisions that are kept."""
 BYTES: Final = 64 << 20
 """What their inputs may take together, about; the size of one that nobody knows is `UNKNOWN`."""

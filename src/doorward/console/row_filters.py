@@ -1,0 +1,113 @@
+"""A policy as a filter of rows, for the playground: SQL, and the rows that it leaves.
+
+The rows are `data.rows`: tables by name, each a list of objects. They are put into a database in
+memory that can do nothing but answer the one query.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any, Final
+
+from doorward.console.play_requests import (
+    DEADLINE,
+    MAX_ITEMS,
+    Request,
+    registry,
+    text_of,
+    value_of,
+)
+from doorward.pdp.loader import Loaded
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import Settings, build
+from doorward.rego import RegoError
+from doorward.rest.filters import post_filter
+from doorward.rest.requests import Parameters
+
+__all__ = ["filter_rows", "rows_of"]
+
+ROWS: Final = 1_000
+"""Rows of one table."""
+COLUMNS: Final = 50
+STEPS: Final = 10_000_000
+"""Instructions of SQLite."""
+_ALLOWED: Final = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_FUNCTION}
+_ACCEPT: Final = "application/vnd.opa.sql.sqlite+json"
+
+
+def filter_rows(files: Mapping[str, str], request: Request) -> dict[str, Any]:
+    """Return `sql` and the `rows` of each table, or what is wrong in `errors`."""
+    names = text_of(request, "query").removeprefix("data.").split(".")
+    data = value_of(request, "data")
+    settings = Settings(deadline=DEADLINE, max_items=MAX_ITEMS, registry=registry())
+    try:
+        pdp = PDP(build(Loaded(dict(files), data if isinstance(data, dict) else {}), settings))
+    except RegoError as error:
+        return {"errors": [{"message": str(each)} for each in error.diagnostics]}
+    body = {name: request[name] for name in ("input", "unknowns") if name in request}
+    response = post_filter(pdp, tuple(names), Parameters({}), json.dumps(body).encode(), _ACCEPT)
+    document = json.loads(bytes(response.body))
+    if response.status_code != 200:
+        return {"errors": [{"message": _problem(document)}]}
+    sql = document.get("result", {}).get("query")
+    given = request.get("data")
+    tables = given.get("rows") if isinstance(given, dict) else None
+    return {"sql": sql, "rows": rows_of(sql, tables if isinstance(tables, dict) else {})}
+
+
+def _problem(document: Any) -> str:
+    errors = document.get("errors") or [document]
+    return str(errors[0].get("message", "this is not a filter"))
+
+
+def rows_of(sql: str | None, tables: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The rows of each table for which a condition (`WHERE …`) holds; none without one."""
+    rows: dict[str, list[Any]] = {}
+    for name, table in tables.items():
+        objects = [each for each in table if isinstance(each, dict)][:ROWS]
+        columns = list(dict.fromkeys(key for each in objects for key in each))[:COLUMNS]
+        if sql is not None and columns:
+            rows[name] = _select(sql, name, columns, objects)
+    return rows
+
+
+def _select(sql: str, name: str, columns: list[str], objects: list[Any]) -> list[Any]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        quoted = [_quote(each) for each in columns]
+        connection.execute(f"CREATE TABLE {_quote(name)} ({', '.join(quoted)})")
+        connection.executemany(
+            f"INSERT INTO {_quote(name)} VALUES ({', '.join('?' * len(columns))})",
+            [[_cell(each.get(column)) for column in columns] for each in objects],
+        )
+        connection.set_authorizer(lambda action, of, *_: _authorize(action, of, name))
+        left = [STEPS // 1_000]
+
+        def count() -> int:
+            left[0] -= 1
+            return left[0] < 0
+
+        connection.set_progress_handler(count, 1_000)
+        try:
+            cursor = connection.execute(f"SELECT * FROM {_quote(name)} {sql}")
+            return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
+        except sqlite3.Error:
+            return []  # it is about another table
+        finally:
+            connection.set_progress_handler(None, 0)
+
+
+def _authorize(action: int, of: str | None, table: str) -> int:
+    """Let the query read its own table, and call functions."""
+    is_allowed = action in _ALLOWED or (action == sqlite3.SQLITE_READ and of == table)
+    return sqlite3.SQLITE_OK if is_allowed else sqlite3.SQLITE_DENY
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""').replace("\0", "") + '"'
+
+
+def _cell(value: Any) -> Any:
+    return value if isinstance(value, (str, int, float, type(None))) else json.dumps(value)
