@@ -6,6 +6,7 @@ import { Detail } from "./detail.js";
 import { html } from "./html.js";
 import { Keys } from "./keys.js";
 import { Log } from "./log.js";
+import { Login, Logout } from "./login.js";
 import { Overview } from "./overview.js";
 import { Empty, Failed, Loading } from "./parts.js";
 import { Policies } from "./policies.js";
@@ -57,11 +58,12 @@ function App() {
     shadow: () => html`<${Shadow} id=${id} open=${open} />`,
     playground: () => html`<${Later} key="playground" of=${() => import("./playground.js").then((module) => module.Playground)} name="the playground" />`,
   };
+  if (view === "login") return html`<header class="top"><span class="brand"><span class="mark" aria-hidden="true"></span>Doorward</span></header><main id="main" class="view-login"><h1>Console</h1><${Login} /></main>`;
   return html`<a class="skip" href="#main">Skip to the view</a>
     <header class="top"><a class="brand" href=${address("")}><span class="mark" aria-hidden="true"></span>Doorward</a>
       <button class="menu" aria-expanded=${isOpen} aria-controls="views" onClick=${() => setOpen(!isOpen)}>Menu</button>
       <nav id="views" class=${isOpen ? "open" : ""} aria-label="Views">${VIEWS.map(([each, title]) => html`<a href=${address(each)} aria-current=${each === name ? "page" : null}>${title}</a>`)}</nav>
-    </header>
+      <${Logout} /></header>
     <div class=${`frame ${id ? "two" : ""}`}>
       <main id="main" class=${`view-${name || "overview"}`} tabindex="-1"><h1>${title || "Nothing here"}</h1>${views[name] ? views[name]() : html`<${Empty} title="There is no such view."><a href=${address("")}>Overview</a><//>`}</main>
       ${id && html`<${Detail} id=${id} close=${() => open("")} />`}

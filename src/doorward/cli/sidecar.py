@@ -57,6 +57,7 @@ from doorward.pdp.snapshot import Snapshot, build
 from doorward.pdp.sources import Sources
 from doorward.pdp.store import Store
 from doorward.rest.app import Api
+from doorward.rest.authorization import allows_token
 from doorward.rest.request_log import RequestLog
 from doorward.rest.server import MAX_CONNECTIONS, BindError, HttpServer, Listener
 
@@ -230,6 +231,14 @@ class Sidecar:
         self._console = Console(
             process, peers=peers, log=lambda: log_files(self.plane.config.decision_logs)
         )
+        access = self._options.access
+        if access.authorizes and access.authentication == "token":
+            self._console.check = self._lets_in
+
+    def _lets_in(self, token: str) -> bool:
+        """Return True if a token may look at the console."""
+        path = self._options.config.default_authorization_decision
+        return allows_token(self.pdp, path, ["console"], token)
 
     def _warm(self, snapshot: Snapshot) -> None:
         config, access = self._options.config, self._options.access
@@ -331,6 +340,7 @@ class Sidecar:
             diagnostic=True,
             requests=self._requests,
             console=None if self._console is None else self._console.answer,
+            login=self._console,
         )
         self._apis = [main, diagnostic]
         try:

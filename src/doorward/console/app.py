@@ -32,6 +32,9 @@ from doorward.console.playground import PlaygroundError, answer
 from doorward.console.process import Process
 from doorward.console.reasons import short_names
 from doorward.console.selection import GROUPS, MOST, Filter, FilterError
+from doorward.console.sessions import COOKIE, digest_of, is_same_origin, set_cookie
+from doorward.console.sessions import LONGEST as LONGEST_TOKEN
+from doorward.console.sessions import SECONDS as SECONDS_OF_SESSION
 from doorward.console.traffic import document
 from doorward.edge import Parts
 from doorward.rego import from_json
@@ -58,6 +61,8 @@ EXPLAINING: Final = 6.0
 """The same where it evaluates a decision once more."""
 SEARCHING: Final = 2.0
 """Seconds more where another worker searches."""
+_COOKIE: Final = 200
+"""Characters of a cookie."""
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 FEWEST: Final = 10
 """Decisions of each worker that a message holds at least."""
@@ -103,6 +108,8 @@ class Console:
         self._searches = Workers("console-log", 1, deadline=SECONDS)
         self._is_searching = False
         self._changing = asyncio.Semaphore(1)
+        self.check: Callable[[str], bool] | None = None
+        """Tells whether a token may look at the console; None where browsers need no session."""
         self._streams = 0
         self._plays = 0
         self._closed = False
@@ -148,6 +155,12 @@ class Console:
                 return json_response(together.versions(answers))
             case "POST", ("api", "compare"):
                 return await self._compare(request)
+            case "GET", ("api", "session"):
+                return json_response({"login": self.check is not None})
+            case "POST", ("api", "login") if self.check is not None:
+                return await self._login(request)
+            case "POST", ("api", "logout") if self.check is not None:
+                return await self._logout(request)
             case "GET", ("api", "log"):
                 return await self._past(dict(request.query_params))
             case "GET", ("api", "state"):
@@ -266,6 +279,57 @@ class Console:
         if document is None:
             return json_response({"error": "this revision is not kept any more"}, 404)
         return json_response(document)
+
+    def is_open(self, method: str, path: tuple[str, ...]) -> bool:
+        """Return True if a request below `/console` needs no session: it logs in."""
+        if self.check is None:
+            return False
+        return (
+            method in ("GET", "HEAD")
+            and (path == ("login",) or (len(path) == 2 and path[0] == "static"))
+        ) or (method == "POST" and path == ("api", "login"))
+
+    def is_page(self, method: str, path: tuple[str, ...]) -> bool:
+        """Return True if a person asks for a page: without a session it is the one to log in."""
+        is_view = not path or (len(path) == 1 and path[0] in PAGES)
+        return self.check is not None and method in ("GET", "HEAD") and is_view
+
+    async def token(self, request: Request) -> str:
+        """The token of the session of a request; "" without one. What changes something must come
+        from a page of this server."""
+        name = request.cookies.get(COOKIE, "")
+        if self.check is None or not name or len(name) > _COOKIE:
+            return ""
+        if request.method not in ("GET", "HEAD") and not is_same_origin(request):
+            return ""
+        question = {"about": "session", "digest": digest_of(name)}
+        token = self._process.sessions.token(question["digest"])
+        if token is None and self._peers is not None:
+            token, _ = await self._peers.ask_who_knows(question, WITHIN)
+        return token or ""
+
+    async def _login(self, request: Request) -> Response:
+        """A session for a token that the system policy lets in."""
+        if not is_same_origin(request):
+            return refuse("a login must come from a page of this server")
+        token = (await self._body(request)).get("token")
+        if not isinstance(token, str) or not 0 < len(token) <= LONGEST_TOKEN:
+            return json_response({"error": "`token` must be a text"}, 400)
+        assert self.check is not None
+        async with self._changing:
+            is_allowed = await self._workers.run(self.check, token)
+        if not is_allowed:
+            return json_response({"error": "the policy does not let this token in"}, 403)
+        answer = json_response({"seconds": SECONDS_OF_SESSION})
+        return set_cookie(answer, request, self._process.sessions.begin(token))
+
+    async def _logout(self, request: Request) -> Response:
+        """End a session in every worker."""
+        if not is_same_origin(request):
+            return refuse("a logout must come from a page of this server")
+        digest = digest_of(request.cookies.get(COOKIE, ""))
+        await self._all({"about": "end session", "digest": digest})
+        return set_cookie(json_response({}), request, "")
 
     async def _body(self, request: Request) -> dict[str, Any]:
         """The JSON object of a request; RefusedError for anything else."""

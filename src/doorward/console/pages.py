@@ -29,6 +29,7 @@ PAGES: Final = (
     "",
     "decisions",
     "log",
+    "login",
     "playground",
     "policies",
     "request",

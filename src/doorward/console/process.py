@@ -15,6 +15,7 @@ from doorward.console.audit_tail import AuditTail
 from doorward.console.differences import compare
 from doorward.console.ring import Ring
 from doorward.console.selection import Filter, select
+from doorward.console.sessions import Sessions
 from doorward.console.traffic import Traffic
 from doorward.pdp.health import Health
 from doorward.pdp.pdp import PDP
@@ -47,6 +48,7 @@ class Process:
         self._number = number
         self._traffic = traffic
         self._status = status
+        self.sessions = Sessions()
         self._since_ms = time.time_ns() // 1_000_000
 
     def answer(self, question: Mapping[str, Any]) -> Any:
@@ -77,6 +79,10 @@ class Process:
                 return self._traffic.counts(self.pdp.snapshot)
             case "shadow":
                 return None if self.shadow is None else self.shadow()
+            case "session":
+                return self.sessions.token(question["digest"])
+            case "end session":
+                return self.sessions.end(question["digest"])
             case "state":
                 return self.state()
         return None

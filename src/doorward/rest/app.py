@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
+from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
@@ -38,7 +39,7 @@ from doorward.rest.answers import (
     unknown_path,
 )
 from doorward.rest.authorization import Access
-from doorward.rest.exchange import NUMBER, THREADS, Exchange, Pages, Service, parameters_of
+from doorward.rest.exchange import NUMBER, THREADS, Exchange, Login, Pages, Service, parameters_of
 from doorward.rest.memory import NoRoomError
 from doorward.rest.request_log import RequestLog
 from doorward.rest.requests import BadRequest, segments
@@ -83,6 +84,7 @@ class Api:
         read_only: bool = False,
         status: Status | None = None,
         console: Pages | None = None,
+        login: Login | None = None,
         requests: RequestLog | None = None,
         tracer: Tracer | None = None,
         routes: Routes = ROUTES,
@@ -90,7 +92,8 @@ class Api:
         """`store`: what clients may change; without it they change what `pdp` alone decides by.
 
         `read_only`: clients may change nothing, as in one of several processes. `console`: what
-        answers requests below `/console`. `requests`: where each answered request is a line.
+        answers requests below `/console`; `login`: the sessions of its browsers.
+        `requests`: where each answered request is a line.
         """
         self._requests = requests
         self._tracer = tracer
@@ -99,6 +102,7 @@ class Api:
         self._health = health
         self._diagnostic = diagnostic
         self._routes = routes
+        self._login = login
         self._service = Service(
             pdp,
             config,
@@ -187,7 +191,7 @@ class Api:
         match = self._routes.match(path)
         if match is not None:
             request.scope[_TEMPLATE] = match.template
-        if self._access.authorizes:
+        if self._access.authorizes and not self._is_open(request, path):
             refusal = await self._authorize(request, match)
             if refusal is not None:
                 return "authz", refusal
@@ -199,6 +203,13 @@ class Api:
         if match is None or (self._diagnostic and not match.routes[0].access.is_probe):
             return "catchall", unknown_path()
         return match.routes[0].name, await self._answer_match(request, match)
+
+    def _is_open(self, request: Request, path: Sequence[str]) -> bool:
+        """Return True for what a browser needs to log in to the console."""
+        login = self._login
+        names = tuple(path)
+        is_console = login is not None and names[:1] == ("console",)
+        return login is not None and is_console and login.is_open(request.method, names[1:])
 
     async def _answer_match(self, request: Request, match: Match) -> Response:
         """The answer of the row for the method, where its rule allows the request."""
@@ -228,6 +239,9 @@ class Api:
         """The refusal, or None where the system policy allows the request."""
         service = self._service
         route = None if match is None else match.route(request.method)
+        login = None if match is None or match.routes[0].name != "console" else self._login
+        if login is not None:
+            request.scope[authorization.TOKEN] = await login.token(request)
         with service.memory.room() as room:
             body = None
             if match is not None and route is not None:
@@ -241,6 +255,9 @@ class Api:
                 parameters_of(request),
                 body,
             )
+        rest = () if match is None else match.rest
+        if refusal is not None and login is not None and login.is_page(request.method, rest):
+            return Response(b"", 303, {"location": "/console/login"})
         if refusal is not None and match is not None:
             if _varies(request, match):
                 refusal.headers["vary"] = "Accept-Encoding"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Literal
+from typing import Final, Literal
 from urllib.parse import unquote
 
 from starlette.requests import Request
@@ -22,7 +22,10 @@ from doorward.rest.answers import bad_request, failed, internal_error, unauthori
 from doorward.rest.body import Body
 from doorward.rest.requests import BadRequest, Parameters
 
-__all__ = ["Access", "authorize"]
+__all__ = ["TOKEN", "Access", "allows_token", "authorize"]
+
+TOKEN: Final = "doorward.token"
+"""In the scope of a request: the token of its session, where it has no header."""
 
 Authentication = Literal["off", "token", "tls"]
 
@@ -51,6 +54,19 @@ def authorize(
         return bad_request(str(error))
     decision = pdp.decide(tuple(decision_path.split("/")), input, is_parsed=True)
     return _refusal(decision)
+
+
+def allows_token(pdp: PDP, decision_path: str, path: list[Value], token: str) -> bool:
+    """Return True if the system policy lets the bearer of a token read a path."""
+    input: dict[Key, Value] = {
+        "method": "GET",
+        "path": path,
+        "params": {},
+        "headers": {"Authorization": [f"Bearer {token}"]},
+        "identity": token,
+    }
+    decision = pdp.decide(tuple(decision_path.split("/")), input, is_parsed=True)
+    return decision.error is None and _refusal(decision) is None
 
 
 def _refusal(decision: Decision) -> Response | None:
@@ -101,6 +117,8 @@ def _identity(access: Access, request: Request) -> Mapping[Key, Value]:
     if access.authentication == "token":
         # Of several headers nobody can say which one another server would read.
         values = request.headers.getlist("authorization")
+        if not values and (token := request.scope.get(TOKEN)):
+            return {"identity": token}
         parts = values[0].split() if len(values) == 1 else []
         return {"identity": parts[1]} if len(parts) == 2 and parts[0] == "Bearer" else {}
     if access.authentication == "tls":

@@ -7,7 +7,7 @@ threads, so that a slow policy never holds up a health check.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -38,7 +38,16 @@ if TYPE_CHECKING:
     from doorward.pdp.control.status import Status
     from doorward.rest.route import Route, Routes
 
-__all__ = ["MEMORY", "NUMBER", "THREADS", "Exchange", "Pages", "Service", "parameters_of"]
+__all__ = [
+    "MEMORY",
+    "NUMBER",
+    "THREADS",
+    "Exchange",
+    "Login",
+    "Pages",
+    "Service",
+    "parameters_of",
+]
 
 THREADS: Final = 40
 """Requests that are decided at the same time."""
@@ -52,6 +61,17 @@ NUMBER: Final = "doorward.number"
 """Where the scope of a request holds its number in the log of requests."""
 _BODY: Final = "doorward.body"
 """Where it holds the body that the system policy was shown."""
+
+
+class Login(Protocol):
+    """The sessions of browsers; paths are below `/console`."""
+
+    def is_open(self, method: str, path: tuple[str, ...], /) -> bool: ...
+
+    def is_page(self, method: str, path: tuple[str, ...], /) -> bool: ...
+
+    async def token(self, request: Request, /) -> str: ...
+
 
 Pages: TypeAlias = Callable[[Request, tuple[str, ...]], Awaitable[Response]]
 """What answers a request with the segments of its path below the first."""
