@@ -145,7 +145,7 @@ def command(query: tuple[str, ...], **options: Any) -> int:
         for _ in range(options["count"]):
             blocks, octets = _memory(ask)
             measured = replace(_measure(timed), blocks=blocks, octets=octets)
-            click.echo(_shown(measured, options), nl=False)
+            click.echo(_show(measured, options), nl=False)
     except (LoadError, RegoError) as error:
         if options["style"] == "json":
             errors = object_text({"errors": documents_text(error)})
@@ -223,7 +223,7 @@ def _bench_server(text: str, input: Value | Undefined, options: dict[str, Any]) 
 
         ask()
         for _ in range(options["count"]):
-            click.echo(_shown(_measure(ask), options), nl=False)
+            click.echo(_show(_measure(ask), options), nl=False)
 
 
 class _Times:
@@ -303,7 +303,7 @@ def _memory(ask: Callable[[], object]) -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
-def _shown(measured: _Measured, options: dict[str, Any]) -> str:
+def _show(measured: _Measured, options: dict[str, Any]) -> str:
     histogram = measured.histogram if options["metrics"] else ()
     if options["style"] == "json":
         extra = {name: _json_number(value) for name, value in histogram}

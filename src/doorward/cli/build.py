@@ -171,11 +171,11 @@ def command(
         _check(parts, options)
         report("compiled all policies")
         if optimize > 0:
-            parts = _optimized(parts, entrypoint, optimize, options)
+            parts = _optimize(parts, entrypoint, optimize, options)
             report(f"optimized at level {optimize}: {len(parts.modules)} policies")
         members = _members(parts, revision, v0=options["v0_compatible"])
         if options["signing_key"] is not None:
-            members.append(("/.signatures.json", _signed(members, options)))
+            members.append(("/.signatures.json", _signatures_for(members, options)))
         _write(output, _archive(members))
         report(f"wrote {len(members)} files to {output}")
     except ManifestError as error:
@@ -277,7 +277,7 @@ def _settings(parts: _Parts, options: Mapping[str, Any]) -> Options:
     )
 
 
-def _optimized(
+def _optimize(
     parts: _Parts, entrypoints: Sequence[str], level: int, options: Mapping[str, Any]
 ) -> _Parts:
     """The policies made smaller for their entrypoints, those that METADATA names included."""
@@ -322,7 +322,9 @@ def _members(parts: _Parts, revision: str | None, *, v0: bool) -> list[tuple[str
         "roots": list(parts.roots),
         "rego_version": common,
     }
-    others = {_named(name): version for name, version in versions.items() if version != common}
+    others = {
+        _file_key(name): version for name, version in versions.items() if version != common
+    }
     if others:
         manifest["file_rego_versions"] = others
     if parts.metadata:
@@ -331,15 +333,15 @@ def _members(parts: _Parts, revision: str | None, *, v0: bool) -> list[tuple[str
     for name, version in versions.items():
         source = Source(name, parts.modules[name])
         text = format_source(source, v0=version == 0, target="v0" if version == 0 else "v1")
-        members.append((_named(name), text.encode(errors="surrogatepass")))
+        members.append((_file_key(name), text.encode(errors="surrogatepass")))
     return [*members, (_MANIFEST, ordered_text(manifest).encode() + b"\n")]
 
 
-def _named(name: str) -> str:
+def _file_key(name: str) -> str:
     return "/" + name.removeprefix("file://").lstrip("./")
 
 
-def _signed(members: Sequence[tuple[str, bytes]], options: Mapping[str, Any]) -> bytes:
+def _signatures_for(members: Sequence[tuple[str, bytes]], options: Mapping[str, Any]) -> bytes:
     files = [(name.lstrip("/"), content) for name, content in members]
     claims = read_claims(options["claims_file"])
     if options["claims_file"] is None:

@@ -57,7 +57,7 @@ option: Final = click.option(
 """The option of every command that compiles policies."""
 
 
-def _chosen(version: str | None, file: str | None) -> Any:
+def _choose(version: str | None, file: str | None) -> Any:
     if version is not None:
         from doorward.cli.opa_versions import capabilities_of
 
@@ -101,7 +101,7 @@ def command(
         click.echo("\n".join(f"v{each}" for each in VERSIONS))
         return
     if version is not None or file is not None:
-        click.echo(json.dumps(_chosen(version, file), indent=2))
+        click.echo(json.dumps(_choose(version, file), indent=2))
         return
     try:
         registry = extensions.registry_for(builtins, ())

@@ -55,7 +55,7 @@ class DecisionLogging:
         self._watched = watched
         self._tracer = tracer
         self._uploads: Uploads | None = None
-        self._followed = self._wanted(plane.config)
+        self._followed = self._settings_of(plane.config)
         pdp.log_to(watched(self._log(plane.config)))
 
     def start(self) -> None:
@@ -66,7 +66,7 @@ class DecisionLogging:
 
     def follow(self, config: Config) -> None:
         """Log as this configuration says; StartupError where that cannot be."""
-        wanted = self._wanted(config)
+        wanted = self._settings_of(config)
         if wanted == self._followed:
             return
         self._followed = wanted
@@ -76,7 +76,7 @@ class DecisionLogging:
             before.close()
         self.start()
 
-    def _wanted(self, config: Config) -> tuple[object, ...]:
+    def _settings_of(self, config: Config) -> tuple[object, ...]:
         return config.decision_logs, config.labels, self._client(config)
 
     def _client(self, config: Config) -> Client | None:

@@ -321,11 +321,11 @@ def _answer(request: _Request) -> _Answer:
         return _partial(request, request.residual, timers)
     traced = request.explain != "off" or request.coverage or request.profile
     try:
-        query = _prepared(request, timers, traced=traced)
+        query = _prepare(request, timers, traced=traced)
     except (LoadError, RegoError) as error:
         nothing = _no_coverage() if request.coverage else ""
         return _Answer(error=_in_words(error), coverage=nothing, is_stopped=True)
-    answer = _traced(query, request, timers) if traced else _plain(query, request, timers)
+    answer = _trace(query, request, timers) if traced else _plain(query, request, timers)
     if not answer.results and answer.error is None:
         for path, near in query.near_misses.items():
             click.echo(f"hint: there is no {path}: did you mean {near}?", err=True)
@@ -383,7 +383,7 @@ def _engine(request: _Request, timers: Timers, *, traced: bool) -> Engine:
     return engine
 
 
-def _prepared(request: _Request, timers: Timers, *, traced: bool) -> Query:
+def _prepare(request: _Request, timers: Timers, *, traced: bool) -> Query:
     return _engine(request, timers, traced=traced).prepare(
         request.query,
         strict_builtin_errors=request.strict_builtin_errors,
@@ -415,7 +415,7 @@ def _plain(query: Query, request: _Request, timers: Timers) -> _Answer:
     return _Answer(results, _distinct(met) if met else None)
 
 
-def _traced(query: Query, request: _Request, timers: Timers) -> _Answer:
+def _trace(query: Query, request: _Request, timers: Timers) -> _Answer:
     # What only a traced evaluation needs is not brought in for the others.
     from doorward.rego import Explanation, Mask, Profile, Recorder
     from doorward.testing.coverage import Coverage
@@ -463,7 +463,7 @@ def _show(answer: _Answer, request: _Request, style: str, limit: int) -> None:
         click.echo(_as_json(answer, request, discard=style == "discard"))
         return
     if answer.explanation is not None and style == "pretty":
-        for line in _explained(answer.explanation, request):
+        for line in _explain(answer.explanation, request):
             click.echo(line)
     if answer.error is not None:
         click.echo(for_people(answer.error), err=True)
@@ -483,7 +483,7 @@ def _show(answer: _Answer, request: _Request, style: str, limit: int) -> None:
         click.echo(profile_table(answer.profile), nl=False)
 
 
-def _explained(explanation: Explanation, request: _Request) -> list[str]:
+def _explain(explanation: Explanation, request: _Request) -> list[str]:
     if request.explain == "notes":
         return explanation.notes()
     return explanation.text(full=request.explain != "fails").splitlines()

@@ -108,7 +108,7 @@ def _run(paths: Sequence[str], options: dict[str, Any], log: _Log) -> int:
         for each in _inputs(paths, reads_stdin=options["stdin_input"]):
             if time.monotonic() > until:
                 raise _ExecError("exec error: context deadline exceeded")
-            results.append(_decided(pdp, path, each, deadline))
+            results.append(_decide(pdp, path, each, deadline))
     finally:
         pdp.close()
     texts = [object_text(fields) for fields, _ in results]
@@ -189,7 +189,7 @@ class _Failed:
     """Of an input without a decision."""
 
 
-def _decided(
+def _decide(
     pdp: PDP, path: str, given: tuple[str, Value | LoadError], deadline: float | None
 ) -> tuple[dict[str, str], Value | type[_Failed]]:
     """The fields of a result, and the value of the decision."""

@@ -121,7 +121,7 @@ def _files(paths: Iterable[str], request: _Request) -> int:
         try:
             differs = _file(root, name, request) and request.fail
         except (_RefusedResult, LoadError, RegoError) as error:
-            broken.append(_said(error))
+            broken.append(_message_of(error))
         if differs:
             click.echo("unexpected diff", err=True)
             break
@@ -151,7 +151,7 @@ def _below(paths: Iterable[str], broken: list[str]) -> Iterator[tuple[str, str]]
                 yield folder, path
 
 
-def _said(error: RegoError | LoadError | _RefusedResult) -> str:
+def _message_of(error: RegoError | LoadError | _RefusedResult) -> str:
     if isinstance(error, _RefusedResult):
         return str(error)
     said = for_people(error) if isinstance(error, RegoError) else str(error)
@@ -161,7 +161,7 @@ def _said(error: RegoError | LoadError | _RefusedResult) -> str:
 def _file(root: str, name: str, request: _Request) -> bool:
     """Format one file; whether it was not formatted yet."""
     text = _read(name)
-    formatted = _formatted(name, text, request)
+    formatted = _format(name, text, request)
     changed = formatted != text
     if request.list_:
         if changed:
@@ -179,7 +179,7 @@ def _file(root: str, name: str, request: _Request) -> bool:
 def _from_stdin(request: _Request) -> int:
     try:
         text = _text("stdin", sys.stdin.buffer.read(_MAX_BYTES + 1))
-        click.echo(_formatted("stdin", text, request), nl=False)
+        click.echo(_format("stdin", text, request), nl=False)
     except (_RefusedResult, LoadError) as error:
         click.echo(str(error), err=True)
         return 1
@@ -196,7 +196,7 @@ class _Deprecated:
         return isinstance(name, str) and name in REGISTRY and bool(REGISTRY[name].deprecated)
 
 
-def _formatted(name: str, text: str, request: _Request) -> str:
+def _format(name: str, text: str, request: _Request) -> str:
     if request.capabilities is not None:
         module = parse_module(Source(name, text), v0=request.v0)
         problems = request.capabilities.problems(module, v0=request.v0)

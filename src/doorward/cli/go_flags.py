@@ -89,9 +89,9 @@ class _Words:
                 self._read_cluster(word)
         operands += self.words
         # Of a boolean flag that is given twice, the last value counts.
-        return [*self.values, *self._written_booleans()], operands
+        return [*self.values, *self._booleans_written_out()], operands
 
-    def _written_booleans(self) -> Iterator[str]:
+    def _booleans_written_out(self) -> Iterator[str]:
         for option, value in self.booleans.values():
             if value:
                 yield _long_name(option)

@@ -77,13 +77,13 @@ def envoy_input(
     options = Options(strict=strict, skip_request_body_parse=skip_request_body_parse)
     try:
         services = load_services(proto_descriptor) if proto_descriptor else None
-        request = _serialized(content, api) if content.lstrip()[:1] == b"{" else content
+        request = _serialize(content, api) if content.lstrip()[:1] == b"{" else content
         return to_input(request, options, services, "v2" if api == "v2" else "v3")
     except (RequestError, ValueError, OSError) as error:
         raise LoadError([str(error)]) from None
 
 
-def _serialized(content: bytes, api: str) -> bytes:
+def _serialize(content: bytes, api: str) -> bytes:
     """A CheckRequest written as JSON, as bytes of protobuf. ValueError if it is none."""
     from envoy.service.auth.v2 import external_auth_pb2 as auth_v2
     from envoy.service.auth.v3 import external_auth_pb2 as auth_v3

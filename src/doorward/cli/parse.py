@@ -89,7 +89,7 @@ def tree(node: object, *, positions: bool = True, label: str = "", depth: int = 
         value = getattr(node, each.name)
         if isinstance(value, Span):
             position = f"  @{value.row}:{value.col}" if positions and value.row else ""
-        elif is_dataclass(value) or (isinstance(value, tuple) and _nested(value)):
+        elif is_dataclass(value) or (isinstance(value, tuple) and _nest(value)):
             below.append((each.name, value))
         elif each.name == "value" or value not in (None, False, ()):
             own.append(f" {each.name}={_text(value)}")
@@ -109,7 +109,7 @@ def _branch(item: object, label: str, depth: int, places: bool) -> Iterator[str]
         yield from _branch(each, f"{label}.{number}", depth, places)
 
 
-def _nested(items: tuple[object, ...]) -> bool:
+def _nest(items: tuple[object, ...]) -> bool:
     return any(is_dataclass(item) or isinstance(item, tuple) for item in items)
 
 

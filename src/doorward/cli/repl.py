@@ -103,7 +103,7 @@ class Session:
     _engine: Engine = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._engine = self._compiled(self._typed)
+        self._engine = self._compile(self._typed)
         self._engine.check_data()
 
     def answer(self, line: str) -> str:
@@ -137,7 +137,7 @@ class Session:
         else:
             query = f"[k | _ := {above}[k]; is_string(k)]"
             try:
-                names = self._prepared(self._engine, query).value(self.input)
+                names = self._prepare(self._engine, query).value(self.input)
             except RegoError:
                 return []
         matching = sorted({each for each in names if each.startswith(start) and _NAME.match(each)})
@@ -150,7 +150,7 @@ class Session:
             "input": self._read_input,
             "package": self._enter,
             "import": self._import,
-            "show": lambda _: self._shown(),
+            "show": lambda _: self._show(),
             "trace": self._set_trace,
             "unset": self._unset,
             "unset-package": self._unset_package,
@@ -168,10 +168,10 @@ class Session:
         typed.pop(package or self.package, None)
         if own is not None:
             typed[package or self.package] = own
-        self._engine = self._compiled(typed)
+        self._engine = self._compile(typed)
         self._typed = typed
 
-    def _compiled(self, typed: Mapping[str, _Typed]) -> Engine:
+    def _compile(self, typed: Mapping[str, _Typed]) -> Engine:
         own = {
             f"package {name}": "\n\n".join([f"package {name}", *each.parts()])
             for name, each in typed.items()
@@ -186,25 +186,25 @@ class Session:
                 environment=Environment(on_print=self._print),
             )
 
-    def _shown(self) -> str:
+    def _show(self) -> str:
         parts = self._own.parts()
         header = [] if self.package == _PACKAGE else [f"package {self.package}"]
         return "\n\n".join([*header, *parts]) if header else "\n".join(parts)
 
     def _enter(self, name: str) -> str:
         """Work in another package from now on."""
-        self._parsed(f"package {name}")
+        self._parse(f"package {name}")
         self.package = name
         return ""
 
     def _import(self, path: str) -> str:
         own = self._own
-        self._parsed(f"package {self.package}\n\nimport {path}")
+        self._parse(f"package {self.package}\n\nimport {path}")
         if path not in own.imports:
             self._change(replace(own, imports=(*own.imports, path)))
         return ""
 
-    def _parsed(self, text: str) -> Module:
+    def _parse(self, text: str) -> Module:
         return parse_module(Source("", text), v0=self.v0)
 
     def _define(self, line: str) -> str:
@@ -222,7 +222,7 @@ class Session:
 
     def _rule(self, line: str) -> Rule | None:
         try:
-            module = self._parsed(f"package {self.package}\n\n{line}")
+            module = self._parse(f"package {self.package}\n\n{line}")
         except ParseError:
             return None
         if len(module.rules) != 1:
@@ -232,14 +232,14 @@ class Session:
         defines = rule.default or rule.body or head.key is not None or head.value is not None
         return rule if defines else None
 
-    def _prepared(self, engine: Engine, text: str) -> Query:
+    def _prepare(self, engine: Engine, text: str) -> Query:
         return engine.prepare(
             text, package=self.package, imports=self._own.imports, deadline=DEADLINE
         )
 
     def _evaluate(self, text: str) -> str:
         self.printed.clear()
-        query = self._prepared(self._engine, text)
+        query = self._prepare(self._engine, text)
         results = list(solutions_of(query, query.rows(self.input)))
         if self.style == "json":
             documents = "[" + ",".join(map(to_document, results)) + "]"
@@ -247,18 +247,18 @@ class Session:
         else:
             shown = FORMATS["pretty"](results, 0).rstrip("\n")
         printed = list(self.printed)
-        return "".join([*self._traced(text), *printed, shown])
+        return "".join([*self._trace(text), *printed, shown])
 
-    def _traced(self, text: str) -> list[str]:
+    def _trace(self, text: str) -> list[str]:
         """Return the trace of a query, line by line."""
         if not self.trace:
             return []
-        explanation = self._explained(text)
+        explanation = self._explain(text)
         if self.trace == "notes":
             return [f"{note}\n" for note in explanation.notes()]
         return [explanation.text(full=self.trace == "full") + "\n"]
 
-    def _explained(self, text: str) -> Explanation:
+    def _explain(self, text: str) -> Explanation:
         return explain(
             self._engine,
             text,
@@ -269,7 +269,7 @@ class Session:
         )
 
     def _why(self, text: str) -> str:
-        return self._explained(text).text()
+        return self._explain(text).text()
 
     def _set_trace(self, mode: str) -> str:
         """Turn an explanation of each query on, or off where it was on."""

@@ -86,7 +86,7 @@ def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Rows under centred names, in a frame, as OPA prints them."""
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
     rule = "+" + "+".join(["-" * (width + 2) for width in widths]) + "+\n"
-    head = [_centred(name, width) for name, width in zip(names, widths, strict=True)]
+    head = [_centre(name, width) for name, width in zip(names, widths, strict=True)]
     lines = [rule, "| " + " | ".join(head) + " |\n", rule]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
@@ -102,7 +102,7 @@ def framed(*rows: tuple[str, str]) -> str:
     return "".join([rule, *lines, rule])
 
 
-def _centred(text: str, width: int) -> str:
+def _centre(text: str, width: int) -> str:
     left = (width - len(text)) // 2
     return " " * left + text + " " * (width - len(text) - left)
 

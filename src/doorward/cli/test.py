@@ -250,7 +250,7 @@ def _run(
         run_parallel(suite, tests, request.processes, timeout=request.timeout, coverage=coverage)
     )
     if coverage is not None:
-        return _covered(suite, results, coverage, request)
+        return _cover(suite, results, coverage, request)
     click.echo(_report(suite, results, request, verdicts), nl=False)
     is_bad = any(_is_bad(result, request) for result in results) or any(
         each.is_broken for each in verdicts
@@ -328,7 +328,7 @@ def _broken(verdict: Verdict) -> Diagnostic:
     return Diagnostic("property_fail", "\n".join(lines_of(verdict)), verdict.subject.span)
 
 
-def _covered(suite: Suite, results: Sequence[Result], coverage: Coverage, request: _Request) -> int:
+def _cover(suite: Suite, results: Sequence[Result], coverage: Coverage, request: _Request) -> int:
     if any(result.outcome != "PASS" for result in results):
         click.echo(unmet(results, lambda result: why(suite, result)), err=True)
         return 1

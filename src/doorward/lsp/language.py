@@ -374,7 +374,7 @@ class Policies:
         """Return the fields of the input below the text written that policies read."""
         *above, _ = written.removeprefix("input.").split(".")
         outer = tuple(above)
-        for path in chain(self._read_paths(file, offset), self._written_paths(file, offset)):
+        for path in chain(self._read_paths(file, offset), self._paths_in_text(file, offset)):
             if path[: len(outer)] == outer and len(path) > len(outer):
                 name = path[len(outer)]
                 if _NAME.match(name):
@@ -386,7 +386,7 @@ class Policies:
             if symbol.kind == "input" and (span.end != offset or span.file != file):
                 yield symbol.path
 
-    def _written_paths(self, file: str, offset: int) -> Iterator[tuple[str, ...]]:
+    def _paths_in_text(self, file: str, offset: int) -> Iterator[tuple[str, ...]]:
         """Those in the text of a file, of which some may be in a broken statement."""
         for match in _DOTTED.finditer(self.texts.get(file, "")):
             first, *rest = match[0].split(".")

@@ -181,7 +181,7 @@ def who_can(
         left = _possible(engine, body, unknowns, now_ns)
         if left is None:
             continue
-        bounds = [_bound(engine, body, path) for path in unknowns.paths]
+        bounds = [_possible_values(engine, body, path) for path in unknowns.paths]
         known = [each for each in bounds if each is not None]
         if len(known) == len(bounds) and prod(map(len, known)) <= MOST:
             for values in product(*known):
@@ -293,7 +293,7 @@ def _variables(expr: Expr) -> bool:
 # Bounds: values that a part of the input must be one of
 
 
-def _bound(engine: Engine, body: Body, path: Path) -> list[Value] | None:
+def _possible_values(engine: Engine, body: Body, path: Path) -> list[Value] | None:
     """The fewest values that an expression leaves to the input at a path; None without one."""
     best: list[Value] | None = None
     # The variables of a conjunction have one value in all of it, and so has the input.
@@ -533,12 +533,12 @@ class _Reasons:
             for row in islice(holding, 1):
                 names = [name for name in query.variables if not name.startswith("_")]
                 values = [
-                    f"{name} is {self._shown(row[query.variables.index(name)], name)}"
+                    f"{name} is {self._show(row[query.variables.index(name)], name)}"
                     for name in names
                 ]
                 yield ", ".join([where, *values])
 
-    def _shown(self, value: Value | Undefined, name: str) -> str:
+    def _show(self, value: Value | Undefined, name: str) -> str:
         text = "undefined" if value is UNDEFINED else to_rego(self._mask.value(value, name))
         return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
 

@@ -178,7 +178,7 @@ def folder_names(root: str, limits: Limits) -> list[str]:
         folder, above = waiting.pop()
         if len(above) > limits.depth:
             raise ArchiveError(f"folders are nested deeper than {limits.depth}")
-        for name in _listed(os.path.join(root, folder)):
+        for name in _names_in(os.path.join(root, folder)):
             inner = f"{folder}/{name}" if folder else name
             path = os.path.join(root, inner)
             real = _real(path, name, above)
@@ -192,7 +192,7 @@ def folder_names(root: str, limits: Limits) -> list[str]:
     return sorted(names)
 
 
-def _listed(folder: str) -> list[str]:
+def _names_in(folder: str) -> list[str]:
     try:
         return [name for name in os.listdir(folder) if not name.startswith("..")]
     except OSError as error:

@@ -33,10 +33,10 @@ def noting(registry: Registry) -> Registry:
 
 
 def _noting(builtin: Builtin) -> Builtin:
-    return builtin.answered_by(_noted(builtin), context=True)
+    return builtin.answered_by(_recording(builtin), context=True)
 
 
-def _noted(builtin: Builtin) -> Callable[..., Any]:
+def _recording(builtin: Builtin) -> Callable[..., Any]:
     name, ask, takes_context = builtin.name, builtin.call, builtin.context
 
     def answer(context: Context, *operands: Any) -> Any:

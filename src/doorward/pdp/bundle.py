@@ -285,13 +285,13 @@ def _members(
     """The files of a bundle; `everything`: those as well that say nothing, but are signed."""
     if os.path.isdir(path):
         names = [name for name in folder_names(path, limits) if everything or _is_read(name)]
-        members = read_folder(path, _kept(names, ignore), limits)
+        members = read_folder(path, _remove_ignored(names, ignore), limits)
     elif os.path.isfile(path):
         members = read_archive(path, limits)
     else:
         raise ArchiveError("neither a file nor a folder")
     for name, content in members:
-        if (everything or _is_read(name)) and _kept([name], ignore):
+        if (everything or _is_read(name)) and _remove_ignored([name], ignore):
             yield name, content
 
 
@@ -300,7 +300,7 @@ def _is_read(name: str) -> bool:
     return name.endswith((".rego", MANIFEST, SIGNATURES)) or base in (*_DATA, _PATCH, _WASM)
 
 
-def _kept(names: Sequence[str], ignore: Sequence[str]) -> list[str]:
+def _remove_ignored(names: Sequence[str], ignore: Sequence[str]) -> list[str]:
     """The names of which no part is to be ignored.
 
     Never ignored is what restricts the bundle: `--ignore '.*'` shall not lift it.
@@ -383,13 +383,13 @@ class _Reader:
         """Return the user's name of a file."""
         return name if self.path == "." else os.path.join(self.path, name)
 
-    def _shown(self, name: str) -> str:
+    def _show(self, name: str) -> str:
         """Return the name of a file in errors."""
         return self._file(name)
 
     def _source(self, file: str, name: str, text: str) -> Source:
         """A policy, with the name that errors show for it."""
-        return Source(self._shown(name), text)
+        return Source(self._show(name), text)
 
     def _take_policy(self, name: str, content: bytes, manifest: Manifest) -> tuple[Source, Module]:
         file = self._file(name)
@@ -409,7 +409,7 @@ class _Reader:
                 document = read_document(base, content)
         except LoadError as error:
             what = error.messages[0].removeprefix(f"{base}: ")
-            raise ManifestError(f"bundle load failed on {self._shown(name)}: {what}") from None
+            raise ManifestError(f"bundle load failed on {self._show(name)}: {what}") from None
         # Leading dots go, as with OPA, where they are what a path relative to the root begins with.
         path = [part for part in folder.lstrip("./").split("/") if part]
         for part in reversed(path):
@@ -437,11 +437,11 @@ class _NamedReader(_Reader):
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
 
-    def _shown(self, name: str) -> str:
+    def _show(self, name: str) -> str:
         return f"/{name}"
 
     def _source(self, file: str, name: str, text: str) -> Source:
-        self.shown_names[file] = self._shown(name)
+        self.shown_names[file] = self._show(name)
         return super()._source(file, name, text)
 
     def _changes(self, manifest: Manifest) -> tuple[Change, ...] | None:

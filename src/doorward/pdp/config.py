@@ -277,14 +277,14 @@ def _without_credentials(document: Mapping[str, Any]) -> dict[Key, Value]:
     for name, value in document.items():
         is_text = isinstance(value, (str, list)) and names_credential(name)
         if name not in _SECRET and not is_text and not names_all_below(name):
-            shown[name] = _shown(value)
+            shown[name] = _show(value)
     return shown
 
 
-def _shown(value: Any) -> Value:
+def _show(value: Any) -> Value:
     if isinstance(value, Mapping):
         return _without_credentials(value)
-    return [_shown(each) for each in value] if isinstance(value, list) else from_python(value)
+    return [_show(each) for each in value] if isinstance(value, list) else from_python(value)
 
 
 def _config(top: Block) -> Config:

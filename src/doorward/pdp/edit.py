@@ -144,7 +144,7 @@ class Edit:
 
     def _open(self, path: Path) -> dict[Key, Value] | list[Value]:
         """The container of the last name of `path`, which may be changed."""
-        here: Any = self._copied(self.document)
+        here: Any = self._copy(self.document)
         self.document = here
         for name in path[:-1]:
             key: Any = name
@@ -155,12 +155,12 @@ class Edit:
             inner = here[key]
             if not isinstance(inner, (dict, list)):
                 raise PathNotFoundError(path)
-            here[key] = inner = self._copied(inner)
+            here[key] = inner = self._copy(inner)
             here = inner
         opened: dict[Key, Value] | list[Value] = here
         return opened
 
-    def _copied(self, container: Any) -> Any:
+    def _copy(self, container: Any) -> Any:
         if id(container) in self._own:
             return container
         copied = container.copy()

@@ -61,7 +61,7 @@ class Extensions:
         if not (module_name and colon and path):
             raise ExtensionError(f"`{name}` names no registry: say MODULE:NAME or FILE.py:NAME")
         is_file = module_name.endswith(".py")
-        module = _from_file(module_name) if is_file else self._imported(module_name)
+        module = _from_file(module_name) if is_file else self._import(module_name)
         target: Any = module
         for part in path.split("."):
             if not hasattr(target, part):
@@ -71,7 +71,7 @@ class Extensions:
             raise ExtensionError(f"`{name}` is not a Registry{_near(path, module)}")
         return target
 
-    def _imported(self, name: str) -> ModuleType:
+    def _import(self, name: str) -> ModuleType:
         _look_in(self.folders)
         try:
             with foreign_code():

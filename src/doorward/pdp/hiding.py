@@ -78,7 +78,7 @@ def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
     shown, erased, masked = hidden or _walked(event, is_secret=is_secret)
     for name in _ASKED:
         text = event.get(name, "")
-        if text and (hidden_text := _shown(text, is_encoded=False)) != text:
+        if text and (hidden_text := _show(text, is_encoded=False)) != text:
             shown = {**shown, name: hidden_text}
             masked = [*masked, f"/{name}"]
     if not erased and not masked:
@@ -116,7 +116,7 @@ class _Known:
                 if type(value) is not dict:
                     break
             else:
-                changed = _changed(value, names, erased, masked)
+                changed = _change(value, names, erased, masked)
                 if changed is not value:
                     shown = _with(shown, parent, changed)
         rest = _without_raw_bodies(shown)
@@ -143,7 +143,7 @@ class _Known:
 _known: Final = _Known()
 
 
-def _changed(
+def _change(
     value: dict[Any, Any], names: dict[str, str], erased: list[str], masked: list[str]
 ) -> dict[Any, Any]:
     """A copy of an object without the credentials under some names, or itself without any."""
@@ -158,7 +158,7 @@ def _changed(
             changed = value.copy() if changed is value else changed
             del changed[name]
             erased.append(path)
-        elif kind is str and (text := _shown_under(named, item)) != item:
+        elif kind is str and (text := _show_under(named, item)) != item:
             changed = value.copy() if changed is value else changed
             changed[name] = text
             masked.append(path)
@@ -203,7 +203,7 @@ def _without_raw_bodies(event: dict[str, Any]) -> dict[str, Any] | None:
     rest = http.copy()
     for name in _RAW:
         text = rest.pop(name, "")
-        if type(text) is not str or _shown(text, is_encoded=True) != text:
+        if type(text) is not str or _show(text, is_encoded=True) != text:
             return None
     return _with(event, ("input", *_HTTP), rest)
 
@@ -232,7 +232,7 @@ def _tells(name: str, answers: Mapping[str, Value]) -> bool:
     """Return True if operands of a built-in hold a credential, which are in the names of its
     answers."""
     return name.startswith(_TELLING) or any(
-        _shown(operands, is_encoded=False) != operands for operands in answers
+        _show(operands, is_encoded=False) != operands for operands in answers
     )
 
 
@@ -277,7 +277,7 @@ class _Walk:
         # Each collection, the number of the one that it lies in, and its key there.
         self._nodes: list[tuple[Any, int, Any]] = [(documents, 0, "")]
         self._removed: dict[int, set[Any]] = {}
-        self._changed: dict[int, dict[Any, Any]] = {}
+        self._change: dict[int, dict[Any, Any]] = {}
         for number, (value, _, _) in enumerate(self._nodes):  # it grows on the way
             if type(value) is dict:
                 self._object(number, value)
@@ -316,9 +316,9 @@ class _Walk:
                 self._nodes.append((item, number, index))
 
     def _text(self, number: int, key: Any, text: str, named: int = 0) -> None:
-        shown = _shown_under(named, text)
+        shown = _show_under(named, text)
         if shown != text:
-            self._changed.setdefault(number, {})[key] = shown
+            self._change.setdefault(number, {})[key] = shown
             self._note(self.masked, number, key)
 
     def _note(self, paths: list[str], number: int, key: Any) -> None:
@@ -336,7 +336,7 @@ class _Walk:
 
     def _copies(self) -> Any:
         """The documents with their changes; None if there are none."""
-        removed, changed = self._removed, self._changed
+        removed, changed = self._removed, self._change
         copy: Any = None
         for number in range(len(self._nodes) - 1, -1, -1):  # what lies inside before the outside
             if number in removed or number in changed:
@@ -411,16 +411,16 @@ def _fields_of_pair(value: dict[Any, Any]) -> frozenset[str]:
     return frozenset(fields)
 
 
-def _shown(text: str, *, is_encoded: bool, is_body: bool = False) -> str:
+def _show(text: str, *, is_encoded: bool, is_body: bool = False) -> str:
     """`text` with the credentials masked where their ends are known, else `MASKED`."""
     shown = _without_looks(text)
     if "=" in text:
-        shown = _SETTING.sub(_masked_setting, shown)
+        shown = _SETTING.sub(_mask_setting, shown)
     if ": " in text or ":\t" in text:
-        shown = _LINE.sub(_masked_line, shown)
+        shown = _LINE.sub(_mask_line, shown)
     if is_encoded:
-        decoded = _decoded(text)
-        if decoded and _shown(decoded, is_encoded=False, is_body=True) != decoded:
+        decoded = _decode(text)
+        if decoded and _show(decoded, is_encoded=False, is_body=True) != decoded:
             return MASKED
     if '"' in text and has_credential_names(text):
         return MASKED
@@ -429,9 +429,9 @@ def _shown(text: str, *, is_encoded: bool, is_body: bool = False) -> str:
     return shown
 
 
-def _shown_under(named: int, text: str) -> str:
+def _show_under(named: int, text: str) -> str:
     """The text of a member whose name says that."""
-    return _shown(text, is_encoded=named == _ENCODED, is_body=named == _BODY)
+    return _show(text, is_encoded=named == _ENCODED, is_body=named == _BODY)
 
 
 def _is_unknown(body: str) -> bool:
@@ -450,16 +450,16 @@ def _without_looks(text: str) -> str:
     return hide_looks(text) if may_look(text) else text
 
 
-def _masked_setting(match: re.Match[str]) -> str:
+def _mask_setting(match: re.Match[str]) -> str:
     name = unquote_plus(match[2])
     return f"{match[1]}{match[2]}={MASKED}" if names_credential(name) else match[0]
 
 
-def _masked_line(match: re.Match[str]) -> str:
+def _mask_line(match: re.Match[str]) -> str:
     return f"{match[1]}{MASKED}" if names_credential(match[3].rstrip()) else match[0]
 
 
-def _decoded(text: str) -> str:
+def _decode(text: str) -> str:
     try:
         return base64.b64decode(text, validate=True).decode("utf-8", errors="replace")
     except (binascii.Error, ValueError):

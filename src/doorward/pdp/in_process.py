@@ -191,9 +191,9 @@ class DecisionPoint:
             try:
                 value = from_python(input, "input")
             except InputError as error:
-                return self._logged(self._undecided(path, error), UNDEFINED)
+                return self._log(self._undecided(path, error), UNDEFINED)
         decision = self.pdp.decide(path, value, strict=strict, is_parsed=True)
-        return self._logged(decision, value)
+        return self._log(decision, value)
 
     async def decide(
         self,
@@ -216,7 +216,7 @@ class DecisionPoint:
             return decision
         if self._waiting >= MAX_WAITING:
             error = DecisionError("too many decisions wait")
-            return self._logged(self._undecided(path, error), UNDEFINED)
+            return self._log(self._undecided(path, error), UNDEFINED)
         self._waiting += 1
         loop = asyncio.get_running_loop()
         work = partial(self.decide_now, path, input, strict=strict, is_parsed=is_parsed)
@@ -243,7 +243,7 @@ class DecisionPoint:
         revision = self.pdp.snapshot.revision
         return Decision(new_decision_id(), shown, error=error, revision=revision)
 
-    def _logged(self, decision: Decision, input: Value | Undefined) -> Decision:
+    def _log(self, decision: Decision, input: Value | Undefined) -> Decision:
         if self.pdp.logs_decisions:
             self.pdp.record(decision, input)
         return decision

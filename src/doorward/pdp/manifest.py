@@ -69,12 +69,12 @@ class Manifest:
             if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
                 raise _wrong(name, wanted)
         return cls(
-            revision=_given(document, "revision", ""),
-            roots=_roots(_given(document, "roots", [""])),
+            revision=_field_or_default(document, "revision", ""),
+            roots=_roots(_field_or_default(document, "roots", [""])),
             rego_version=_version("rego_version", document.get("rego_version")),
-            file_rego_versions=_versions(_given(document, "file_rego_versions", {})),
-            metadata={str(k): v for k, v in _given(document, "metadata", {}).items()},
-            wasm_modules=_wasm_modules(_given(document, "wasm", [])),
+            file_rego_versions=_versions(_field_or_default(document, "file_rego_versions", {})),
+            metadata={str(k): v for k, v in _field_or_default(document, "metadata", {}).items()},
+            wasm_modules=_wasm_modules(_field_or_default(document, "wasm", [])),
         )
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ def _wrong(name: str, wanted: str) -> ManifestError:
     return ManifestError(f"bundle load failed on manifest decode: {name} must be {wanted}")
 
 
-def _given(document: Mapping[Key, Any], name: str, default: Any) -> Any:
+def _field_or_default(document: Mapping[Key, Any], name: str, default: Any) -> Any:
     value = document.get(name)
     return default if value is None else value
 

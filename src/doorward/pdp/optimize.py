@@ -102,7 +102,7 @@ class Optimizer:
         for entrypoint in entrypoints:
             new = self._residual({**trees, **added}, data, entrypoint)
             named = {_file_of(each, used): each for each in new}
-            covered = {path for each in new for path in _covered(each)}
+            covered = {path for each in new for path in _cover(each)}
             trees = dict(_without(trees, covered))
             added = {**dict(_without(added, covered)), **named}
         texts = {name: self._text(read[name], trees[name], modules[name]) for name in trees}
@@ -135,7 +135,7 @@ class Optimizer:
         left = engine.partial(
             f"{_reference(entrypoint)} = {RESULT}",
             ["input", *_foreign(modules.values(), self.roots)],
-            disable_inlining=_replaced(modules.values()),
+            disable_inlining=_replace(modules.values()),
             shallow=self.shallow,
             namespace=None,
             helpers=self.namespace,
@@ -146,10 +146,10 @@ class Optimizer:
         # A query that asks for the entrypoint itself would define it by itself: its rules, or what
         # the support has of them, stay.
         if left.queries and not any(_asks(body, entrypoint) for body in left.queries):
-            new.append(self._defined(entrypoint, left.queries))
+            new.append(self._define(entrypoint, left.queries))
         return new
 
-    def _defined(self, entrypoint: Entrypoint, queries: Sequence[Body]) -> Module:
+    def _define(self, entrypoint: Entrypoint, queries: Sequence[Body]) -> Module:
         *package, name = entrypoint
         head = Head(Ref(Var(name), ()), None, None, Var(RESULT), assign=not self.options.v0)
         rules = tuple([Rule(head, body) for body in queries])
@@ -220,7 +220,7 @@ def _foreign(modules: Collection[Module], roots: Sequence[str]) -> list[str]:
     return sorted(map(_reference, outer))
 
 
-def _replaced(modules: Collection[Module]) -> list[str]:
+def _replace(modules: Collection[Module]) -> list[str]:
     """Documents that some `with` replaces: they are not as they are known there.
 
     OPA looks at the rules of the entrypoint only, and breaks those that replace what it reads.
@@ -231,7 +231,7 @@ def _replaced(modules: Collection[Module]) -> list[str]:
     return sorted(_reference(path) for path in paths if path)
 
 
-def _covered(module: Module) -> set[Entrypoint]:
+def _cover(module: Module) -> set[Entrypoint]:
     """The documents that a module defines."""
     return {_path_of(module.package.path, rule) for rule in module.rules}
 

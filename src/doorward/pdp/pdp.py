@@ -150,7 +150,7 @@ class PDP:
                 document = snapshot.document(path, strict=strict)
                 result, marks = document.marked_answer(input, notes)
             elif notes is not None:
-                result = _noted(snapshot.document(path, strict=strict), input, notes)
+                result = _evaluate_and_note(snapshot.document(path, strict=strict), input, notes)
             else:
                 result = snapshot.document(path, strict=strict).answer(input)
         except RegoError as raised:
@@ -266,7 +266,9 @@ def _drop_frames(error: BaseException | None) -> None:
         error = error.__context__
 
 
-def _noted(document: Document, input: Value | Undefined, notes: Notes) -> Value | Undefined:
+def _evaluate_and_note(
+    document: Document, input: Value | Undefined, notes: Notes
+) -> Value | Undefined:
     """The document, and in `notes` what built-ins answered for it."""
     if not isinstance(document, Query):
         return document.answer(input)  # type: ignore[no-any-return] # no built-in is asked

@@ -116,7 +116,7 @@ def verify(
 
     `folder`: where the bundle lies, if it is a folder; `opa sign` lists its files by that path.
     """
-    signed = _listed(_token(signatures), verification)
+    signed = _files_in(_token(signatures), verification)
     for name, content in files:
         full = f"{folder.strip('/')}/{name}" if folder else name
         listed = full if full in signed else name
@@ -152,12 +152,12 @@ def _token(signatures: bytes) -> str:
     return tokens[0]
 
 
-def _listed(token: str, verification: Verification) -> dict[str, _Signed]:
+def _files_in(token: str, verification: Verification) -> dict[str, _Signed]:
     """Return the files that a token lists and that `verification` covers."""
     parts = token.split(".")
     if len(parts) != 3:
         raise SignatureError("failed to split compact JWT: it has no three parts")
-    key = verification.key_for(_decoded(parts[0], "header"), _decoded(parts[1], "payload"))
+    key = verification.key_for(_decode(parts[0], "header"), _decode(parts[1], "payload"))
     if key.algorithm not in ALGORITHMS:
         raise SignatureError(f"unknown signature algorithm: {key.algorithm}")
     check = REGISTRY[f"io.jwt.verify_{key.algorithm.lower()}"].call
@@ -168,21 +168,21 @@ def _listed(token: str, verification: Verification) -> dict[str, _Signed]:
     if not is_valid:
         reason = ": invalid HMAC signature" if key.algorithm.startswith("HS") else ""
         raise SignatureError(f"failed to verify JWT signature{reason}")
-    payload = _decoded(parts[1], "payload")
+    payload = _decode(parts[1], "payload")
     if payload.get("scope", "") != (verification.scope or key.scope):
         raise SignatureError("scope mismatch")
     files = payload.get("files")
     try:
-        return {str(each["name"]): _signed(each) for each in files or ()}
+        return {str(each["name"]): _read_entry(each) for each in files or ()}
     except (TypeError, KeyError):
         raise SignatureError(".signatures.json: the payload lists no files") from None
 
 
-def _signed(entry: Mapping[str, Any]) -> _Signed:
+def _read_entry(entry: Mapping[str, Any]) -> _Signed:
     return _Signed(str(entry["hash"]), str(entry.get("algorithm", "")))
 
 
-def _decoded(text: str, part: str) -> dict[Any, Any]:
+def _decode(text: str, part: str) -> dict[Any, Any]:
     """A part of a token as an object; nothing of it is verified yet."""
     try:
         octets = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -41,7 +41,7 @@ def compact_token(
 ) -> str:
     """A JWT of `claims`, with more members of its header; SignatureError as for `sign`."""
     text = signing_input(claims, algorithm, header)
-    return b".".join([text, _encoded(_signature(text, key, algorithm))]).decode()
+    return b".".join([text, _encode(_signature(text, key, algorithm))]).decode()
 
 
 def signing_input(
@@ -49,7 +49,7 @@ def signing_input(
 ) -> bytes:
     """The part of a JWT that its signature covers."""
     head = ordered_text({"alg": algorithm, "typ": "JWT", **(header or {})})
-    return b".".join([_encoded(part.encode()) for part in (head, ordered_text(dict(claims)))])
+    return b".".join([_encode(part.encode()) for part in (head, ordered_text(dict(claims)))])
 
 
 def fixed_signature(signature: bytes, length: int) -> bytes:
@@ -61,7 +61,7 @@ def fixed_signature(signature: bytes, length: int) -> bytes:
     return r.to_bytes(length, "big") + s.to_bytes(length, "big")
 
 
-def _encoded(octets: bytes) -> bytes:
+def _encode(octets: bytes) -> bytes:
     return base64.urlsafe_b64encode(octets).rstrip(b"=")
 
 

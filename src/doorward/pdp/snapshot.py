@@ -175,7 +175,7 @@ class Snapshot:
         self.files = loaded.files
         self.deadline = deadline
         self.notes_answers = notes_answers
-        self.bundles = _shown_bundles(loaded.revisions)
+        self.bundles = _show_bundles(loaded.revisions)
         """The bundles it is made of, as decision logs and provenance show them."""
         self.bundle_of: Mapping[str, str] = loaded.bundle_of
         """The bundle that a policy is from, by its file."""
@@ -209,8 +209,8 @@ class Snapshot:
         changed.kept_residuals = KeptResiduals()
         changed.revision = revision
         if bundles is not None:
-            changed.bundles = _shown_bundles(bundles)
-        changed._pinned = {key: _bound(each, engine) for key, each in self._pinned.items()}
+            changed.bundles = _show_bundles(bundles)
+        changed._pinned = {key: _bind(each, engine) for key, each in self._pinned.items()}
         changed._ready, changed._before, changed._nowhere = dict(changed._pinned), {}, {}
         return changed
 
@@ -299,7 +299,7 @@ class Snapshot:
     def _prepare(self, key: object, text: str, *, strict: bool) -> Document:
         document = self._before.get(key)
         if document is None:
-            document = _bound(self._queries.get(key, text, strict=strict), self.engine)
+            document = _bind(self._queries.get(key, text, strict=strict), self.engine)
         if len(text) <= MAX_KEPT:
             self._ready[key] = document
             if len(self._ready) > len(self._pinned) + MAX_PREPARED // 2:
@@ -307,7 +307,7 @@ class Snapshot:
         return document
 
 
-def _shown_bundles(revisions: Mapping[str, str]) -> dict[Key, Value]:
+def _show_bundles(revisions: Mapping[str, str]) -> dict[Key, Value]:
     return {
         name: {"revision": revision} if revision else {} for name, revision in revisions.items()
     }
@@ -366,7 +366,7 @@ def _steps(counter: count[int]) -> int:
     return int(repr(counter).removeprefix("count(").removesuffix(")"))
 
 
-def _bound(document: Document, engine: Engine) -> Document:
+def _bind(document: Document, engine: Engine) -> Document:
     return document.bind(engine) if isinstance(document, Query) else document
 
 

@@ -80,7 +80,7 @@ class Sources:
                 )
             if not self.bundles and (self.policies_only or len(paths) == len(self.paths)):
                 return loaded
-            return _joined(loaded, self._read(timers), owners=self.bundles)
+            return _join(loaded, self._read(timers), owners=self.bundles)
 
     def files(self) -> tuple[str, ...]:
         """The files that `load` would read, without reading them; what is missing is left out."""
@@ -120,7 +120,7 @@ def _is_archive(path: str) -> bool:
     return path.endswith(".tar.gz") and os.path.isfile(path.removeprefix("file://"))
 
 
-def _joined(loaded: Loaded, bundles: Sequence[Bundle], *, owners: Collection[str]) -> Loaded:
+def _join(loaded: Loaded, bundles: Sequence[Bundle], *, owners: Collection[str]) -> Loaded:
     import hashlib
 
     from doorward.pdp.bundle import bundle_files, plain_path

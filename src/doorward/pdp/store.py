@@ -238,7 +238,7 @@ class Store:
     ) -> None:
         data = self._pdp.snapshot.engine.data
         loaded = replace(self._loaded, modules=modules, data=data)
-        snapshot = self._compiled(loaded, self._pdp.snapshot.revision)
+        snapshot = self._compile(loaded, self._pdp.snapshot.revision)
         with self._locked(self._publishing):
             now = self._pdp.snapshot
             change = text.encode(errors="surrogatepass")
@@ -246,7 +246,7 @@ class Store:
             self._pdp.replace(snapshot.with_data(now.engine.data, revision))
             self._modules = modules
 
-    def _compiled(self, loaded: Loaded, revision: str | None = None) -> Snapshot:
+    def _compile(self, loaded: Loaded, revision: str | None = None) -> Snapshot:
         with self._pdp.turns.building():
             snapshot = build(
                 loaded,
@@ -354,9 +354,9 @@ class Store:
             if name not in before and not _is_owned(owners, trees[name].package.path)
         }
         modules = added | loaded.modules
-        snapshot = self._compiled(replace(loaded, modules=modules))
+        snapshot = self._compile(replace(loaded, modules=modules))
         with self._locked(self._publishing):
-            data = self._with_own(_rebased(self._pdp.snapshot.engine.data, self._loaded, loaded))
+            data = self._with_own(_rebase(self._pdp.snapshot.engine.data, self._loaded, loaded))
             if added or data is not loaded.data:
                 change = self._pdp.snapshot.revision.encode()
                 revision = _revision_after(snapshot.revision, "load", "", change)
@@ -400,7 +400,7 @@ def _revision_after(revision: str, verb: str, name: str, text: bytes) -> str:
     return digest.hexdigest()[:12]
 
 
-def _rebased(current: dict[Key, Value], before: Loaded, after: Loaded) -> dict[Key, Value]:
+def _rebase(current: dict[Key, Value], before: Loaded, after: Loaded) -> dict[Key, Value]:
     """The data of files as they are now, with what was added to what they were; but below the roots
     of bundles only what they hold."""
     merged = rebase(current, before.data, after.data)

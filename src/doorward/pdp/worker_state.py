@@ -79,7 +79,7 @@ class Totals(Collector):
     def end(self, state: dict[str, Any]) -> None:
         """A worker ended with this state: what it counted still counts."""
         sums = [family for family in state["metrics"] if family[2] in _SUMS]
-        self._ended = [_plain(each) for each in _merged([self._ended, sums])]
+        self._ended = [_plain(each) for each in _merge([self._ended, sums])]
 
     def render(
         self, states: Sequence[Mapping[str, Any]], restarts: int, reloads: Mapping[str, int]
@@ -93,7 +93,7 @@ class Totals(Collector):
         return documents_of(self.collect())
 
     def collect(self) -> Iterable[Metric]:
-        for family in _merged([self._ended, *[state["metrics"] for state in self._states]]):
+        for family in _merge([self._ended, *[state["metrics"] for state in self._states]]):
             if family.name == "policy_reloads":
                 family.samples = [
                     sample._replace(value=self._reloads[sample.labels["result"]])
@@ -115,7 +115,7 @@ class Totals(Collector):
             yield from self._own.collect()
 
 
-def _merged(parts: Sequence[list[Any]]) -> list[Metric]:
+def _merge(parts: Sequence[list[Any]]) -> list[Metric]:
     """The families of several processes as one."""
     families: dict[str, Metric] = {}
     values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}

@@ -112,10 +112,10 @@ _Position: TypeAlias = "tuple[_Position | None, object]"
 
 
 def _refuse(position: _Position, why: str) -> NoReturn:
-    raise InputError(f"{_shown(position)} {why}")
+    raise InputError(f"{_show(position)} {why}")
 
 
-def _shown(position: _Position) -> str:
+def _show(position: _Position) -> str:
     keys: list[Any] = []
     above: _Position | None = position
     while above is not None:
@@ -140,7 +140,7 @@ def _convert(value: Any, position: _Position) -> Value:
     if isinstance(value, Mapping):
         return _to_object(value, position)
     if isinstance(value, AbstractSet):
-        member: _Position = (None, f"{_shown(position)} (a member)")
+        member: _Position = (None, f"{_show(position)} (a member)")
         return make_set([_convert(item, member) for item in value])
     if isinstance(value, Sequence) and not isinstance(value, _BYTES):
         return [_convert(item, (position, n)) for n, item in enumerate(value)]
@@ -226,7 +226,7 @@ def _to_object(value: Mapping[Any, Any], position: _Position) -> dict[Key, Value
     for given, item in value.items():
         key = given
         if type(given) is not str:
-            key = to_key(_convert(given, (None, f"{_shown(position)} (a key)")))
+            key = to_key(_convert(given, (None, f"{_show(position)} (a key)")))
         if key in converted:
             _refuse(position, f"has two keys that are {to_rego(from_key(key))}")
         converted[key] = _convert(item, (position, from_key(key)))

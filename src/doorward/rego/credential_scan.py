@@ -49,7 +49,7 @@ _DOTTED: Final = rf"{_DOTTED_TWICE}[0-9A-Za-z_-]{{8}}"
 _SCHEME: Final = "(?:earer|asic) "
 
 
-def _named(rest: str, end: str) -> str:
+def _name_pattern(rest: str, end: str) -> str:
     """A name of a credential up to its end; within one that has it inside, `rest` may follow."""
     return rf"(?i:(?:{_AT_THE_END}|(?:{_WITHIN}){rest}){end})"
 
@@ -67,22 +67,22 @@ _GAP: Final = r"(?:[ '`]|\\.)*"
 """Quotes, backslashes and blanks, as JSON writes them."""
 _SUSPECTS: Final = (
     # A member with a text, a number or an array, and with an object where all below is secret.
-    _named(_INNER, r'":["\[0-9-]'),
+    _name_pattern(_INNER, r'":["\[0-9-]'),
     rf'(?i:(?:{_widened(NAMES_OF_ALL_BELOW)})(?:\\n)?":["\[{{0-9-])',
     # A member of JSON within a text.
-    _named(r"(?:[^\"\\]|\\[^\"\\])*", rf'\\+"{_SPACE}:'),
+    _name_pattern(r"(?:[^\"\\]|\\[^\"\\])*", rf'\\+"{_SPACE}:'),
     # A line of YAML, with or without quotes, and a name that JSON within a text writes in escapes.
-    _named(r"[^:]*", r"(?:'|\\\\*\")?(?: |\\t)*:(?: |\\t)"),
-    _named(r"[^:]*", rf"{_GAP}:(?: |\\.)"),
+    _name_pattern(r"[^:]*", r"(?:'|\\\\*\")?(?: |\\t)*:(?: |\\t)"),
+    _name_pattern(r"[^:]*", rf"{_GAP}:(?: |\\.)"),
     # An element, a line of its own, a setting with blanks, an option, and a body of another kind.
-    _named(r"(?:[^=:>\"\\]|\\.)*", rf"(?:{_GAP}(?:>|\\n)|{_GAP}\\+n|{_GAP}(?:[ '`]|\\.)=)"),
-    rf"-[0-9A-Za-z_-]*{_named('(?:[0-9A-Za-z_. -])*', '(?: |.t)')}",
+    _name_pattern(r"(?:[^=:>\"\\]|\\.)*", rf"(?:{_GAP}(?:>|\\n)|{_GAP}\\+n|{_GAP}(?:[ '`]|\\.)=)"),
+    rf"-[0-9A-Za-z_-]*{_name_pattern('(?:[0-9A-Za-z_. -])*', '(?: |.t)')}",
     rf'(?i:"body":"{_INNER}(?:{_AT_THE_END}|{_WITHIN}))',
     # Characters that are written in another way.
     r"\\\\[uUx]|&#",
     "%(?:0[aAdD]|2[257dDeE]|3[aAdDeE]|[4-7][0-9A-Fa-f])",
     # What a query or the environment sets, and a name that is written with percent signs.
-    _named(r"(?:[^=&?; \"\\]|\\.)*", "=") + _not_masked(),
+    _name_pattern(r"(?:[^=&?; \"\\]|\\.)*", "=") + _not_masked(),
     r"%[0-9A-Fa-f]{2}(?:[^=&?; \"\\]|\\.)*=",
     # The value beside a name, and what a key consists of.
     rf'(?i:"(?:name|key)":"?{_INNER}(?:{_AT_THE_END}|(?:{_WITHIN}){_INNER})")',

@@ -795,15 +795,15 @@ class Query:
         def read(each: Evaluation) -> Any:
             return each.document_at(path)
 
-        return self._evaluated(evaluation, read, lambda: read)
+        return self._evaluate(evaluation, read, lambda: read)
 
     def _run(self, evaluation: Evaluation, *, single: bool) -> Any:
         """The value or the rows."""
         work = self._value if single else self._bindings
         assert work is not None
-        return self._evaluated(evaluation, work, lambda: self._exact_function(single=single))
+        return self._evaluate(evaluation, work, lambda: self._exact_function(single=single))
 
-    def _evaluated(self, evaluation: Evaluation, work: Work, exact: Callable[[], Work]) -> Any:
+    def _evaluate(self, evaluation: Evaluation, work: Work, exact: Callable[[], Work]) -> Any:
         """Return the result of `work`; after an error exact code decides.
 
         INVARIANT: all evaluations end here, or where `answer` does the same: the code that is fast

@@ -157,7 +157,7 @@ class _Reader:
                 return self._text[self._at : self._at + 1]
             self._extend()
 
-    def _taken(self) -> str:
+    def _take_token(self) -> str:
         """The same, and go past it."""
         character = self._following()
         self._at += 1
@@ -172,7 +172,7 @@ class _Reader:
                 if len(self._text) - end > 2 or self._is_last:
                     self._last = self._text[max(self._at, end - _LONGEST_TAIL) : end]
                     self._at = end
-                    return self._scrubbed(value)
+                    return self._scrub(value)
             except (StopIteration, ValueError):
                 if self._is_last:
                     raise
@@ -197,7 +197,7 @@ class _Reader:
                 if self._following() != '"':
                     raise ValueError("no key")
                 key: Any = self._value(depth)
-                if self._taken() != ":":
+                if self._take_token() != ":":
                     raise ValueError("no value")
                 whole[key] = self._value(depth)
                 cuts.note(self._last)
@@ -222,7 +222,7 @@ class _Reader:
 
     def _goes_on(self, closing: str) -> bool:
         """Return True if the container ends here; there is another member otherwise."""
-        character = self._taken()
+        character = self._take_token()
         if character not in (closing, ","):
             raise ValueError("neither a member nor the end")
         self._last = character
@@ -245,9 +245,9 @@ class _Reader:
             cuts.misses += 1
             return None
         self._at = end
-        return self._scrubbed(value)
+        return self._scrub(value)
 
-    def _scrubbed(self, value: Value) -> Value:
+    def _scrub(self, value: Value) -> Value:
         return scrubbed(value) if self._has_surrogates else value
 
 

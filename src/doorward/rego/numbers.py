@@ -362,7 +362,7 @@ def number_text(number: AnyNumber) -> str:
         return number.text
     exponent = binary(number)[1]
     # A float's digits are fewer than what 64 bits tell apart, so they are the shortest here too.
-    return _laid_out(_repr(number)) if exponent else _repr(number)
+    return _lay_out(_repr(number)) if exponent else _repr(number)
 
 
 @lru_cache(maxsize=4096)
@@ -501,7 +501,7 @@ def _reads_back(digits: int, scale: int, form: Binary, bits: int) -> bool:
     return rounded(digits * 10**-scale, 0, bits) == form
 
 
-def _laid_out(text: str) -> str:
+def _lay_out(text: str) -> str:
     """The text of a float that is not an integer in the layout of `_shortest`."""
     mantissa, _, power = text.lstrip("-").partition("e")
     whole, _, rest = mantissa.partition(".")

@@ -33,7 +33,7 @@ def cause_of(kind: str, before: Trail | None, now: Trail, known: Set[str]) -> Ca
     `before` is None where those policies are not at hand; `known` are the texts of their
     definitions.
     """
-    refused = _refused(now.failed)
+    refused = _refuse(now.failed)
     if kind == "new-deny":
         return refused or _gone(before, now) or _UNKNOWN
     if kind == "new-error":
@@ -75,7 +75,7 @@ def _passed(before: Trail | None) -> Cause | None:
     return Cause(str(location), f"`{location.text}` is not required any more")
 
 
-def _refused(failed: Sequence[Location]) -> Cause | None:
+def _refuse(failed: Sequence[Location]) -> Cause | None:
     """The conditions that did not hold; of definitions that got equally far all are named."""
     if not failed:
         return None

@@ -51,7 +51,7 @@ def with_files(
 
 
 def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, str]) -> None:
-    shown = _shown(url)
+    shown = _show(url)
     # What is stored compressed stays so: it is read as a compressed file is.
     sent = {**headers, "accept-encoding": "identity"}
     until, size = time.monotonic() + WITHIN, 0
@@ -72,7 +72,7 @@ def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, 
         raise ReplayError(f"{shown}: {(error.strerror or 'failed').lower()}") from None
 
 
-def _shown(url: str) -> str:
+def _show(url: str) -> str:
     """The URL without what may be a credential: its user and its query."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

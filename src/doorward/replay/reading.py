@@ -87,7 +87,7 @@ def chunks_of(files: Sequence[str], *, size: int = CHUNK) -> Iterator[Chunk]:
                 if start == _PARQUET:
                     yield from _parquet(path)
                 elif start.startswith(_GZIP):
-                    yield from _compressed(path, file, size)
+                    yield from _read_compressed(path, file, size)
                 else:
                     yield from _plain(path, file, size)
         except (OSError, EOFError, zlib.error) as error:
@@ -146,7 +146,7 @@ def _is_array(file: BinaryIO) -> bool:
     return start[:1] == b"["
 
 
-def _compressed(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
+def _read_compressed(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
     taken = 0
 
     def chunk(content: bytes) -> Chunk:

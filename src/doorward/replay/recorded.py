@@ -51,12 +51,12 @@ class Claims(NamedTuple):
     def token(self) -> str:
         """A token with these claims that only `Recorded` accepts."""
         parts = [to_json({"alg": "HS256", "typ": "JWT"}), to_json(self.payload)]
-        signed = b".".join([_encoded(part.encode()) for part in parts])
+        signed = b".".join([_encode(part.encode()) for part in parts])
         signature = hmac.digest(_SECRET.encode(), signed, "sha256")
-        return b".".join([signed, _encoded(signature)]).decode()
+        return b".".join([signed, _encode(signature)]).decode()
 
 
-def _encoded(octets: bytes) -> bytes:
+def _encode(octets: bytes) -> bytes:
     return base64.urlsafe_b64encode(octets).rstrip(b"=")
 
 

@@ -141,7 +141,7 @@ def _markdown(tally: Tally) -> Iterator[str]:
             yield f"| {_cell(reason)} | {number:,} |"
 
 
-def _ranked(values: Mapping[str, Counter[str]]) -> list[tuple[str, Counter[str]]]:
+def _rank(values: Mapping[str, Counter[str]]) -> list[tuple[str, Counter[str]]]:
     """The groups of a dimension, the largest first."""
     return sorted(values.items(), key=lambda each: (-sum(each[1].values()), each[0]))
 
@@ -151,7 +151,7 @@ def dimensions(tally: Tally) -> list[tuple[str, list[tuple[str, Counter[str]]]]]
     nothing."""
     names = [*_ORDER, *sorted(tally.groups.keys() - set(_ORDER))]
     return [
-        (name, _ranked(tally.groups[name]))
+        (name, _rank(tally.groups[name]))
         for name in names
         if any(value for value in tally.groups.get(name, ()))
     ]

@@ -48,21 +48,21 @@ class Timeline:
     def add(self, time_ns: int, *, changed: bool) -> None:
         """Count one event."""
         self._count(time_ns // 1_000_000_000 // self.width, 1, int(changed))
-        self._bound()
+        self._limit_buckets()
 
     def merge(self, other: Timeline) -> None:
         """Count what `other` counted."""
         self._coarsen(other.width)
         for number, (events, changes) in other.counts.items():
             self._count(number * other.width // self.width, events, changes)
-        self._bound()
+        self._limit_buckets()
 
     def _count(self, number: int, events: int, changes: int) -> None:
         bucket = self.counts.setdefault(number, [0, 0])
         bucket[0] += events
         bucket[1] += changes
 
-    def _bound(self) -> None:
+    def _limit_buckets(self) -> None:
         while len(self.counts) > 1 and max(self.counts) - min(self.counts) >= BUCKETS:
             self._coarsen(self.width * 2)
 

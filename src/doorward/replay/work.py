@@ -101,14 +101,14 @@ class Job:
                 event.decision_id,
                 event.time_ns,
                 target,
-                before=_shown(before),
-                now=_shown(now),
+                before=_show(before),
+                now=_show(now),
                 input=_as_json(event.input),
             )
             tally.add_examples(key, [example])
 
 
-def _shown(answer: Answer) -> Any:
+def _show(answer: Answer) -> Any:
     if answer.error:
         return {"error": answer.error}
     return _as_json(answer.value)

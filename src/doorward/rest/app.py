@@ -132,7 +132,7 @@ class Api:
         if self._tracer is None:
             name, answer = await self._answer(request, raw)
         else:
-            name, answer = await self._traced(self._tracer, request, raw)
+            name, answer = await self._trace(self._tracer, request, raw)
         method = request.method.lower() if request.method in _METHODS else "other"
         elapsed = perf_counter() - started
         self._service.metrics.http_request_duration_seconds.labels(
@@ -158,7 +158,7 @@ class Api:
         except FAULTS as fault:
             return "catchall", internal_error(_EDGE.report(fault))
 
-    async def _traced(self, tracer: Tracer, request: Request, raw: bytes) -> tuple[str, Response]:
+    async def _trace(self, tracer: Tracer, request: Request, raw: bytes) -> tuple[str, Response]:
         """The same, in a span that is named after the endpoint, as OPA does."""
         path, headers = raw.decode("latin-1"), request.headers
         method = request.method
@@ -182,7 +182,7 @@ class Api:
 
     async def _route(self, request: Request, raw: bytes) -> tuple[str, Response]:
         """The name that metrics know the endpoint by, and its answer."""
-        clean = _cleaned(raw)
+        clean = _clean(raw)
         is_clean = clean == raw
         is_longer = not is_clean and clean == raw.rstrip(b"/")
         if is_longer and self._routes.may_end_in_slash(segments(clean)[1:]):
@@ -338,7 +338,7 @@ def _varies(request: Request, match: Match) -> bool:
     return request.method in ("GET", "POST") and any(each.zips for each in match.routes)
 
 
-def _cleaned(raw: bytes) -> bytes:
+def _clean(raw: bytes) -> bytes:
     """The path without `.` and `..`, doubled slashes and a slash at its end."""
     if b"//" not in raw and b"/." not in raw and (raw == b"/" or not raw.endswith(b"/")):
         return raw

@@ -144,7 +144,7 @@ class _Asker:
         texts: list[str] = []
         for item in evaluations:
             if is_stopped() or (until is not None and monotonic() > until):
-                permitted, text = False, _refused(503, "the batch takes too long")
+                permitted, text = False, _refuse(503, "the batch takes too long")
             else:
                 permitted, text = self._answer_item(item, defaults)
             texts.append(text)
@@ -154,14 +154,14 @@ class _Asker:
 
     def _answer_item(self, item: Value, defaults: dict[Key, Value]) -> tuple[bool, str]:
         if not isinstance(item, dict):
-            return False, _refused(400, "an evaluation must be an object")
+            return False, _refuse(400, "an evaluation must be an object")
         try:
             input = input_of({**defaults, **item}, self._options.mapping)
         except InvalidError as refusal:
-            return False, _refused(400, str(refusal))
+            return False, _refuse(400, str(refusal))
         decision, text = self._decide(input)
         if decision.error is not None:
-            return False, _refused(500, "the evaluation failed")
+            return False, _refuse(500, "the evaluation failed")
         return text.startswith(PERMITTED), text
 
     def _decide(self, input: Value) -> tuple[Decision, str]:
@@ -198,7 +198,7 @@ def answered(decision: Decision, deadline: float | None) -> tuple[Decision, str]
 PERMITTED: Final = object_text({"decision": marshal(True)})[:-1]
 
 
-def _refused(status: int, message: str) -> str:
+def _refuse(status: int, message: str) -> str:
     """The denial of an item, and why."""
     why: dict[Key, Value] = {"error": {"status": status, "message": message}}
     return object_text({"decision": "false", "context": marshal(why)})

@@ -129,11 +129,11 @@ class _Search:
             if permitted is None:
                 return results, None
             if permitted:
-                results.append(self._shown(candidate))
+                results.append(self._show(candidate))
         return results, len(candidates)
 
     def _permits(self, candidate: Value) -> bool | None:
-        input: dict[Key, Value] = _copied(self._input)
+        input: dict[Key, Value] = _copy(self._input)
         put(input, self._options.mapping[self._kind], candidate)
         decision = self._pdp.decide(
             tuple(self._options.decision.split("/")),
@@ -144,7 +144,7 @@ class _Search:
         decision, text = answered(decision, self._snapshot.deadline)
         return None if decision.error is not None else text.startswith(PERMITTED)
 
-    def _shown(self, candidate: Any) -> Value:
+    def _show(self, candidate: Any) -> Value:
         """Return the identifying fields of an entity; its properties are not for the client."""
         names = ("name",) if self._kind == "action" else ("type", "id")
         return {name: candidate[name] for name in names}
@@ -160,10 +160,10 @@ class _Search:
         self._pdp.record(decision, self._input, request_context=context, size=size)
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     """New objects, so that one candidate is put into them and not into the next input."""
     if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
+        return {key: _copy(item) for key, item in value.items()}
     return value
 
 

@@ -99,7 +99,7 @@ def _answers(
             continue
         call = Call(pdp, path, context)
         call.snapshot, call.batch_decision_id = snapshot, batch_id
-        input = _merged(common, given)
+        input = _merge(common, given)
         call.size = size // len(inputs) + shared
         call.parsed()
         fields = reply(call, input, parameters)
@@ -119,9 +119,9 @@ def _failure(error: Exception) -> dict[str, str]:
 _LATE: Final = "the batch takes too long: this input was not decided"
 
 
-def _merged(common: Value, given: Value) -> Value:
+def _merge(common: Value, given: Value) -> Value:
     """Both where they are objects, at any depth; what is given wins."""
     if not (isinstance(common, dict) and isinstance(given, dict)):
         return given
-    both = {key: _merged(common[key], value) for key, value in given.items() if key in common}
+    both = {key: _merge(common[key], value) for key, value in given.items() if key in common}
     return {**common, **given, **both}

@@ -195,7 +195,7 @@ class Exchange:
         is_zipped = expected is not None and expected.unzips and _is_zipped(request)
         text = await read_body(request, limits, room)
         if is_zipped or len(text) > UNCOUNTED:
-            text, cost = await service.workers.run(_opened, text, limits, is_zipped=is_zipped)
+            text, cost = await service.workers.run(_open, text, limits, is_zipped=is_zipped)
             if cost > service.memory.limit:
                 raise BadRequest("request body too large")
             await room.take(cost)
@@ -207,7 +207,7 @@ def parameters_of(request: Request) -> Parameters:
     return parameters(request.scope.get("query_string", b""))
 
 
-def _opened(body: bytes, limits: Server, *, is_zipped: bool) -> tuple[bytes, int]:
+def _open(body: bytes, limits: Server, *, is_zipped: bool) -> tuple[bytes, int]:
     """The text of a body, and what its values may take."""
     text = unzip(body, limits) if is_zipped else body
     return text, price(text)

@@ -166,13 +166,13 @@ def post_filter(
 
 def _request(body: bytes) -> _Request:
     try:
-        return _decoded(any_document(body) if body.strip() else None, body)
+        return _decode(any_document(body) if body.strip() else None, body)
     except BadRequest as error:
         message = f"error(s) occurred while decoding request: {error}"
         raise _Refused(bad_request(message)) from None
 
 
-def _decoded(document: Value, text: bytes) -> _Request:
+def _decode(document: Value, text: bytes) -> _Request:
     fields = decoded(document, _TYPE, f"server.{_TYPE}", text)
     options = fields.get("options", {})
     if not isinstance(options, dict):

@@ -47,7 +47,7 @@ def put_policy(
     def put() -> None:
         store.put_policy(name, _text(name, body), timers=timers)
 
-    return _changed(put, timers, parameters, "invalid_parameter")
+    return _change(put, timers, parameters, "invalid_parameter")
 
 
 def delete_policy(store: Store, name: str, parameters: Parameters) -> Response:
@@ -57,10 +57,10 @@ def delete_policy(store: Store, name: str, parameters: Parameters) -> Response:
     def delete() -> None:
         store.delete_policy(name, timers=timers)
 
-    return _changed(delete, timers, parameters, "invalid_operation")
+    return _change(delete, timers, parameters, "invalid_operation")
 
 
-def _changed(
+def _change(
     change: Callable[[], None], timers: Timers, parameters: Parameters, code: str
 ) -> Response:
     try:

@@ -120,7 +120,7 @@ class ShortPath:
         request.cancellation = Cancellation()
         if self._pool.submit(work, done, request.cancellation, route.history):
             return LATER
-        return _converted(busy())
+        return _convert(busy())
 
     def _note(
         self, request: Request, target: bytes, number: int, response: Response, elapsed: float
@@ -164,7 +164,7 @@ class ShortPath:
                 answer = get_v1_text(self._pdp, path, params, context)
             return self._response(request, answer)
         except FAULTS as fault:
-            return _converted(internal_error(_EDGE.report(fault)))
+            return _convert(internal_error(_EDGE.report(fault)))
 
     def _traced(
         self, tracer: Tracer, path: tuple[str, ...], request: Request, query: bytes, number: int
@@ -200,7 +200,7 @@ class ShortPath:
             answer = json_answer(text)
             if decision_id:
                 answer.headers[ID_HEADER] = decision_id
-        return _converted(zipped(answer, accept.decode("latin-1"), self._server))
+        return _convert(zipped(answer, accept.decode("latin-1"), self._server))
 
     def _context(self, request: Request, number: int) -> RequestContext | None:
         """Return the request's part of the decision log; None where there is none."""
@@ -244,7 +244,7 @@ def _plain_path(target: bytes) -> tuple[str, ...] | None:
     return tuple(rest.decode("ascii").split("/")[1:])
 
 
-def _converted(response: AsgiResponse) -> Response:
+def _convert(response: AsgiResponse) -> Response:
     lines = [
         b"%s: %s\r\n" % (name, value)
         for name, value in response.raw_headers

@@ -43,7 +43,7 @@ def put_data(
             value = any_document(body, stays=True)
         return store.put(path, value, text=body, only_new=only_new)
 
-    return _changed(put, timers, parameters)
+    return _change(put, timers, parameters)
 
 
 def patch_data(
@@ -68,7 +68,7 @@ def patch_data(
         store.patch(operations, text=body)
         return True
 
-    return _changed(patch, timers, parameters)
+    return _change(patch, timers, parameters)
 
 
 def delete_data(store: Store, path: tuple[str, ...], parameters: Parameters) -> Response:
@@ -78,10 +78,10 @@ def delete_data(store: Store, path: tuple[str, ...], parameters: Parameters) -> 
         store.delete(path)
         return True
 
-    return _changed(delete, Timers(()), parameters)
+    return _change(delete, Timers(()), parameters)
 
 
-def _changed(change: Callable[[], bool], timers: Timers, parameters: Parameters) -> Response:
+def _change(change: Callable[[], bool], timers: Timers, parameters: Parameters) -> Response:
     try:
         with timers.measure("server_handler"):
             is_changed = change()

@@ -179,7 +179,7 @@ class Candidates:
         return items
 
 
-def _decoded(text: str) -> str:
+def _decode(text: str) -> str:
     try:
         octets = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (binascii.Error, ValueError):
@@ -187,15 +187,15 @@ def _decoded(text: str) -> str:
     return octets.decode("utf-8", "replace")
 
 
-def _encoded(text: str) -> str:
+def _encode(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 _FORMS: Final[tuple[Callable[[str], str], ...]] = (
     str,
     str,
-    _encoded,
-    _decoded,
+    _encode,
+    _decode,
     str.lower,
     str.upper,
 )

@@ -56,7 +56,7 @@ def text(search: Search) -> str:
 
 def _text(search: Search) -> Iterator[str]:
     for number, each in enumerate(search.findings, start=1):
-        said = f"was {_shown(each.old)}, is {_shown(each.new)}"
+        said = f"was {_show(each.old)}, is {_show(each.new)}"
         yield f"{number}. {each.kind}: {document_ref(each.path)} {said}"
         yield f"   {each.cause.text}{f' ({each.cause.rule})' if each.cause.rule else ''}"
         yield f"   input: {to_json(each.input)}"
@@ -68,7 +68,7 @@ def markdown(search: Search) -> str:
     """For a pull request."""
     lines = [f"### Differences: {len(search.findings)}", "", tried(search)]
     for number, each in enumerate(search.findings, start=1):
-        was = f"`{document_ref(each.path)}` was `{_shown(each.old)}`, is `{_shown(each.new)}`"
+        was = f"`{document_ref(each.path)}` was `{_show(each.old)}`, is `{_show(each.new)}`"
         lines += ["", f"**{each.kind}**: {was}", "", "```rego", rego_test(each, number), "```"]
     return "\n".join(lines) + "\n"
 
@@ -121,7 +121,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _shown(answer: Answer) -> str:
+def _show(answer: Answer) -> str:
     if answer.error:
         return "an error"
     return "undefined" if isinstance(answer.value, Undefined) else to_rego(answer.value)

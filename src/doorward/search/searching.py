@@ -179,10 +179,10 @@ class _Pair:
             if isinstance(document, Query):
                 # To generate code is not searching, and not a part of the deadline of a request.
                 document.warm()
-        self._traced = [
+        self._trace = [
             (number, query)
             for number, each in enumerate((old, new))
-            if (query := _traced(each, path)) is not None
+            if (query := _trace(each, path)) is not None
         ]
 
     def event(self, input: Any) -> Event:
@@ -200,7 +200,7 @@ class _Pair:
 
     def reached(self, input: Any) -> set[_Node]:
         nodes: set[_Node] = set()
-        for number, query in self._traced:
+        for number, query in self._trace:
             tracer = _Reached(self._reach[number])
             evaluation = query.evaluation(input, now_ns=NOW_NS)
             evaluation.tracer = tracer
@@ -217,7 +217,7 @@ class _Pair:
         return Finding(self.path, input, kind, old.answer(event), new.answer(event), cause)
 
 
-def _traced(version: Version, path: str) -> Query | None:
+def _trace(version: Version, path: str) -> Query | None:
     """The document with code that reports; None where no rule answers."""
     engine = version.snapshot.engine
     document: Any = version.snapshot.document(path)

@@ -22,12 +22,12 @@ class Token(NamedTuple):
 
     def signed(self, secret: str) -> str:
         """The text of the token."""
-        text = ".".join([_encoded(to_json(part).encode()) for part in (_HEADER, self.claims)])
+        text = ".".join([_encode(to_json(part).encode()) for part in (_HEADER, self.claims)])
         signature = hmac.digest(secret.encode(), text.encode(), "sha256")
-        return f"{self.scheme}{text}.{_encoded(signature)}"
+        return f"{self.scheme}{text}.{_encode(signature)}"
 
 
-def _encoded(octets: bytes) -> str:
+def _encode(octets: bytes) -> str:
     return base64.urlsafe_b64encode(octets).decode().rstrip("=")
 
 

@@ -120,9 +120,9 @@ class Peers:
         until = monotonic() + within
         text = json.dumps({**question, "until": until}).encode()
         others = [number for number in range(self.count) if number != self.number]
-        return [self._asked(each, text, until) for each in others]
+        return [self._ask(each, text, until) for each in others]
 
-    async def _asked(self, number: int, question: bytes, until: float) -> tuple[Any] | None:
+    async def _ask(self, number: int, question: bytes, until: float) -> tuple[Any] | None:
         """The answer of one worker; None where there is none in time."""
         if len(question) > QUESTION:
             return None

@@ -165,7 +165,7 @@ def _seconds(value: float) -> str:
     return f"{value:.9f}".rstrip("0").rstrip(".") + "s"
 
 
-def _typed(name: str, kind: str, fields: Mapping[str, Any]) -> Document:
+def _typed_config(name: str, kind: str, fields: Mapping[str, Any]) -> Document:
     return {"name": name, "typed_config": {"@type": _TYPE + kind, **fields}}
 
 
@@ -184,7 +184,7 @@ def _to_listener(options: Bootstrap) -> Document:
 
 
 def _to_connection_manager(options: Bootstrap) -> Document:
-    return _typed(
+    return _typed_config(
         "envoy.filters.network.http_connection_manager",
         "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
         {
@@ -227,7 +227,9 @@ def _to_connection_manager(options: Bootstrap) -> Document:
                 _to_head_length(),
                 _to_ext_authz(options),
                 *_to_ext_proc(options),
-                _typed("envoy.filters.http.router", "extensions.filters.http.router.v3.Router", {}),
+                _typed_config(
+                    "envoy.filters.http.router", "extensions.filters.http.router.v3.Router", {}
+                ),
             ],
         },
     )
@@ -238,7 +240,7 @@ def _to_header_removals(options: Bootstrap) -> list[Document]:
     if not headers:  # Envoy refuses an empty list
         return []
     return [
-        _typed(
+        _typed_config(
             "envoy.http.early_header_mutation.header_mutation",
             "extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
             {"mutations": [{"remove": header} for header in headers]},
@@ -247,7 +249,7 @@ def _to_header_removals(options: Bootstrap) -> list[Document]:
 
 
 def _to_access_log() -> Document:
-    return _typed(
+    return _typed_config(
         "envoy.access_loggers.stdout",
         "extensions.access_loggers.stream.v3.StdoutAccessLog",
         {
@@ -270,7 +272,7 @@ def _to_access_log() -> Document:
                     "upstream": "%UPSTREAM_HOST%",
                 },
                 "formatters": [
-                    _typed(
+                    _typed_config(
                         "envoy.formatter.req_without_query",
                         "extensions.formatter.req_without_query.v3.ReqWithoutQuery",
                         {},
@@ -307,7 +309,7 @@ def _to_routes(options: Bootstrap) -> Document:
 
 def _to_head_length() -> Document:
     denied = "request.method == 'HEAD' && response.code_details.startsWith('ext_authz')"
-    return _typed(
+    return _typed_config(
         "envoy.filters.http.header_mutation",
         "extensions.filters.http.header_mutation.v3.HeaderMutation",
         {
@@ -353,7 +355,7 @@ def _to_ext_authz(options: Bootstrap) -> Document:
             "allow_partial_message": True,
             "pack_as_bytes": True,
         }
-    return _typed(_FILTER, "extensions.filters.http.ext_authz.v3.ExtAuthz", fields)
+    return _typed_config(_FILTER, "extensions.filters.http.ext_authz.v3.ExtAuthz", fields)
 
 
 def _to_ext_proc(options: Bootstrap) -> list[Document]:
@@ -387,14 +389,16 @@ def _to_ext_proc(options: Bootstrap) -> list[Document]:
         "response_attributes": ["response.code_details"],
         "grpc_service": {"envoy_grpc": {"cluster_name": "doorward-responses"}},
     }
-    return [_typed(_EXT_PROC, "extensions.filters.http.ext_proc.v3.ExternalProcessor", fields)]
+    return [
+        _typed_config(_EXT_PROC, "extensions.filters.http.ext_proc.v3.ExternalProcessor", fields)
+    ]
 
 
 _RETRY: Final = {
     "num_retries": 2,
     "retry_on": "connect-failure,refused-stream,reset,unavailable",
     "retry_host_predicate": [
-        _typed(
+        _typed_config(
             "envoy.retry_host_predicates.previous_hosts",
             "extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",
             {},
@@ -496,12 +500,12 @@ def _to_overload_manager(options: Bootstrap) -> Document:
     return {
         "refresh_interval": "0.25s",
         "resource_monitors": [
-            _typed(
+            _typed_config(
                 "envoy.resource_monitors.fixed_heap",
                 "extensions.resource_monitors.fixed_heap.v3.FixedHeapConfig",
                 {"max_heap_size_bytes": options.max_heap},
             ),
-            _typed(
+            _typed_config(
                 "envoy.resource_monitors.global_downstream_max_connections",
                 "extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
                 {"max_active_downstream_connections": options.max_connections},

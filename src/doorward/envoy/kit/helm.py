@@ -44,7 +44,7 @@ def to_files(description: Description) -> dict[str, str]:
     }
     for policy in description.policies:
         files[f"files/policy/{policy.name}"] = policy.text
-    for name, documents in kubernetes.to_documents(_marked(description)).items():
+    for name, documents in kubernetes.to_documents(_insert_placeholders(description)).items():
         if name == "configmaps.yaml":
             files[f"templates/{name}"] = _CONFIG_MAPS
         elif name != "kustomization.yaml":
@@ -125,7 +125,7 @@ def _exactly(properties: Mapping[str, Any]) -> Document:
 # Templates
 
 
-def _marked(description: Description) -> Description:
+def _insert_placeholders(description: Description) -> Description:
     """The description with placeholders for what values say."""
     return replace(
         description,

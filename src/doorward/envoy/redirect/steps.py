@@ -44,7 +44,7 @@ def find_families() -> tuple[Family, ...]:
 
 def dry_run(options: Redirect, name: str | None = None) -> str:
     """What would be given to the back end's program. Reads and changes nothing."""
-    return (_installed(name) or [_make("nft", ("ip", "ip6"))])[0].script(options)
+    return (_find_installed(name) or [_make("nft", ("ip", "ip6"))])[0].script(options)
 
 
 def install(options: Redirect, name: str | None = None) -> str:
@@ -78,7 +78,7 @@ def stay(
 
 def _clear_others(chosen: BackEnd) -> None:
     """Rules of an earlier call by other means would still be asked for what passes ours."""
-    for other in _installed(None):
+    for other in _find_installed(None):
         if other.find_programs() == chosen.find_programs():
             continue
         # iptables-legacy wants more than NET_ADMIN; without that no earlier call can have used it.
@@ -97,7 +97,7 @@ def remove(name: str | None = None) -> list[str]:
     """Take all rules away, by every back end that is there; the names of those that had some."""
     check_capability()
     removed, failures = [], []
-    back_ends = _installed(name)
+    back_ends = _find_installed(name)
     if not back_ends:
         raise RedirectError("neither nft nor iptables is installed")
     for back_end in back_ends:
@@ -116,7 +116,7 @@ def _choose(options: Redirect, name: str | None) -> tuple[BackEnd, list[str]]:
     """The back end by which the rules are active; else the first that works, and its faults."""
     usable: list[tuple[BackEnd, list[str]]] = []
     failures: list[RedirectError] = []
-    for back_end in _installed(name):
+    for back_end in _find_installed(name):
         try:
             problems = back_end.problems(options)
         except RedirectError as error:
@@ -132,7 +132,7 @@ def _choose(options: Redirect, name: str | None) -> tuple[BackEnd, list[str]]:
     raise RedirectError(f"{name or 'nft, or iptables and ip6tables,'} is needed and not installed")
 
 
-def _installed(name: str | None) -> list[BackEnd]:
+def _find_installed(name: str | None) -> list[BackEnd]:
     """Those whose programs are there, each once: plain `iptables` is often one of the others."""
     families = find_families()
     installed: dict[tuple[str, ...], BackEnd] = {}

@@ -109,11 +109,11 @@ class AwsKeyChain:
     def get(self) -> AwsKeys:
         with self._lock:
             if self._keys is None or time.monotonic() >= self._until:
-                self._keys, kept = self._found()
+                self._keys, kept = self._find()
                 self._until = time.monotonic() + kept
             return self._keys
 
-    def _found(self) -> _Found:
+    def _find(self) -> _Found:
         errors: list[str] = []
         for source in self._options.sources:
             try:
@@ -280,13 +280,13 @@ class _Session:
     def __init__(self, source: AwsSource, fetch: Fetch) -> None:
         self._source = source
         self._fetch = fetch
-        self._signed_on: _SignedOn | None = None
+        self._read_sign_on: _SignedOn | None = None
 
     def keys(self) -> _Found:
-        session = self._signed_on or _signed_on(self._source)
+        session = self._read_sign_on or _read_sign_on(self._source)
         if session.until <= time.time():
-            session = self._renewed(session)
-        self._signed_on = session
+            session = self._renew(session)
+        self._read_sign_on = session
         query = urlencode({"account_id": session.account, "role_name": session.role})
         url = f"https://portal.sso.{session.region}.amazonaws.com/federation/credentials?{query}"
         # OPA sends a bearer's token; the service documents a header of its own.
@@ -312,7 +312,7 @@ class _Session:
                 return AwsKeys(access, secret, session.region, token), kept
         raise CredentialsError("the portal of SSO gave no keys")
 
-    def _renewed(self, session: _SignedOn) -> _SignedOn:
+    def _renew(self, session: _SignedOn) -> _SignedOn:
         if session.client_until <= time.time():
             raise CredentialsError("cannot refresh token, registration expired")
         if not session.refresh_token:
@@ -341,7 +341,7 @@ class _Session:
         raise CredentialsError("failed to refresh token: SSO gave none")
 
 
-def _signed_on(source: AwsSource) -> _SignedOn:
+def _read_sign_on(source: AwsSource) -> _SignedOn:
     home = os.path.expanduser("~/.aws")
     path = source.path or os.environ.get("AWS_CONFIG_FILE") or os.path.join(home, "config")
     name = source.profile or os.environ.get("AWS_PROFILE") or "default"

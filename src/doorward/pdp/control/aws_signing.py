@@ -65,7 +65,7 @@ def _sign_in_region(request: httpx.Request, keys: AwsKeys, service: str) -> dict
     unsigned: dict[Any, Value] = {
         "method": request.method,
         "url": str(request.url),
-        "headers": dict(_covered_headers(request).items()),
+        "headers": dict(_cover_headers(request).items()),
         # Any bytes, as the language holds them.
         "raw_body": request.content.decode("utf-8", "surrogateescape"),
     }
@@ -90,7 +90,7 @@ def _sign_everywhere(request: httpx.Request, keys: AwsKeys, service: str) -> dic
     if keys.session_token:
         added["x-amz-security-token"] = keys.session_token
     url = request.url
-    covered = {**_covered_headers(request), **added, "host": url.netloc.decode("ascii")}
+    covered = {**_cover_headers(request), **added, "host": url.netloc.decode("ascii")}
     if request.content:
         covered["content-length"] = str(len(request.content))
     names = sorted(covered)
@@ -108,7 +108,7 @@ def _sign_everywhere(request: httpx.Request, keys: AwsKeys, service: str) -> dic
     )
     scope = f"{stamp[:8]}/{service}/aws4_request"
     text = f"{_SCHEME}\n{stamp}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
-    signature = _derived_key(keys.access_key, keys.secret_key).sign(text.encode(), ECDSA(SHA256()))
+    signature = _derive_key(keys.access_key, keys.secret_key).sign(text.encode(), ECDSA(SHA256()))
     authorization = (
         f"{_SCHEME} Credential={keys.access_key}/{scope}, "
         f"SignedHeaders={';'.join(names)}, Signature={signature.hex()}"
@@ -116,12 +116,12 @@ def _sign_everywhere(request: httpx.Request, keys: AwsKeys, service: str) -> dic
     return {**added, "authorization": authorization}
 
 
-def _covered_headers(request: httpx.Request) -> dict[str, str]:
+def _cover_headers(request: httpx.Request) -> dict[str, str]:
     return {name: value for name, value in request.headers.items() if name in _SIGNED}
 
 
 @lru_cache(maxsize=8)
-def _derived_key(access_key: str, secret_key: str) -> EllipticCurvePrivateKey:
+def _derive_key(access_key: str, secret_key: str) -> EllipticCurvePrivateKey:
     """The key of P-256 that AWS derives from a pair of keys too (NIST SP 800-108, a counter)."""
     from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, derive_private_key
 

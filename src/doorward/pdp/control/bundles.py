@@ -251,13 +251,13 @@ class Bundles:
                 self._activate(name, bundle, timers)
                 self._persist(name, download)
             except _FAILURES as error:
-                self._refused(name, bundle, download, error, text_of(error), timers)
+                self._refuse(name, bundle, download, error, text_of(error), timers)
                 return False
             except FAULTS as fault:
                 text = _EDGE.report(fault)
-                self._refused(name, bundle, download, DownloadError(text), text, timers)
+                self._refuse(name, bundle, download, DownloadError(text), text, timers)
                 return False
-            self._accepted(name, bundle, download, timers)
+            self._accept(name, bundle, download, timers)
             return True
 
     def _activate(self, name: str, bundle: Bundle, timers: Timers) -> None:
@@ -286,7 +286,7 @@ class Bundles:
             except _FAILURES:
                 return
         for other, (each, download) in waiting.items():
-            self._accepted(other, each, download, Timers(()))
+            self._accept(other, each, download, Timers(()))
             if poller := self._pollers.get(other):
                 poller.accept(download.etag)
 
@@ -303,7 +303,7 @@ class Bundles:
                 extra=_fields(name),
             )
 
-    def _accepted(self, name: str, bundle: Bundle, download: Download, timers: Timers) -> None:
+    def _accept(self, name: str, bundle: Bundle, download: Download, timers: Timers) -> None:
         self._pending.pop(name, None)
         for each in bundle.notes:
             _log.warning(each)
@@ -327,7 +327,7 @@ class Bundles:
             extra=_fields(name),
         )
 
-    def _refused(
+    def _refuse(
         self,
         name: str,
         bundle: Bundle,

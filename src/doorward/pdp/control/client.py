@@ -167,13 +167,13 @@ class ServiceClient:
         if self._client is None or seen != self._seen:
             if self._closed:
                 raise ServiceError("shutting down")
-            older, self._client = self._client, self._connected()
+            older, self._client = self._client, self._connect()
             self._seen = seen
             if older is not None:
                 older.close()
         return self._client
 
-    def _connected(self) -> httpx.Client:
+    def _connect(self) -> httpx.Client:
         return httpx.Client(
             verify=True if self._transport is not None else _tls(self.service),
             transport=self._transport,

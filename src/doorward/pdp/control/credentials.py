@@ -119,7 +119,7 @@ class _RegistryAuth(httpx.Auth):
         text = document.get("token") or document.get("access_token")
         if not isinstance(text, str) or not text.isascii() or not text.isprintable():
             raise CredentialsError("the registry gave no token")
-        return _Token(text, time.monotonic() + _kept(document.get("expires_in") or 60))
+        return _Token(text, time.monotonic() + _lifetime(document.get("expires_in") or 60))
 
 
 def auth_for(service: Service, fetch: Fetch) -> httpx.Auth | None:
@@ -167,10 +167,10 @@ def _oauth2(options: OAuth2, fetch: Fetch, signer: KmsSigner | None) -> tuple[st
     document = document_of(response, "the response from the OAuth2 token endpoint")
     if str(document.get("token_type", "")).lower() != "bearer":
         raise CredentialsError("unknown token type returned from token endpoint")
-    return str(document.get("access_token", "")).strip(), _kept(document.get("expires_in"))
+    return str(document.get("access_token", "")).strip(), _lifetime(document.get("expires_in"))
 
 
-def _kept(seconds: object) -> float:
+def _lifetime(seconds: object) -> float:
     """For how long a token may be kept that expires in so many seconds."""
     try:
         return max(float(str(seconds or 0)) - _SPARE, 0.0)
@@ -184,12 +184,12 @@ def _form(options: OAuth2, signer: KmsSigner | None) -> dict[str, str]:
         form["scope"] = " ".join(options.scopes)
     if options.grant_type == "jwt_bearer":
         grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-        return {**form, "grant_type": grant, "assertion": _signed_assertion(options, None)}
+        return {**form, "grant_type": grant, "assertion": _sign_assertion(options, None)}
     form["grant_type"] = "client_credentials"
     if options.client_secret:
         return form
     if options.signing_key is not None or signer is not None:
-        assertion = _signed_assertion(options, signer)
+        assertion = _sign_assertion(options, signer)
     elif options.assertion_path:
         assertion = read_text(options.assertion_path).strip()
     else:
@@ -198,7 +198,7 @@ def _form(options: OAuth2, signer: KmsSigner | None) -> dict[str, str]:
     return {**form, "client_id": options.client_id} if options.client_id else form
 
 
-def _signed_assertion(options: OAuth2, signer: KmsSigner | None) -> str:
+def _sign_assertion(options: OAuth2, signer: KmsSigner | None) -> str:
     now = int(time.time())
     claims = {"iat": now, "exp": now + 600, **options.claims}
     if options.scopes:
@@ -244,7 +244,7 @@ def _gcp(options: GcpMetadata, fetch: Fetch) -> tuple[str, float]:
     if what == "identity":
         return response.text, 0.0
     document = document_of(response, "the response of gcp's metadata service")
-    return str(document.get("access_token", "")), _kept(document.get("expires_in"))
+    return str(document.get("access_token", "")), _lifetime(document.get("expires_in"))
 
 
 def _azure(options: AzureIdentity, fetch: Fetch) -> tuple[str, float]:
@@ -269,4 +269,4 @@ def _azure(options: AzureIdentity, fetch: Fetch) -> tuple[str, float]:
             f"{response.status_code} {document.get('error', '')} retrieving azure token from "
             f"{url}: {str(document.get('error_description', ''))[:_SHOWN]}"
         )
-    return str(document.get("access_token", "")), _kept(document.get("expires_in"))
+    return str(document.get("access_token", "")), _lifetime(document.get("expires_in"))

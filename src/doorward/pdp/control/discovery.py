@@ -99,7 +99,7 @@ class Discovery:
         except DownloadError as error:
             _log.error(f"Discovery download failed: {text_of(error)}", extra=_FIELDS)
             downloader.etag = self._active
-            return self._failed(failure_of(status, error))
+            return self._fail(failure_of(status, error))
         status = replace(status, last_successful_request=now)
         if download.bundle is None:
             if download.etag == self._active:
@@ -111,7 +111,7 @@ class Discovery:
             status = replace(status, last_successful_download=now, type=kind, size=size)
             if not self._take(download.bundle, status):
                 downloader.etag = ""
-                return self._failed(self.status)
+                return self._fail(self.status)
             self._active = downloader.etag = download.etag
             self._persist(download.content)
             newest = f" Etag updated to {download.etag}." if download.etag else ""
@@ -121,7 +121,7 @@ class Discovery:
             return 0.0
         return jittered(polling.min_delay, polling.max_delay)
 
-    def _failed(self, status: BundleStatus) -> float:
+    def _fail(self, status: BundleStatus) -> float:
         self._note(status)
         pause = backoff(self.options.bundle.polling.max_delay, self._failures)
         self._failures += 1
@@ -133,7 +133,7 @@ class Discovery:
 
     def _take(self, bundle: Bundle, status: BundleStatus) -> bool:
         try:
-            self._apply(self._evaluated(bundle))
+            self._apply(self._evaluate(bundle))
         except _FAILURES as error:
             self._refuse(status, error, text_of(error))
             return False
@@ -157,7 +157,7 @@ class Discovery:
         self._note(failure_of(status, error))
         _log.error(f"Discovery reconfiguration error occurred: {text}", extra=_FIELDS)
 
-    def _evaluated(self, bundle: Bundle) -> Value:
+    def _evaluate(self, bundle: Bundle) -> Value:
         if bundle.changes is not None:
             raise ConfigError("the configuration must not be a delta bundle")
         loaded = with_bundles(Loaded(), {"discovery": bundle})

@@ -71,7 +71,7 @@ class Downloader:
         path = self.options.file
         if path is not None:
             return self._from_file(path, timers)
-        steps = self._pulled(timers) if self._is_registry else self._answer(timers)
+        steps = self._pull(timers) if self._is_registry else self._answer(timers)
         answer = yield from steps
         if answer.status == 304:
             return Download(None, answer.headers.get("etag", self.etag))
@@ -111,7 +111,7 @@ class Downloader:
     def _is_registry(self) -> bool:
         return self._client is not None and self._client.service.is_registry
 
-    def _pulled(self, timers: Timers) -> Steps[Answer]:
+    def _pull(self, timers: Timers) -> Steps[Answer]:
         """The bundle of a registry."""
         client, resource = self._client, self.options.resource
         assert client is not None

@@ -111,7 +111,7 @@ class ControlPlane:
             self.discovery = Discovery(
                 config.discovery,
                 self._clients.get(config.discovery.bundle.service),
-                self._discovered,
+                self._discover,
                 settings=self._settings,
                 saved=saved,
                 on_change=self._note_discovery,
@@ -195,7 +195,7 @@ class ControlPlane:
             if self._clients.get(name) is not each:
                 each.close()
 
-    def _discovered(self, document: Value) -> None:
+    def _discover(self, document: Value) -> None:
         if not isinstance(document, dict):
             raise ConfigError("the discovered configuration is not an object")
         with self._lock:

@@ -190,14 +190,14 @@ def read_keys(block: Block, warnings: list[str]) -> dict[str, Key]:
 def read_services(top: Block, keys: Mapping[str, Key], warnings: list[str]) -> dict[str, Service]:
     """`services` by their names, in their order: an object, or a list of objects with names."""
     services: dict[str, Service] = {}
-    for name, block in _named_blocks(top):
+    for name, block in _blocks_by_name(top):
         if name in services:
             raise ConfigError(f"{block.location('name')}: the service `{name}` is there twice")
         services[name] = _service(name, block, keys, warnings)
     return services
 
 
-def _named_blocks(top: Block) -> Iterable[tuple[str, Block]]:
+def _blocks_by_name(top: Block) -> Iterable[tuple[str, Block]]:
     listed = top.values.get("services")
     if not isinstance(listed, list):
         block = top.block("services")

@@ -81,7 +81,7 @@ class Uploads:
         if not options.spool:
             return MemoryOutbox(options.buffer_bytes)
         return DiskOutbox(
-            options.spool, options.spool_bytes, encode=self._encoded, on_lost=self._on_lost
+            options.spool, options.spool_bytes, encode=self._encode, on_lost=self._on_lost
         )
 
     def start(self) -> None:
@@ -134,7 +134,7 @@ class Uploads:
             self._lose("rate_limit_exceeded", len(lines) - taken)
         return lines[:taken]
 
-    def _encoded(self, lines: list[bytes]) -> list[Chunk]:
+    def _encode(self, lines: list[bytes]) -> list[Chunk]:
         for line in lines:
             self._encoder.add(line)
         return self._encoder.flush()

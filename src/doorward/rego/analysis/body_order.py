@@ -68,7 +68,7 @@ def order_query(body: Body, arity: Arity) -> tuple[Body, list[Diagnostic]]:
     return ordered, safety.errors
 
 
-def _named(body: Body) -> list[tuple[Expr, set[str]]]:
+def _names_by_expression(body: Body) -> list[tuple[Expr, set[str]]]:
     """Each expression with the variables it names, those inside closures too."""
     return [(expr, {v.name for v in expr_vars(expr)}) for expr in body]
 
@@ -136,14 +136,14 @@ class Safety:
         if not self._stuck((*body, *places), bound, outer):
             return body, head
         if head.value is not None:
-            body, value = self._moved(body, head.value, places, bound, outer)
+            body, value = self._move(body, head.value, places, bound, outer)
             head = replace(head, value=value)
         if head.key is not None:
-            body, key = self._moved(body, head.key, places, bound, outer)
+            body, key = self._move(body, head.key, places, bound, outer)
             head = replace(head, key=key)
         return body, head
 
-    def _moved(
+    def _move(
         self, body: Body, term: Term, places: Body, bound: set[str], outer: set[str]
     ) -> tuple[Body, Term]:
         var = Var(f"head@@{term.span.start}", term.span)
@@ -157,7 +157,7 @@ class Safety:
 
     def _stuck(self, body: Body, bound: set[str], outer: set[str]) -> list[Expr]:
         """The expressions that no order makes ready."""
-        waiting = _named(body)
+        waiting = _names_by_expression(body)
         for _ in self._ready(waiting, set(bound), outer):
             pass
         return [expr for expr, _ in waiting]
@@ -201,7 +201,7 @@ class Safety:
 
     def body(self, body: Body, bound: set[str], outer: set[str]) -> tuple[Body, set[str]]:
         """The ordered body, and what is bound after it."""
-        waiting = _named(body)
+        waiting = _names_by_expression(body)
         ordered: list[Expr] = []
         safe = set(bound)
         for expr, binds in self._ready(waiting, safe, outer):
@@ -263,7 +263,7 @@ class Safety:
         moved = []
         for head in heads:
             if self._stuck(body, bound, outer):
-                body, head = self._moved(body, head, (), bound, outer)
+                body, head = self._move(body, head, (), bound, outer)
             moved.append(head)
         return body, tuple(moved)
 

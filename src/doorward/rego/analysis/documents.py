@@ -37,7 +37,7 @@ def read_documents(body: Body, callees: Callees) -> Documents:
     for part in _parts(body, callees, read):
         base.update(_base(part, callees))
     virtual: list[Path] = [("data", *node.path) for node in read.values()]
-    return Documents(_ordered(_outer(base)), _ordered(virtual))
+    return Documents(_order(_outer(base)), _order(virtual))
 
 
 def input_paths(body: Body, callees: Callees) -> list[Path]:
@@ -53,7 +53,7 @@ def input_paths(body: Body, callees: Callees) -> list[Path]:
             names = [each.value if isinstance(each, Scalar) else None for each in part.args]
             known = names.index(None) if None in names else len(names)
             paths.add(tuple([to_key(name) for name in names[:known]]))
-    return [()] if () in paths else _ordered(_outer(paths))
+    return [()] if () in paths else _order(_outer(paths))
 
 
 def _parts(body: Body, callees: Callees, read: dict[int, RuleNode]) -> Iterator[object]:
@@ -94,7 +94,7 @@ def _outer(paths: set[Path]) -> list[Path]:
     return [path for path in paths if not any(path[:n] in paths for n in range(1, len(path)))]
 
 
-def _ordered(paths: Sequence[Path]) -> list[Path]:
+def _order(paths: Sequence[Path]) -> list[Path]:
     return sorted(paths, key=cmp_to_key(_compare))
 
 

@@ -136,7 +136,7 @@ class _Steps:
 
     def result(self, term: Term, out: list[Expr]) -> Term:
         """`term` without anything to evaluate in it: that is in `out`."""
-        lifted = self._lifted(term, out)
+        lifted = self._lift(term, out)
         return self._bind(lifted, out) if _is_evaluated(lifted) else lifted
 
     def _expr(self, expr: Expr) -> list[Expr]:
@@ -156,7 +156,7 @@ class _Steps:
             case SomeDecl():
                 return []
             case SomeIn(_, _, domain):
-                term = replace(term, domain=self._lifted(domain, before))
+                term = replace(term, domain=self._lift(domain, before))
             case Every(_, _, domain, body):
                 over = self.result(domain, before)
                 term = replace(term, domain=over, body=self.body(body))
@@ -167,9 +167,9 @@ class _Steps:
             case Call() if _is_print(term):
                 pass
             case Call(_, args):
-                term = replace(term, args=tuple([self._lifted(arg, before) for arg in args]))
+                term = replace(term, args=tuple([self._lift(arg, before) for arg in args]))
             case _:
-                term = self._lifted(term, before)
+                term = self._lift(term, before)
         steps = [replace(step, withs=withs) for step in before]
         return [*first, *steps, replace(expr, term=term, withs=withs, before=())]
 
@@ -178,27 +178,27 @@ class _Steps:
             return item
         return replace(item, value=self.result(item.value, out))
 
-    def _lifted(self, term: Term, out: list[Expr]) -> Term:
+    def _lift(self, term: Term, out: list[Expr]) -> Term:
         """`term` with the results of the calls in it."""
         if is_ground(term):
             return term
         match term:
             case Call(_, args):
                 return self._bind(
-                    replace(term, args=tuple([self._lifted(arg, out) for arg in args])), out
+                    replace(term, args=tuple([self._lift(arg, out) for arg in args])), out
                 )
             case TemplateString():
                 return self._bind(term, out)
             case Ref(head, args):
-                inner = self._lifted(head, out)
-                args = tuple([self._lifted(arg, out) for arg in args])
+                inner = self._lift(head, out)
+                args = tuple([self._lift(arg, out) for arg in args])
                 if not isinstance(inner, (Var, Scalar)):
                     inner = self._bind(inner, out)
                 return replace(term, head=inner, args=args)
             case Array(items) | Set(items):
-                return replace(term, items=tuple([self._lifted(item, out) for item in items]))
+                return replace(term, items=tuple([self._lift(item, out) for item in items]))
             case Object(items):
-                pairs = [(self._lifted(key, out), self._lifted(item, out)) for key, item in items]
+                pairs = [(self._lift(key, out), self._lift(item, out)) for key, item in items]
                 return replace(term, items=tuple(pairs))
             case ArrayComprehension(inner, body) | SetComprehension(inner, body):
                 after: list[Expr] = []

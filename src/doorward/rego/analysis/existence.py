@@ -120,7 +120,7 @@ def check_calls(
 
 def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Iterator[Diagnostic]:
     callee = callees.find(call)
-    name = _written_name(call)
+    name = _name_in_source(call)
     if callee is None:
         hint = _similar(name, callees)
         yield Diagnostic(TYPE_ERROR, f"undefined function {name}", span, hint=hint)
@@ -139,7 +139,7 @@ def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Itera
         yield Diagnostic(TYPE_ERROR, f"function {name} has arity {arity}, got {counted}", span)
 
 
-def _written_name(call: Call) -> str:
+def _name_in_source(call: Call) -> str:
     """The name of what is called, a local variable's as its author wrote it."""
     head, args = call.operator.head, call.operator.args
     plain = isinstance(head, Var) and all(isinstance(arg, Scalar) for arg in args)

@@ -210,11 +210,11 @@ class Inference:
         if known is None:
             inner = Scope(self.globals, scope)
             findings = self.body(term.body, inner)
-            type_ = UNKNOWN if findings else bounded(self._collected(term, inner))
+            type_ = UNKNOWN if findings else bounded(self._collect(term, inner))
             known = self._comprehensions[id(term)] = type_, findings
         return known
 
-    def _collected(self, term: Comprehension, scope: Scope) -> Type:
+    def _collect(self, term: Comprehension, scope: Scope) -> Type:
         # A parameter that the body says nothing of has no type yet: it can be anything.
         if isinstance(term, ObjectComprehension):
             key, value = self.type(term.key, scope), self.type(term.value, scope)

@@ -36,12 +36,14 @@ FUNCTIONS: Final = frozenset({"rego.metadata.chain", "rego.metadata.rule"})
 def answer_metadata(modules: Sequence[Module]) -> list[Module]:
     """The modules with every such call answered."""
     return [
-        replace(module, rules=tuple(_answered(rule, module, modules) for rule in module.rules))
+        replace(
+            module, rules=tuple(_insert_metadata(rule, module, modules) for rule in module.rules)
+        )
         for module in modules
     ]
 
 
-def _answered(rule: Rule, module: Module, modules: Sequence[Module]) -> Rule:
+def _insert_metadata(rule: Rule, module: Module, modules: Sequence[Module]) -> Rule:
     if not any(isinstance(node, Call) and node.name in FUNCTIONS for node in walk(rule)):
         return rule
     path, blocks = _rule_path(rule, module), list(_own(rule, module))
@@ -51,18 +53,18 @@ def _answered(rule: Rule, module: Module, modules: Sequence[Module]) -> Rule:
     branch = rule.else_rule
     while branch is not None:
         chain = [{"path": path}, *around]
-        branches.append(_answered_alone(replace(branch, else_rule=None), chain, {}))
+        branches.append(_insert_metadata_of_rule(replace(branch, else_rule=None), chain, {}))
         branch = branch.else_rule
     own = _document(blocks[0]) if blocks else {}
     chain = [*_own_entries(blocks, path), *around]
-    answered = _answered_alone(replace(rule, else_rule=None), chain, own)
+    answered = _insert_metadata_of_rule(replace(rule, else_rule=None), chain, own)
     following: Rule | None = None
     for each in reversed(branches):
         following = replace(each, else_rule=following)
     return replace(answered, else_rule=following)
 
 
-def _answered_alone(rule: Rule, chain: list[dict[str, Any]], own: dict[str, Any]) -> Rule:
+def _insert_metadata_of_rule(rule: Rule, chain: list[dict[str, Any]], own: dict[str, Any]) -> Rule:
 
     matches: dict[int, tuple[Term, Call]] = {}
 

@@ -129,33 +129,35 @@ class _Parts:
         """`term` with the results of the calls in its operands in their place."""
         match term:
             case Call():
-                return replace(term, args=self._called_all(term.args))
+                return replace(term, args=self._lift_calls_of_all(term.args))
             case TemplateString():
                 return term
-        return self._called(term)
+        return self._lift_calls(term)
 
-    def _called_all(self, terms: tuple[Term, ...]) -> tuple[Term, ...]:
-        return tuple([self._called(term) for term in terms])
+    def _lift_calls_of_all(self, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+        return tuple([self._lift_calls(term) for term in terms])
 
-    def _called(self, term: Term) -> Term:
+    def _lift_calls(self, term: Term) -> Term:
         if is_ground(term):
             return term
         match term:
             case Call(_, args):
-                return self._bind(replace(term, args=self._called_all(args)), self.calls)
+                return self._bind(replace(term, args=self._lift_calls_of_all(args)), self.calls)
             case TemplateString():
                 # A call for OPA. What it holds may be undefined, and stays inside it.
                 return self._bind(term, self.calls)
             case Ref(head, args):
-                head = self._called(head)
-                args = self._called_all(args)
+                head = self._lift_calls(head)
+                args = self._lift_calls_of_all(args)
                 if not isinstance(head, Var):
                     head = self._bind(head, self.calls)
                 return replace(term, head=head, args=args)
             case Array(items) | Set(items):
-                return replace(term, items=self._called_all(items))
+                return replace(term, items=self._lift_calls_of_all(items))
             case Object(items):
-                pairs = tuple([(self._called(key), self._called(value)) for key, value in items])
+                pairs = tuple(
+                    [(self._lift_calls(key), self._lift_calls(value)) for key, value in items]
+                )
                 return replace(term, items=pairs)
         return term
 

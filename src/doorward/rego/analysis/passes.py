@@ -265,7 +265,7 @@ def check(
     # As in OPA in the order of their names: of two rules that do not agree the later one is wrong.
     in_order = sorted(modules, key=lambda module: module.span.file)
     if before is not None:
-        program = _checked_again(Program(list(in_order), registry, options), before)
+        program = _check_again(Program(list(in_order), registry, options), before)
         if program is not None:
             return program
     program = Program(in_order, registry, options)
@@ -284,7 +284,7 @@ def check(
     return program
 
 
-def _checked_again(program: Program, before: Program) -> Program | None:
+def _check_again(program: Program, before: Program) -> Program | None:
     """`program`, checked with what is known from `before`; None where all must be checked again:
     an error says more then, and the order of bodies depends on what functions there are."""
     program.reuse(before)
@@ -313,13 +313,13 @@ def check_query(
 ) -> Query:
     """The checked form of a query against `program`; CompileError as for modules."""
     try:
-        return _checked_query(body, program, package, imports)
+        return _check_query(body, program, package, imports)
     except RecursionError:
         message = "the query is nested too deeply"
         raise CompileError([Diagnostic(COMPILE_ERROR, message)]) from None
 
 
-def _checked_query(
+def _check_query(
     body: Body, program: Program, package: tuple[str, ...], imports: Sequence[Import]
 ) -> Query:
     exports: set[str] = set()

@@ -40,11 +40,11 @@ def required_builtins(modules: Iterable[Module], registry: Registry) -> list[str
         own = {rule.head.ref.head.name for rule in module.rules if type(rule.head.ref.head) is Var}
         documents = own | {import_name(each) for each in module.imports} | ROOTS
         for rule in module.rules:
-            names.update(name for name in _called(rule, documents) if name not in own)
+            names.update(name for name in _functions_called(rule, documents) if name not in own)
     return sorted(name for name in names - _REPLACED if name in registry)
 
 
-def _called(rule: Rule, documents: Set[str]) -> Iterator[str]:
+def _functions_called(rule: Rule, documents: Set[str]) -> Iterator[str]:
     """Return the functions that a rule calls, and `eq` where a part of it is assigned first."""
     for node in walk(rule):
         terms: tuple[Node | None, ...] = ()

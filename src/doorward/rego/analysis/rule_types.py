@@ -95,7 +95,7 @@ def _check_rule(
         # A call in a head is equal to a variable: any value, where nothing else is known.
         if isinstance(written, Call):
             inference.fit(name, any_, scope)
-    type_, type_path = _given(flat.head, path, tail, inference, scope)
+    type_, type_path = _type_and_path(flat.head, path, tail, inference, scope)
     if type_ is not None:
         known.rules.insert(type_path, type_)
     return []
@@ -110,7 +110,7 @@ def _keys(path: Sequence[Key], tail: Sequence[Term]) -> tuple[Key, ...]:
 _OPEN: Final = Boxed(("open",))  # type: ignore[arg-type]  # a tuple: equal to no value of a policy
 
 
-def _given(
+def _type_and_path(
     head: Head, path: Sequence[Key], tail: Sequence[Term], inference: Inference, scope: Scope
 ) -> tuple[Type | None, tuple[Key, ...]]:
     """The type a rule gives, and where it goes."""

@@ -154,15 +154,15 @@ def _schemas_of(schema: Mapping[str, Any], name: str) -> list[Any]:
 
 def _all_of(part: _Part, parts: Sequence[Any]) -> _Part:
     """The first of `parts` with what the others add; SchemaError where their types differ."""
-    joined = _joined([_part(each) for each in parts])
+    joined = _join([_part(each) for each in parts])
     if any(kind in part.kinds and kind in joined.kinds for kind in ("object", "array")):
-        return _joined([joined, part])
+        return _join([joined, part])
     if part.kinds and part.kinds != joined.kinds:
         raise SchemaError(_UNMERGED)
     return joined
 
 
-def _joined(parts: Sequence[_Part]) -> _Part:
+def _join(parts: Sequence[_Part]) -> _Part:
     for part in parts:
         kind = "object" if part.properties else "array" if part.items else ""
         if kind and kind not in part.kinds:
@@ -247,14 +247,14 @@ class AnnotatedDocuments:
     def _type_of(self, item: Mapping[str, Any]) -> Type | SchemaError | None:
         name = item.get("schema")
         if name is None:
-            return self._converted(item.get("definition"))
+            return self._convert(item.get("definition"))
         if self._named is None:
             return None
         if tuple(name[1:]) not in self._named:
             return SchemaError(f"undefined schema: {'.'.join(map(str, name))}")
-        return self._converted(self._named[tuple(name[1:])])
+        return self._convert(self._named[tuple(name[1:])])
 
-    def _converted(self, schema: Any) -> Type | SchemaError:
+    def _convert(self, schema: Any) -> Type | SchemaError:
         # INVARIANT: schemas and annotations live as long as this, so that no identity comes twice.
         if id(schema) not in self._types:
             try:
@@ -290,7 +290,7 @@ def check_annotations(modules: Sequence[Module]) -> list[Diagnostic]:
     """Documents and packages that are described twice."""
     first: dict[tuple[object, ...], Span] = {}
     errors: list[Diagnostic] = []
-    for scope, described_path, annotation in _described(modules):
+    for scope, described_path, annotation in _describe(modules):
         before = first.setdefault((scope, *described_path), annotation.span)
         if before != annotation.span:
             message = f"{scope} annotation redeclared: {before}"
@@ -298,7 +298,7 @@ def check_annotations(modules: Sequence[Module]) -> list[Diagnostic]:
     return errors
 
 
-def _described(
+def _describe(
     modules: Sequence[Module],
 ) -> Iterator[tuple[str, tuple[object, ...], Annotations]]:
     for module in modules:

@@ -42,19 +42,19 @@ _TEXT_OR_AST: Final = any_of(string, _AST)
 def graphql_parse_query(context: Context, query: str) -> Object:
     """The object of a query text."""
     with _enforced(context, query):
-        return from_query(_parsed(query, MAX_QUERY_TOKENS))
+        return from_query(_parse(query, MAX_QUERY_TOKENS))
 
 
 @builtin("graphql.parse_schema", string, returns=_AST, context=True)
 def graphql_parse_schema(context: Context, schema: str) -> Object:
     """The object of a schema text. It is read only, not checked."""
     with _enforced(context, schema):
-        return from_schema(_parsed(schema, MAX_SCHEMA_TOKENS))
+        return from_schema(_parse(schema, MAX_SCHEMA_TOKENS))
 
 
 def _refuse_schema(query: Value, schema: Value) -> None:
     if isinstance(query, str):
-        _parsed(query, MAX_QUERY_TOKENS)
+        _parse(query, MAX_QUERY_TOKENS)
 
 
 @builtin(
@@ -123,8 +123,8 @@ def _verified(query: Value, schema: Value) -> tuple[Object, Object]:
     query_, schema_ = _query_text(query), _schema_text(schema)
     _validate(query_, schema_)
     return (
-        from_query(_parsed(query_, MAX_QUERY_TOKENS)),
-        from_schema(_parsed(schema_, MAX_SCHEMA_TOKENS)),
+        from_query(_parse(query_, MAX_QUERY_TOKENS)),
+        from_schema(_parse(schema_, MAX_SCHEMA_TOKENS)),
     )
 
 
@@ -147,7 +147,7 @@ def _text(position: int, given: Value, write: Callable[[Value], str]) -> str:
         raise LimitError("GraphQL AST is nested too deeply") from None
 
 
-def _parsed(text: str, max_tokens: int) -> Any:
+def _parse(text: str, max_tokens: int) -> Any:
     # only policies that use GraphQL need it
     from graphql import DocumentNode, GraphQLSyntaxError, parse
 
@@ -206,7 +206,7 @@ def _syntax_error(error: Any) -> BuiltinError | LimitError:
     return BuiltinError(f"{text} in GraphQL string at location {where.line}:{column}")
 
 
-def _located(text: str, error: Any) -> BuiltinError:
+def _locate(text: str, error: Any) -> BuiltinError:
     where = error.locations[0] if error.locations else None
     location = f"{where.line}:{where.column}" if where else "0:0"
     return BuiltinError(f"{text} in GraphQL string at location {location}")
@@ -217,7 +217,7 @@ def _schema(text: str) -> Any:
     """The schema of a text, checked."""
     from graphql import GraphQLError, build_ast_schema, validate_schema
 
-    document = _parsed(text, MAX_SCHEMA_TOKENS)
+    document = _parse(text, MAX_SCHEMA_TOKENS)
     from_schema(document)
     try:
         schema = build_ast_schema(_with_definitions(document))
@@ -263,7 +263,7 @@ _REQUIRED: Final = re.compile(r"Argument '(?:\w+\.)?(\w+)\((\w+):\)'")
 def _validate(query: str, schema: str) -> None:
     from graphql import validate
 
-    document = _parsed(query, MAX_QUERY_TOKENS)
+    document = _parse(query, MAX_QUERY_TOKENS)
     from_query(document)
     prepared = _schema(schema)
     for node in document.definitions:
@@ -278,4 +278,4 @@ def _validate(query: str, schema: str) -> None:
         raise LimitError("GraphQL string is nested too deeply") from None
     if errors:
         text = _REQUIRED.sub(r"Field '\1' argument '\2'", errors[0].message).replace("'", '"')
-        raise _located(text.removesuffix(".") if len(errors) == 1 else text, errors[0])
+        raise _locate(text.removesuffix(".") if len(errors) == 1 else text, errors[0])

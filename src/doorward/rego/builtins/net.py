@@ -90,7 +90,7 @@ def _network_or_address(text: str) -> _Network:
         ) from None
 
 
-def _written(address: int) -> Address:
+def _address_object(address: int) -> Address:
     return IPv4Address(address & 0xFFFFFFFF) if _is_v4(address) else IPv6Address(address)
 
 
@@ -271,7 +271,7 @@ def net_cidr_merge(addrs: Value) -> frozenset[Key]:
     if len(addrs) > MAX_MERGED:
         raise LimitError(f"more than {MAX_MERGED} networks")
     networks = [_classful(item) for _, item in iterate(addrs)]
-    return frozenset(text for network in _merged(networks) for text in _texts(network))
+    return frozenset(text for network in _merge(networks) for text in _texts(network))
 
 
 def _classful(item: Value) -> _Network:
@@ -285,10 +285,10 @@ def _classful(item: Value) -> _Network:
     first = (address >> 24) & 0xFF
     length = 8 if first < 128 else 16 if first < 192 else 24
     span = (1 << (32 - length)) - 1
-    return _Network(address & ~span, address | span, f"{_written(address)}/{length}")
+    return _Network(address & ~span, address | span, f"{_address_object(address)}/{length}")
 
 
-def _merged(networks: list[_Network]) -> list[_Network]:
+def _merge(networks: list[_Network]) -> list[_Network]:
     ordered = sorted(networks, key=lambda network: (network.last, network.first))
     merged: list[_Network] = []
     for network in reversed(ordered):
@@ -339,6 +339,6 @@ def net_lookup_ip_addr(context: Context, name: str) -> frozenset[Key]:
         raise halt from None
     except OSError as error:
         raise BuiltinError(f"lookup {scrub(name)}: {error.strerror or 'no such host'}") from None
-    addresses = frozenset(str(_written(n)) for n in map(_address, resolved) if n is not None)
+    addresses = frozenset(str(_address_object(n)) for n in map(_address, resolved) if n is not None)
     context.drawn[key] = addresses
     return addresses

@@ -113,10 +113,10 @@ def _matches(context: Context, regex: Pattern, data: bytes, limit: int) -> Itera
     matches = regex.every(data, limit, context.check_deadline)
     if (len(data) + 1) * len(regex.names) <= MAX_FOUND:
         return matches
-    return _limited(matches)
+    return _limit(matches)
 
 
-def _limited(matches: Iterable[Spans]) -> Iterator[Spans]:
+def _limit(matches: Iterable[Spans]) -> Iterator[Spans]:
     room = MAX_FOUND
     for spans in matches:
         room -= len(spans)
@@ -199,17 +199,17 @@ def regex_replace(context: Context, base: str, expression: str, value: str) -> s
     data = _bytes(base)
     # What is long is not worth the memory of keeping it.
     is_short = len(value) + len(expression) <= _KEPT_TEXT
-    pieces = _kept_template(value, expression) if is_short else _template(value, regex)
+    pieces = _cached_template(value, expression) if is_short else _template(value, regex)
     return _text(regex.replace(data, pieces, MAX_TEXT, context.check_deadline))
 
 
 @lru_cache(maxsize=_CACHED)
-def _kept_template(value: str, expression: str) -> list[bytes | int]:
+def _cached_template(value: str, expression: str) -> list[bytes | int]:
     return _template(value, pattern(expression))
 
 
 def _template(value: str, compiled: Pattern) -> list[bytes | int]:
-    return _resolved(_read_template(value), compiled)
+    return _resolve(_read_template(value), compiled)
 
 
 def _read_template(value: str) -> list[bytes | str | int]:
@@ -249,7 +249,7 @@ def _is_number(name: str) -> bool:
     return plain and (name == "0" or not name.startswith("0"))
 
 
-def _resolved(template: list[bytes | str | int], compiled: Pattern) -> list[bytes | int]:
+def _resolve(template: list[bytes | str | int], compiled: Pattern) -> list[bytes | int]:
     """The template with the numbers of its groups; what names no group gives nothing."""
     numbers = {name: number for number, name in enumerate(compiled.names) if name}
     pieces: list[bytes | int] = []

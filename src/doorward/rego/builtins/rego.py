@@ -43,12 +43,12 @@ def rego_parse_module(context: Context, filename: str, rego: str) -> Value:
         with context.enforce_deadline(len(rego)):
             return from_python(module_to_json(parse_module(Source(filename, scrub(rego)))))
     except ParseError as error:
-        raise BuiltinError(_shown(error.diagnostics)) from None
+        raise BuiltinError(_show(error.diagnostics)) from None
     except RecursionError:
         raise LimitError("module is nested too deeply") from None
 
 
-def _shown(diagnostics: tuple[Diagnostic, ...]) -> str:
+def _show(diagnostics: tuple[Diagnostic, ...]) -> str:
     lines = [_with_line(diagnostic) for diagnostic in diagnostics]
     if len(lines) > 1:
         return f"{len(lines)} errors occurred:\n" + "\n".join(lines)

@@ -47,7 +47,7 @@ def semver_compare(a: str, b: str) -> int:
 
 
 def _version(position: int, text: str) -> _Parts:
-    parsed = _kept_parts(text) if len(text) <= _KEPT_TEXT else _parse(text)
+    parsed = _cached_parts(text) if len(text) <= _KEPT_TEXT else _parse(text)
     if parsed is None:
         raise BuiltinError(f"operand {position}: string {quote(text)} is not a valid SemVer")
     return parsed
@@ -68,7 +68,7 @@ _KEPT_TEXT: Final = 64
 
 
 @lru_cache(maxsize=256)
-def _kept_parts(text: str) -> _Parts | None:
+def _cached_parts(text: str) -> _Parts | None:
     """`_parse` of a version such as policies compare others with."""
     return _parse(text)
 

@@ -377,7 +377,7 @@ def format_int(value: AnyNumber, base: AnyNumber) -> str:
 @builtin("sprintf", string, array(any_), returns=string, context=True, inverse=inverse("sprintf"))
 def sprintf(context: Context, template: str, values: list[Value]) -> str:
     """Go's `fmt.Sprintf`: `%v` for any value, `%s` for strings, `%d` for integers, …"""
-    pieces = _compiled(template)
+    pieces = _compile(template)
     if pieces is not None and len(pieces) == len(values) + 1:
         quick = _quick(pieces, values)
         if quick is not None:
@@ -401,7 +401,7 @@ _VERB: Final = re.compile(r"(-)?([1-9][0-9]?)?(?:\.([0-9]))?([svdxf])", re.ASCII
 
 
 @lru_cache(maxsize=1024)
-def _compiled(template: str) -> list[_Piece] | None:
+def _compile(template: str) -> list[_Piece] | None:
     """The pieces of a template. None for other verbs and flags than these."""
     if len(template) >= 4096:
         return None

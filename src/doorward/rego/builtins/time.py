@@ -71,13 +71,13 @@ def time_parse_ns(layout: str, value: str) -> int:
     """The time that `value` stands for, written as `layout` or in the form that it names."""
     layout = _LAYOUTS.get(layout, layout)
     known = _plain_iso(value) if layout in _ISO else None
-    return _checked(*(known or parse_time(layout, value)))
+    return _check(*(known or parse_time(layout, value)))
 
 
 @builtin("time.parse_rfc3339_ns", string, returns=number, inverse=inverse("rfc3339"))
 def time_parse_rfc3339_ns(value: str) -> int:
     """The time that an RFC 3339 text stands for."""
-    return _checked(*(_plain_iso(value) or parse_time(_RFC3339, value)))
+    return _check(*(_plain_iso(value) or parse_time(_RFC3339, value)))
 
 
 _PLAIN_ISO: Final = re.compile(
@@ -103,7 +103,7 @@ def _plain_iso(value: str) -> tuple[int, int] | None:
     return seconds, int(fraction) * 10 ** (9 - len(fraction)) if fraction else 0
 
 
-def _checked(seconds: int, nanoseconds: int) -> int:
+def _check(seconds: int, nanoseconds: int) -> int:
     total = seconds * _SECOND + nanoseconds
     if not -_LIMIT <= total < _LIMIT:
         raise BuiltinError("time outside of valid range")
@@ -185,11 +185,11 @@ def time_add_date(x: Value, years: Value, months: Value, days: Value) -> int:
     day = local.day + machine_integer(4, days)
     seconds = seconds_of(year, month, day, local.hour, local.minute, local.second)
     # Far outside the range no zone is asked: Python's calendar has an end.
-    _checked(seconds - 2 * 86_400 if seconds > 0 else seconds + 2 * 86_400, 0)
+    _check(seconds - 2 * 86_400 if seconds > 0 else seconds + 2 * 86_400, 0)
     offset = _offset(seconds, instant[1])
     if offset:
         seconds -= _offset(seconds - offset, instant[1])
-    return _checked(seconds, instant[0] % _SECOND)
+    return _check(seconds, instant[0] % _SECOND)
 
 
 @builtin(

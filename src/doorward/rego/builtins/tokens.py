@@ -274,7 +274,7 @@ def _sign(header_text: str, payload: str, key_text: str) -> str:
             raise BuiltinError("type is JWT but payload is not JSON") from None
     signed = f"{base64url_encode_no_pad(header_text)}.{base64url_encode_no_pad(payload)}"
     signature = algorithm.sign(key.material, signed.encode())
-    return f"{signed}.{_encoded(signature)}"
+    return f"{signed}.{_encode(signature)}"
 
 
 _NUMBER: Final = re.compile(r"[-+eE.0-9]+\Z", re.ASCII)
@@ -310,5 +310,5 @@ def _signing_key(text: str) -> VerificationKey:
     return keys[0]
 
 
-def _encoded(octets: bytes) -> str:
+def _encode(octets: bytes) -> str:
     return base64url_encode_no_pad(octets.decode("utf-8", "surrogateescape"))

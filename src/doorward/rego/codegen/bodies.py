@@ -101,10 +101,10 @@ def _holds(state: FunctionState, node: Term | SomeDecl | SomeIn | Every | Not | 
         case Every():
             _every(state, node)
         case Not():
-            state.code.test(negation(_tested(state, node.body)))
+            state.code.test(negation(_test(state, node.body)))
         case And():
             for side in (node.left, node.right):
-                state.code.test(_tested(state, side))
+                state.code.test(_test(state, side))
         case Or():
             _either(state, node)
         case Call(_, (left, right)) if node.name in ("eq", "assign"):
@@ -154,7 +154,7 @@ def _some_in(state: FunctionState, node: SomeIn) -> None:
         _some_in_folder(state, node)
         return
     if node.key is None or (isinstance(node.key, Var) and node.key.is_wildcard):
-        domain = _walked(state, node.domain)
+        domain = _walk(state, node.domain)
         value = loop_target(state, node.value, domain.of)
         loop_over(state, value, domain)
     elif not is_open(state, node.key):
@@ -169,7 +169,7 @@ def _some_in(state: FunctionState, node: SomeIn) -> None:
     match_target(state, node.value, value)
 
 
-def _walked(state: FunctionState, domain: Term) -> Operand:
+def _walk(state: FunctionState, domain: Term) -> Operand:
     """A collection of which only the values are walked."""
     node, rest = state.plan.rule_of(domain) if isinstance(domain, Ref) else (None, ())
     if node is None or rest or state.plan.alias(node) is not None:
@@ -190,7 +190,7 @@ def _some_in_folder(state: FunctionState, node: SomeIn) -> None:
 
 def _every(state: FunctionState, node: Every) -> None:
     has_keys = not (node.key is None or node.key.is_wildcard)
-    collection = term(state, node.domain) if has_keys else _walked(state, node.domain)
+    collection = term(state, node.domain) if has_keys else _walk(state, node.domain)
     domain = state.code.bind_temp(collection.code, holds="domain")
     state.code.test(call(runtime("is_collection"), domain))
     holds = state.temps.holding("holds")
@@ -215,7 +215,7 @@ def _every(state: FunctionState, node: Every) -> None:
     state.code.test(load(holds))
 
 
-def _tested(state: FunctionState, body: Body) -> ast.expr:
+def _test(state: FunctionState, body: Body) -> ast.expr:
     """A test for whether `body`, whose variables are its own, holds."""
     with state.env.scope(state.env.outer | state.multiplicity.outer(body)):
         return _exists(state, body, body)
@@ -223,12 +223,12 @@ def _tested(state: FunctionState, body: Body) -> ast.expr:
 
 def _either(state: FunctionState, node: Or) -> None:
     """The right side is evaluated only where the left one does not hold."""
-    left = _tested(state, node.left)
+    left = _test(state, node.left)
     holds = state.code.bind_temp(left, state.temps.holding("holds"))
     state.temps.share(holds.id)
     with state.scope():
         state.code.test(negation(holds))
-        state.code.assign(holds.id, _tested(state, node.right))
+        state.code.assign(holds.id, _test(state, node.right))
     state.code.test(holds)
 
 

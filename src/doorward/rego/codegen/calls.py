@@ -145,9 +145,9 @@ def _builtin(
         return _relation(state, direct, site)
     if builtin.name in state.plan.mocked:
         return _mocked_builtin(state, builtin, direct, operands, term, site)
-    written = _written(state, builtin, values)
+    written = _write_call(state, builtin, values)
     if written is not None:
-        general = _checked_call(state, function, site, args)
+        general = _check_call(state, function, site, args)
         temp = _temp_of(state, written, general, _last_name(builtin))
         if not written.is_total:
             state.code.test_defined(temp)
@@ -156,10 +156,10 @@ def _builtin(
         checked = _with_checks(state, builtin, values, direct)
         if checked is direct:
             state.counters.add_builtin()
-        _guarded(state, temp.id, checked, site)
+        _guard(state, temp.id, checked, site)
         state.code.test_defined(temp)
     result = builtin.signature.result
-    return _counted(state, Operand(temp, _result_kind(result), of=_item_kind(result)), term)
+    return _count(state, Operand(temp, _result_kind(result), of=_item_kind(result)), term)
 
 
 def predicate(state: FunctionState, term: Call) -> ast.expr | None:
@@ -172,23 +172,23 @@ def predicate(state: FunctionState, term: Call) -> ast.expr | None:
     if _result_kind(signature.result) != "boolean" or len(term.args) != len(signature.args):
         return None
     values = terms(state, term.args)
-    written = _written(state, builtin, values)
+    written = _write_call(state, builtin, values)
     if written is None:
         answer = _builtin(state, builtin, values, term)
         return ast.Compare(left=answer.code, ops=[ast.Is()], comparators=[ast.Constant(value=True)])
     function = state.constants.named(f"fn.{builtin.name}", builtin.call)
     site = state.constants.add(Site(builtin.name, term.span), "at")
     # What fails is UNDEFINED, which holds as little as False does.
-    general = _checked_call(state, function, site, [o.code for o in values])
+    general = _check_call(state, function, site, [o.code for o in values])
     if not written.raises:
         return written.otherwise(general)
     return _temp_of(state, written, general, _last_name(builtin))
 
 
-def _written(state: FunctionState, builtin: Builtin, values: Sequence[Operand]) -> Inline | None:
+def _write_call(state: FunctionState, builtin: Builtin, values: Sequence[Operand]) -> Inline | None:
     if builtin.name == "time.now_ns" and builtin is REGISTRY.get(builtin.name):
         return Inline(attribute(load(state.env.evaluation), "now_ns"))
-    return _prepared(state, builtin, values) or written_out(builtin, values)
+    return _prepare(state, builtin, values) or written_out(builtin, values)
 
 
 def _last_name(builtin: Builtin) -> str:
@@ -206,14 +206,14 @@ def _temp_of(state: FunctionState, written: Inline, general: ast.expr, holds: st
     return load(temp)
 
 
-def _checked_call(
+def _check_call(
     state: FunctionState, function: ast.expr, site: ast.expr, operands: Sequence[ast.expr]
 ) -> ast.expr:
     """The built-in's own answer; UNDEFINED when it fails."""
     return method_of(load(state.env.evaluation), "call_builtin", site, function, *operands)
 
 
-def _counted(state: FunctionState, result: Operand, term: Call) -> Operand:
+def _count(state: FunctionState, result: Operand, term: Call) -> Operand:
     """`result`, counted where collections are limited in what they hold."""
     if state.plan.limited and result.kind not in _SMALL:
         count(state, "count_size", result.code, term.span)
@@ -234,7 +234,7 @@ def _with_checks(
     return Inline(call(body, *direct.args), tests).otherwise(direct)
 
 
-def _prepared(state: FunctionState, builtin: Builtin, values: Sequence[Operand]) -> Inline | None:
+def _prepare(state: FunctionState, builtin: Builtin, values: Sequence[Operand]) -> Inline | None:
     """The call with what its constant operands give computed now: a pattern, compiled."""
     if builtin.prepare is None or not all(o.is_constant for o in values[:-1]):
         return None
@@ -246,10 +246,10 @@ def _prepared(state: FunctionState, builtin: Builtin, values: Sequence[Operand])
     except CALL_ERRORS:
         return None
     tests = () if last.kind == "string" else [is_class(last.code, "str")]
-    return Inline(_compiled_call(state, compiled, last.code), tests)
+    return Inline(_compile_call(state, compiled, last.code), tests)
 
 
-def _compiled_call(
+def _compile_call(
     state: FunctionState, function: Callable[[str], Any], operand: ast.expr
 ) -> ast.expr:
     """The call of a prepared function: a comparison where it is the method of one."""
@@ -261,7 +261,7 @@ def _compiled_call(
     return ast.Compare(left=operand, ops=[operator], comparators=[compared])
 
 
-def _guarded(state: FunctionState, target: str, value: ast.expr, site: ast.expr) -> None:
+def _guard(state: FunctionState, target: str, value: ast.expr, site: ast.expr) -> None:
     """`target = value`, with a built-in's error as the evaluation wants it."""
     error = state.temps.holding("error")
     failed = method_of(load(state.env.evaluation), "failed", load(error), site)
@@ -271,7 +271,7 @@ def _guarded(state: FunctionState, target: str, value: ast.expr, site: ast.expr)
 
 def _relation(state: FunctionState, direct: ast.expr, site: ast.expr) -> Operand:
     temp = state.temps.fresh()
-    _guarded(state, temp, direct, site)
+    _guard(state, temp, direct, site)
     state.code.test_defined(load(temp))
     item = state.temps.holding("answer")
     state.loop(store(item), method("related", load(temp)))
@@ -294,9 +294,9 @@ def _mocked_builtin(
     temp = state.temps.holding(_last_name(builtin))
     context = direct.args[: len(direct.args) - len(names)]
     direct = call(direct.func, *context, *names)
-    _guarded(state, temp, _mock_choice(state, builtin.name, direct, names, term), site)
+    _guard(state, temp, _mock_choice(state, builtin.name, direct, names, term), site)
     state.code.test_defined(load(temp))
-    return _counted(state, Operand(load(temp)), term)
+    return _count(state, Operand(load(temp)), term)
 
 
 def _mock_choice(

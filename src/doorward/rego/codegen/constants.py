@@ -39,7 +39,7 @@ class Constants:
         if name not in self.shared:
             bind(self.names, name, value)
         elif self.shared[name] is not value:
-            raise _taken(name)
+            raise _name_conflict(name)
         return load(name)
 
 
@@ -50,9 +50,9 @@ def bind(names: dict[str, Any], name: str, value: Any) -> None:
     another.
     """
     if names.setdefault(name, value) is not value:
-        raise _taken(name)
+        raise _name_conflict(name)
 
 
-def _taken(name: str) -> InternalError:
+def _name_conflict(name: str) -> InternalError:
     message = f"`{name}` stands for two things in generated code"
     return InternalError([Diagnostic(COMPILE_ERROR, message)])

@@ -80,15 +80,15 @@ class ExactRules:
 
     def _whole(self, ctx: Evaluation, *args: Any) -> Any:
         if not self.node.is_function or self.code.plan.traced:
-            return self._evaluated(ctx, args)
+            return self._evaluate(ctx, args)
         plan = self.code.plan
         slot, prints = plan.call_slot(self.node), plan.may_print(self.node)
         call = ctx.printing_call(slot, *args, keeps_undefined=not prints)
         if call is None:
-            return self._evaluated(ctx, args)
-        return call.keep(self._evaluated(ctx, args)) if call.answer is MISSING else call.answer
+            return self._evaluate(ctx, args)
+        return call.keep(self._evaluate(ctx, args)) if call.answer is MISSING else call.answer
 
-    def _evaluated(self, ctx: Evaluation, args: Sequence[Any]) -> Any:
+    def _evaluate(self, ctx: Evaluation, args: Sequence[Any]) -> Any:
         selection = self._select(ctx, args)
         if self.is_single:
             answer = self._answer(ctx, args, selection)
@@ -96,7 +96,7 @@ class ExactRules:
         out: Any = set() if self.is_set else {}
         for number, numbers in self._own_chains(selection):
             self._piece(number, numbers[0], 0)(ctx, out)
-        return frozenset(out) if self.is_set else self._completed(ctx, out, ())
+        return frozenset(out) if self.is_set else self._complete(ctx, out, ())
 
     def part(self, ctx: Evaluation, path: Sequence[Any]) -> Any:
         """The object that the rules make, as far as a lookup at `path` sees it."""
@@ -115,7 +115,7 @@ class ExactRules:
             for number, numbers in self._own_chains(self._select(ctx, ())):
                 count = min(len(path), len(self.own[number].tail))
                 self._piece(number, numbers[0], count)(ctx, *path[:count], out)
-            ctx.parts = {**ctx.parts, (slot, keys): self._completed(ctx, out, keys)}
+            ctx.parts = {**ctx.parts, (slot, keys): self._complete(ctx, out, keys)}
         return ctx.parts[slot, keys]
 
     # Which rules
@@ -172,7 +172,7 @@ class ExactRules:
             self._compile_value((-1, 0, 1), replace(default, rule=rule), first=True)
         return self.functions[-1, 0, 1](ctx, *args)
 
-    def _completed(self, ctx: Evaluation, out: dict[Any, Any], keys: Sequence[Any]) -> Any:
+    def _complete(self, ctx: Evaluation, out: dict[Any, Any], keys: Sequence[Any]) -> Any:
         if self.node.children:
             ctx.add_children(out, self.node.path, self.node.definitions[0].rule.span, keys)
         return freeze(out)

@@ -271,7 +271,7 @@ WRITTEN: Final[Mapping[str, _Writer]] = {
 """Built-ins by name. Each of these bodies is one line of Python for the operands at hand."""
 
 
-def _ordered(
+def _order(
     name: str, operator: ast.cmpop, decide: Callable[[int], bool], *, swap: bool
 ) -> Comparison:
     """`a < b` and its like: inline for a number beside an integer constant."""
@@ -301,8 +301,8 @@ def _different(a: Operand, b: Operand) -> ast.expr:
 COMPARISONS: Final[Mapping[str, Comparison]] = {
     "equal": equality,
     "neq": _different,
-    "lt": _ordered("less", ast.Lt(), lambda order: order < 0, swap=False),
-    "lte": _ordered("less_equal", ast.LtE(), lambda order: order <= 0, swap=False),
-    "gt": _ordered("less", ast.Gt(), lambda order: order > 0, swap=True),
-    "gte": _ordered("less_equal", ast.GtE(), lambda order: order >= 0, swap=True),
+    "lt": _order("less", ast.Lt(), lambda order: order < 0, swap=False),
+    "lte": _order("less_equal", ast.LtE(), lambda order: order <= 0, swap=False),
+    "gt": _order("less", ast.Gt(), lambda order: order > 0, swap=True),
+    "gte": _order("less_equal", ast.GtE(), lambda order: order >= 0, swap=True),
 }

@@ -76,14 +76,14 @@ class Functions:
 
     def _code(self, source: Source, write: Write) -> CodeType:
         try:
-            return self._compiled(source, write)
+            return self._compile(source, write)
         except (RecursionError, CompileError):
             from concurrent.futures import ThreadPoolExecutor
 
             with ThreadPoolExecutor(1, "code generation") as stack:
-                return stack.submit(self._compiled, source, write).result()
+                return stack.submit(self._compile, source, write).result()
 
-    def _compiled(self, source: Source, write: Write) -> CodeType:
+    def _compile(self, source: Source, write: Write) -> CodeType:
         constants = Constants(shared=self.namespace)
         (code,) = unit(source, [write(self.plan, constants)]).functions()
         for name, value in constants.names.items():

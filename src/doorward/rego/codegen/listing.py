@@ -100,10 +100,10 @@ def _legend(used: set[str], names: Mapping[str, Any]) -> Iterator[str]:
     yield from (line for kind, line in _KINDS.items() if kind in kinds)
     own = [name for name in used if name.startswith(("k.", "at."))]
     for name in sorted(own, key=lambda name: int(name.partition(".")[2])):
-        yield f"{name:10} {_shown(names[name])}"
+        yield f"{name:10} {_show(names[name])}"
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     match value:
         case Span():
             return f"the position {value}"

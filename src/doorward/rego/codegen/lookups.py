@@ -122,7 +122,7 @@ def lookup_item(
     if is_open(state, operand):
         return _loop(state, base, operand)
     key = term(state, operand)
-    value = _looked_up(base, key, call(runtime(lookup), base.code, key.code))
+    value = _look_up(base, key, call(runtime(lookup), base.code, key.code))
     temp = state.code.bind_temp(value, holds="item")
     if state.reads.is_of_data(base.code):
         state.reads.mark_data(temp.id)
@@ -202,7 +202,7 @@ def _get(value: ast.expr, name: str, default: ast.expr) -> ast.expr:
     return method_of(value, "get", ast.Constant(value=name), default)
 
 
-def _looked_up(base: Operand, key: Operand, general: ast.expr) -> ast.expr:
+def _look_up(base: Operand, key: Operand, general: ast.expr) -> ast.expr:
     """`base[key]`, or UNDEFINED: by Python itself where one test tells that it may."""
     if not isinstance(base.code, ast.Name):
         return general

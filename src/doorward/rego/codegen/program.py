@@ -42,7 +42,7 @@ class Unit:
         try:
             module = self._compiled(self.tree)
         except _REFUSALS as refusal:
-            errors = [d for d in map(self._refused, self.tree.body) if d is not None]
+            errors = [d for d in map(self._refuse, self.tree.body) if d is not None]
             raise CompileError(errors or [self._diagnostic(self.tree.body[0], refusal)]) from None
         # Taken from the module's constants, not by executing it: to tools that trace lines, a
         # rule's head is reached when it is evaluated.
@@ -53,7 +53,7 @@ class Unit:
         name = self.file.replace("\0", "\ufffd") or "<query>"
         return compile(tree, name, "exec", dont_inherit=True, optimize=0)
 
-    def _refused(self, function: ast.stmt) -> Diagnostic | None:
+    def _refuse(self, function: ast.stmt) -> Diagnostic | None:
         try:
             self._compiled(ast.Module(body=[function], type_ignores=[]))
         except _REFUSALS as refusal:

@@ -353,7 +353,7 @@ class _Reader:
         if isinstance(left, Var) and left.name not in ROOTS:
             if _is_constant(right):
                 constants[left.name] = right
-            subject = self._resolved(left) if _is_indexed(right) else None
+            subject = self._resolve(left) if _is_indexed(right) else None
             if subject is None:
                 return False
             self._insert(_Test(subject, right))
@@ -372,7 +372,7 @@ class _Reader:
         return True
 
     def _member(self, item: Term, collection: Term) -> None:
-        subject = self._resolved(item) if isinstance(item, Var) else None
+        subject = self._resolve(item) if isinstance(item, Var) else None
         if subject is not None:
             if isinstance(collection, Var):
                 collection = self.constants.get(collection.name, collection)
@@ -385,13 +385,13 @@ class _Reader:
             return
         subject = self._subject(collection)
         if subject is None and isinstance(collection, Var):
-            subject = self._resolved(collection)
+            subject = self._resolve(collection)
         if subject is not None and subject[0] != "args":
             self._insert(_Test(subject, item))
 
     def _glob(self, pattern: Term, delimiters: Term, text: Term) -> None:
         parts = _glob_parts(constant_value(pattern), constant_value(delimiters))
-        subject = self._resolved(text) if isinstance(text, Var) else None
+        subject = self._resolve(text) if isinstance(text, Var) else None
         if parts is not None and subject is not None:
             split, items = parts
             self._insert(_Test(subject, Array(items), split))
@@ -409,7 +409,7 @@ class _Reader:
 
     # Subjects
 
-    def _resolved(self, var: Var) -> Subject | None:
+    def _resolve(self, var: Var) -> Subject | None:
         """Return the term that a variable was set equal to before, or the parameter that it is."""
         for test in (*self.tests, *self.outer):
             if test.value == var:

@@ -112,7 +112,7 @@ def rule_function(
             share_reads(state, _references(own))
             _all_definitions(state, rules, own)
         else:
-            _chosen_definitions(state, rules, choice)
+            _choose_definitions(state, rules, choice)
         if node.is_function:
             args = ("ctx", *rules.args)
             return finish_function(state, node, args, is_chosen=choice is not None)
@@ -311,7 +311,7 @@ def _joined(
         _return_if_defined(state, answer)
 
 
-def _chosen_definitions(state: FunctionState, rules: _Rules, choice: Choice) -> None:
+def _choose_definitions(state: FunctionState, rules: _Rules, choice: Choice) -> None:
     """Only the definitions that the table leaves for the value of `choice.source`."""
     single = rules.have_one_answer
     out = state.temps.fresh("answer") if single else _collection(state, rules)

@@ -33,11 +33,13 @@ def _attempt(record: Record, attempt: Attempt, depth: int) -> dict[str, Any]:
     if attempt.answer is not UNDEFINED:
         document["answer"] = to_python(record.mask.value(attempt.answer, attempt.name))
     if depth < MAX_DEPTH:
-        document["definitions"] = [_tried(record, t, depth) for t in attempt.tried.values()]
+        document["definitions"] = [
+            _attempt_document(record, t, depth) for t in attempt.tried.values()
+        ]
     return document
 
 
-def _tried(record: Record, tried: Tried, depth: int) -> dict[str, Any]:
+def _attempt_document(record: Record, tried: Tried, depth: int) -> dict[str, Any]:
     document: dict[str, Any] = {
         "location": _location(tried.rule.span),
         "default": tried.rule.default,

@@ -51,7 +51,7 @@ class _Tree:
         definitions = [tried for tried in attempt.tried.values() if not tried.rule.default]
         shown = definitions if self.full else _telling(definitions)
         for tried in shown:
-            yield from self._tried(tried, depth + 1)
+            yield from self._attempt_lines(tried, depth + 1)
         if len(shown) < len(definitions):
             left = len(definitions) - len(shown)
             yield f"{lead}  ({left} more definitions did not get as far)"
@@ -63,7 +63,7 @@ class _Tree:
         what = self.record.shown(attempt.answer, attempt.name)
         return f"{name} is {what}{', its default' if by_default else ''}"
 
-    def _tried(self, tried: Tried, depth: int) -> Iterator[str]:
+    def _attempt_lines(self, tried: Tried, depth: int) -> Iterator[str]:
         lead = "  " * depth
         culprit = tried.culprit
         if self.full:

@@ -52,16 +52,16 @@ class Trail(NamedTuple):
 def trail_of(recorder: Recorder) -> Trail:
     """The trail of everything that the query itself asked."""
     answered: dict[Location, None] = {}
-    for location in _answered(recorder.top, set()):
+    for location in _locations_of_answers(recorder.top, set()):
         answered[location] = None
         if len(answered) >= MAX_LOCATIONS:
             break
     refusals = [each for each in recorder.top if is_refusal(each.answer)]
-    failed = dict.fromkeys(location for each in refusals for location in _failed(each, 0))
+    failed = dict.fromkeys(location for each in refusals for location in _fail(each, 0))
     return Trail(tuple(answered), tuple(failed)[:MAX_LOCATIONS])
 
 
-def _answered(attempts: Iterable[Attempt], seen: set[int]) -> Iterator[Location]:
+def _locations_of_answers(attempts: Iterable[Attempt], seen: set[int]) -> Iterator[Location]:
     for attempt in attempts:
         if id(attempt) in seen:
             continue
@@ -72,11 +72,11 @@ def _answered(attempts: Iterable[Attempt], seen: set[int]) -> Iterator[Location]
             if not tried.rule.default:
                 yield _location(attempt.name, tried.rule.span, definition_text(tried.rule))
             for step in tried.steps.values():
-                yield from _answered(step.attempts, seen)
-            yield from _answered(tried.attempts, seen)
+                yield from _locations_of_answers(step.attempts, seen)
+            yield from _locations_of_answers(tried.attempts, seen)
 
 
-def _failed(attempt: Attempt, depth: int) -> Iterator[Location]:
+def _fail(attempt: Attempt, depth: int) -> Iterator[Location]:
     """The last conditions of the definitions that got furthest."""
     tried = [each for each in attempt.tried.values() if each.culprit is not None]
     furthest = max((len(each.steps) for each in tried), default=0)
@@ -85,7 +85,7 @@ def _failed(attempt: Attempt, depth: int) -> Iterator[Location]:
         if step is None or len(each.steps) < furthest:
             continue
         refusals = [inner for inner in step.attempts if is_refusal(inner.answer)]
-        below = [location for inner in refusals for location in _failed(inner, depth + 1)]
+        below = [location for inner in refusals for location in _fail(inner, depth + 1)]
         if below and depth < MAX_LOCATIONS:
             yield from below
         else:

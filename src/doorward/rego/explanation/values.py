@@ -179,16 +179,16 @@ class _Reader:
             case Call(_, args):
                 return self._call(term, args)
             case Array(items):
-                return self._made(items, list)
+                return self._make(items, list)
             case Set(items):
-                return self._made(items, make_set)
+                return self._make(items, make_set)
             case Object(pairs):
-                flat = self._made([item for pair in pairs for item in pair], list)
+                flat = self._make([item for pair in pairs for item in pair], list)
                 known = flat if isinstance(flat, list) else None
                 return make_object(zip(known[::2], known[1::2], strict=True)) if known else flat
         return _UNKNOWN
 
-    def _made(self, items: Any, make: Any) -> Any:
+    def _make(self, items: Any, make: Any) -> Any:
         values = [self.value(item) for item in items]
         odd = next((v for v in values if v is _UNKNOWN or v is UNDEFINED), None)
         if odd is not None:
@@ -196,7 +196,7 @@ class _Reader:
         return _UNKNOWN if any(isinstance(v, Failed) for v in values) else make(values)
 
     def _ref(self, head: Term, args: tuple[Term, ...]) -> Any:
-        keys = self._made(args, list)
+        keys = self._make(args, list)
         if not isinstance(keys, list):
             return keys
         if isinstance(head, Var) and head.name == "data":
@@ -210,15 +210,15 @@ class _Reader:
 
     def _document(self, keys: list[Any]) -> Any:
         """Return the document below `data`, as far as evaluation has computed it."""
-        node, base = self._computed(self.evaluation.root, self.evaluation.data)
+        node, base = self._compute(self.evaluation.root, self.evaluation.data)
         for key in keys:
             if base is _UNKNOWN:
                 return base
             inner = node.children.get(to_key(key)) if node is not None else None
-            node, base = self._computed(inner, lookup(base, key))
+            node, base = self._compute(inner, lookup(base, key))
         return base if node is None else _UNKNOWN
 
-    def _computed(self, node: Document | None, base: Any) -> tuple[Document | None, Any]:
+    def _compute(self, node: Document | None, base: Any) -> tuple[Document | None, Any]:
         """A place with the answer of its rules put in, where it has some."""
         if node is None or node.evaluate is None:
             return node, base
@@ -232,7 +232,7 @@ class _Reader:
         return _UNKNOWN
 
     def _call(self, term: Call, args: tuple[Term, ...]) -> Any:
-        operands = self._made(args, list)
+        operands = self._make(args, list)
         if not isinstance(operands, list):
             return operands
         builtin = self.registry.get(term.name)

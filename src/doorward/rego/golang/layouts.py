@@ -85,10 +85,10 @@ def as_bytes(text: str) -> str:
 
 def quote_bytes(text: str) -> str:
     """`text`, one character per byte, in quotes as Go's time package writes it."""
-    return '"' + "".join([_quoted(char) for char in text]) + '"'
+    return '"' + "".join([_quote(char) for char in text]) + '"'
 
 
-def _quoted(char: str) -> str:
+def _quote(char: str) -> str:
     if char < " " or char >= "\x80":
         return f"\\x{ord(char):02x}"
     return "\\" + char if char in '"\\' else char
@@ -379,12 +379,12 @@ class _Reader:
     def read(self, element: str, following: tuple[str, str]) -> None:
         match element:
             case "06":
-                year = _signed(self.take(2))
+                year = _parse_signed(self.take(2))
                 self.year = year + (1900 if year >= 69 else 2000)
             case "2006":
                 if not self.is_digit(0):
                     raise _BadValueError
-                self.year = _signed(self.take(4))
+                self.year = _parse_signed(self.take(4))
             case "Jan":
                 self.month = self.name(tuple(name[:3] for name in _MONTHS)) + 1
             case "January":
@@ -513,7 +513,7 @@ class _Reader:
         return month, day
 
 
-def _signed(text: str) -> int:
+def _parse_signed(text: str) -> int:
     if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
         raise _BadValueError
     return int(text)
@@ -527,9 +527,9 @@ def _zone_length(text: str) -> int:
     if text.startswith(("ChST", "MeST", "WITA")):
         return 4
     if text.startswith("GMT"):
-        return 3 + _signed_hour_length(text[3:])
+        return 3 + _zone_offset_length(text[3:])
     if text[0] in "+-":
-        return _signed_hour_length(text)
+        return _zone_offset_length(text)
     match = re.match(r"[A-Z]{3,6}", text)
     length = match.end() if match else 0
     if length == 3 or (length in {4, 5} and text[length - 1] == "T"):
@@ -537,6 +537,6 @@ def _zone_length(text: str) -> int:
     return 0
 
 
-def _signed_hour_length(text: str) -> int:
+def _zone_offset_length(text: str) -> int:
     match = re.match(r"[+-](\d+)", text, re.ASCII)
     return match.end() if match and len(match[1]) < 20 and int(match[1]) <= 23 else 0

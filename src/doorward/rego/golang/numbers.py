@@ -29,15 +29,15 @@ def from_float(value: float) -> int | Number | str:
 
     What is not finite becomes the string that protojson gives it.
     """
-    return _named(value) or parse_number(_layout(value, low=-4, high=6, pad=True))
+    return _special_name(value) or parse_number(_layout(value, low=-4, high=6, pad=True))
 
 
 def json_float(value: float) -> int | Number | str:
     """A float as Go's JSON writes it: plain digits from 1e-6 up to 1e21."""
-    return _named(value) or parse_number(_layout(value, low=-6, high=21, pad=False))
+    return _special_name(value) or parse_number(_layout(value, low=-6, high=21, pad=False))
 
 
-def _named(value: float) -> str:
+def _special_name(value: float) -> str:
     if math.isfinite(value):
         return ""
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -323,13 +323,13 @@ def _string(text: str, verb: str, spec: _Spec) -> str | None:
     if verb == "s" or (verb == "v" and not spec.sharp_v):
         return spec.pad(spec.cut(text))
     if verb in "vq":
-        return spec.pad(_quoted(spec.cut(text), spec))
+        return spec.pad(_quote(spec.cut(text), spec))
     if verb in "xX":
         return _hex_bytes(spec.cut(text).encode("utf-8", "surrogatepass"), verb, spec)
     return None
 
 
-def _quoted(text: str, spec: _Spec) -> str:
+def _quote(text: str, spec: _Spec) -> str:
     if spec.sharp and all(_is_raw(char) for char in text):
         return f"`{text}`"
     return quote(text, ascii_only=spec.plus)
@@ -506,7 +506,7 @@ def _hexadecimal(number: float, precision: int | None) -> str:
     return f"0x1{'.' if digits else ''}{digits}p{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
-def _fixed(number: float, precision: int | None) -> str:
+def _with_precision(number: float, precision: int | None) -> str:
     return f"{number:.{6 if precision is None else precision}f}"
 
 
@@ -518,8 +518,8 @@ _FLOATS: Final[dict[str, Callable[[float, int | None], str]]] = {
     "b": _binary,
     "e": _scientific,
     "E": _scientific,
-    "f": _fixed,
-    "F": _fixed,
+    "f": _with_precision,
+    "F": _with_precision,
     "g": _shortest,
     "G": _shortest,
     "x": _hexadecimal,

@@ -241,7 +241,7 @@ class _Parser:
                 if piece:
                     nodes.append(Text(piece))
                 continue
-            tokens = _stripped(piece)
+            tokens = _strip(piece)
             word = tokens[0].text if tokens[0].kind == "word" else ""
             if word in ends:
                 return tuple(nodes), tokens
@@ -294,12 +294,12 @@ class _Parser:
 
     def branch(self, kind: str, tokens: list[_Token], depth: int, *, loops: int) -> Branch:
         scope = len(self.variables)
-        pipeline = self.pipeline(_stripped(tokens), ranges=kind == "range")
+        pipeline = self.pipeline(_strip(tokens), ranges=kind == "range")
         then, end = self.block(frozenset({"else", "end"}), depth + 1, loops=loops)
         otherwise: Block = ()
         outer_loops = loops - (kind == "range")
         if end[0].text == "else":
-            rest = _stripped(end[1:])
+            rest = _strip(end[1:])
             if rest and rest[0].text == kind and kind != "range":
                 nested = self.branch(kind, rest[1:], depth + 1, loops=outer_loops)
                 del self.variables[scope:]
@@ -329,7 +329,7 @@ class _Parser:
     def command(self, tokens: list[_Token], depth: int) -> Command:
         """operand { operand }"""
         operands: list[Operand] = []
-        tokens = _stripped(tokens)
+        tokens = _strip(tokens)
         at = 0
         while at < len(tokens):
             if tokens[at].kind == "space":
@@ -348,7 +348,7 @@ class _Parser:
         operand: Operand
         if token.text == "(":
             end = _closing(tokens, at)
-            operand = self.pipeline(_stripped(tokens[at + 1 : end]), depth=depth + 1)
+            operand = self.pipeline(_strip(tokens[at + 1 : end]), depth=depth + 1)
             at = end
         elif token.kind == "field":
             operand = Fields(None, (token.text[1:],))
@@ -418,7 +418,7 @@ _FUNCTIONS: Final = frozenset(
 )
 
 
-def _stripped(tokens: list[_Token]) -> list[_Token]:
+def _strip(tokens: list[_Token]) -> list[_Token]:
     start, end = 0, len(tokens)
     while start < end and tokens[start].kind == "space":
         start += 1
@@ -428,10 +428,10 @@ def _stripped(tokens: list[_Token]) -> list[_Token]:
 
 
 def _name(tokens: list[_Token]) -> tuple[str, list[_Token]]:
-    rest = _stripped(tokens[1:])
+    rest = _strip(tokens[1:])
     if not rest or rest[0].kind != "string":
         raise _fail(f"missing name in {{{{{tokens[0].text}}}}} clause")
-    return _unquote(rest[0].text), _stripped(rest[1:])
+    return _unquote(rest[0].text), _strip(rest[1:])
 
 
 def _check_end(tokens: list[_Token]) -> None:
@@ -456,7 +456,7 @@ def _declaration(tokens: list[_Token], *, ranges: bool) -> tuple[list[str], str,
         return [], "", tokens
     sign = words[2 * count - 1]
     names = [word.text for word in words[: 2 * count - 1 : 2]]
-    return names, sign.text, _stripped(tokens[tokens.index(sign) + 1 :])
+    return names, sign.text, _strip(tokens[tokens.index(sign) + 1 :])
 
 
 def _split(tokens: list[_Token]) -> list[list[_Token]]:

@@ -62,11 +62,11 @@ def render(source: str, variables: Any, check_deadline: Callable[[], None]) -> s
 
     `check_deadline` is called now and then.
     """
-    return _Run(_parsed(source), _from_rego(variables), check_deadline).text()
+    return _Run(_parse(source), _from_rego(variables), check_deadline).text()
 
 
 @lru_cache(maxsize=256)
-def _parsed(source: str) -> Template:
+def _parse(source: str) -> Template:
     return parse_template(source)
 
 
@@ -132,7 +132,7 @@ class _Run:
             case Action(pipeline):
                 value = self.pipeline(pipeline, dot)
                 if not pipeline.variables:
-                    self.put(_shown(value) if value is not None else "<undefined>")
+                    self.put(_show(value) if value is not None else "<undefined>")
             case Branch():
                 outer = len(self.scope)
                 try:
@@ -241,10 +241,10 @@ class _Run:
         values = [self.value(operand, dot) for operand in operands]
         if final is not _MISSING:
             values.append(final)
-        return _FUNCTIONS[name](*_counted(name, values))
+        return _FUNCTIONS[name](*_count(name, values))
 
 
-def _counted(name: str, values: list[Any]) -> list[Any]:
+def _count(name: str, values: list[Any]) -> list[Any]:
     least, most = _OPERANDS[name]
     if not least <= len(values) <= most:
         raise _fail(f"wrong number of args for {name}: got {len(values)}")
@@ -275,7 +275,7 @@ def _truth(value: Any) -> bool:
     return bool(value)
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     """The value as `fmt.Sprint` prints it."""
     if value is None:
         return "<nil>"
@@ -285,15 +285,15 @@ def _shown(value: Any) -> str:
         return value
     if isinstance(value, list):
         count_step()
-        return "[" + " ".join(map(_shown, value)) + "]"
+        return "[" + " ".join(map(_show, value)) + "]"
     if isinstance(value, dict):
         count_step()
-        return "map[" + " ".join([f"{k}:{_shown(v)}" for k, v in value.items()]) + "]"
+        return "map[" + " ".join([f"{k}:{_show(v)}" for k, v in value.items()]) + "]"
     return format_text("%v", [value])
 
 
 def _argument(value: Any) -> Argument:
-    return value if isinstance(value, (bool, int, float, str)) else _shown(value)
+    return value if isinstance(value, (bool, int, float, str)) else _show(value)
 
 
 def _printf(template: Any, *values: Any) -> str:
@@ -319,14 +319,14 @@ def _println(*values: Any) -> str:
 def _all_shown(values: Iterable[Any]) -> Iterator[str]:
     size = 0
     for value in values:
-        text = _shown(value)
+        text = _show(value)
         size += len(text)
         if size > MAX_TEXT:
             raise LimitError(f"result is longer than {MAX_TEXT} characters")
         yield text
 
 
-def _escaped(escape: Callable[[str], str]) -> Callable[..., str]:
+def _escape(escape: Callable[[str], str]) -> Callable[..., str]:
     return lambda *values: escape(_print(*values))
 
 
@@ -433,9 +433,9 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "print": _print,
     "printf": _printf,
     "println": _println,
-    "html": _escaped(lambda text: text.translate(_HTML)),
-    "js": _escaped(_js),
-    "urlquery": _escaped(lambda text: quote_plus(text, errors="surrogatepass")),
+    "html": _escape(lambda text: text.translate(_HTML)),
+    "js": _escape(_js),
+    "urlquery": _escape(lambda text: quote_plus(text, errors="surrogatepass")),
     "call": _call,
     "eq": _eq,
     "ne": lambda a, b: not _same(a, b),

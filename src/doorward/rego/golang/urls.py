@@ -86,7 +86,7 @@ def _unescape(octets: bytes) -> bytes:
     wrong = _NO_ESCAPE.search(octets)
     if wrong is not None:
         shown = octets[wrong.start() : wrong.start() + 3]
-        raise BuiltinError(f"invalid URL escape {_quoted(from_bytes(shown))}")
+        raise BuiltinError(f"invalid URL escape {_quote(from_bytes(shown))}")
     return unquote_to_bytes(octets)
 
 
@@ -96,12 +96,12 @@ def parse(url: str) -> dict[str, str]:
     try:
         parts = _parse(address)
     except BuiltinError as error:
-        raise BuiltinError(f"parse {_shown(address)}: {error}") from None
+        raise BuiltinError(f"parse {_show(address)}: {error}") from None
     if fragment:
         try:
             parts["fragment"] = path_unescape(fragment)
         except BuiltinError as error:
-            raise BuiltinError(f"parse {_shown(url)}: {error}") from None
+            raise BuiltinError(f"parse {_show(url)}: {error}") from None
     return {name: part for name, part in parts.items() if part}
 
 
@@ -126,12 +126,12 @@ def split(url: str) -> Location:
     return Location(f"{host}:{port}" if port else host, path, parts.get("raw_query", ""))
 
 
-def _shown(url: str) -> str:
+def _show(url: str) -> str:
     """`url` for an error: without user and password, which OPA shows."""
-    return _quoted(_CREDENTIALS.sub("//***@", url, count=1))
+    return _quote(_CREDENTIALS.sub("//***@", url, count=1))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     shown = text.replace("\\", "\\\\").replace('"', '\\"')
     shown = _CONTROL.sub(lambda m: CONTROL_ESCAPES.get(m[0], f"\\x{ord(m[0]):02x}"), shown)
     return f'"{shown}"'
@@ -200,7 +200,7 @@ def _check_host(host: str) -> str:
 
 def _check_port(port: str) -> None:
     if not _PORT.match(port):
-        raise BuiltinError(f"invalid port {_quoted(port)} after host")
+        raise BuiltinError(f"invalid port {_quote(port)} after host")
 
 
 def _host_text(host: str) -> str:
@@ -208,7 +208,7 @@ def _host_text(host: str) -> str:
     for match in _ESCAPE.finditer(octets):
         # A host name's escapes may only stand for bytes outside ASCII.
         if match[1] is not None and (int(match[1], 16) < 0x80 and match[0] != b"%25"):
-            raise BuiltinError(f"invalid URL escape {_quoted(match[0].decode())}")
+            raise BuiltinError(f"invalid URL escape {_quote(match[0].decode())}")
     _check_host_bytes(octets)
     return from_bytes(_unescape(octets))
 
@@ -220,7 +220,7 @@ def _zone_text(zone: str) -> str:
             code = int(match[1], 16)
             plain = chr(code).isalnum() or code in _HOST_BYTES
             if match[0] != b"%25" and code != 0x20 and code < 0x80 and not plain:
-                raise BuiltinError(f"invalid URL escape {_quoted(match[0].decode())}")
+                raise BuiltinError(f"invalid URL escape {_quote(match[0].decode())}")
     _check_host_bytes(octets)
     return from_bytes(_unescape(octets))
 
@@ -228,7 +228,7 @@ def _zone_text(zone: str) -> str:
 def _check_host_bytes(octets: bytes) -> None:
     for code in octets.replace(b"%", b""):
         if code < 0x80 and not (chr(code).isalnum() or code in _HOST_BYTES):
-            raise BuiltinError(f"invalid character {_quoted(chr(code))} in host name")
+            raise BuiltinError(f"invalid character {_quote(chr(code))} in host name")
 
 
 def _split_host(host: str) -> tuple[str, str]:

@@ -87,7 +87,7 @@ class _Reader:
             if known:
                 self._spend(known[1], repeated=True)
                 return known[0]
-            return self._aliased(node)
+            return self._alias(node)
         before = self.count
         self._spend(1)
         value: Value
@@ -98,7 +98,7 @@ class _Reader:
         self.known[id(node)] = value, self.count - before
         return value
 
-    def _aliased(self, node: Node) -> Value:
+    def _alias(self, node: Node) -> Value:
         """Return the node of an alias that is not read yet: a scalar, or the node that holds the
         alias."""
         if id(node) in self.open:
@@ -120,7 +120,7 @@ class _Reader:
         value: dict[Key, Value] = {}
         for key_node, item in node.value:
             if key_node.kind == "scalar" and key_node.plain and key_node.value == "<<":
-                for merged in self._merged(item):
+                for merged in self._merge(item):
                     value.update(merged)
                 continue
             key = self._key(key_node)
@@ -133,7 +133,7 @@ class _Reader:
             value[key] = below
         return value
 
-    def _merged(self, node: Node) -> Iterator[dict[Key, Value]]:
+    def _merge(self, node: Node) -> Iterator[dict[Key, Value]]:
         # Of several, the first has precedence.
         for item in reversed(node.value) if node.kind == "sequence" else [node]:
             if item.target.kind != "mapping":

@@ -78,7 +78,7 @@ def compose_slow(text: str, *, is_old: bool = False) -> Node | None:
         position = ""
         if lines:
             position = f"line {lines[-1 if is_old else 0] + is_scanner}: "
-        raise YamlError(f"yaml: {position}{_said(error)}") from None
+        raise YamlError(f"yaml: {position}{_message_of(error)}") from None
     except yaml.reader.ReaderError:
         raise YamlError("yaml: control characters are not allowed") from None
     except (ValueError, OverflowError):  # of `chr`
@@ -112,7 +112,7 @@ def compose_fast(text: str) -> Node | None:
         parser.dispose()
 
 
-def _said(error: Any) -> str:
+def _message_of(error: Any) -> str:
     """PyYAML's words for a problem as libyaml says them."""
     text: str = error.problem or "unknown problem parsing YAML content"
     if text.startswith("expected <block end>"):

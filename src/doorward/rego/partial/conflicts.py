@@ -199,10 +199,10 @@ def _equations(body: Body) -> Iterator[tuple[Term, Value]]:
 def _may_conflict(
     search: SearchContext, one: _Outcome, other: _Outcome, around: Collection[str]
 ) -> bool:
-    keys = _renamed(other.keys, around)
+    keys = _rename(other.keys, around)
     if one.rule is not other.rule and one.rule.first is other.rule.first:
         return False  # an `else` holds where those before it do not
-    (value,) = _renamed((other.value,), around)
+    (value,) = _rename((other.value,), around)
     count = min(len(one.keys), len(keys))
     same = [equation(a, b) for a, b in zip(one.keys[:count], keys[:count], strict=True)]
     for expr in same:
@@ -223,14 +223,14 @@ def exclude_each_other(
 
     `around`: variables of what is around both. `one` may have the renamed variables of `other`.
     """
-    known = [renamed for expr in other if (renamed := _renamed_expr(expr, around)) is not None]
+    known = [renamed for expr in other if (renamed := _rename_expr(expr, around)) is not None]
     typed = search.well_typed((*one, *known))
     if typed is None:
         return True
     return _contradicts(Propagation(search.program, around, whole=True).apply(typed))
 
 
-def _renamed(terms: Sequence[Term], around: Collection[str]) -> tuple[Term, ...]:
+def _rename(terms: Sequence[Term], around: Collection[str]) -> tuple[Term, ...]:
     """`terms` with other names for their variables: two solutions of one rule share theirs."""
 
     def rename(term: Term) -> Term:
@@ -242,13 +242,13 @@ def _renamed(terms: Sequence[Term], around: Collection[str]) -> tuple[Term, ...]
     return tuple(map(rename, terms))
 
 
-def _renamed_expr(expr: Expr, around: Collection[str]) -> Expr | None:
+def _rename_expr(expr: Expr, around: Collection[str]) -> Expr | None:
     """None for an expression that is left out, which makes no body contradict another."""
     if expr.every is not None or expr.withs:
         return None
     if any(type(term) is Comprehension for term in inner_terms(expr.args)):
         return None
-    return with_args(expr, _renamed(expr.args, around))
+    return with_args(expr, _rename(expr.args, around))
 
 
 # Contradictions

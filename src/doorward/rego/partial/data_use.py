@@ -190,7 +190,7 @@ class _Flow:
         self.bindings: Counter[str] = Counter()
         """How often each variable may get its value: more than once is a comparison."""
         self._expressions = [
-            expr for rule in rules for each in rule.branches() for expr in _nested(each.body)
+            expr for rule in rules for each in rule.branches() for expr in _nest(each.body)
         ]
         for rule in rules:
             for branch in rule.branches():
@@ -269,7 +269,7 @@ class _Flow:
         return _OTHER
 
     def _iterates(self, rule: Rule) -> bool:
-        for expr in _nested(rule.body):
+        for expr in _nest(rule.body):
             if expr.operator == "walk":
                 return True
             for term in expr_terms(expr):
@@ -606,15 +606,15 @@ def _is_verdict(key: Term, value: Term, names: set[str]) -> bool:
 # Terms and expressions inside of others.
 
 
-def _nested(body: Body) -> Iterator[Expr]:
+def _nest(body: Body) -> Iterator[Expr]:
     """The expressions of a body, and of the bodies inside them."""
     for expr in body:
         yield expr
         if expr.every is not None:
-            yield from _nested(expr.every.body)
+            yield from _nest(expr.every.body)
         for term in expr_terms(expr):
             for each in _comprehensions(term):
-                yield from _nested(each.body)
+                yield from _nest(each.body)
 
 
 def _comprehensions(term: Term) -> Iterator[Comprehension]:

@@ -227,7 +227,7 @@ class Lowered:
         queries = []
         for _ in search.body(body, search.root, search.root.number):
             left = [saved.plug(search.names) for saved in search.saved[0]]
-            bound = _bound(search)
+            bound = _equations_of_bindings(search)
             size.take(_terms_of(bound))
             residual = well_typed((*left, *_in_order(bound)))
             if residual is not None:
@@ -416,7 +416,7 @@ def _has_any_type(term: Term) -> bool:
     return type(term) is Var or (type(term) is Ref and term.parts[0] == INPUT)
 
 
-def _bound(search: Search) -> Body:
+def _equations_of_bindings(search: Search) -> Body:
     """Return the bindings of the query's variables, as equations."""
     names = list(search.root.values)
     return tuple([equation(Var(n), search.names.plug(Var(n), search.root)) for n in names])

@@ -194,15 +194,15 @@ class _Stages:
                     self.locals.named(var.name)
                 return []
             case nodes.SomeIn():
-                return [self._marked(self._some_in(expr.term), expr)]
+                return [self._mark(self._some_in(expr.term), expr)]
             case nodes.Every():
-                return [self._marked(self._every(expr.term), expr)]
+                return [self._mark(self._every(expr.term), expr)]
             case nodes.Not(body):
-                return self._closed(expr, (body,), holds=False)
+                return self._close(expr, (body,), holds=False)
             case nodes.And(left, right):
-                return [self._marked(e, expr) for e in (*self.body(left), *self.body(right))]
+                return [self._mark(e, expr) for e in (*self.body(left), *self.body(right))]
             case nodes.Or(left, right):
-                return self._closed(expr, (left, right), holds=True)
+                return self._close(expr, (left, right), holds=True)
             case nodes.Call() as call if call.name == "print" and not call.infix:
                 return []
             case nodes.Call(args=(_, value)) as call if call.infix and call.name == "assign":
@@ -213,14 +213,14 @@ class _Stages:
             case nodes.Call(operator, args):
                 operands = tuple(map(self.term, args))
                 lowered = Expr(operands, self.operator(operator), location=operator.span)
-                return [self._marked(lowered, expr)]
+                return [self._mark(lowered, expr)]
             case term:
-                return [self._marked(Expr((self.term(term),)), expr)]
+                return [self._mark(Expr((self.term(term),)), expr)]
 
-    def _marked(self, lowered: Expr, expr: nodes.Expr) -> Expr:
+    def _mark(self, lowered: Expr, expr: nodes.Expr) -> Expr:
         return replace(lowered, negated=expr.negated, withs=self._withs(expr), span=expr.span)
 
-    def _closed(
+    def _close(
         self, expr: nodes.Expr, operands: Sequence[nodes.Body], *, holds: bool
     ) -> list[Expr]:
         """Return True if one of `operands` holds, or none: whatever they bind is bound in them
@@ -228,7 +228,7 @@ class _Stages:
         answers = array([Comprehension("array", None, TRUE, self.body(body)) for body in operands])
         none = Constant([[] for _ in operands])
         lowered = Expr((answers, none), "neq" if holds else "equal")
-        return [self._marked(lowered, expr)]
+        return [self._mark(lowered, expr)]
 
     def _some_in(self, term: nodes.SomeIn) -> Expr:
         key = self.locals.fresh() if term.key is None else None

@@ -67,11 +67,11 @@ def _fails(search: SearchContext, earlier: Rule, rule: Rule, own: Bindings) -> S
     number = search.number()
     unknown = search.unknown_names()
     site = Site(Expr((TRUE,), span=earlier.span), 0, own, number)
-    solve = partial(_applied, search, earlier, rule, site)
+    solve = partial(_apply, search, earlier, rule, site)
     yield from _without(search, _residuals(search, solve, unknown), site, number, unknown)
 
 
-def _applied(search: SearchContext, earlier: Rule, rule: Rule, site: Site) -> Solutions:
+def _apply(search: SearchContext, earlier: Rule, rule: Rule, site: Site) -> Solutions:
     inner = search.child()
     operands, parameters = rule.args or (), earlier.args or ()
     for _ in search.unify_all(operands, parameters, site.bindings, inner, site):
@@ -86,7 +86,7 @@ def _without(
         yield
     elif _can_stand_in_place(unknown, residuals):
         for exprs in _complements(residuals):
-            yield from _saved(search, exprs, site)
+            yield from _save(search, exprs, site)
     else:
         yield from _by_support(search, residuals, site, number, unknown)
 
@@ -104,7 +104,7 @@ def _residuals(
     return residuals
 
 
-def _saved(search: SearchContext, exprs: Sequence[Expr], site: Site) -> Solutions:
+def _save(search: SearchContext, exprs: Sequence[Expr], site: Site) -> Solutions:
     """Continue with `exprs`, which stand as they are, in the residual."""
     withs = tuple(
         [
@@ -144,7 +144,7 @@ def _by_support(
         search.support.add(Rule(path, args or None, None, TRUE, body, 2))
     term = Ref(path)
     refers = Expr(args, term, negated=True) if args else Expr((term,), negated=True)
-    yield from _saved(search, [refers], site)
+    yield from _save(search, [refers], site)
 
 
 def _all_variables(expr: Expr) -> Iterator[str]:

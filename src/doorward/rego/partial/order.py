@@ -40,7 +40,7 @@ def in_safe_order(body: Body, known: Iterable[str], arity: Arity) -> Body:
     globals_ = ROOTS.union(known)
     here = {name for expr in body for name in expr_variables(expr)} - globals_
     lacking = [set(expr_variables(expr)) - globals_ for expr in body]
-    inside = [_closed_over(expr) & here for expr in body]
+    inside = [_close_over(expr) & here for expr in body]
     safe = set(globals_)
     waiting = list(range(len(body)))
     ordered: list[int] = []
@@ -127,7 +127,7 @@ def expr_variables(expr: Expr) -> Iterator[str]:
         yield from _names(term)
 
 
-def _closed_over(expr: Expr) -> set[str]:
+def _close_over(expr: Expr) -> set[str]:
     names: set[str] = set()
     for closure in bodies(expr):
         if isinstance(closure, Every):

@@ -318,7 +318,7 @@ def _is_in(value: Term, body: Iterable[Expr]) -> bool:
     """Return True if `value`, or what begins with it, must have a value for `body` to hold."""
     waiting: list[Term] = []
     for expr in body:
-        waiting += _asked(expr)
+        waiting += _terms_needed(expr)
     while waiting:
         term = waiting.pop()
         if type(term) is Comprehension:
@@ -332,7 +332,7 @@ def _is_in(value: Term, body: Iterable[Expr]) -> bool:
     return False
 
 
-def _asked(expr: Expr) -> Iterator[Term]:
+def _terms_needed(expr: Expr) -> Iterator[Term]:
     """Terms that must have values for `expr` to hold.
 
     A plain reference and an equation of plain references are negated as a whole: that they have no

@@ -62,7 +62,7 @@ def under_with(search: SearchContext, site: Site) -> Solutions:
         disabled += _references(term)
     if type(bare.operator) is Ref:
         disabled.append(bare.operator.parts)
-    yield from _evaluated(search, site, functions, documents, tuple(disabled))
+    yield from _evaluate(search, site, functions, documents, tuple(disabled))
 
 
 def _save_whole(search: SearchContext, site: Site) -> Solutions:
@@ -82,7 +82,7 @@ def _save_whole(search: SearchContext, site: Site) -> Solutions:
         search.unknowns.unmark(count)
 
 
-def _evaluated(
+def _evaluate(
     search: SearchContext,
     site: Site,
     functions: Mapping[Operator, Term],

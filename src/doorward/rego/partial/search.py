@@ -403,10 +403,10 @@ class Search:
             if a is b or (b1 is b2 and a == b):
                 yield
             else:
-                yield from _bound(a, b, b1, b2)
+                yield from _bind(a, b, b1, b2)
         else:
             assert type(b) is Var
-            yield from _bound(b, a, b2, b1)
+            yield from _bind(b, a, b2, b1)
 
     def _is_saved(self, term: Term, bindings: Bindings) -> bool:
         if type(term) is Set:
@@ -422,11 +422,11 @@ class Search:
         if self.is_unknown(closure, where):
             yield from self.save_equation(a, b, b1, b2, site)
         else:
-            value = Constant(self._comprehended(closure, where))
+            value = Constant(self._comprehend(closure, where))
             other, there = (b, b2) if first else (a, b1)
             yield from self.unify(value, other, where, there, site)
 
-    def _comprehended(self, term: Comprehension, bindings: Bindings) -> Value:
+    def _comprehend(self, term: Comprehension, bindings: Bindings) -> Value:
         number = self.number()
         if term.kind == "object":
             assert term.key is not None
@@ -524,7 +524,7 @@ class Search:
                 raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
 
 
-def _bound(var: Var, term: Term, own: Bindings, other: Bindings) -> Solutions:
+def _bind(var: Var, term: Term, own: Bindings, other: Bindings) -> Solutions:
     own.values[var.name] = term, other
     try:
         yield

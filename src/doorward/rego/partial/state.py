@@ -175,13 +175,13 @@ class Names:
             return Var(self.of(term.name, bindings))
         if type(term) is Comprehension:
             key = None if term.key is None else self._named(term.key, bindings)
-            body = tuple([self._named_expr(expr, bindings) for expr in term.body])
+            body = tuple([self._residual_names_in(expr, bindings) for expr in term.body])
             return replace(term, key=key, term=self._named(term.term, bindings), body=body)
         if type(term) is Constant:
             return term
         return map_parts(term, lambda part: self._named(part, bindings))
 
-    def _named_expr(self, expr: Expr, bindings: Bindings) -> Expr:
+    def _residual_names_in(self, expr: Expr, bindings: Bindings) -> Expr:
         def change(term: Term) -> Term:
             return self._named(term, bindings)
 

@@ -613,7 +613,7 @@ class Evaluation(Context):
         if path:
             return self.document(*self.node_at(path))
         node, base = self.node_at(())
-        return self.document(node, self._listed(node, base), hidden=SYSTEM)
+        return self.document(node, self._list_members(node, base), hidden=SYSTEM)
 
     def document_of(self, node: DataNode) -> Any:
         """The whole document at `node`."""
@@ -640,7 +640,7 @@ class Evaluation(Context):
     def children(self, parent: DataNode) -> list[tuple[Any, DataNode]]:
         """Every place one step below `parent` with its key, in Rego's order."""
         node, base = self._open(parent)
-        whole = _whole(self._listed(node, base))
+        whole = _whole(self._list_members(node, base))
         if node is None:
             if whole is base:
                 return [(key, (None, value)) for key, value in items(base)]
@@ -652,7 +652,7 @@ class Evaluation(Context):
         ]
         return [(k, (self._below(node, k), _member(base, k))) for k in names]
 
-    def _listed(self, node: Document | None, base: Any) -> Any:
+    def _list_members(self, node: Document | None, base: Any) -> Any:
         """Base data whose members are read without their names.
 
         As in OPA all data has none of the server's own documents; by name they are there, and

@@ -277,10 +277,10 @@ _NEW: Final = object()
 
 def freeze(out: dict[Key, Any]) -> dict[Key, Any]:
     """`out` as a value: what was under construction becomes objects and sets."""
-    return {key: _frozen(value) for key, value in out.items()}
+    return {key: _freeze(value) for key, value in out.items()}
 
 
-def _frozen(value: Any) -> Any:
+def _freeze(value: Any) -> Any:
     if type(value) is set:
         return frozenset(value)
     return freeze(value) if type(value) is Building else value

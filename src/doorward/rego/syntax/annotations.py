@@ -337,7 +337,7 @@ def _compile(raw: dict[str, Any] | None, parse_term: ParseTerm) -> dict[str, obj
             term = parse_term(mask)
         except ParseError as error:
             raise _AnnotationError(
-                f'invalid mask_rule annotation "{mask}": failed to parse term: {_shown(error)}'
+                f'invalid mask_rule annotation "{mask}": failed to parse term: {_show(error)}'
             ) from None
         match term:
             case Var() | Ref() | Scalar(value=str()):
@@ -351,7 +351,7 @@ def _unknown(text: str, parse_term: ParseTerm) -> str:
     try:
         term = parse_term(text)
     except ParseError as error:
-        fault = f"failed to parse ref: failed to parse term: {_shown(error)}"
+        fault = f"failed to parse ref: failed to parse term: {_show(error)}"
     else:
         if _ref(term) is not None:
             return text
@@ -359,7 +359,7 @@ def _unknown(text: str, parse_term: ParseTerm) -> str:
     raise _AnnotationError(f'invalid unknowns element "{text}": {fault}')
 
 
-def _shown(error: ParseError) -> str:
+def _show(error: ParseError) -> str:
     """An error about a text of one line, with the line and a caret below."""
     (first, *_) = error.diagnostics
     line = first.span.source.line(first.span.row)

@@ -382,18 +382,18 @@ def needed_imports(module: Module, *, target: Target, drop_v0_imports: bool) -> 
     if target == "v1" and drop_v0_imports:
         imports = [i for i in imports if not _is_rego_v1(i)]
     elif target == "v0v1" and not any(map(_is_rego_v1, imports)):
-        imports.append(_added("rego", "v1"))
+        imports.append(_add("rego", "v1"))
     if target == "v0" and not any(map(_is_rego_v1, imports)):
         for name in sorted(_used_keywords(module) - _OWN_KEYWORDS):
             known = {"in", "every"} if name == "in" else {name}
             if not any(_is_all_future(i) or known & set(_future(i)) for i in imports):
-                imports.append(_added("future", "keywords", name))
+                imports.append(_add("future", "keywords", name))
     elif drop_v0_imports or any(map(_is_rego_v1, imports)):
         kept = [i for i in imports if _path(i)[0] != "future" or set(_future(i)) & _OWN_KEYWORDS]
         if any(map(_is_all_future, imports)):
             known = {name for i in kept for name in _future(i)}
             missing = sorted((_used_keywords(module) & _OWN_KEYWORDS) - known)
-            kept += [_added("future", "keywords", name) for name in missing]
+            kept += [_add("future", "keywords", name) for name in missing]
         imports = kept
     return imports
 
@@ -413,7 +413,7 @@ def _used_keywords(module: Module) -> set[str]:
     return used
 
 
-def _added(first: str, *rest: str) -> Import:
+def _add(first: str, *rest: str) -> Import:
     """An import that was not in the text: it comes before all others."""
     start = Span(Source("", ""), 0, 0, 1, 1)
     return Import(Ref(Var(first, start), tuple(Scalar(r, start) for r in rest), start), span=start)

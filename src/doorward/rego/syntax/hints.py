@@ -113,10 +113,10 @@ def _place(source: Source, span: Span) -> _ErrorContext:
     first = max(text.rfind("\n", 0, span.start) + 1, span.start - MAX_LINE)
     end = text.find("\n", span.start)
     last = min(len(text) if end < 0 else end, span.start + MAX_LINE)
-    return _ErrorContext(source, _HIDDEN.sub(_blanked, text[first:last]), span.start - first, first)
+    return _ErrorContext(source, _HIDDEN.sub(_blank, text[first:last]), span.start - first, first)
 
 
-def _blanked(match: re.Match[str]) -> str:
+def _blank(match: re.Match[str]) -> str:
     hidden = match.group()
     if hidden.startswith("#"):
         return " " * len(hidden)
@@ -263,13 +263,13 @@ def _of_brackets(source: Source, span: Span, statement: int) -> str | None:
 
 def _unmatched(token: Token, opened: Sequence[Token], lexer: Lexer) -> str:
     if opened:
-        return f"`{token.kind}` does not close {_named(opened[-1], lexer)}"
+        return f"`{token.kind}` does not close {_token_and_row(opened[-1], lexer)}"
     return f"nothing is open that `{token.kind}` could close"
 
 
 def _unclosed(token: Token, lexer: Lexer) -> str:
-    return f"{_named(token, lexer)} is not closed"
+    return f"{_token_and_row(token, lexer)} is not closed"
 
 
-def _named(token: Token, lexer: Lexer) -> str:
+def _token_and_row(token: Token, lexer: Lexer) -> str:
     return f"the `{token.kind}` of row {lexer.span(token.start, token.end).row}"

@@ -189,7 +189,7 @@ class _Reader:
             other = first.setdefault((key.kind, name), key)
             if other is not key:
                 self.faults.append(
-                    f"line {key.line}: mapping key {_quoted(name)} "
+                    f"line {key.line}: mapping key {_quote(name)} "
                     f"already defined at line {other.line}"
                 )
         return len(self.faults) > before
@@ -389,5 +389,5 @@ def _binary(text: str) -> str:
 # Go's words
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)

@@ -114,7 +114,7 @@ class _Writer:
         return {**alias, **self.location(span), "path": self.reference(item.path)}
 
     def annotations(self, block: Annotations) -> Json:
-        fields = {k: _sorted(v) for k, v in block.fields.items() if k not in ("compile", "labels")}
+        fields = {k: _sort(v) for k, v in block.fields.items() if k not in ("compile", "labels")}
         schemas = block.fields.get("schemas")
         if isinstance(schemas, list):
             fields["schemas"] = [self.schema(s) for s in schemas]
@@ -124,7 +124,7 @@ class _Writer:
 
     def schema(self, schema: Json) -> Json:
         return {
-            name: self.schema_path(schema[name]) if name != "definition" else _sorted(schema[name])
+            name: self.schema_path(schema[name]) if name != "definition" else _sort(schema[name])
             for name in ("path", "schema", "definition")
             if name in schema
         }
@@ -380,12 +380,12 @@ def _scalar_kind(value: object) -> str:
             return "number"
 
 
-def _sorted(value: object) -> object:
+def _sort(value: object) -> object:
     match value:
         case dict():
-            return {key: _sorted(value[key]) for key in sorted(value)}
+            return {key: _sort(value[key]) for key in sorted(value)}
         case list():
-            return [_sorted(item) for item in value]
+            return [_sort(item) for item in value]
         case _:
             return value
 

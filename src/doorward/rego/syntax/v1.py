@@ -61,13 +61,13 @@ def _shadows(rule: Rule) -> Iterator[Diagnostic]:
                 yield _error(message, arg.span)
     for node in walk(rule):
         if isinstance(node, Expr):
-            target = _assigned(node)
+            target = _assign(node)
             if target in ROOTS:
                 message = f"variables must not shadow {target} (use a different variable name)"
                 yield _error(message, node.span)
 
 
-def _assigned(expr: Expr) -> str:
+def _assign(expr: Expr) -> str:
     call = expr.term
     if isinstance(call, Call) and call.infix and call.name == "assign":
         return _name(call.args[0])

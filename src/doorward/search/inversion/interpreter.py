@@ -157,10 +157,10 @@ class Interpreter:
         known = self._documents.get(id(node))
         if known is None:
             self._documents[id(node)] = constant(UNDEFINED)  # nothing is known of it in itself
-            known = self._documents[id(node)] = self._asked(node)
+            known = self._documents[id(node)] = self._lens_of_rules(node)
         return known
 
-    def _asked(self, node: RuleNode) -> Lens:
+    def _lens_of_rules(self, node: RuleNode) -> Lens:
         if self._depth > DEPTH or node.is_function:
             return constant(UNDEFINED)
         self._depth += 1
@@ -281,7 +281,7 @@ class Interpreter:
 
         def grow(key: Any, input: Any) -> Iterator[Any]:
             for definition, attempt in attempts:
-                yield from self._grown(definition, attempt, key, input)
+                yield from self._grow(definition, attempt, key, input)
 
         def put(want: Want, input: Any) -> Iterator[Any]:
             wanted = next((each for each in want.samples if is_collection(each)), None)
@@ -313,7 +313,7 @@ class Interpreter:
             else:
                 items[to_key(key.value)] = constant({})
 
-    def _grown(
+    def _grow(
         self, definition: Definition, attempt: Attempt, key: Any, input: Any
     ) -> Iterator[Any]:
         """Inputs with which a definition may make a member."""
@@ -364,7 +364,7 @@ class Interpreter:
         if expr.withs:
             return  # another world: nothing is known of it
         if expr.negated:
-            yield self._negated(expr, env)
+            yield self._negate(expr, env)
             return
         match expr.term:
             case SomeDecl():
@@ -376,16 +376,16 @@ class Interpreter:
             case Not(body):
                 yield self._without(expr, body, env)
             case And(left, right):
-                yield self._joined(expr, (*left, *right), env)
+                yield self._join(expr, (*left, *right), env)
             case Or(left, right):
                 yield self._either(expr, (left, right), env)
             case Call() as call if call.name in _EQUATIONS and len(call.args) == 2:
                 yield from self._equation(expr, call, env)
             case term:
                 for lens, bound in self._term(term, env):
-                    yield _judged(expr, bound, lens)
+                    yield _judge(expr, bound, lens)
 
-    def _negated(self, expr: Expr, env: Env) -> Outcome:
+    def _negate(self, expr: Expr, env: Env) -> Outcome:
         inner = Expr(expr.term, span=expr.span)
         return self._without(expr, (*expr.before, inner), env)
 
@@ -393,7 +393,7 @@ class Interpreter:
         attempt = self.attempt_body(body, env)
         return Outcome(expr, env, not attempt.solutions, attempt.spoils, attempt.fixes)
 
-    def _joined(self, expr: Expr, body: Body, env: Env) -> Outcome:
+    def _join(self, expr: Expr, body: Body, env: Env) -> Outcome:
         attempt = self.attempt_body(body, env)
         return Outcome(expr, env, bool(attempt.solutions), attempt.fixes, attempt.spoils)
 
@@ -447,7 +447,7 @@ class Interpreter:
             lenses = [item] if some.key is None else [key, item]
             for bound, mismatches in self._match_all(patterns, lenses, env):
                 fix = _sequence(mismatches) if mismatches else _first_value(item)
-                spoil = _emptied(domain)
+                spoil = _empty(domain)
                 holds = is_real and not mismatches
                 is_soft = not is_real and not mismatches
                 yield Outcome(expr, bound, holds, fix, spoil, is_soft)
@@ -460,7 +460,7 @@ class Interpreter:
         if not self._is_open(left, env):
             for a, bound in self._term(left, env):
                 for b, both in self._term(right, bound):
-                    yield _compared(expr, both, a, b)
+                    yield _compare(expr, both, a, b)
             return
         for lens, bound in self._term(right, env):
             for matched, mismatches in self._match(left, lens, bound):
@@ -570,7 +570,7 @@ class Interpreter:
 
     def _template(self, parts: Sequence[str | Expr], env: Env) -> Iterator[tuple[Lens, Env]]:
         lenses = [
-            constant(part) if isinstance(part, str) else self._inserted(part, env) for part in parts
+            constant(part) if isinstance(part, str) else self._insert(part, env) for part in parts
         ]
 
         def text(values: Sequence[Any]) -> str:
@@ -584,7 +584,7 @@ class Interpreter:
         lens.value = text([each.value for each in lenses])
         yield lens, env
 
-    def _inserted(self, expr: Expr, env: Env) -> Lens:
+    def _insert(self, expr: Expr, env: Env) -> Lens:
         is_term = not isinstance(expr.term, (SomeDecl, SomeIn, Every, Not, And, Or))
         return self._first(expr.term, env) if is_term else constant(UNDEFINED)
 
@@ -657,7 +657,7 @@ class Interpreter:
         if isinstance(owner.items, _Paths):
             yield from self._phantoms(owner.items, value)
         elif owner.put is not None:
-            yield constant(UNDEFINED), Lens(UNDEFINED, _added(owner)), False
+            yield constant(UNDEFINED), Lens(UNDEFINED, _add(owner)), False
 
     def _key(self, owner: Lens, key: Any, item: Any) -> Lens:
         if not isinstance(owner.items, _Paths) or type(key) is not str:
@@ -708,7 +708,7 @@ class Interpreter:
                     continue
                 yield from islice(self._with_members(head[-1], attempt, sample, values, input), 4)
                 if len(sample) > len(value):
-                    yield from _repeated(attempt, len(sample) - len(value), input)
+                    yield from _repeat(attempt, len(sample) - len(value), input)
                 elif len(sample) < len(value):
                     yield from attempt.spoils(input)
                 elif len(sample) == len(value) == 1:
@@ -747,7 +747,7 @@ class Interpreter:
             return
         for operands, bound in self._terms(call.args, env):
             if name == "walk" and len(operands) == 1:
-                for each in self._walked(operands[0], (), 0):
+                for each in self._walk(operands[0], (), 0):
                     yield each, bound
                 continue
             builtin = self._policy.registry.get(name)
@@ -766,13 +766,13 @@ class Interpreter:
                 bound,
             )
 
-    def _walked(self, lens: Lens, path: tuple[Any, ...], depth: int) -> Iterator[Lens]:
+    def _walk(self, lens: Lens, path: tuple[Any, ...], depth: int) -> Iterator[Lens]:
         yield _array([constant(list(path)), lens])
         if depth < 8 and is_collection(lens.value):
             for key, _ in islice(iterate(lens.value), ROWS):
                 item = item_lens(lens, constant(key))
                 if item.value is not UNDEFINED:
-                    yield from self._walked(item, (*path, key), depth + 1)
+                    yield from self._walk(item, (*path, key), depth + 1)
 
     def _function(self, call: Call, env: Env) -> Iterator[tuple[Lens, Env]]:
         path = [arg.value for arg in call.operator.args if isinstance(arg, Scalar)]
@@ -839,7 +839,7 @@ def _are_equal(a: Lens, b: Lens) -> bool:
     return UNDEFINED not in (a.value, b.value) and equal(a.value, b.value)
 
 
-def _judged(expr: Expr, env: Env, lens: Lens) -> Outcome:
+def _judge(expr: Expr, env: Env, lens: Lens) -> Outcome:
     def fix(input: Any) -> Iterator[Any]:
         return lens.changed(TRUTHY, input)
 
@@ -849,7 +849,7 @@ def _judged(expr: Expr, env: Env, lens: Lens) -> Outcome:
     return Outcome(expr, env, is_truthy(lens.value), fix, spoil)
 
 
-def _compared(expr: Expr, env: Env, a: Lens, b: Lens) -> Outcome:
+def _compare(expr: Expr, env: Env, a: Lens, b: Lens) -> Outcome:
     def spoil(input: Any) -> Iterator[Any]:
         for one, other in ((a, b), (b, a)):
             if one.put is not None:
@@ -903,14 +903,14 @@ def _first_value(lens: Lens) -> Changes:
     return fix
 
 
-def _emptied(domain: Lens) -> Changes:
+def _empty(domain: Lens) -> Changes:
     def spoil(input: Any) -> Iterator[Any]:
         return islice(domain.changed(Want(lambda v: not v, ([], UNDEFINED)), input), 2)
 
     return spoil
 
 
-def _added(owner: Lens) -> Callable[[Want, Any], Iterator[Any]]:
+def _add(owner: Lens) -> Callable[[Want, Any], Iterator[Any]]:
     """To put an item that is not there: its collection with it."""
 
     def put(want: Want, input: Any) -> Iterator[Any]:
@@ -956,7 +956,7 @@ def _object(keys: Sequence[Lens], values: Sequence[Lens]) -> Lens:
     return composite(value, shape, items)
 
 
-def _repeated(attempt: Attempt, more: int, input: Any) -> Iterator[Any]:
+def _repeat(attempt: Attempt, more: int, input: Any) -> Iterator[Any]:
     """An input with which a body has `more` solutions: another item is added each time."""
     for start in range(2):
         changed = input

@@ -133,12 +133,12 @@ class Checker:
     def accepts(self, refutation: Step | None, texts: Sequence[str]) -> bool:
         """Return True if the steps refute the conjunction of `texts`."""
         try:
-            exprs = tuple(self._parsed(text, number) for number, text in enumerate(texts))
+            exprs = tuple(self._parse(text, number) for number, text in enumerate(texts))
             return refutation is not None and self._holds(refutation, _Known(exprs))
         except (CompileError, EvalError, ParseError, IndexError, ValueError):
             return False
 
-    def _parsed(self, text: str, number: int) -> Expr:
+    def _parse(self, text: str, number: int) -> Expr:
         (expr,) = parse_query(Source("", text), v0=False)
         wildcards = [name for name in variables_of(expr) if name.startswith("$")]
         expr = put_terms(expr, {name: Var(f"_any{number}_{name[1:]}") for name in wildcards})
@@ -176,10 +176,10 @@ class Checker:
                 return self._is_in_cases(refutation, known)
             case Same(first, second, then):
                 values = self._pairs(exprs[first], exprs[second]) if first != second else {}
-                return bool(values) and self._holds(then, self._changed(known, values))
+                return bool(values) and self._holds(then, self._change(known, values))
             case Alias(position, then):
-                values = self._aliased(exprs, position)
-                return bool(values) and self._holds(then, self._changed(known, values))
+                values = self._alias(exprs, position)
+                return bool(values) and self._holds(then, self._change(known, values))
             case Instance(every, member, item, then):
                 added = self._instance(exprs, every, member, item)
                 return self._holds(then, replace(known, exprs=(*exprs, *added)))
@@ -453,7 +453,7 @@ class Checker:
                 return values
         return {}
 
-    def _aliased(self, exprs: Sequence[Expr], position: int) -> dict[str, Any]:
+    def _alias(self, exprs: Sequence[Expr], position: int) -> dict[str, Any]:
         """A variable, and the reference or call that it is equal to."""
         for variable, other in equations_of(exprs[position]):
             if not isinstance(variable, Var) or variable.name in ("input", "data"):
@@ -467,10 +467,10 @@ class Checker:
                 return {variable.name: other} if self._is_steady(exprs[position]) else {}
         return {}
 
-    def _changed(self, known: _Known, values: dict[str, Any]) -> _Known:
-        return replace(known, exprs=tuple(self._replaced(expr, values) for expr in known.exprs))
+    def _change(self, known: _Known, values: dict[str, Any]) -> _Known:
+        return replace(known, exprs=tuple(self._replace(expr, values) for expr in known.exprs))
 
-    def _replaced(self, expr: Expr, values: dict[str, Any]) -> Expr:
+    def _replace(self, expr: Expr, values: dict[str, Any]) -> Expr:
         """An expression with other terms for variables; true instead where that may change
         what it says."""
         if not set(values) & variables_of(expr):
@@ -532,7 +532,7 @@ class Checker:
             bound[every.term.key.name] = term.args[-1]
         inner = {name for expr in every.term.body for name in variables_of(expr)}
         bound |= self._fresh(exprs, inner - set(bound) - outer)
-        return [self._replaced(expr, bound) for expr in every.term.body]
+        return [self._replace(expr, bound) for expr in every.term.body]
 
     def _fresh(self, exprs: Sequence[Expr], names: set[str]) -> dict[str, Any]:
         """New names. ValueError where one is there already."""
@@ -569,7 +569,7 @@ class Checker:
             names = {name for each in rule.body for name in variables_of(each)}
             names |= set() if head is None else variables_of(Expr(head))
             new = self._fresh(exprs, names)
-            body = [self._replaced(each, new) for each in rule.body]
+            body = [self._replace(each, new) for each in rule.body]
             if key is not None:
                 member = put_terms(Expr(head), new).term
                 body.append(Expr(equate(key, member)))

@@ -246,10 +246,10 @@ class _Reader:
     def _sequence(self) -> Language:
         out = EMPTY
         while self._at < len(self._pattern) and self._pattern[self._at] not in "|)$":
-            out = join(out, self._repeated())
+            out = join(out, self._repeat())
         return out
 
-    def _repeated(self) -> Language:
+    def _repeat(self) -> Language:
         atom = self._atom()
         char = self._pattern[self._at : self._at + 1]
         if char in ("*", "+", "?"):
@@ -321,7 +321,7 @@ class _Reader:
             ranges += self._range()
         if not ranges:
             raise UnreadableError(self._pattern)
-        return Chars(_outside(ranges) if negated else _merged(ranges))
+        return Chars(_outside(ranges) if negated else _merge(ranges))
 
     def _range(self) -> Ranges:
         char = self._pattern[self._at : self._at + 1]
@@ -339,7 +339,7 @@ class _Reader:
         return ((ord(char), ord(rest[1])),)
 
 
-def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
+def _merge(ranges: Iterable[tuple[int, int]]) -> Ranges:
     out: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if out and low <= out[-1][1] + 1:
@@ -351,7 +351,7 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 def _outside(ranges: Iterable[tuple[int, int]]) -> Ranges:
     out, at = [], 0
-    for low, high in _merged(ranges):
+    for low, high in _merge(ranges):
         if low > at:
             out.append((at, low - 1))
         at = high + 1

@@ -133,13 +133,13 @@ def prove(
         if before is not None:
             verdict = Verdict(proved, NONE_EXISTS, 0.0, before, is_unchanged=True)
         else:
-            verdict = _refuted(engine, node, proved)
+            verdict = _refute(engine, node, proved)
         is_proved = verdict.outcome == NONE_EXISTS
         old = None
         if attack or not is_proved:
             old = _without(loaded, node, v0=v0, registry=registry)
         if old is not None:
-            tried = _searched(verdict, engine, old, version, seconds, clock)
+            tried = _search(verdict, engine, old, version, seconds, clock)
             verdict = tried if tried.is_broken or not is_proved else verdict
         if known is not None and verdict.outcome == NONE_EXISTS:
             known.add(proved.name, digest, verdict.conjunctions)
@@ -149,10 +149,10 @@ def prove(
 def proofs(engine: Engine) -> Iterator[Verdict]:
     """Prove each property, as far as that is possible without a search."""
     for node in _nodes(engine):
-        yield _refuted(engine, node, _property(node))
+        yield _refute(engine, node, _property(node))
 
 
-def _refuted(engine: Engine, node: RuleNode, proved: Property) -> Verdict:
+def _refute(engine: Engine, node: RuleNode, proved: Property) -> Verdict:
     """A proof by partial evaluation, or the reason why there is none."""
     if not _is_plain(node):
         reason = "the property is not a rule that is true where its conditions hold"
@@ -235,7 +235,7 @@ def _without(loaded: Loaded, node: RuleNode, *, v0: bool, registry: Registry) ->
         return None
 
 
-def _searched(
+def _search(
     verdict: Verdict,
     engine: Engine,
     old: Version,

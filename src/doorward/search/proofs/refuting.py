@@ -186,7 +186,7 @@ class Refuter:
         return (
             _contradiction(conjunction, steady)
             or self._cycle(conjunction, steady)
-            or self._denied(conjunction, steady)
+            or self._deny(conjunction, steady)
             or self._texts(conjunction, steady)
             or _empty(conjunction)
             or _shape(conjunction)
@@ -208,7 +208,7 @@ class Refuter:
             links.append(_Link(term_text(left), sign, term_text(right), position))
         return _find_cycle(links, constants)
 
-    def _denied(self, conjunction: Conjunction, steady: Sequence[bool]) -> Step | None:
+    def _deny(self, conjunction: Conjunction, steady: Sequence[bool]) -> Step | None:
         known = {text: n for n, text in enumerate(conjunction.texts) if steady[n]}
         for number, expr in enumerate(conjunction.exprs):
             if not expr.negated or expr.withs or not isinstance(expr.term, Ref):
@@ -323,7 +323,7 @@ class Refuter:
                     known[text] = position, pattern
                     continue
                 first, other = known[text]
-                values = _paired(other, pattern)
+                values = _pair(other, pattern)
                 if first != position and values:
                     after = state.conjunction.substitute(values)
                     then = self._refute(replace(state, conjunction=after))
@@ -574,7 +574,7 @@ def _patterns(expr: Expr) -> Iterator[tuple[Term, Term]]:
             yield pattern, other
 
 
-def _paired(one: Term, other: Term) -> dict[str, Term]:
+def _pair(one: Term, other: Term) -> dict[str, Term]:
     """The variables of a pattern, and those that another pattern has in their places."""
     pairs: list[tuple[Term, Term]] = [(one, other)]
     if isinstance(one, Array) and isinstance(other, Array) and len(one.items) == len(other.items):

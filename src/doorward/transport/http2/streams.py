@@ -193,7 +193,7 @@ class Sender:
             return
         self._window -= size
         stream_id = stream.id
-        headers = self._prefixed(headers)
+        headers = self._prefix(headers)
         pack = FRAME_HEAD.pack
         self._out += (
             pack(0, len(headers), FrameType.HEADERS, Flag.END_HEADERS, stream_id),
@@ -211,7 +211,7 @@ class Sender:
 
     def send_headers(self, stream: Stream, block: bytes) -> None:
         """The header section of a response, with data to come."""
-        self.write(FrameType.HEADERS, Flag.END_HEADERS, stream.id, self._prefixed(block))
+        self.write(FrameType.HEADERS, Flag.END_HEADERS, stream.id, self._prefix(block))
 
     def send_data(self, stream: Stream, data: bytes) -> None:
         """Data of a response; it waits where the client's windows are full."""
@@ -228,7 +228,7 @@ class Sender:
     def refuse(self, stream_id: int, block: bytes, *, ended: bool) -> None:
         """Answer a request that became no stream with one block; `ended`: it is complete."""
         flags = Flag.END_HEADERS | Flag.END_STREAM
-        self.write(FrameType.HEADERS, flags, stream_id, self._prefixed(block))
+        self.write(FrameType.HEADERS, flags, stream_id, self._prefix(block))
         if not ended:
             self.write_reset(stream_id, ErrorCode.NO_ERROR)
         self.closed.remember(stream_id, ignored=True)
@@ -341,7 +341,7 @@ class Sender:
         stream.send_deadline = 0.0
         if stream.trailers is not None:
             flags = Flag.END_HEADERS | Flag.END_STREAM
-            self.write(FrameType.HEADERS, flags, stream.id, self._prefixed(stream.trailers))
+            self.write(FrameType.HEADERS, flags, stream.id, self._prefix(stream.trailers))
             self._end(stream)
 
     def _flush_blocked(self) -> None:
@@ -356,7 +356,7 @@ class Sender:
             self.write_reset(stream_id, ErrorCode.NO_ERROR)
             self.closed.remember(stream_id, ignored=True)
 
-    def _prefixed(self, block: bytes) -> bytes:
+    def _prefix(self, block: bytes) -> bytes:
         """`block`, with the size update that the first block after a change of the table needs."""
         prefix = self._header_prefix
         if not prefix:

@@ -121,7 +121,7 @@ def outputs_of_terms(terms: Iterable[Term], safe: set[str]) -> set[str]:
             case Ref(head, args):
                 if not isinstance(head, Var) or head.name in safe or head.name in ROOTS:
                     for arg in args:
-                        outputs.update(_walked(arg))
+                        outputs.update(_walk(arg))
             case Array(items) | Set(items):
                 outputs |= outputs_of_terms(items, safe)
             case Object(items):
@@ -130,7 +130,7 @@ def outputs_of_terms(terms: Iterable[Term], safe: set[str]) -> set[str]:
     return outputs
 
 
-def _walked(term: Term) -> Iterator[str]:
+def _walk(term: Term) -> Iterator[str]:
     """The variables of an operand; heads of further references are walked, not bound."""
     match term:
         case Var(name):
@@ -138,11 +138,11 @@ def _walked(term: Term) -> Iterator[str]:
                 yield name
         case Ref(_, items) | Array(items) | Set(items):
             for item in items:
-                yield from _walked(item)
+                yield from _walk(item)
         case Object(items):
             for key, value in items:
-                yield from _walked(key)
-                yield from _walked(value)
+                yield from _walk(key)
+                yield from _walk(value)
 
 
 def pattern_names(term: Term) -> Iterator[str]:

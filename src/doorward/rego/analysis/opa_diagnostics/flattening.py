@@ -151,7 +151,7 @@ class Flattener:
                 both = replace(term, left=self.body(left), right=self.body(right))
                 out.append(replace(flat, term=both))
             case Call() if term.name == "print" and not term.infix:
-                parts = tuple(self._captured(arg) for arg in term.args)
+                parts = tuple(self._capture(arg) for arg in term.args)
                 self.emit(replace(flat, term=Array(parts, term.span)), out)
             case Call(operator, args):
                 if term.name in self.equalities and len(args) == 2:
@@ -278,7 +278,7 @@ class Flattener:
                 return replace(term, key=heads[0], value=heads[1], body=tuple(inside))
             case TemplateString(parts):
                 captured = tuple(
-                    self._captured(self._at_expr(p.term, term.span), p)
+                    self._capture(self._at_expr(p.term, term.span), p)
                     for p in parts
                     if isinstance(p, Expr)
                 )
@@ -292,7 +292,7 @@ class Flattener:
         """A lone variable of a template string is reported where the expression around stands."""
         return replace(term, span=self.expr_span or span) if isinstance(term, Var) else term
 
-    def _captured(self, term: object, part: Expr | None = None) -> Term:
+    def _capture(self, term: object, part: Expr | None = None) -> Term:
         """`{x | x = term}`: a value that may be undefined without harm."""
         inside: list[Expr] = []
         assert isinstance(term, Term)  # template strings hold nothing else

@@ -157,7 +157,7 @@ def intersect(one: str, other: str, check_deadline: Callable[[], None]) -> bool:
 
 def _tokens(text: str) -> list[_Token]:
     """The tokens of a glob, which nobody changes."""
-    return _kept_tokens(text) if len(text) <= _KEPT_TEXT else _Tokenizer(text).tokens()
+    return _cached_tokens(text) if len(text) <= _KEPT_TEXT else _Tokenizer(text).tokens()
 
 
 _KEPT_TEXT: Final = 256
@@ -165,7 +165,7 @@ _KEPT_TEXT: Final = 256
 
 
 @lru_cache(maxsize=256)
-def _kept_tokens(text: str) -> list[_Token]:
+def _cached_tokens(text: str) -> list[_Token]:
     return _Tokenizer(text).tokens()
 
 

@@ -410,7 +410,7 @@ def schema_text(schema: Value) -> str:
     return "\n".join(parts)
 
 
-def _described(node: Value) -> str:
+def _describe(node: Value) -> str:
     text = _string(node, "Description")
     return f"{quote(text)} " if text else ""
 
@@ -418,7 +418,7 @@ def _described(node: Value) -> str:
 def _schema_text(node: Value, word: str) -> str:
     items = [f"{_word(o, 'Operation')}: {_word(o, 'Type')}" for o in _items(node, "OperationTypes")]
     block = " { " + " ".join(items) + " }" if items else ""
-    description = "" if word.startswith("extend") else _described(node)
+    description = "" if word.startswith("extend") else _describe(node)
     return f"{description}{word}{_directives_text(node)}{block}"
 
 
@@ -427,7 +427,7 @@ def _directive_definition_text(node: Value) -> str:
     if not all(location.replace("_", "A").isalpha() for location in locations):
         raise BuiltinError("GraphQL AST: Locations are not names")
     repeatable = " repeatable" if _get(node, "IsRepeatable") is True else ""
-    head = f"{_described(node)}directive @{_word(node, 'Name')}{_parameters_text(node)}"
+    head = f"{_describe(node)}directive @{_word(node, 'Name')}{_parameters_text(node)}"
     return f"{head}{repeatable} on {' | '.join(locations)}"
 
 
@@ -438,17 +438,17 @@ def _parameters_text(node: Value) -> str:
 
 def _input_text(node: Value) -> str:
     kind = _type_text(_get(node, "Type"))
-    head = f"{_described(node)}{_word(node, 'Name')}: {kind}"
+    head = f"{_describe(node)}{_word(node, 'Name')}: {kind}"
     return f"{head}{_default_text(node)}{_directives_text(node)}"
 
 
 def _field_text(node: Value) -> str:
-    head = f"{_described(node)}{_word(node, 'Name')}{_parameters_text(node)}"
+    head = f"{_describe(node)}{_word(node, 'Name')}{_parameters_text(node)}"
     return f"{head}: {_type_text(_get(node, 'Type'))}{_default_text(node)}{_directives_text(node)}"
 
 
 def _enum_text(node: Value) -> str:
-    return f"{_described(node)}{_word(node, 'Name')}{_directives_text(node)}"
+    return f"{_describe(node)}{_word(node, 'Name')}{_directives_text(node)}"
 
 
 _WORDS: Final = {
@@ -465,7 +465,7 @@ def _definition_text(node: Value, extend: str) -> str:
     word = _WORDS.get(_string(node, "Kind"))
     if word is None:
         raise BuiltinError("GraphQL AST: Kind of a definition is not known")
-    head = f"{'' if extend else _described(node)}{extend}{word} {_word(node, 'Name')}"
+    head = f"{'' if extend else _describe(node)}{extend}{word} {_word(node, 'Name')}"
     interfaces = _names(node, "Interfaces")
     if interfaces:
         head += " implements " + " & ".join(interfaces)

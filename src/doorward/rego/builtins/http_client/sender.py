@@ -121,10 +121,10 @@ class _Exchange(Thread):
         except httpx.TimeoutException:
             self.error = _timed_out(self.request)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            self.error = SendError(f"{_named(self.request)}: {_reason(error)}")
+            self.error = SendError(f"{_request_text(self.request)}: {_reason(error)}")
         finally:
             if self.response is None and self.error is None:
-                self.error = SendError(f"{_named(self.request)}: the request failed")
+                self.error = SendError(f"{_request_text(self.request)}: the request failed")
             self.pending.release()
 
     def _exchange(self) -> HTTPResponse:
@@ -141,14 +141,14 @@ class _Exchange(Thread):
             url = following
             request = self._redirected(request, answer.status_code, url)
             self.request = request
-        raise SendError(f"{_named(self.request)}: stopped after {MAX_REDIRECTS} redirects")
+        raise SendError(f"{_request_text(self.request)}: stopped after {MAX_REDIRECTS} redirects")
 
     def _redirected(self, request: HTTPRequest, status: int, url: str) -> HTTPRequest:
         """The next request: to an allowed host, without credentials if it is another one."""
         old, new = httpx.URL(request.url), httpx.URL(url)
         hosts = request.allowed_hosts
         if hosts is not None and new.host.lower() not in hosts:
-            raise SendError(f"{_named(request)}: unallowed host: {new.host}")
+            raise SendError(f"{_request_text(request)}: unallowed host: {new.host}")
         dropped = {"host"}
         if (old.scheme, old.host, old.port) != (new.scheme, new.host, new.port):
             dropped |= {"authorization", "cookie", "proxy-authorization"}
@@ -204,12 +204,12 @@ class _Exchange(Thread):
                 size += len(chunk)
                 if size > MAX_BODY:
                     what = f"response is larger than {MAX_BODY} bytes"
-                    raise SendError(f"{_named(self.request)}: {what}")
+                    raise SendError(f"{_request_text(self.request)}: {what}")
                 if time.monotonic() > self.end:
                     raise _timed_out(self.request)
                 chunks.append(chunk)
         except DecodingError as error:
-            raise SendError(f"{_named(self.request)}: {error}") from None
+            raise SendError(f"{_request_text(self.request)}: {error}") from None
         return b"".join(chunks)
 
 
@@ -225,7 +225,7 @@ def _own_headers(request: HTTPRequest) -> list[tuple[str, str]]:
     named = {name.lower(): (name, value) for name, value in request.headers}
     for name, value in named.values():
         if any((char < " " and char != "\t") or char == "\x7f" for char in value):
-            raise SendError(f"{_named(request)}: invalid header field value for {name}")
+            raise SendError(f"{_request_text(request)}: invalid header field value for {name}")
     return [pair for name, pair in named.items() if name not in _FRAMING]
 
 
@@ -238,7 +238,7 @@ def _check_host(request: HTTPRequest, host: str) -> None:
         try:
             ipaddress.IPv4Address(host)
         except ValueError:
-            raise SendError(f"{_named(request)}: lookup {host}: no such host") from None
+            raise SendError(f"{_request_text(request)}: lookup {host}: no such host") from None
 
 
 def _status(response: httpx.Response) -> str:
@@ -249,7 +249,7 @@ def _status(response: httpx.Response) -> str:
     return f"{response.status_code} {phrase}".rstrip()
 
 
-def _named(request: HTTPRequest) -> str:
+def _request_text(request: HTTPRequest) -> str:
     """Method and URL as Go's errors name them, without a password."""
     parts = urlsplit(request.url)
     user, at, host = parts.netloc.rpartition("@")
@@ -258,7 +258,7 @@ def _named(request: HTTPRequest) -> str:
 
 
 def _timed_out(request: HTTPRequest) -> SendError:
-    error = SendError(f"{_named(request)}: request timed out")
+    error = SendError(f"{_request_text(request)}: request timed out")
     error.timed_out = True
     return error
 

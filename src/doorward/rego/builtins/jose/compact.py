@@ -42,13 +42,13 @@ class Token:
 
     def decoded_header(self) -> Object:
         if len(self.header) <= MAX_HEADER_KEPT:
-            return _kept_header(self.header)
-        return _decoded_header(self.header)
+            return _cached_header(self.header)
+        return _decode_header(self.header)
 
     def understood_header(self) -> Header:
         if len(self.header) <= MAX_HEADER_KEPT:
-            return _kept_understood(self.header)
-        return _header(_decoded_header(self.header))
+            return _cached_understood(self.header)
+        return _header(_decode_header(self.header))
 
     def decoded_payload(self) -> str:
         try:
@@ -57,7 +57,7 @@ class Token:
             raise BuiltinError(f"JWT payload had invalid encoding: {error}") from None
 
 
-def _decoded_header(encoded: str) -> Object:
+def _decode_header(encoded: str) -> Object:
     try:
         text = base64url_decode(encoded)
     except BuiltinError as error:
@@ -72,9 +72,9 @@ def _decoded_header(encoded: str) -> Object:
 
 
 @lru_cache(maxsize=256)
-def _kept_header(encoded: str) -> Object:
+def _cached_header(encoded: str) -> Object:
     """The header, kept: an issuer's tokens all begin with the same one."""
-    return _decoded_header(encoded)
+    return _decode_header(encoded)
 
 
 def split_token(text: str) -> Token:
@@ -136,8 +136,8 @@ def _header(fields: Object) -> Header:
 
 
 @lru_cache(maxsize=256)
-def _kept_understood(encoded: str) -> Header:
-    return _header(_kept_header(encoded))
+def _cached_understood(encoded: str) -> Header:
+    return _header(_cached_header(encoded))
 
 
 def _critical(value: Value) -> tuple[str, ...]:

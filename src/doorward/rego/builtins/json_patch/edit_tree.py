@@ -67,7 +67,7 @@ class EditTree:
         if len(path) + depth > MAX_DEPTH:
             raise LimitError(f"result is nested more than {MAX_DEPTH} deep")
         if path:
-            self._opened(path[:-1], "insert").insert(path[-1], value)
+            self._open(path[:-1], "insert").insert(path[-1], value)
         else:
             self._root = _Node(value)
 
@@ -84,13 +84,13 @@ class EditTree:
     def delete(self, path: Path) -> None:
         """Take away what is at `path`."""
         if path:
-            self._opened(path[:-1], "delete").delete(path[-1])
+            self._open(path[:-1], "delete").delete(path[-1])
             return
         if self._root is None:
             raise BuiltinError("deleted node encountered during delete operation")
         self._root = None
 
-    def _opened(self, path: Path, operation: str) -> _Node:
+    def _open(self, path: Path, operation: str) -> _Node:
         """The node at `path`, which is about to change."""
         node = self._root
         if node is None:

@@ -30,7 +30,7 @@ def prepare_schema(context: Context, schema: Value) -> Schema:
     """The schema to match documents with; BuiltinError for what is not one."""
     text = _canonical(schema) if isinstance(schema, str) else marshal(read_json(schema))
     with context.enforce_deadline(len(text)):
-        return _kept_schema(text)
+        return _cached_schema(text)
 
 
 @lru_cache(maxsize=64)
@@ -40,7 +40,7 @@ def _canonical(text: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _kept_schema(text: str) -> Schema:
+def _cached_schema(text: str) -> Schema:
     try:
         return read_schema(unmarshal(text))
     except RecursionError:

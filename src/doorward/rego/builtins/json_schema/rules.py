@@ -259,7 +259,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _shown(number: int | Fraction) -> str:
+def _show(number: int | Fraction) -> str:
     """A number with ten digits at the most, as Go prints the limits of a schema."""
     if type(number) is int and -(10**10) < number < 10**10:
         return str(number)
@@ -523,7 +523,7 @@ def multiple_of(divisor: Any) -> Rule:
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
         if exact_number(value) % exact:
-            result.add("multiple_of", path, f"Must be a multiple of {_shown(exact)}")
+            result.add("multiple_of", path, f"Must be a multiple of {_show(exact)}")
 
     return rule
 
@@ -542,7 +542,7 @@ def limit(keyword: str, number: Any) -> Rule:
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
         if not holds(exact_number(value), exact):
-            result.add(kind, path, f"Must be {words} {_shown(exact)}")
+            result.add(kind, path, f"Must be {words} {_show(exact)}")
 
     return rule
 

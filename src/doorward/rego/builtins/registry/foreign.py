@@ -45,7 +45,7 @@ def foreign_code() -> Iterator[None]:
     except _ENDS:
         raise
     except BaseException as error:
-        raise ForeignError(_said(error)) from error
+        raise ForeignError(_message_of(error)) from error
 
 
 def is_foreign(body: Callable[..., Any]) -> bool:
@@ -77,7 +77,7 @@ def guarded(name: str, body: Callable[..., Any], *, relation: bool) -> Callable[
             raise
         except BaseException as error:
             ended = EvaluationAborted(f"{name}: the built-in raised {type(error).__name__}")
-            ended.hint = _said(error)
+            ended.hint = _message_of(error)
             raise ended from error
 
     return call
@@ -91,7 +91,7 @@ def _values(solutions: Any) -> list[Any]:
     return list(map(_value, solutions))
 
 
-def _said(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     """Return the message of an exception, and the line that raised it."""
     import traceback  # only what went wrong needs it
 

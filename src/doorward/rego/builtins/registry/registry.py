@@ -188,7 +188,7 @@ class Registry:
                 signature=signature,
                 body=call,
                 call=(
-                    _checked(call, _Refusal(signature, refuse), context=context or checks_deadline)
+                    _check(call, _Refusal(signature, refuse), context=context or checks_deadline)
                     if checked
                     else call
                 ),
@@ -270,7 +270,7 @@ def refuse_as_first(*operands: Value) -> None:
     raise operand_error(1, next(o for o in operands if not isinstance(o, str)), "string")
 
 
-def _checked(body: Callable[..., Any], refusal: _Refusal, *, context: bool) -> Callable[..., Any]:
+def _check(body: Callable[..., Any], refusal: _Refusal, *, context: bool) -> Callable[..., Any]:
     """`body` behind the check of its operands' kinds."""
     if not any(map(kinds, refusal.signature.args)):
         return body

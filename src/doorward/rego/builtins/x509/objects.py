@@ -323,7 +323,7 @@ def certificate_object(octets: bytes, *, uri_strings: bool = True) -> Object:
     parts = _parts(signed)
     names = fields.names
     certificate_: Object = {
-        **_signed_object(certificate, algorithm, signature, parts.key, parts.subject),
+        **_signed_fields(certificate, algorithm, signature, parts.key, parts.subject),
         "RawTBSCertificate": _base64(signed.raw),
         "RawIssuer": _base64(parts.issuer.raw),
         "Version": parts.version,
@@ -364,7 +364,7 @@ def certificate_object(octets: bytes, *, uri_strings: bool = True) -> Object:
 _POLICY_LIMITS: Final = ("InhibitAnyPolicy", "InhibitPolicyMapping", "RequireExplicitPolicy")
 
 
-def _signed_object(
+def _signed_fields(
     whole: Element, algorithm: Element, signature: Element, key: Element, subject: Element
 ) -> Object:
     """Return the fields that certificates and requests have in common."""
@@ -493,7 +493,7 @@ def request_object(octets: bytes) -> Object:
             for element in read(extension.value).children():
                 names.add(element)
     return {
-        **_signed_object(request, algorithm, signature, key, subject),
+        **_signed_fields(request, algorithm, signature, key, subject),
         "RawTBSCertificateRequest": _base64(signed.raw),
         "Version": version.integer(),
         "Attributes": _or_null(attributes),

@@ -150,13 +150,13 @@ class Builder:
 
     def test(self, condition: ast.expr) -> None:
         """Everything written from here on runs only if `condition` holds."""
-        if self._joined(condition):
+        if self._join(condition):
             return
         self.opened_tests = _conjuncts(condition)
         self.opened_row = self.span.row
         if self.leave is None:
             self.ensure_depth()
-        failed = [] if self.number is None else [self._noted(self.number, self.span.row)]
+        failed = [] if self.number is None else [self._note_failure(self.number, self.span.row)]
         if self.leave is not None:
             self.opened = ast.If(
                 test=failure_of(self.opened_tests),
@@ -170,7 +170,7 @@ class Builder:
         self.add(self.opened)
         self._enter(self.opened.body)
 
-    def _joined(self, condition: ast.expr) -> bool:
+    def _join(self, condition: ast.expr) -> bool:
         """Add `condition` to the test just opened, if nothing follows that one yet."""
         opened = self.opened
         if opened is None or len(self.opened_tests) >= MAX_TESTS:
@@ -213,9 +213,9 @@ class Builder:
 
     def note(self, number: int, row: int) -> None:
         """Note that a definition answered (row 0), or failed at a row."""
-        self.add(self._noted(number, row))
+        self.add(self._note_failure(number, row))
 
-    def _noted(self, number: int, row: int) -> ast.stmt:
+    def _note_failure(self, number: int, row: int) -> ast.stmt:
         marks = self.temps.bind_at_start("_marks", attribute(load("ctx"), "marks"))
         target = ast.Subscript(value=marks, slice=ast.Constant(value=number), ctx=ast.Store())
         return ast.Assign(targets=[target], value=ast.Constant(value=row))

@@ -114,14 +114,14 @@ def _parse_what_can_be(source: Source, *, v0: bool, builtins: Container[str]) ->
         if complete and not cursor.errors:
             continue
         few = len(errors) < MAX_BRACKETS
-        errors += _explained(source, cursor.errors, start if few else None)
+        errors += _explain(source, cursor.errors, start if few else None)
         cursor.errors = []
         if not complete:
             lost |= skip_statement(cursor, start)
     if statements.is_empty:
-        errors += _explained(source, [_no_statement(source)])
+        errors += _explain(source, [_no_statement(source)])
     late = statements.late_errors()
-    errors += _explained(source, late, None) if late else []
+    errors += _explain(source, late, None) if late else []
     lost |= names_at(source, statements.unread)
     errors.sort(key=lambda error: error.span.start)
     comments = cursor.lexer.comment_nodes()
@@ -217,7 +217,7 @@ def _no_statement(source: Source) -> Diagnostic:
     return Diagnostic(PARSE_ERROR, "empty module", Span(source, 0, 0, 0, 0))
 
 
-def _explained(
+def _explain(
     source: Source, errors: list[Diagnostic], statement: int | None = 0
 ) -> list[Diagnostic]:
     from doorward.rego.syntax.hints import add_hints  # 30 patterns, for texts with errors
@@ -229,4 +229,4 @@ def _stop(errors: list[Diagnostic], source: Source, statement: int = 0) -> None:
     """ParseError with `errors`, if there are any; brackets before `statement` are closed."""
     if errors:
         first, rest = errors[:MAX_BRACKETS], errors[MAX_BRACKETS:MAX_ERRORS]
-        raise ParseError(_explained(source, first, statement) + _explained(source, rest, None))
+        raise ParseError(_explain(source, first, statement) + _explain(source, rest, None))
