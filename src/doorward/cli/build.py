@@ -322,9 +322,7 @@ def _members(parts: _Parts, revision: str | None, *, v0: bool) -> list[tuple[str
         "roots": list(parts.roots),
         "rego_version": common,
     }
-    others = {
-        _file_key(name): version for name, version in versions.items() if version != common
-    }
+    others = {_file_key(name): version for name, version in versions.items() if version != common}
     if others:
         manifest["file_rego_versions"] = others
     if parts.metadata:
