@@ -203,6 +203,9 @@ def _stay(stack: Stack) -> None:
             stack.check_parts()
             time.sleep(0.2)
     except (KeyboardInterrupt, Terminated):
+        # The parts are ended within seconds, by force if need be: another signal would leave some.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         print("\nStopping.", flush=True)
 
 

@@ -26,6 +26,19 @@ def test_whatever_ends_the_demo_ends_its_parts(number: signal.Signals, tmp_path:
         wait_until(lambda: not any(_is_alive(part) for part in parts))
 
 
+def test_a_second_signal_does_not_disturb_the_end(tmp_path: Path) -> None:
+    with _demo(tmp_path) as demo:
+        parts = wait_until(lambda: _parts_of(demo.pid))
+        wait_until(lambda: "until Ctrl-C" in (tmp_path / "out").read_text())
+        demo.send_signal(signal.SIGINT)
+        wait_until(lambda: "Stopping." in (tmp_path / "out").read_text())
+        for number in (signal.SIGINT, signal.SIGTERM):
+            demo.send_signal(number)
+        assert demo.wait(PATIENCE) == 0
+        assert not any(_is_alive(part) for part in parts)
+    assert "Stopped before" not in (tmp_path / "out").read_text()
+
+
 def test_a_part_that_ends_takes_all_down(tmp_path: Path) -> None:
     with _demo(tmp_path) as demo:
         parts = wait_until(lambda: _parts_of(demo.pid))
