@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from doorward.docker.request.images import parse_image
+from doorward.docker.request.images import parse_image, registry_of_name
 from doorward.docker.request.limits import build_resources, create_resources, logging_view
 from doorward.docker.request.model.table import STRUCTS
 from doorward.docker.request.mounts import create_mounts, mount_list, volume_mounts
@@ -36,10 +36,36 @@ def test_reference(text: str, registry: str, repository: str, tag: str, digest: 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a" * 64, "sha256:" + "a" * 64, "UPPER", "a b", "a//b", "x@sha256:1", "a:b:c"]
+    "text",
+    [
+        "",
+        "a" * 64,
+        "sha256:" + "a" * 64,
+        "UPPER",
+        "a b",
+        "a//b",
+        "x@sha256:1",
+        "a:b:c",
+        "a:-b",
+        "a:!",
+    ],
 )
 def test_what_is_no_name_is_unresolved(text: str) -> None:
     assert parse_image(text)["unresolved"]
+
+
+@pytest.mark.parametrize(
+    ("name", "registry"),
+    [
+        ("busybox", "docker.io"),
+        ("library/busybox", "docker.io"),
+        ("index.docker.io/x", "docker.io"),
+        ("r.io/x", "r.io"),
+        ("r.io:5000/x/y", "r.io:5000"),
+    ],
+)
+def test_the_registry_of_a_name_is_that_of_its_domain(name: str, registry: str) -> None:
+    assert registry_of_name(name) == registry
 
 
 def same(path: str) -> str | None:
@@ -95,6 +121,12 @@ VOLUMES = [
         "local",
         {"type": "overlay", "o": "lowerdir=/etc:/usr,upperdir=/u", "device": "overlay"},
         [("bind", "/etc", False), ("bind", "/usr", False), ("bind", "/u", False)],
+    ),
+    ("local", {"type": "overlay", "device": "overlay"}, [("filesystem", "", True)]),
+    (
+        "local",
+        {"type": "ext4", "o": "lowerdir=/etc", "device": "/dev/sda1"},
+        [("bind", "/etc", False), ("device", "/dev/sda1", True)],
     ),
     ("rexray", {"x": "y"}, [("other", "", True)]),
     ("local", {}, []),

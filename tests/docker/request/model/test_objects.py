@@ -55,6 +55,9 @@ def test_the_field_that_does_not_fit_is_named(
         ({"type": "none", "o": "bind", "device": "srv"}, False),
         ({"type": "none", "o": "rbind,dev", "device": "/srv"}, False),
         ({"type": "none", "o": "bind", "device": "/srv", "size": "1"}, False),
+        ({"type": "nfs", "o": "addr=10.0.0.1,ro", "device": ":/x"}, True),
+        ({"type": "nfs4", "o": "addr=10.0.0.1", "device": "/x"}, False),
+        ({"type": "ext4", "o": "addr=10.0.0.1", "device": ":/x"}, False),
     ],
 )
 def test_the_options_of_a_local_volume_fit_together(options: dict[str, str], fits: bool) -> None:
