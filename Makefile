@@ -143,8 +143,16 @@ docs: $(STAMP)
 	$(BIN)/python scripts/reference_pages.py
 
 # The docs site, in build/site: `python -m http.server -d build/site` shows it.
-site: docs
-	$(BIN)/python scripts/docs_site.py
+# Needs the generator of the site and nothing else: its own environment, by its own lock.
+SITE := build/site-tools
+
+$(SITE)/.installed: requirements/site.txt
+	@$(PYTHON) -m venv --clear $(SITE)
+	@$(SITE)/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r requirements/site.txt
+	@touch $@
+
+site: $(SITE)/.installed
+	$(SITE)/bin/python scripts/docs_site.py
 
 # VERSION=0.2.0: version, changelog, commit and tag, then the files in dist/ (scripts/release.py). Nothing
 # is pushed or uploaded.

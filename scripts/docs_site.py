@@ -8,6 +8,7 @@ its path, as code. Warnings of the generator are errors.
 
 from __future__ import annotations
 
+import html
 import re
 import shutil
 import subprocess
@@ -26,20 +27,19 @@ BESIDE = {
 }
 """Pages that are elsewhere in the repository, by their name in the site."""
 LINK = re.compile(r"(!?)\[([^\]\n]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
-INDEX = """# Doorward
+CODE = re.compile(r"`([^`\n]*\\\|[^`\n]*)`")
+"""A code span of a table with a bar in it: GitHub wants it escaped, the generator shows it so."""
 
-Authorization decisions outside the application: Rego policies, compiled to Python, behind OPA's
-REST API, Envoy's external authorization, Docker's plugin API, or a function call.
 
-- **[Tutorial](tutorial.md)**: decide, test, protect a service, protect Docker, in ten minutes
-- **How-to**, by task: [run](run.md), [Envoy](envoy.md), [deploy](kit.md), [Docker](docker.md),
-  [frameworks](frameworks.md), [filters](filters.md), [a change of policies](replay.md)
-- **Reference**, made from the code: [commands](commands.md), [HTTP API](rest.md),
-  [Python](python.md), [built-ins](builtins.md), [error codes](errors.md),
-  [differences from OPA](differences.md)
-- **Explanation**: [how it works](internals.md), [why it is so](design.md),
-  [what it costs](performance.md)
-"""
+FIGURES = 7
+"""Lines of the first table of the README."""
+
+
+def index_text() -> str:
+    """The home page, with the figures of the README."""
+    rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("|")]
+    figures = "\n".join(rows[:FIGURES]).replace("docs/performance.md", "performance.md")
+    return (ROOT / "scripts/site_home.md").read_text().replace("FIGURES", figures)
 
 
 def pages() -> dict[str, Path]:
@@ -69,14 +69,21 @@ def page_text(source: Path) -> str:
         return f"`{shown}`" if text.strip("`") in (shown, target) else f"{text} (`{shown}`)"
 
     parts = re.split(r"(^ *```.*?^ *```$)", source.read_text(), flags=re.MULTILINE | re.DOTALL)
-    return "".join(part if n % 2 else LINK.sub(link, part) for n, part in enumerate(parts))
+    return "".join(
+        part if n % 2 else CODE.sub(_code, LINK.sub(link, part)) for n, part in enumerate(parts)
+    )
+
+
+def _code(match: re.Match[str]) -> str:
+    text = html.escape(match[1].replace("\\|", "|"), quote=False).replace("|", "&#124;")
+    return f"<code>{text}</code>"
 
 
 def put_together(folder: Path) -> None:
     """Write all pages, and what they show, into a new folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    (folder / "index.md").write_text(INDEX)
+    (folder / "index.md").write_text(index_text())
     for name, source in pages().items():
         (folder / name).write_text(page_text(source))
     for path in (ROOT / "docs").rglob("*"):

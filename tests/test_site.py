@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import http.server
 import os
 import re
@@ -51,6 +52,27 @@ def test_every_page_is_in_the_site_and_its_map_names_no_other(site: Path) -> Non
     assert written | listed <= pages
     for name in pages:
         assert (site / name.replace(".md", ".html")).is_file()
+
+
+def test_code_in_tables_has_its_bars(site: Path) -> None:
+    """`pretty|json`, which Markdown wants as `pretty\\|json` and the generator would show so."""
+    shown = [page for page in site.glob("*.html") if "\\|" in code_spans(page)]
+    assert shown == []
+    assert "--authentication [off|token|tls]" in code_spans(site / "commands.html")
+
+
+def code_spans(page: Path) -> str:
+    """What is in code spans of tables."""
+    cells = re.findall(r"<td>(.*?)</td>", page.read_text(), re.DOTALL)
+    return html.unescape(" ".join(re.findall(r"<code>(.*?)</code>", " ".join(cells), re.DOTALL)))
+
+
+def test_the_home_page_is_one_of_its_own_name(site: Path) -> None:
+    text = (site / "index.html").read_text()
+    (title,) = re.findall(r"<title>(.*?)</title>", text)
+    assert title.count("Doorward") == 1
+    assert "verify an HS256 token" in text
+    assert all(f'href="{name}.html"' in text for name in ("envoy", "frameworks", "docker"))
 
 
 def names(node: object) -> Iterator[str]:
