@@ -1,4 +1,4 @@
-"""CPU of a filter made anew, next to the engine of OPA in the same process and run.
+"""CPU of a filter that is not cached, next to the engine of OPA in the same process and run.
 
     python -m benchmarks.filters_against_opa [--rounds 40]
 
@@ -155,7 +155,7 @@ def compare(path: Path, shape: str, rules: int, rounds: int) -> Figures:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description="CPU of a filter made anew, next to OPA")
+    parser = argparse.ArgumentParser(description="CPU of a filter that is not cached, next to OPA")
     parser.add_argument("--rounds", type=int, default=40)
     rounds = parser.parse_args().rounds
     path = library()

@@ -51,7 +51,7 @@ class Daemon(socketserver.ThreadingUnixStreamServer):
         self.created: list[dict[str, Any]] = []
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing: a client that ends with an open connection is no fault."""
+        """Nothing: a client that ends with an open connection is not a fault."""
 
 
 class _Answers(BaseHTTPRequestHandler):
@@ -102,8 +102,8 @@ class _Answers(BaseHTTPRequestHandler):
                 "Labels": None,
                 "Env": [],
             }
-            found = {"Id": f"sha256:{_identifier(image)}", "RepoTags": [image]}
-            return 200, {**found, "Config": config, "ContainerConfig": config}
+            document = {"Id": f"sha256:{_identifier(image)}", "RepoTags": [image]}
+            return 200, {**document, "Config": config, "ContainerConfig": config}
         if kind == "containers":
             if name == "json":
                 return 200, []

@@ -31,7 +31,8 @@ class Note(Base):
     text: Mapped[str]
 
 
-engine = create_engine("sqlite://", poolclass=StaticPool)
+# One database in memory for all threads of the server.
+engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
 Base.metadata.create_all(engine)
 with Session(engine) as first:
     first.add_all(

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -122,6 +123,10 @@ def test_notes() -> None:
                 module.point, rows, users, path="notes/read", table="notes"
             )
         assert counts == [2, 2, 1]
+        # Flask's own server answers each request in a thread.
+        with ThreadPoolExecutor(1) as threads:
+            listed = threads.submit(client.get, "/notes", headers=headers).result()
+        assert listed.json == ["mine", "for all"]
         module.engine.dispose()
 
 

@@ -24,6 +24,9 @@ __all__ = ["OFF", "AuditLog", "AuditLogError", "Entry"]
 OFF: Final = "off"
 """The path that stands for no audit log at all."""
 
+_SHORT: Final = 64
+_LONGEST: Final = 200
+"""Characters of a word that is remembered, and of one that is written."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -92,15 +95,15 @@ class AuditLog:
         text = (
             f'{{"time": "{_second(seconds)}.{rest // 1000:06d}Z", '
             f'"decision_id": {_quoted(entry.decision_id)}, '
-            f'"user": {_quoted(clean(input_doc.get("User", entry.user))[:200])}, '
-            f'"method": {_quoted(clean(entry.method)[:20])}, '
-            f'"action": {_quoted(input_doc.get("action", ""))}, '
+            f'"user": {_word(input_doc.get("User", entry.user))}, '
+            f'"method": {_word(entry.method[:20])}, '
+            f'"action": {_word(input_doc.get("action", ""))}, '
             f'"target": {_quoted(clean(input_doc.get("target", ""))[:300])}, '
             f'"uri": {_quoted(clean(input_doc.get("Path", ""))[:1000])}, '
-            f'"phase": {_quoted(entry.phase)}, '
+            f'"phase": "{entry.phase}", '
             f'"decision": "{"allow" if verdict.allow else "deny"}", '
             f'"reason": {_quoted(verdict.reason)}, '
-            f'"rule": {_quoted(verdict.rule)}, '
+            f'"rule": {_word(verdict.rule)}, '
             f'"latency_ms": {round(entry.seconds * 1000, 3)}'
         )
         if self._with_input and input is not None:
@@ -127,6 +130,16 @@ class AuditLog:
 
     def close(self) -> None:
         os.close(self._fd)
+
+
+def _word(text: str) -> str:
+    """A word as JSON, as most lines have it."""
+    return _short_word(text) if len(text) <= _SHORT else _quoted(clean(text)[:_LONGEST])
+
+
+@lru_cache(maxsize=512)
+def _short_word(text: str) -> str:
+    return _quoted(clean(text))
 
 
 @lru_cache(maxsize=4)

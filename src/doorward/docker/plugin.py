@@ -33,6 +33,7 @@ from doorward.docker.request.input import (
     Input,
     InputOptions,
     begin_input,
+    binds_paths,
     finish_input,
     refuse_to_wait,
     refused_input,
@@ -277,6 +278,8 @@ class Plugin:
         if call.draft is None and call.prepare is not None:
             draft = call.prepare(draft)
         call.draft = draft
+        if not may_wait and binds_paths(draft):
+            raise WaitError
         input_doc = finish_input(draft, resolve)
         if call.phase == "response":
             input_doc["phase"] = "response"

@@ -21,6 +21,7 @@ from doorward.docker.audit import OFF, AuditLog
 from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
 from doorward.docker.decider.remote import DEADLINE, RemotePdp, check_url
 from doorward.docker.decider.trial import why_undecided
+from doorward.docker.memory import return_large_blocks
 from doorward.docker.plugin import Plugin, PluginOptions, Response, Waiting
 from doorward.docker.request.facts import ContainerFacts
 from doorward.docker.request.host import PIDFILE, HostFacts
@@ -149,6 +150,7 @@ class Service:
         # What is there now stays: the collector need not look at it again at every decision.
         gc.collect()
         gc.freeze()
+        return_large_blocks()
         self._server.start()
         _log.info("Docker plugin serves.")
 

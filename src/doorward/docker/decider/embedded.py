@@ -14,7 +14,7 @@ from doorward.docker.decider.remote import DEADLINE
 from doorward.pdp.health import Health
 from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import Watcher
-from doorward.pdp.snapshot import Settings, Snapshot, read
+from doorward.pdp.snapshot import Settings, Snapshot, document_ref, read
 from doorward.pdp.sources import Sources
 from doorward.rego import RegoError
 
@@ -47,9 +47,14 @@ class EmbeddedPdp:
         path: str = DECISION,
         deadline: float = DEADLINE,
         watch: bool = True,
+        shows_answers: bool = False,
     ) -> None:
+        """`shows_answers`: what the caller may see of the daemon's answer is read as well."""
         self._paths = tuple(paths)
         self._path = path
+        self._members = ("allow", "rule", *(("answers",) if shows_answers else ()))
+        self._question = ""
+        """A query for what counts where a request is allowed; "" where the policies have none."""
         self._settings = Settings(deadline=deadline)
         self._pdp = PDP(self._read())
         self.health = Health()
@@ -73,10 +78,30 @@ class EmbeddedPdp:
     def _read(self, before: Snapshot | None = None) -> Snapshot:
         snapshot = read(self._paths, ignore=_IGNORED, settings=self._settings, before=before)
         snapshot.warm([self._path])
+        self._question = self._ask_for_members(snapshot)
         return snapshot
+
+    def _ask_for_members(self, snapshot: Snapshot) -> str:
+        """The query for what counts where a request is allowed."""
+        if not all(snapshot.has_rule_at(f"{self._path}/{name}") for name in self._members):
+            return ""
+        document = document_ref(self._path)
+        text = ", ".join([f'"{name}": {document}.{name}' for name in self._members])
+        question = f"{{{text}}}"
+        try:
+            snapshot.query(question).warm()
+        except RegoError:
+            return ""  # the document is a value without members
+        return question
 
     def decide(self, input: Any) -> Answer:
         """The decision on `input`; PdpError where the evaluation fails."""
+        if self._question:
+            # The reasons of a denial take as long as the decision: most requests are allowed.
+            decision = self._pdp.decide_query(self._question, input, is_parsed=True)
+            result = decision.result
+            if decision.error is None and type(result) is dict and result["allow"] is True:
+                return Answer(result, decision.decision_id)
         decision = self._pdp.decide(self._path, input, is_parsed=True)
         if decision.error is not None:
             raise PdpError(f"policy failed: {_kind(decision.error)}")

@@ -19,6 +19,7 @@ from typing import Final
 from doorward.docker.audit import OFF, AuditLog
 from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
 from doorward.docker.decider.remote import DEADLINE, RemotePdp, check_url
+from doorward.docker.memory import return_large_blocks
 from doorward.docker.plugin import Plugin, PluginOptions
 from doorward.docker.proxy.pins import Pins
 from doorward.docker.proxy.server import Listener, ProxyServer
@@ -103,7 +104,10 @@ class ProxyService:
             self._decider = RemotePdp(options.url, deadline=options.deadline)
         else:
             self._decider = EmbeddedPdp(
-                options.policies, path=options.decision, deadline=options.deadline
+                options.policies,
+                path=options.decision,
+                deadline=options.deadline,
+                shows_answers=True,
             )
         self._audit: AuditLog | None = None
         if options.audit_log != OFF:
@@ -149,6 +153,7 @@ class ProxyService:
         # What is there now stays: the collector need not look at it again at every decision.
         gc.collect()
         gc.freeze()
+        return_large_blocks()
         self._server.start()
         _log.info("Docker proxy serves.")
 

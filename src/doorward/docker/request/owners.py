@@ -30,9 +30,12 @@ def label_values(action: str, body: Any, query: Mapping[str, list[str]]) -> list
     if not isinstance(body, dict):
         return []
     task = (body.get("TaskTemplate") or {}).get("ContainerSpec") or {}
+    labels = body.get("Labels"), task.get("Labels")
+    if not any(labels) and not task and not (body.get("HostConfig") or {}).get("Mounts"):
+        return []
     mounts = [*((body.get("HostConfig") or {}).get("Mounts") or ()), *(task.get("Mounts") or ())]
     volumes = [((mount or {}).get("VolumeOptions") or {}).get("Labels") for mount in mounts]
-    return _values(body.get("Labels"), task.get("Labels"), *volumes)
+    return _values(*labels, *volumes)
 
 
 def _values(*labels: Any) -> list[str]:

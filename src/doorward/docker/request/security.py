@@ -7,6 +7,7 @@ shared with the host, with another container (whose own reach is unresolved), or
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import compress
 from typing import Any, Final, TypeAlias
 
 __all__ = [
@@ -90,7 +91,7 @@ def given(host: Mapping[str, Any]) -> dict[str, Any]:
 
     Every view of the result is that of the whole; to make it is faster.
     """
-    fields = {name: value for name, value in host.items() if value}
+    fields = dict(compress(host.items(), host.values()))
     for name in _PATHS:
         if host.get(name) is not None:
             fields[name] = host[name]

@@ -333,6 +333,8 @@ def strings_any_prefix_match(context: Context, search: str | Strings, base: str 
     """Return true if any of `search` starts with any of `base`."""
     texts = _one_or_more(1, search)
     prefixes = tuple(_one_or_more(2, base))
+    if len(texts) <= _FEW_TEXTS and len(prefixes) <= _FEW_TEXTS:
+        return any([text.startswith(prefixes) for text in texts])
     checked = context.checked_iter(texts, _pace(prefixes))
     return any([text.startswith(prefixes) for text in checked])
 
@@ -349,8 +351,14 @@ def strings_any_suffix_match(context: Context, search: str | Strings, base: str 
     """Return true if any of `search` ends with any of `base`."""
     texts = _one_or_more(1, search)
     suffixes = tuple(_one_or_more(2, base))
+    if len(texts) <= _FEW_TEXTS and len(suffixes) <= _FEW_TEXTS:
+        return any([text.endswith(suffixes) for text in texts])
     checked = context.checked_iter(texts, _pace(suffixes))
     return any([text.endswith(suffixes) for text in checked])
+
+
+_FEW_TEXTS: Final = 32
+"""Texts that are compared with as many without a look at the clock."""
 
 
 def _pace(parts: tuple[str, ...]) -> int:

@@ -565,10 +565,19 @@ class Evaluation(Context):
         if node.evaluate is not None:
             return merge(base, self.value_of(node))
         merged: dict[Key, Any] = dict(base) if type(base) is dict else {}
+        is_plain = not merged and not self.replaced
         for key in node.order:
             if hidden is not None and key == hidden:
                 continue
-            value = self.document(node.children[key], merged.get(key, UNDEFINED))
+            child = node.children[key]
+            if is_plain and child.evaluate is not None and not child.is_function:
+                # `value_of`, written out: most packages are rules without data of their own.
+                store = self.constants if child.constant else self.cache
+                value = store.get(child.slot, MISSING)
+                if value is MISSING:
+                    value = store[child.slot] = self.as_set(child.evaluate, child.slot, store)
+            else:
+                value = self.document(child, merged.get(key, UNDEFINED))
             if value is not UNDEFINED:
                 merged[key] = value
         return merged

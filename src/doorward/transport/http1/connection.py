@@ -140,6 +140,9 @@ class HttpConnection(asyncio.Protocol):
             self._current.cancellation.cancel()
         self._current = self._request = None
         self._queue.clear()
+        # The parser knows this object: without it both are freed at once, with what was read.
+        self._parser = None
+        self._body = []
         for call in (self._call, self._stream):
             if call is not None:
                 call.disconnect()

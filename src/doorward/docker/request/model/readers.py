@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, Final, TypeAlias
 
 from doorward.docker.request.errors import AmbiguousRequestError, MalformedRequestError
@@ -293,9 +294,10 @@ def struct_reader(
                 shapes.add(shape, nulls)
         for name in nulls:
             del keyed[name]
-        for name, item in keyed.items():
-            if item and name in readers:
-                keyed[name] = readers[name](item, notes, f"{at}.{name}" if at else name)
+        for name in [*compress(keyed, keyed.values())]:
+            reader = readers.get(name)
+            if reader is not None:
+                keyed[name] = reader(keyed[name], notes, f"{at}.{name}" if at else name)
         for name, view in empty_counts.items():
             if keyed.get(name) is not None:
                 notes.views.add(view)

@@ -5,7 +5,6 @@ The table is read once, when the plugin starts; a request meets only the closure
 
 from __future__ import annotations
 
-import contextlib
 import re
 import tomllib
 from collections.abc import Mapping
@@ -164,8 +163,10 @@ def read_body(body: bytes, read: Reader | None, notes: Notes) -> Any:
     value = read_compact(body)
     if value is not None:
         unknown, faults = len(notes.unknown), len(notes.faults)
-        with contextlib.suppress(FractionError):
+        try:
             return read(value, notes, "")
+        except FractionError:
+            pass  # the texts of its numbers are needed
         del notes.unknown[unknown:], notes.faults[faults:]
     return read(parse_json(body), notes, "")
 
