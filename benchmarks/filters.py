@@ -72,7 +72,7 @@ def measured(rules: int = RULES, runs: int = RUNS) -> dict[str, float]:
     def kept(_: object = None) -> Partial:
         pdp = point.pdp
         return residual_of_rows(
-            pdp.snapshot, pdp.turns, "documents/include", list(UNKNOWNS[:1]), known
+            pdp.snapshot, pdp.build_gate, "documents/include", list(UNKNOWNS[:1]), known
         )
 
     def sql(residual: Partial) -> Clause:

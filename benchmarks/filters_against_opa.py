@@ -137,7 +137,8 @@ def compare(path: Path, shape: str, rules: int, rounds: int) -> Figures:
 
     def read() -> object:
         pdp = point.pdp
-        return residual_of_rows(pdp.snapshot, pdp.turns, "documents/include", ["input.docs"], INPUT)
+        gate, path = pdp.build_gate, "documents/include"
+        return residual_of_rows(pdp.snapshot, gate, path, ["input.docs"], INPUT)
 
     for run in (make, opa.clause, read):
         run()

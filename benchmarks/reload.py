@@ -44,7 +44,7 @@ class Point:
             lambda: self.read(self.pdp.snapshot),
             self.pdp.replace,
             health=Health(),
-            building=self.pdp.turns.building,
+            building=self.pdp.build_gate.building,
         )
 
     def read(self, before: Snapshot | None = None) -> Snapshot:

@@ -13,7 +13,7 @@ import pytest
 from tests.waiting import PATIENCE, wait_until
 
 from doorward import edge
-from doorward.edge import FAULTS, Edge, Part, Parts, Told, counts, repeat
+from doorward.edge import FAULTS, Edge, Part, Parts, SignalSafeEvent, counts, repeat
 
 
 def raised(error: BaseException, depth: int = 0) -> BaseException:
@@ -211,7 +211,7 @@ def test_a_loop_ends_when_a_round_says_so() -> None:
 
 SIGNALLED = """
 import signal, sys, threading
-from doorward.edge import Told
+from doorward.edge import SignalSafeEvent
 
 event = {kind}()
 handled = 0
@@ -238,13 +238,13 @@ assert not event.is_set() and not event.wait(0.001)
 
 def test_a_signal_may_tell_the_thread_that_it_interrupts() -> None:
     """With an event of Python's own this never ends: such a server does not end either."""
-    program = SIGNALLED.format(kind="Told")
+    program = SIGNALLED.format(kind="SignalSafeEvent")
     done = subprocess.run([sys.executable, "-c", program], timeout=PATIENCE, check=False)
     assert done.returncode == 0
 
 
 def test_another_thread_may_tell() -> None:
-    told = Told()
+    told = SignalSafeEvent()
     thread = threading.Timer(0.01, told.set)
     thread.start()
     assert told.wait(PATIENCE)

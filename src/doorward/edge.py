@@ -35,7 +35,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Final
 
-__all__ = ["FAULTS", "Edge", "Part", "Parts", "Told", "counts", "loop_thread", "repeat"]
+__all__ = ["FAULTS", "Edge", "Part", "Parts", "SignalSafeEvent", "counts", "loop_thread", "repeat"]
 
 FAULTS: Final = (Exception, KeyboardInterrupt, SystemExit)
 """What an edge catches, and hands to `Edge.report` at once."""
@@ -206,7 +206,7 @@ class Parts:
         return {part.name: part.problem for part in parts}
 
 
-class Told(threading.Event):
+class SignalSafeEvent(threading.Event):
     """An event that the handler of a signal may set, and for which one thread waits.
 
     A handler interrupts its thread anywhere, where that waits as well: to take the lock of an

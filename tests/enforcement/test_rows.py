@@ -15,7 +15,9 @@ EXPIRES = "time.parse_rfc3339_ns(input.docs.expires_at)"
 
 
 def clause(point: DecisionPoint) -> Any:
-    conditions = conditions_of_rows(point.snapshot, point.pdp.turns, "f/allow", ["input.docs"], {})
+    conditions = conditions_of_rows(
+        point.snapshot, point.pdp.build_gate, "f/allow", ["input.docs"], {}
+    )
     return to_sql(conditions, {"docs": {"expires_at": "moment"}}, "postgresql")
 
 

@@ -191,7 +191,7 @@ class Comparison:
                 yield f"http {dialect}", partial(self._http, point, known, dialect)
 
     def _conditions(self, point: DecisionPoint, known: Any) -> Any:
-        snapshot, turns = point.snapshot, point.pdp.turns
+        snapshot, turns = point.snapshot, point.pdp.build_gate
         return conditions_of_rows(snapshot, turns, PATH, ["input.doc"], known)
 
     def _to_sql(self, point: DecisionPoint, known: Any, nulls: Any, dialect: Any) -> Rows:

@@ -28,7 +28,7 @@ ROWS: Final = [
 
 
 def conditions_of(point: DecisionPoint, known: Any, path: str = "f/allow") -> Conditions:
-    left = residual_of_rows(point.snapshot, point.pdp.turns, path, ["input.doc"], known)
+    left = residual_of_rows(point.snapshot, point.pdp.build_gate, path, ["input.doc"], known)
     return to_conditions(left)
 
 

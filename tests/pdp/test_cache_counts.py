@@ -101,7 +101,7 @@ def test_queries_and_filters_count_for_the_policies_in_force() -> None:
 
 
 def rows(pdp: PDP, user: str) -> None:
-    residual_of_rows(pdp.snapshot, pdp.turns, "app/allow", ["input.row"], {"user": user})
+    residual_of_rows(pdp.snapshot, pdp.build_gate, "app/allow", ["input.row"], {"user": user})
 
 
 def test_metrics_hold_what_never_falls() -> None:

@@ -48,7 +48,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def rows(pdp: PDP, input: Any, path: str = "app/allow") -> tuple[str, ...]:
-    left = residual_of_rows(pdp.snapshot, pdp.turns, path, ["input.row"], input)
+    left = residual_of_rows(pdp.snapshot, pdp.build_gate, path, ["input.row"], input)
     return left.query_texts
 
 

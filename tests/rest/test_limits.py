@@ -29,7 +29,7 @@ from doorward.pdp.loader import Loaded
 from doorward.pdp.log import line_for
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
-from doorward.pdp.sizes import price
+from doorward.pdp.sizes import estimate_memory
 from doorward.pdp.snapshot import build
 from doorward.rest import memory, workers
 from doorward.rest import server as server_module
@@ -97,7 +97,7 @@ def test_the_price_of_a_text_is_about_what_its_values_take(item: bytes) -> None:
     finally:
         tracemalloc.stop()
     assert len(values) == 200_000
-    assert taken < 2 * price(text)
+    assert taken < 2 * estimate_memory(text)
 
 
 def test_values_that_would_take_more_than_all_bodies_may_are_not_made() -> None:

@@ -32,7 +32,7 @@ from doorward.rego.tools import (
     check_base_data,
     find_errors,
     parse_module,
-    parse_what_can_be,
+    parse_with_recovery,
     report,
 )
 
@@ -168,7 +168,7 @@ def _check_all(
     """The same, but nothing hides anything else."""
     parsed: dict[str, Parsed] = {}
     for source, own_v0 in _sources(loaded, v0=v0):
-        each = parse_what_can_be(source, v0=own_v0, builtins=registry)
+        each = parse_with_recovery(source, v0=own_v0, builtins=registry)
         errors = list(each.errors)
         if allowed is not None and each.module is not None:
             errors += allowed.problems(each.module, v0=own_v0)

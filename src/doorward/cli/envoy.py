@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from doorward.edge import Told
+from doorward.edge import SignalSafeEvent
 from doorward.envoy.addresses import worker_addresses
 from doorward.envoy.kit.bootstrap import Bootstrap, render
 from doorward.envoy.redirect.programs import RedirectError
@@ -161,7 +161,7 @@ def _to_redirect(given: dict[str, Any]) -> Redirect:
 
 
 def _stay(options: Redirect, backend: str | None) -> None:
-    told = Told()
+    told = SignalSafeEvent()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: told.set())
     _attempt(lambda: stay(options, backend, until=told, every=REPAIR, say=click.echo))

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from doorward.cli.errors import for_people
 from doorward.console import Console
-from doorward.edge import FAULTS, Edge, Told
+from doorward.edge import FAULTS, Edge, SignalSafeEvent
 from doorward.pdp.loader import Loaded, LoadError
 from doorward.pdp.sources import Sources
 from doorward.rego import to_python
@@ -59,9 +59,9 @@ def command(paths: tuple[str, ...], addr: str) -> int:
     return 0
 
 
-def _end() -> Told:
+def _end() -> SignalSafeEvent:
     """Return an event that is set when somebody ends the process, from now on."""
-    stop = Told()
+    stop = SignalSafeEvent()
 
     def end(_number: int, _frame: FrameType | None) -> None:
         stop.set()

@@ -34,7 +34,7 @@ from doorward.cli.sidecar_options import (
     warm,
     write_to_stderr,
 )
-from doorward.edge import Edge, Told, repeat
+from doorward.edge import Edge, SignalSafeEvent, repeat
 from doorward.envoy.ext_proc.options import PLUGIN as EXT_PROC
 from doorward.envoy.metrics import Metrics as EnvoyMetrics
 from doorward.envoy.server import PLUGIN, Server, StartError, make_server
@@ -90,8 +90,8 @@ class Sidecar:
             options = identified_options(options)
         self._options = options
         self._shared = shared
-        self._stop = Told()
-        self._wakes = Told()
+        self._stop = SignalSafeEvent()
+        self._wakes = SignalSafeEvent()
         self._reloads = False
         self.health = Health()
         self.metrics = Metrics(__version__, options.config.server.buckets)
@@ -380,7 +380,7 @@ class Sidecar:
             lambda: self.store.load(load(self._options)),
             health=self.health,
             on_reload=lambda failed: self.metrics.reloaded(failed=failed),
-            building=lambda: self.pdp.turns.building(),
+            building=lambda: self.pdp.build_gate.building(),
             roots=self._options.sources.roots,
         )
 

@@ -42,10 +42,11 @@ from doorward.cli.sidecar_options import (
     tls_context,
     warm,
 )
-from doorward.edge import Edge, Told, repeat
+from doorward.edge import Edge, SignalSafeEvent, repeat
 from doorward.envoy.ext_proc.options import PLUGIN as EXT_PROC
 from doorward.envoy.http2_server import bind_each
 from doorward.envoy.server import PLUGIN, StartError, bind_workers
+from doorward.pdp.build_gate import BuildGate
 from doorward.pdp.config import Config, ConfigError
 from doorward.pdp.control.plane import followed
 from doorward.pdp.control.status import ToldStatus
@@ -53,7 +54,6 @@ from doorward.pdp.health import Health
 from doorward.pdp.reload import Stop, Watcher
 from doorward.pdp.snapshot import Snapshot, build
 from doorward.pdp.store import NotReplacedError, Store
-from doorward.pdp.turns import Turns
 from doorward.pdp.worker_state import Totals, state_of
 from doorward.transport.peers import Mailbox, Peers
 from doorward.transport.workers import Alarm, Channel, GenerationError, Supervisor, Worker
@@ -350,7 +350,7 @@ class _Active:
 
     def __init__(self, snapshot: Snapshot, begin: Callable[[], object]) -> None:
         self.snapshot = snapshot
-        self.turns = Turns()
+        self.build_gate = BuildGate()
         self._begin = begin
 
     def replace(self, snapshot: Snapshot) -> None:
@@ -365,7 +365,7 @@ class _Active:
 
 def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel) -> int:
     """In a worker: serve what the parent gave, and say how that is going."""
-    stop, alarm = Told(), Alarm()
+    stop, alarm = SignalSafeEvent(), Alarm()
 
     def end(_number: int, _frame: object) -> None:
         stop.set()

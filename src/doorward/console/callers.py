@@ -11,7 +11,7 @@ import binascii
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from doorward.rego import Environment, from_json, hide_looks, verified_token
+from doorward.rego import Environment, from_json, mask_credentials, verified_token
 
 __all__ = ["Caller", "caller_of"]
 
@@ -82,7 +82,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _text(value: str) -> str:
     """A name for people; names in base64url, which some issuers write, are decoded beside it."""
-    shown = hide_looks(value)[:LONGEST]
+    shown = mask_credentials(value)[:LONGEST]
     decoded = _decoded(value)
     return f"{decoded} ({shown})" if decoded else shown
 

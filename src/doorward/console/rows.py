@@ -12,7 +12,7 @@ from doorward.console.reasons import Noted, Reader
 from doorward.console.ring import Entry, is_refusal
 from doorward.pdp.decision import Decision
 from doorward.pdp.hiding import hide_credentials
-from doorward.rego import RegoError, Undefined, hide_looks
+from doorward.rego import RegoError, Undefined, mask_credentials
 
 __all__ = ["LONGEST", "Row", "request", "row_of", "verdict"]
 
@@ -71,7 +71,7 @@ def _reason(decision: Decision, noted: Noted) -> str:
     if isinstance(decision.error, RegoError):
         return decision.error.diagnostics[0].text
     if decision.error is not None:
-        return hide_looks(str(decision.error))
+        return mask_credentials(str(decision.error))
     return _text(decision.result) or noted.reason
 
 

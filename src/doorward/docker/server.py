@@ -30,7 +30,7 @@ from doorward.docker.plugin import Response, Waiting
 from doorward.edge import FAULTS, Edge, Part, Parts
 from doorward.history import History
 from doorward.pdp import unix_sockets
-from doorward.pdp.quiet import Quiet
+from doorward.pdp.rate_limited_log import RateLimitedLog
 from doorward.pdp.unix_sockets import PathTakenError
 from doorward.transport.http1 import messages
 from doorward.transport.http1.connection import LATER, Application, HttpConnection, Respond
@@ -168,7 +168,7 @@ class PluginServer:
         self._begin = begin
         self._context = context
         self._most_waiting = threads
-        self._quiet = Quiet(ACCEPT_QUIET)
+        self._quiet = RateLimitedLog(ACCEPT_QUIET)
         self._long = History()
         self._pool: Pool | None = None
         self._long_pool: Pool | None = None

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from doorward.pdp.decision import Decision
-from doorward.pdp.quiet import Quiet
+from doorward.pdp.rate_limited_log import RateLimitedLog
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import InputError, RegoError, Undefined
 from doorward.rego.tools import Scalar, Var, near_name
@@ -27,7 +27,7 @@ MAX_LENGTH: Final = 300
 """Characters of a reason."""
 
 _log: Final = logging.getLogger(__name__)
-_quiet: Final = Quiet()
+_quiet: Final = RateLimitedLog()
 
 
 def failure_of(decision: Decision, snapshot: Snapshot) -> str:

@@ -13,16 +13,16 @@ import time
 from collections.abc import Sequence
 
 from doorward.filters import Conditions, FilterError, Masks, fault, read_masks, to_conditions
+from doorward.pdp.build_gate import BuildGate
 from doorward.pdp.residuals import residual, residual_of_rows
 from doorward.pdp.snapshot import PathKey, Snapshot, document_ref
-from doorward.pdp.turns import Turns
 from doorward.rego import Value
 
 __all__ = ["conditions_of_rows", "masks_of_rows"]
 
 
 def conditions_of_rows(
-    snapshot: Snapshot, turns: Turns, path: PathKey, unknowns: Sequence[str], input: Value
+    snapshot: Snapshot, turns: BuildGate, path: PathKey, unknowns: Sequence[str], input: Value
 ) -> Conditions:
     """The rows for which the document at `path` is allowed now.
 

@@ -21,8 +21,8 @@ from doorward.envoy.request.descriptors import Services
 from doorward.envoy.request.input import Input, MalformedRequestError, Version, to_input
 from doorward.envoy.response import ResultError, to_denial, to_refusal, to_response
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
-from doorward.pdp.quiet import Quiet
-from doorward.pdp.sizes import price
+from doorward.pdp.rate_limited_log import RateLimitedLog
+from doorward.pdp.sizes import estimate_memory
 from doorward.rego import UNDEFINED, RegoError, Undefined, Value
 
 __all__ = ["Check", "Decider", "Observer", "make_check"]
@@ -101,7 +101,7 @@ class _Checker:
         self._subject = options.query or options.path
         self._is_timed = pdp.logs_decisions or observer is not None
         self._id_header = options.decision_id_header
-        self._quiet = Quiet()
+        self._quiet = RateLimitedLog()
         self._denial = to_denial("internal_error", "", version)
 
     def check(self, request: bytes) -> bytes:
@@ -158,7 +158,9 @@ class _Checker:
         if self._is_timed:
             elapsed = perf_counter_ns() - started
             if self._pdp.logs_decisions:
-                self._pdp.record(decision, input_doc, handler_ns=elapsed, size=price(request))
+                self._pdp.record(
+                    decision, input_doc, handler_ns=elapsed, size=estimate_memory(request)
+                )
             if self._observer is not None:
                 self._observer.observe(elapsed / 1e9)
         return response

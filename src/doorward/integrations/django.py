@@ -243,7 +243,7 @@ def rows_for(
     pdp = get_point().pdp
     conditions = conditions_of_rows(
         pdp.snapshot,
-        pdp.turns,
+        pdp.build_gate,
         _setting("ROWS", ROWS),
         [f"input.{name}" for name in tables],
         from_python(document, "input"),
@@ -266,7 +266,7 @@ def permitted_rows(user: Any, model: type[models.Model], permission: str) -> mod
     pdp = get_point().pdp
     conditions = conditions_of_rows(
         pdp.snapshot,
-        pdp.turns,
+        pdp.build_gate,
         _setting("PERMISSIONS", PERMISSIONS),
         ["input.object.pk", "input.object.fields"],
         from_python(document, "input"),

@@ -140,7 +140,9 @@ def filtered(
         known = from_python(await _built(connection, input), "input")
 
         def make() -> Any:
-            conditions = conditions_of_rows(point.snapshot, point.pdp.turns, path, unknowns, known)
+            conditions = conditions_of_rows(
+                point.snapshot, point.pdp.build_gate, path, unknowns, known
+            )
             return where(conditions, tables, nulls=nulls)
 
         return await asyncio.to_thread(make)  # it takes milliseconds

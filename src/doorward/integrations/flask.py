@@ -128,7 +128,7 @@ def filtered(
     point = current_app.extensions[_NAME].point
     known = from_python(dict(input), "input")
     unknowns = [f"input.{name}" for name in tables]
-    conditions = conditions_of_rows(point.snapshot, point.pdp.turns, path, unknowns, known)
+    conditions = conditions_of_rows(point.snapshot, point.pdp.build_gate, path, unknowns, known)
     return where(conditions, tables, nulls=nulls)
 
 

@@ -32,7 +32,7 @@ from doorward.rego.tools import (
     loose_tokens,
     near_name,
     operand_text,
-    parse_what_can_be,
+    parse_with_recovery,
     signature_text,
 )
 
@@ -75,7 +75,7 @@ class Policies:
     def put(self, name: str, text: str) -> None:
         """A new or changed text."""
         self.texts[name] = text
-        self.parsed[name] = parse_what_can_be(Source(name, text), builtins=self.registry)
+        self.parsed[name] = parse_with_recovery(Source(name, text), builtins=self.registry)
         self._occurrences.clear()
 
     def remove(self, name: str) -> None:

@@ -32,7 +32,7 @@ from doorward.pdp.log import Line, Stamp, address_text, line_for, second_text, s
 from doorward.pdp.masking import Mask, MaskError, apply, read_masks
 from doorward.pdp.rules import add_rules
 from doorward.pdp.secret_texts import SecretTexts
-from doorward.pdp.sizes import price
+from doorward.pdp.sizes import estimate_memory
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import (
     UNDEFINED,
@@ -479,7 +479,9 @@ def event_of(answered: Answered, labels: Mapping[str, str]) -> dict[str, Any]:
 def _size_of(notes: Mapping[str, dict[Key, Value]]) -> int:
     """Bytes that the answers of built-ins take, about."""
     try:
-        return sum([price(to_json(each).encode(errors="replace")) for each in notes.values()])
+        return sum(
+            [estimate_memory(to_json(each).encode(errors="replace")) for each in notes.values()]
+        )
     except (BuiltinError, EvaluationAborted):
         return _LARGE
 

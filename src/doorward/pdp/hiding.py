@@ -28,9 +28,9 @@ from doorward.rego import (
     Value,
     assigns_credential,
     has_credential_names,
-    hide_looks,
+    mask_credentials,
+    may_contain_credentials,
     may_hold_credentials,
-    may_look,
     mentions_credential,
     names_all_below,
     names_credential,
@@ -447,7 +447,7 @@ def _is_unknown(body: str) -> bool:
 
 def _without_looks(text: str) -> str:
     # Three dotted names are a host more often than a token, whose header is JSON in base64.
-    return hide_looks(text) if may_look(text) else text
+    return mask_credentials(text) if may_contain_credentials(text) else text
 
 
 def _mask_setting(match: re.Match[str]) -> str:

@@ -274,7 +274,7 @@ class DecisionPoint:
                     self._sources.files,
                     lambda: self.store.load(self._load()),
                     health=self.health,
-                    building=self.pdp.turns.building,
+                    building=self.pdp.build_gate.building,
                     interval=interval,
                 )
                 self._watcher.start()

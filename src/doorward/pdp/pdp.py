@@ -12,11 +12,11 @@ from time import perf_counter_ns, time_ns
 from typing import Final, Protocol
 
 from doorward.edge import FAULTS, Edge
+from doorward.pdp.build_gate import BuildGate
 from doorward.pdp.decision import Answered, Decision, DecisionError, RequestContext, new_decision_id
 from doorward.pdp.residuals import parse_client_query, unsafe_calls
 from doorward.pdp.snapshot import Document, PathKey, Snapshot
 from doorward.pdp.solutions import solutions_of
-from doorward.pdp.turns import Turns
 from doorward.rego import (
     UNDEFINED,
     CompileError,
@@ -97,8 +97,8 @@ class PDP:
         self._sink = sink
         self.secrets = tuple(secrets)
         self.on_denied: Callable[[Value | Undefined], object] | None = None
-        """Told the input of a decision that is not `true`, once it is known; raises nothing."""
-        self.turns = Turns()
+        """Called with the input of a decision that is not `true`; it must not raise."""
+        self.build_gate = BuildGate()
         """The snapshot in force, to build the next one from while this one decides."""
 
     @property
@@ -141,7 +141,7 @@ class PDP:
         error: Exception | None = None
         notes: Notes | None = {} if snapshot.notes_answers else None
         marks: Marks | None = None
-        has_turn = self.turns.are_taken and self.turns.begin()
+        has_turn = self.build_gate.are_taken and self.build_gate.begin()
         started = perf_counter_ns()
         try:
             if not is_parsed and input is not UNDEFINED:
@@ -160,7 +160,7 @@ class PDP:
             error = DecisionError(_EDGE.report(fault))
         finally:
             if has_turn:
-                self.turns.end()
+                self.build_gate.end()
         elapsed = perf_counter_ns() - started
         if result is not True and self.on_denied is not None:
             self.on_denied(input)
@@ -201,7 +201,7 @@ class PDP:
         result: Value | Undefined = UNDEFINED
         error: Exception | None = None
         notes: Notes | None = {} if snapshot.notes_answers else None
-        has_turn = self.turns.are_taken and self.turns.begin()
+        has_turn = self.build_gate.are_taken and self.build_gate.begin()
         started = perf_counter_ns()
         try:
             if not is_parsed and input is not UNDEFINED:
@@ -218,7 +218,7 @@ class PDP:
             error = DecisionError(_EDGE.report(fault))
         finally:
             if has_turn:
-                self.turns.end()
+                self.build_gate.end()
         elapsed = perf_counter_ns() - started
         return Decision(
             new_decision_id(), "", result, error, snapshot.revision, elapsed, text, builtins=notes

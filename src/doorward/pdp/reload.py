@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final, TypeAlias
 
-from doorward.edge import FAULTS, Edge, Part, Told, loop_thread
+from doorward.edge import FAULTS, Edge, Part, SignalSafeEvent, loop_thread
 from doorward.pdp.file_events import FileEvents, open_events, watched_names
 from doorward.pdp.health import Health
 from doorward.pdp.loader import LoadError
@@ -155,7 +155,7 @@ class _Polls:
             self._rest = max(self._rest, time.thread_time() - started)
 
 
-class Stop(Told):
+class Stop(SignalSafeEvent):
     """The event that ends a watch, and waits between two polls."""
 
     descriptor: int | None = None

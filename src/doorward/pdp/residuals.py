@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from doorward.pdp.build_gate import BuildGate
 from doorward.pdp.snapshot import PathKey, Snapshot, document_ref
-from doorward.pdp.turns import Turns
 from doorward.rego import (
     COMPILE_ERROR,
     TYPE_ERROR,
@@ -86,7 +86,7 @@ def unsafe_calls(body: Body) -> list[Diagnostic]:
 
 def residual(
     snapshot: Snapshot,
-    turns: Turns,
+    turns: BuildGate,
     query: str,
     unknowns: Iterable[str],
     input: Value | Undefined,
@@ -121,7 +121,7 @@ def residual(
 
 
 def residual_of_rows(
-    snapshot: Snapshot, turns: Turns, path: PathKey, unknowns: Sequence[str], input: Value
+    snapshot: Snapshot, turns: BuildGate, path: PathKey, unknowns: Sequence[str], input: Value
 ) -> Partial:
     """Return the residual of whether the document at `path` is allowed, for a filter of rows.
 

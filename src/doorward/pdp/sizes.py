@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["price"]
+__all__ = ["estimate_memory"]
 
 _LIST: Final = 88
 _OBJECT: Final = 240
 _MEMBER: Final = 60
 
 
-def price(text: bytes) -> int:
+def estimate_memory(text: bytes) -> int:
     """Bytes that the values of a JSON text may take, seldom less than they do.
 
     Of a message that holds JSON as well: its other fields cost their length.

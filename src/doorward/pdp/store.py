@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from doorward.pdp.build_gate import BuildGate
 from doorward.pdp.edit import (
     Edit,
     Operation,
@@ -30,7 +31,6 @@ from doorward.pdp.loader import Loaded
 from doorward.pdp.owners import OwnedError, Owners
 from doorward.pdp.snapshot import Settings, Snapshot, build
 from doorward.pdp.sources import with_bundles
-from doorward.pdp.turns import Turns
 from doorward.rego import UNDEFINED, Key, Timers, Undefined, Value, parse_modules
 from doorward.rego.golang import quote
 from doorward.rego.tools import Module
@@ -60,7 +60,7 @@ class Deciding(Protocol):
     def snapshot(self) -> Snapshot: ...
 
     @property
-    def turns(self) -> Turns: ...
+    def build_gate(self) -> BuildGate: ...
 
     def replace(self, snapshot: Snapshot) -> None:
         """Decide by `snapshot` from now on; NotReplacedError where that cannot be."""
@@ -247,7 +247,7 @@ class Store:
             self._modules = modules
 
     def _compile(self, loaded: Loaded, revision: str | None = None) -> Snapshot:
-        with self._pdp.turns.building():
+        with self._pdp.build_gate.building():
             snapshot = build(
                 loaded,
                 self._settings,

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
         MASKED,
         assigns_credential,
         has_credential_names,
-        hide_looks,
-        may_look,
+        mask_credentials,
+        may_contain_credentials,
         mentions_credential,
         names_all_below,
         names_credential,
@@ -126,8 +126,8 @@ else:
             "conversion": "from_python",
             "credential_scan": "may_hold_credentials",
             "credentials": (
-                "MASKED assigns_credential has_credential_names hide_looks may_look"
-                " mentions_credential names_all_below names_credential"
+                "MASKED assigns_credential has_credential_names mask_credentials"
+                " may_contain_credentials mentions_credential names_all_below names_credential"
             ),
             "engine": "Engine Policies Query compile parse_term within",
             "errors": (
@@ -233,10 +233,10 @@ __all__ = [
     "gc_paused",
     "golang",
     "has_credential_names",
-    "hide_looks",
     "kind_name",
+    "mask_credentials",
+    "may_contain_credentials",
     "may_hold_credentials",
-    "may_look",
     "mentions_credential",
     "names_all_below",
     "names_credential",

@@ -21,8 +21,8 @@ __all__ = [
     "NAMES_WITHIN",
     "assigns_credential",
     "has_credential_names",
-    "hide_looks",
-    "may_look",
+    "mask_credentials",
+    "may_contain_credentials",
     "mentions_credential",
     "names_all_below",
     "names_credential",
@@ -67,13 +67,13 @@ def names_all_below(name: str) -> bool:
     return _ALL_BELOW.search(name) is not None
 
 
-def hide_looks(text: str) -> str:
+def mask_credentials(text: str) -> str:
     """`text` with the parts masked that look like credentials; `text` itself if none does."""
     return _LOOKS.sub(MASKED, text) if _LOOKS.search(text) else text
 
 
-def may_look(text: str) -> bool:
-    """Return True if `hide_looks` may find something: a look at `text` that costs next to
+def may_contain_credentials(text: str) -> bool:
+    """Return True if `mask_credentials` may find something: a look at `text` that costs next to
     nothing."""
     return (
         "eyJ" in text

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from doorward.exporting import exporter as _exporter
 
 if TYPE_CHECKING:
+    from doorward.rego.all_diagnostics import find_errors
     from doorward.rego.analysis.documents import Documents, Path
     from doorward.rego.analysis.hints import near_name
     from doorward.rego.analysis.passes import CheckOptions, check, report
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from doorward.rego.partial.data_use import DataMember, DataUse
     from doorward.rego.partial.paths import parse_path, path_names
     from doorward.rego.pointers import read_name, read_patch_path
-    from doorward.rego.survey import find_errors
     from doorward.rego.syntax.format import Target, format_module, format_source, format_tree
     from doorward.rego.syntax.keywords import KEYWORDS, ROOTS, V1_KEYWORDS
     from doorward.rego.syntax.lexer import BRACKETS, EOF, IDENT, Lexer, Token, loose_tokens
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
         With,
     )
     from doorward.rego.syntax.opa_json import head_key, module_to_json
-    from doorward.rego.syntax.parser import Parsed, parse_module, parse_query, parse_what_can_be
+    from doorward.rego.syntax.parser import Parsed, parse_module, parse_query, parse_with_recovery
     from doorward.rego.syntax.walk import Node, children, rewrite, walk
     from doorward.rego.values import (
         compare,
@@ -101,7 +101,7 @@ else:
             "partial.data_use": "DataMember DataUse",
             "partial.paths": "parse_path path_names",
             "pointers": "read_patch_path read_name",
-            "survey": "find_errors",
+            "all_diagnostics": "find_errors",
             "syntax.keywords": "KEYWORDS ROOTS V1_KEYWORDS",
             "syntax.format": "Target format_module format_source format_tree",
             "syntax.lexer": "BRACKETS EOF IDENT Lexer Token loose_tokens",
@@ -111,7 +111,7 @@ else:
                 "SomeIn TemplateString Term Var With"
             ),
             "syntax.opa_json": "head_key module_to_json",
-            "syntax.parser": "Parsed parse_module parse_query parse_what_can_be",
+            "syntax.parser": "Parsed parse_module parse_query parse_with_recovery",
             "syntax.walk": "Node children rewrite walk",
             "values": "compare equal iterate lookup make_object make_set operand_text",
         },
@@ -199,7 +199,7 @@ __all__ = [
     "parse_module",
     "parse_path",
     "parse_query",
-    "parse_what_can_be",
+    "parse_with_recovery",
     "path_names",
     "path_text",
     "read_name",

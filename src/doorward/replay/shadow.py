@@ -19,7 +19,7 @@ from typing import Any, Final
 from doorward.edge import Edge, Part, Parts, loop_thread
 from doorward.pdp.config import Shadow as ShadowOptions
 from doorward.pdp.decision import Answered
-from doorward.pdp.quiet import Quiet
+from doorward.pdp.rate_limited_log import RateLimitedLog
 from doorward.replay.causes import cause_of
 from doorward.replay.compare import UNCHANGED, Answer, kind_of
 from doorward.replay.deciding import Version
@@ -60,7 +60,7 @@ class Shadow:
         self._queue: deque[tuple[Answered, float]] = deque()
         self._waits = threading.Event()
         self._stop = threading.Event()
-        self._quiet = Quiet()
+        self._quiet = RateLimitedLog()
         self._parts = parts or Parts()
         self._part = Part("shadow", within=STUCK_AFTER)
         self._thread = loop_thread(

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from doorward.cancellation import is_stopped
 from doorward.pdp.decision import DecisionError, RequestContext, new_decision_id
 from doorward.pdp.pdp import PDP
-from doorward.pdp.sizes import price
+from doorward.pdp.sizes import estimate_memory
 from doorward.rego import Key, Value
 from doorward.rego.golang import marshal, object_text
 from doorward.rest.answers import bad_request, json_answer
@@ -92,7 +92,7 @@ def _answers(
     until = None if snapshot.deadline is None else monotonic() + DEADLINES * snapshot.deadline
     answers: dict[str, dict[str, str]] = {}
     # Each item has the common input in a copy of its own, which may wait for the decision log.
-    shared = price(marshal(common).encode(errors="replace")) if inputs else 0
+    shared = estimate_memory(marshal(common).encode(errors="replace")) if inputs else 0
     for key, given in inputs.items():
         if is_stopped() or (until is not None and monotonic() > until):
             answers[str(key)] = _failure(DecisionError(_LATE))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from doorward.pdp.sizes import price
+from doorward.pdp.sizes import estimate_memory
 from doorward.rego import UNDEFINED, Undefined, Value
 from doorward.rest.requests import BadRequest, any_body, fold_fields, go_kind, whole_body
 
@@ -30,7 +30,7 @@ class Body:
     @property
     def size(self) -> int:
         """Bytes that the value may take in memory."""
-        return price(self.text)
+        return estimate_memory(self.text)
 
     def authorize(self) -> Value | Undefined:
         """Return the value that the system policy sees; nobody sees another one afterwards.

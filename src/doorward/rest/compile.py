@@ -66,7 +66,7 @@ def post_compile(pdp: PDP, parameters: Parameters, body: bytes) -> Response:
             with timers.measure("rego_partial_eval"):
                 left = residual(
                     snapshot,
-                    pdp.turns,
+                    pdp.build_gate,
                     request.query,
                     request.unknowns,
                     request.input,

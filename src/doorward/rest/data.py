@@ -16,7 +16,7 @@ from doorward import __version__
 from doorward.pdp.decision import Decision, DecisionError, RequestContext, UndefinedDocumentError
 from doorward.pdp.log import second_text
 from doorward.pdp.pdp import PDP
-from doorward.pdp.sizes import price
+from doorward.pdp.sizes import estimate_memory
 from doorward.pdp.snapshot import INTEGER, document_ref
 from doorward.rego import UNDEFINED, EvalError, Key, RegoError, Undefined, Value
 from doorward.rego.golang import marshal, object_text
@@ -188,7 +188,7 @@ def get_v1_text(
 ) -> Answer | Response:
     """The JSON of the answer to a GET; an error is a whole response."""
     call = Call(pdp, path, context)
-    call.size = sum(price(text.encode()) for text in parameters.values("input"))
+    call.size = sum(estimate_memory(text.encode()) for text in parameters.values("input"))
     try:
         input = input_of_parameter(parameters.values("input"))
     except BadRequest as error:

@@ -17,7 +17,7 @@ from doorward.pdp.decision import RequestContext
 from doorward.pdp.health import Health
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
-from doorward.pdp.sizes import price
+from doorward.pdp.sizes import estimate_memory
 from doorward.pdp.store import Store
 from doorward.rest.answers import zipped
 from doorward.rest.body import Body
@@ -210,7 +210,7 @@ def parameters_of(request: Request) -> Parameters:
 def _open(body: bytes, limits: Server, *, is_zipped: bool) -> tuple[bytes, int]:
     """The text of a body, and what its values may take."""
     text = unzip(body, limits) if is_zipped else body
-    return text, price(text)
+    return text, estimate_memory(text)
 
 
 def _is_zipped(request: Request) -> bool:

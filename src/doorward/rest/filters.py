@@ -28,7 +28,7 @@ from doorward.filters import (
 from doorward.pdp.decision import Decision, RequestContext, new_decision_id
 from doorward.pdp.pdp import PDP
 from doorward.pdp.residuals import residual
-from doorward.pdp.sizes import price
+from doorward.pdp.sizes import estimate_memory
 from doorward.pdp.snapshot import Snapshot, document_ref
 from doorward.records import record
 from doorward.rego import (
@@ -153,7 +153,7 @@ def post_filter(
     )
     if context is not None:
         context = context._replace(timers=timers.document())
-    pdp.record(decision, request.input, request_context=context, size=price(body))
+    pdp.record(decision, request.input, request_context=context, size=estimate_memory(body))
     if parameters.flag("metrics") or parameters.flag("instrument"):
         fields["metrics"] = metrics_text(timers)
     answer = json_answer(object_text(fields), pretty=parameters.flag("pretty"))
@@ -302,7 +302,7 @@ def _left(
     try:
         return residual(
             snapshot,
-            pdp.turns,
+            pdp.build_gate,
             document_ref(tuple(names)),
             told.unknowns,
             request.input,

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from doorward.pdp.decision import RequestContext
 from doorward.pdp.pdp import PDP
-from doorward.pdp.sizes import price
+from doorward.pdp.sizes import estimate_memory
 from doorward.rego import (
     PARSE_ERROR,
     UNDEFINED,
@@ -48,7 +48,7 @@ def post_query(
         query, input = _request(any_document(body), body)
     except BadRequest as error:
         return bad_request(f"error(s) occurred while decoding request: {error}")
-    return _answer(pdp, query, input, parameters, context, size=price(body))
+    return _answer(pdp, query, input, parameters, context, size=estimate_memory(body))
 
 
 def _request(document: Value, text: bytes) -> tuple[str, Value | Undefined]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from doorward.edge import Parts
-from doorward.pdp.quiet import Quiet
+from doorward.pdp.rate_limited_log import RateLimitedLog
 from doorward.pdp.unix_sockets import PathTakenError, bind_unix
 from doorward.transport.http1.asgi import AsgiApp
 from doorward.transport.http1.connection import Answer, Application, HttpConnection, no_answer
@@ -109,8 +109,8 @@ class HttpServer:
             shares_sockets=not owns_files,
         )
         self._grace = grace
-        self._quiet = Quiet(ACCEPT_QUIET)
-        self._refusals = Quiet(REFUSALS_QUIET)
+        self._quiet = RateLimitedLog(ACCEPT_QUIET)
+        self._refusals = RateLimitedLog(REFUSALS_QUIET)
         names = [each.socket.getsockname() for each in listeners if owns_files]
         self._files = [(n, os.stat(n).st_ino) for n in names if isinstance(n, str) and n]
 

@@ -53,7 +53,7 @@ def assert_filter_matches(
         assert isinstance(known, dict)
         unknowns = [f"input.{table}"]
         listed = select(
-            conditions_of_rows(policy.snapshot, policy.pdp.turns, path, unknowns, known)
+            conditions_of_rows(policy.snapshot, policy.pdp.build_gate, path, unknowns, known)
         )
         allowed = {
             index

@@ -10,7 +10,7 @@ from tests.corpora import GOLDEN, rows
 from tests.growth import grows
 
 from doorward.rego import REGISTRY, Diagnostic, ParseError, Source
-from doorward.rego.syntax.parser import Parsed, parse_module, parse_what_can_be
+from doorward.rego.syntax.parser import Parsed, parse_module, parse_with_recovery
 
 pytestmark = pytest.mark.long
 
@@ -19,7 +19,7 @@ POLICIES = sorted((ROOT / "examples").rglob("*.rego"))
 
 
 def parsed(text: str, *, v0: bool = False) -> Parsed:
-    return parse_what_can_be(Source("p.rego", text), v0=v0, builtins=REGISTRY)
+    return parse_with_recovery(Source("p.rego", text), v0=v0, builtins=REGISTRY)
 
 
 def places(text: str) -> list[str]:

@@ -64,7 +64,7 @@ class EmbeddedPdp:
             lambda: self._read(self._pdp.snapshot),
             self._pdp.replace,
             health=self.health,
-            building=self._pdp.turns.building,
+            building=self._pdp.build_gate.building,
             roots=sources.roots,
         )
         if watch:

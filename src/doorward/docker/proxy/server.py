@@ -31,7 +31,7 @@ from doorward.docker.proxy.wire import Wire
 from doorward.docker.request.call import Caller
 from doorward.edge import FAULTS, Edge, Part, Parts
 from doorward.history import History
-from doorward.pdp.quiet import Quiet
+from doorward.pdp.rate_limited_log import RateLimitedLog
 from doorward.transport.loop import Connections, Endpoint, LoopServer, exhaustion
 from doorward.transport.pool import Pool
 
@@ -91,7 +91,7 @@ class ProxyServer:
         self._decisions: PluginDecisions | None = None
         self._pool_part = Part("docker-proxy-pool", within=STUCK_AFTER)
         self._parts = Parts()
-        self._quiet = Quiet(ACCEPT_QUIET)
+        self._quiet = RateLimitedLog(ACCEPT_QUIET)
         self._history = History()
         self._server = LoopServer(
             self._endpoints,

@@ -26,7 +26,7 @@ from doorward.envoy.ext_proc.options import Options
 from doorward.envoy.ext_proc.verdict import FIELDS, ResponseVerdict, read_response_verdict
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.pdp import PDP
-from doorward.pdp.quiet import Quiet
+from doorward.pdp.rate_limited_log import RateLimitedLog
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import UNDEFINED, RegoError, Undefined, Value
 from doorward.transport.grpc.status import GrpcError, Status
@@ -97,7 +97,7 @@ class Processor:
         self.options = options
         self.path = options.document
         self._observer = observer
-        self._quiet = Quiet()
+        self._quiet = RateLimitedLog()
 
     def open(self) -> ResponseExchange:
         """The exchange for a call."""

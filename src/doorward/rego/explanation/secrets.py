@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, Final
 
 from doorward.rego.clock import count_step
-from doorward.rego.credentials import MASKED, hide_looks, names_all_below, names_credential
+from doorward.rego.credentials import MASKED, mask_credentials, names_all_below, names_credential
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Call, Expr, Object, Scalar, Term
 from doorward.rego.syntax.walk import walk
@@ -46,7 +46,7 @@ class Mask:
 
     def text(self, text: str) -> str:
         """`text` with every known secret in it masked."""
-        shown = hide_looks(text)
+        shown = mask_credentials(text)
         return self._pattern.sub(MASKED, shown) if self._pattern is not None else shown
 
     def value(self, value: Any, label: str = "") -> Any:
@@ -102,7 +102,7 @@ def _secrets(value: Any, *, named: bool = False, below: bool = False) -> Iterato
     """The secret strings of a document. `named`: it is under the name of a secret; `below`:
     somewhere below a name under which everything is one."""
     if isinstance(value, str):
-        if named or below or hide_looks(value) is not value:
+        if named or below or mask_credentials(value) is not value:
             yield value
     elif isinstance(value, dict):
         for key, item in value.items():

@@ -54,7 +54,7 @@ class Application:
     answer: Answer = no_answer
     asgi: AsgiApp | None = None
     on_refused: Callable[[str], object] = lambda _reason: None
-    """Told why a connection was refused."""
+    """Called with the reason why a connection was refused."""
     keeps_alive: bool = True
     """Whether a connection may carry more than one request."""
 

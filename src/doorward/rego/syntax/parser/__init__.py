@@ -13,7 +13,7 @@ from doorward.rego.syntax.parser.texts import (
     parse_module,
     parse_query,
     parse_term,
-    parse_what_can_be,
+    parse_with_recovery,
 )
 
 __all__ = [
@@ -23,5 +23,5 @@ __all__ = [
     "parse_module",
     "parse_query",
     "parse_term",
-    "parse_what_can_be",
+    "parse_with_recovery",
 ]

@@ -42,7 +42,7 @@ __all__ = [
     "parse_module",
     "parse_query",
     "parse_term",
-    "parse_what_can_be",
+    "parse_with_recovery",
 ]
 
 MAX_ERRORS: Final = 1_000
@@ -94,7 +94,9 @@ def parse_module(
         return _module(statements, comments, notes)
 
 
-def parse_what_can_be(source: Source, *, v0: bool = False, builtins: Container[str] = ()) -> Parsed:
+def parse_with_recovery(
+    source: Source, *, v0: bool = False, builtins: Container[str] = ()
+) -> Parsed:
     """Parse a policy and keep all statements that are well-formed. METADATA comments are not
     parsed."""
     try:

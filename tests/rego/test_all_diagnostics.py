@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from doorward.rego import REGISTRY, Source
+from doorward.rego.all_diagnostics import find_errors
 from doorward.rego.analysis.passes import CheckOptions
-from doorward.rego.survey import find_errors
-from doorward.rego.syntax.parser import parse_what_can_be
+from doorward.rego.syntax.parser import parse_with_recovery
 
 
 def errors(*texts: str, strict: bool = False) -> list[str]:
     parsed = {
-        f"{name}.rego": parse_what_can_be(Source(f"{name}.rego", text), builtins=REGISTRY)
+        f"{name}.rego": parse_with_recovery(Source(f"{name}.rego", text), builtins=REGISTRY)
         for name, text in zip("abc", texts, strict=False)
     }
     diagnostics = find_errors(parsed, REGISTRY, CheckOptions(strict=strict, max_errors=0))

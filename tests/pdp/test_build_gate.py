@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.pdp import turns
+from doorward.pdp import build_gate
+from doorward.pdp.build_gate import BuildGate
 from doorward.pdp.health import Health
 from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Snapshot, read
 from doorward.pdp.sources import Sources
-from doorward.pdp.turns import Turns
 from doorward.rego import REGISTRY, Engine, Registry, types
 
 
@@ -62,25 +62,25 @@ def test_evaluations_run_side_by_side() -> None:
 
 
 def test_during_a_build_they_run_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "LONGEST_WAIT", PATIENCE)
+    monkeypatch.setattr(build_gate, "LONGEST_WAIT", PATIENCE)
     evaluations = Evaluations()
-    with callers() as pool, evaluations.pdp.turns.building():
+    with callers() as pool, evaluations.pdp.build_gate.building():
         answers = [pool.submit(evaluations.decide, number) for number in range(3)]
         answers += [pool.submit(evaluations.decide_query, number) for number in range(3)]
-        wait_until(lambda: len(evaluations.pdp.turns._queue) == 5)
+        wait_until(lambda: len(evaluations.pdp.build_gate._queue) == 5)
         for number in range(1, 7):
             wait_until(lambda number=number: evaluations.begun == number)  # type: ignore[misc]  # the stubs' lambda has no default
             evaluations.go_on.release()
         assert all(answer.result(PATIENCE) for answer in answers)
-    assert not evaluations.pdp.turns.are_taken
+    assert not evaluations.pdp.build_gate.are_taken
 
 
 def test_an_evaluation_that_waits_for_something_does_not_hold_up_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(build_gate, "LONGEST_WAIT", 0.01)
     evaluations = Evaluations()
-    with callers() as pool, evaluations.pdp.turns.building():
+    with callers() as pool, evaluations.pdp.build_gate.building():
         answers = [pool.submit(evaluations.decide, number) for number in range(4)]
         wait_until(lambda: evaluations.begun == 4)
         evaluations.go_on.release(4)
@@ -88,8 +88,8 @@ def test_an_evaluation_that_waits_for_something_does_not_hold_up_the_others(
 
 
 def test_turns_go_to_those_who_wait_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "LONGEST_WAIT", PATIENCE)
-    shared, order = Turns(), []
+    monkeypatch.setattr(build_gate, "LONGEST_WAIT", PATIENCE)
+    shared, order = BuildGate(), []
 
     def take(number: int) -> None:
         assert shared.begin()
@@ -113,15 +113,15 @@ def test_a_reload_is_a_build(tmp_path: Path) -> None:
     taken: list[bool] = []
 
     def reread() -> Snapshot:
-        taken.append(pdp.turns.are_taken)
+        taken.append(pdp.build_gate.are_taken)
         return read(paths)
 
     paths = (str(tmp_path),)
     pdp = PDP(read(paths))
     files = Sources(paths).files
     watcher = Watcher(
-        files, reread, pdp.replace, health=Health(), building=pdp.turns.building, interval=0.01
+        files, reread, pdp.replace, health=Health(), building=pdp.build_gate.building, interval=0.01
     )
     assert watcher.reload()
     assert taken == [True]
-    assert not pdp.turns.are_taken
+    assert not pdp.build_gate.are_taken

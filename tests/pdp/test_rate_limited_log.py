@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from doorward.pdp import quiet
-from doorward.pdp.quiet import Quiet
+from doorward.pdp import rate_limited_log
+from doorward.pdp.rate_limited_log import RateLimitedLog
 
 
 class Clock:
@@ -15,13 +15,13 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        monkeypatch.setattr(quiet, "monotonic", lambda: self.now)
+        monkeypatch.setattr(rate_limited_log, "monotonic", lambda: self.now)
 
 
 def test_the_first_line_is_written_and_the_next_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clock, lines = Clock(monkeypatch), Quiet(0.5)
+    clock, lines = Clock(monkeypatch), RateLimitedLog(0.5)
     assert [lines.suppressed("a") for _ in range(4)] == [0, None, None, None]
     assert lines.suppressed("b") == 0
     clock.now += 0.6
@@ -30,7 +30,7 @@ def test_the_first_line_is_written_and_the_next_are_counted(
 
 
 def test_no_line_is_lost_between_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, lines = Clock(monkeypatch), Quiet(0.5)
+    clock, lines = Clock(monkeypatch), RateLimitedLog(0.5)
     with ThreadPoolExecutor(8) as threads:
         actual = list(threads.map(lambda _: lines.suppressed("a"), range(4000)))
     clock.now += 0.6
@@ -40,7 +40,7 @@ def test_no_line_is_lost_between_threads(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_reasons_without_end_are_not_remembered() -> None:
-    lines = Quiet(60.0)
-    for number in range(3 * quiet.MAX_REASONS):
+    lines = RateLimitedLog(60.0)
+    for number in range(3 * rate_limited_log.MAX_REASONS):
         assert lines.suppressed(str(number)) == 0
-    assert len(vars(lines)["_reasons"]) <= quiet.MAX_REASONS
+    assert len(vars(lines)["_reasons"]) <= rate_limited_log.MAX_REASONS

@@ -9,7 +9,7 @@ import threading
 from time import monotonic
 from typing import Final
 
-__all__ = ["INTERVAL", "Quiet"]
+__all__ = ["INTERVAL", "RateLimitedLog"]
 
 INTERVAL: Final = 1.0
 """Seconds between two lines about the same reason."""
@@ -17,7 +17,7 @@ INTERVAL: Final = 1.0
 MAX_REASONS: Final = 1_000
 
 
-class Quiet:
+class RateLimitedLog:
     """Says when a line may be written; safe in any number of threads."""
 
     def __init__(self, interval: float = INTERVAL) -> None:

@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["LONGEST_WAIT", "Turns"]
+__all__ = ["LONGEST_WAIT", "BuildGate"]
 
 LONGEST_WAIT: Final = 0.05
 """Seconds after which an evaluation begins although another one has not ended."""
 
 
-class Turns:
+class BuildGate:
     """The one turn that evaluations share during a build; safe in any number of threads."""
 
     __slots__ = ("_builds", "_is_free", "_lock", "_queue", "are_taken")
