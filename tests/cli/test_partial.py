@@ -91,7 +91,7 @@ def _renamed(block: str) -> str:
 
 def test_reports_of_an_evaluation_are_not_for_residuals(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["eval", "--partial", "--coverage", "input.x"]) == 1
-    assert "--partial is not covered or profiled" in capsys.readouterr().err
+    assert "--partial cannot be combined with --coverage or --profile" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--explain=full", "--explain=notes", "--why"])

@@ -308,7 +308,7 @@ def test_authorization_stands_before_both_listeners(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--tls-cert-file=a"], "--tls-cert-file and --tls-private-key-file belong together"),
+        (["--tls-cert-file=a"], "--tls-cert-file and --tls-private-key-file must be set together"),
         (["--tls-ca-cert-file=a"], "TLS needs --tls-cert-file"),
         (["--authentication=tls"], "TLS needs --tls-cert-file"),
         (["--addr=https://127.0.0.1:0"], "TLS needs --tls-cert-file"),

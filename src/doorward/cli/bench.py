@@ -80,13 +80,13 @@ Examples:
     default="pretty",
     show_default=True,
 )
-@click.option("--count", type=click.IntRange(1), default=1, help="Measure so many times.")
+@click.option("--count", type=click.IntRange(1), default=1, help="Number of measurements.")
 @click.option(
     "--benchmem/--no-benchmem",
     default=True,
-    help="Show the memory that an evaluation holds at its end.",
+    help="Report the memory that an evaluation holds at its end.",
 )
-@click.option("--metrics/--no-metrics", default=True, help="Show how the times are distributed.")
+@click.option("--metrics/--no-metrics", default=True, help="Report the distribution of times.")
 @click.option("--fail/--no-fail", default=True, help="End with 1 if the query is undefined.")
 @click.option("-p", "--partial", "partially", is_flag=True, help="Evaluate partially.")
 @click.option(
@@ -95,28 +95,28 @@ Examples:
     multiple=True,
     default=("input",),
     metavar="PATH",
-    help="With --partial: what is unknown; repeatable.",
+    help="With --partial: an unknown document; repeatable.",
 )
-@click.option("--package", default="", help="Package that the query stands in.")
+@click.option("--package", default="", help="Package in which the query is evaluated.")
 @click.option("--import", "imports", multiple=True, help="Import for the query; repeatable.")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @schemas.option
 @extensions.option
-@click.option("--e2e", is_flag=True, help="Ask a server over HTTP, started for it.")
+@click.option("--e2e", is_flag=True, help="Measure over HTTP, with a server started for it.")
 @click.option("-c", "--config-file", help="With --e2e: configuration file of the server.")
 @click.option(
     "--shutdown-grace-period",
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
-    help="With --e2e: seconds that requests under way have to end.",
+    help="With --e2e: seconds in which open requests may end.",
 )
 @click.option(
     "--shutdown-wait-period",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="With --e2e: seconds that the server goes on after the signal to end.",
+    help="With --e2e: seconds to keep serving after the signal to end.",
 )
 @click.option("--v0-compatible", is_flag=True, help="Read policies and query as Rego v0.")
 @click.option("-t", "--target", type=OneOf("rego", flag="-t, --target"), hidden=True)

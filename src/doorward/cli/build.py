@@ -80,11 +80,17 @@ Examples:
 """,
 )
 @click.argument("paths", nargs=-1)
-@click.option("-b", "--bundle", is_flag=True, help="PATHS are bundles: folders or .tar.gz.")
-@click.option("-o", "--output", default="bundle.tar.gz", show_default=True, help="The new bundle.")
-@click.option("-r", "--revision", help="The revision that its manifest names.")
+@click.option("-b", "--bundle", is_flag=True, help="Read PATHS as bundles: folders or .tar.gz.")
 @click.option(
-    "-e", "--entrypoint", multiple=True, help="A decision that is asked for, such as authz/allow."
+    "-o",
+    "--output",
+    default="bundle.tar.gz",
+    show_default=True,
+    help="File to write the bundle to.",
+)
+@click.option("-r", "--revision", help="Revision to write into the manifest.")
+@click.option(
+    "-e", "--entrypoint", multiple=True, help="An entrypoint, such as authz/allow; repeatable."
 )
 @click.option(
     "-O",
@@ -93,14 +99,14 @@ Examples:
     default=0,
     show_default=True,
     metavar="LEVEL",
-    help="Evaluate what is known before the input is: 1 keeps references to rules, 2 does not.",
+    help="Evaluate known parts in advance: 1 keeps references to rules, 2 inlines them.",
 )
 @click.option(
     "--partial-namespace",
     default="partial",
     show_default=True,
     metavar="NAME",
-    help="With -O: the package of rules that have to be made up.",
+    help="With -O: package for generated rules.",
 )
 # Of OPA's other targets, which are refused.
 @click.option("--prune-unused", is_flag=True, expose_value=False, hidden=True)
@@ -114,24 +120,26 @@ Examples:
     type=OneOf("rego", "wasm", "plan", flag="-t, --target"),
     default="rego",
     show_default=True,
-    help="What policies become; only rego is supported.",
+    help="Output format; only rego is supported.",
 )
 @click.option("--ignore", multiple=True, help="Names to leave out of folders, such as '.*'.")
 @click.option("--v0-compatible", is_flag=True, help="Read and write policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, expose_value=False, hidden=True)
 @capabilities.option
-@click.option("--signing-key", metavar="KEY", help="Sign with a secret, or a private key in PEM.")
-@click.option("--signing-plugin", hidden=True, help="Refused: no other code signs bundles.")
-@click.option("--claims-file", metavar="FILE", help="JSON with more claims of the signatures.")
 @click.option(
-    "--verification-key", metavar="KEY", help="With what the bundles in PATHS must be signed."
+    "--signing-key", metavar="KEY", help="Secret, or file with a private key in PEM, to sign with."
 )
+@click.option("--signing-plugin", hidden=True, help="Refused: signing plugins are not supported.")
+@click.option(
+    "--claims-file", metavar="FILE", help="JSON file with more claims for the signatures."
+)
+@click.option("--verification-key", metavar="KEY", help="Key to verify the bundles in PATHS with.")
 @click.option(
     "--verification-key-id",
     default="default",
     show_default=True,
     metavar="NAME",
-    help="Name of the key that the new signatures carry; a claims file replaces it.",
+    help="Key name (`kid`) for the new signatures; a claims file overrides it.",
 )
 @click.option(
     "--signing-alg",
@@ -139,10 +147,10 @@ Examples:
     default="RS256",
     show_default=True,
     metavar="NAME",
-    help="How the new bundle, and those in PATHS, are signed.",
+    help="Algorithm of signatures, new ones and those in PATHS.",
 )
-@click.option("--scope", default="", help="Scope that the signatures in PATHS must have.")
-@click.option("--exclude-files-verify", multiple=True, help="Files that need not be signed.")
+@click.option("--scope", default="", help="Scope that signatures in PATHS must have.")
+@click.option("--exclude-files-verify", multiple=True, help="Files to leave out of verification.")
 def command(
     paths: tuple[str, ...],
     bundle: bool,

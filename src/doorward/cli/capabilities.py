@@ -51,8 +51,7 @@ option: Final = click.option(
     "--capabilities",
     callback=_read,
     metavar="FILE",
-    help="Allow policies only what this file, or version of OPA such as v0.61.0, names: built-ins,"
-    " keywords, features, hosts.",
+    help="Capabilities of this file, or of a version of OPA such as v0.61.0, limit policies.",
 )
 """The option of every command that compiles policies."""
 
@@ -75,12 +74,12 @@ def _choose(version: str | None, file: str | None) -> Any:
 
 
 @click.command("capabilities")
-@click.option("--names", is_flag=True, help="Only the names of the built-ins.")
-@click.option("--current", is_flag=True, help="Those of this version, as without the option.")
-@click.option("--v0-compatible", is_flag=True, help="Those of Rego v0.")
-@click.option("--version", metavar="NAME", help="Those of a version of OPA, such as v0.61.0.")
-@click.option("--file", metavar="FILE", help="Those that a file names.")
-@click.option("--versions", is_flag=True, help="The versions that --version knows.")
+@click.option("--names", is_flag=True, help="Print only the names of built-ins.")
+@click.option("--current", is_flag=True, help="Print those of this version (the default).")
+@click.option("--v0-compatible", is_flag=True, help="Print those of Rego v0.")
+@click.option("--version", metavar="NAME", help="Print those of a version of OPA, such as v0.61.0.")
+@click.option("--file", metavar="FILE", help="Print those of a file.")
+@click.option("--versions", is_flag=True, help="Print the versions that --version accepts.")
 @extensions.option
 def command(
     names: bool,

@@ -57,17 +57,25 @@ Examples:
     default="pretty",
     show_default=True,
 )
-@click.option("-S", "--strict", is_flag=True, help="Add strict mode's errors: what is unused.")
 @click.option(
-    "-m", "--max-errors", default=10, show_default=True, help="Stop after; 0 reports all."
+    "-S", "--strict", is_flag=True, help="Apply strict mode: report unused imports and variables."
+)
+@click.option(
+    "-m",
+    "--max-errors",
+    default=10,
+    show_default=True,
+    help="Errors to report at most; 0 reports all.",
 )
 @click.option(
     "--all-errors",
     is_flag=True,
-    help="Go on behind what cannot be parsed, and report everything.",
+    help="Continue after parse errors and report everything.",
 )
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
-@click.option("-b", "--bundle", is_flag=True, help="Paths are bundles; their data is checked too.")
+@click.option(
+    "-b", "--bundle", is_flag=True, help="Read paths as bundles; their data is checked too."
+)
 @schemas.option
 @capabilities.option
 @extensions.option

@@ -36,24 +36,31 @@ Examples:
 @click.argument("old")
 @click.argument("new")
 @click.option(
-    "-d", "--data", multiple=True, metavar="PATH", help="Data, or more policies, of both."
+    "-d", "--data", multiple=True, metavar="PATH", help="Data, or more policies, for both versions."
 )
-@click.option("--query", "queries", multiple=True, metavar="data.a.b", help="What to ask.")
-@click.option("--time", "duration", default="2s", show_default=True, help="How long to search.")
-@click.option("--seed", default=0, show_default=True, help="Another one tries other requests.")
-@click.option("--limit", default=10, show_default=True, help="Causes to show at most.")
+@click.option("--query", "queries", multiple=True, metavar="data.a.b", help="Document to compare.")
+@click.option("--time", "duration", default="2s", show_default=True, help="Time to search.")
+@click.option("--seed", default=0, show_default=True, help="Seed of random requests.")
+@click.option(
+    "--limit",
+    default=10,
+    show_default=True,
+    help="Differences to report at most, one for each cause.",
+)
 @click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="text", show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the report here.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="File to write the report to."
+)
 @click.option(
     "--fail-on",
     multiple=True,
     type=click.Choice([*_FAILS, "change"]),
-    help="End with 2 if there is one; `change` is any.",
+    help="End with 2 if there is a difference of this kind; `change` is any.",
 )
 @click.option(
     "--searched",
     is_flag=True,
-    help="End with 0 where none is found and every changed expression held and failed.",
+    help="End with 0 if no difference was found and every changed expression held and failed.",
 )
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @extensions.option

@@ -49,46 +49,84 @@ command.add_command(proxy)
 
 
 @command.command("serve")
-@click.option("--socket", default=SOCKET, metavar="PATH", help="Where the daemon finds the plugin.")
-@click.option("--listen", default="", metavar="HOST:PORT", help="TCP with mutual TLS instead.")
+@click.option(
+    "--socket",
+    default=SOCKET,
+    metavar="PATH",
+    help="Socket on which the daemon reaches the plugin.",
+)
+@click.option(
+    "--listen", default="", metavar="HOST:PORT", help="Listen on TCP with mutual TLS instead."
+)
 @click.option("--tls-cert-file", default="", metavar="FILE")
 @click.option("--tls-private-key-file", default="", metavar="FILE")
-@click.option("--tls-ca-cert-file", default="", metavar="FILE", help="Who certifies the daemon.")
 @click.option(
-    "-p", "--pdp", default="", metavar="URL", envvar="DOORWARD_PDP", help="Ask this decision point."
+    "--tls-ca-cert-file",
+    default="",
+    metavar="FILE",
+    help="CA that signed the daemon's certificate.",
+)
+@click.option(
+    "-p",
+    "--pdp",
+    default="",
+    metavar="URL",
+    envvar="DOORWARD_PDP",
+    help="Ask the decision point at this URL.",
 )
 @click.option(
     "--policy",
     multiple=True,
     metavar="PATH",
     envvar="DOORWARD_POLICY",
-    help="Decide here, by these policies.",
+    help="Decide in this process, by these policies.",
 )
 @click.option(
-    "--data", multiple=True, metavar="PATH", help="Data and additions for the shipped policies."
+    "--data",
+    multiple=True,
+    metavar="PATH",
+    help="Folder with data and additions for the shipped policies.",
 )
-@click.option("--decision", default=DECISION, metavar="PATH", help="The document that decides.")
-@click.option("--timeout", default=3.0, metavar="SECONDS", help="Time for a decision.")
+@click.option("--decision", default=DECISION, metavar="PATH", help="Document that decides.")
+@click.option("--timeout", default=3.0, metavar="SECONDS", help="Time limit for a decision.")
 @click.option(
-    "--audit-log", default="-", metavar="FILE", help="One line for each decision; `off` for none."
+    "--audit-log",
+    default="-",
+    metavar="FILE",
+    help="Audit log, a JSON line for each decision; `off` for none.",
 )
-@click.option("--audit-input", is_flag=True, help="With the masked input, to replay it.")
-@click.option("--log-only-denied", is_flag=True, help="No line for what is allowed.")
-@click.option("--mask-env", is_flag=True, help="Keep values of Env from the policy.")
+@click.option(
+    "--audit-input", is_flag=True, help="Log masked inputs too, so that decisions can be replayed."
+)
+@click.option("--log-only-denied", is_flag=True, help="Log denials only.")
+@click.option("--mask-env", is_flag=True, help="Hide the values of Env from the policy.")
 @click.option("--minimum-api-version", default="1.24", metavar="VERSION")
-@click.option("--authorize-responses", is_flag=True, help="Ask about answers too.")
-@click.option("--allow-on-failure", is_flag=True, help="DANGEROUS: allow without a decision.")
+@click.option("--authorize-responses", is_flag=True, help="Decide on responses too.")
 @click.option(
-    "--inspect", default="", metavar="PATH", help="Ask the daemon at this socket about containers."
+    "--allow-on-failure",
+    is_flag=True,
+    help="DANGEROUS: allow requests when no decision can be made.",
 )
-@click.option("--daemon-json", default=DAEMON_CONFIG, metavar="FILE", help="The daemon's.")
-@click.option("--pidfile", default=PIDFILE, metavar="FILE", help="The daemon's.")
 @click.option(
-    "--deny-unlogged", is_flag=True, help="Deny what the audit log has no line of: a full disk."
+    "--inspect",
+    default="",
+    metavar="PATH",
+    help="Read containers from the daemon at this socket, for the policy.",
 )
-@click.option("--host-root", default="", metavar="PATH", help="Where the host's files are.")
-@click.option("--threads", default=256, metavar="N", help="Calls worked on at the same time.")
-@click.option("--watchdog", is_flag=True, help="Under a process that restarts it when it hangs.")
+@click.option(
+    "--daemon-json", default=DAEMON_CONFIG, metavar="FILE", help="The daemon's configuration file."
+)
+@click.option("--pidfile", default=PIDFILE, metavar="FILE", help="The daemon's PID file.")
+@click.option(
+    "--deny-unlogged", is_flag=True, help="Deny requests that cannot be written to the audit log."
+)
+@click.option(
+    "--host-root", default="", metavar="PATH", help="Folder in which the host's root is mounted."
+)
+@click.option("--threads", default=256, metavar="N", help="Calls handled at the same time.")
+@click.option(
+    "--watchdog", is_flag=True, help="Run under a watchdog that restarts the plugin when it hangs."
+)
 @click.option("--log-level", type=click.Choice(["debug", "info", "error"]), default="info")
 def serve(**given: Any) -> int:
     """Answer the daemon's calls until told to stop."""
@@ -115,10 +153,10 @@ def _service_options(given: dict[str, Any]) -> ServiceOptions:
     source = click.get_current_context().get_parameter_source("policy")
     if given["pdp"] and given["policy"]:
         if source is not ParameterSource.ENVIRONMENT:
-            raise click.UsageError("either --pdp or --policy decides")
+            raise click.UsageError("--pdp cannot be combined with --policy")
         given["policy"] = ()  # what the managed plugin mounts by default
     if given["data"] and (given["pdp"] or given["policy"]):
-        raise click.UsageError("--data is for the shipped policies, without --pdp and --policy")
+        raise click.UsageError("--data cannot be combined with --pdp or --policy")
     files = ("tls_cert_file", "tls_private_key_file", "tls_ca_cert_file")
     if given["listen"] and not all(given[name] for name in files):
         raise click.UsageError("--listen needs the three --tls-…-file options")
@@ -163,16 +201,27 @@ def _version(text: str) -> tuple[int, ...]:
 def _where(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say which daemon and which plugin."""
     for option in (
-        click.option("-n", "--name", default="doorward", metavar="NAME", help="The plugin's name."),
+        click.option(
+            "-n", "--name", default="doorward", metavar="NAME", help="Name of the plugin."
+        ),
         click.option("--daemon-json", default="/etc/docker/daemon.json", metavar="FILE", type=Path),
         click.option("--pidfile", default="/var/run/docker.pid", metavar="FILE", type=Path),
         click.option(
-            "--docker-socket", default="/var/run/docker.sock", metavar="PATH", help="The daemon's."
+            "--docker-socket",
+            default="/var/run/docker.sock",
+            metavar="PATH",
+            help="The daemon's socket.",
         ),
-        click.option("--socket", "plugin_socket", default="", metavar="PATH", help="The plugin's."),
-        click.option("--no-systemd", is_flag=True, help="Start a process instead of units."),
+        click.option(
+            "--socket", "plugin_socket", default="", metavar="PATH", help="The plugin's socket."
+        ),
+        click.option(
+            "--no-systemd", is_flag=True, help="Start a process instead of systemd units."
+        ),
         click.option("--state", default="/run/doorward", type=Path, hidden=True),
-        click.option("-p", "--pdp", default="", metavar="URL", help="Ask this decision point."),
+        click.option(
+            "-p", "--pdp", default="", metavar="URL", help="Ask the decision point at this URL."
+        ),
     ):
         function = option(function)
     return function
@@ -212,24 +261,32 @@ Examples:
 """,
 )
 @_where
-@click.option("--policy", multiple=True, metavar="PATH", help="Decide here, by these policies.")
-@click.option("--audit-log", default="", metavar="FILE", help="One line for each decision.")
+@click.option(
+    "--policy", multiple=True, metavar="PATH", help="Decide in the plugin, by these policies."
+)
+@click.option(
+    "--audit-log", default="", metavar="FILE", help="Audit log, a JSON line for each decision."
+)
 @click.option("--pack-folder", default="/etc/doorward/docker", type=Path, metavar="FOLDER")
 @click.option(
-    "--inspect/--no-inspect", default=True, help="Let policies see the container that is entered."
+    "--inspect/--no-inspect", default=True, help="Let policies see the container of an exec."
 )
-@click.option("--serve", multiple=True, metavar="OPTION", help="Handed on to `docker serve`.")
 @click.option(
-    "--undecided", is_flag=True, help="Although nothing decides yet: all requests are denied."
+    "--serve", multiple=True, metavar="OPTION", help="Arguments to pass on to `docker serve`."
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+@click.option(
+    "--undecided",
+    is_flag=True,
+    help="Install although no decision point answers yet: all requests are denied.",
+)
+@click.option("--dry-run", is_flag=True, help="Print the changes without making them.")
 def install_(**given: Any) -> int:
     """Put the plugin into force, without a restart of the daemon."""
     from doorward.docker.install.daemon import DaemonError
     from doorward.docker.install.installer import install
 
     if given["pdp"] and given["policy"]:
-        raise click.UsageError("either --pdp or --policy decides")
+        raise click.UsageError("--pdp cannot be combined with --policy")
     try:
         install(_installation(given), click.echo, dry_run=given["dry_run"])
     except DaemonError as error:
@@ -239,7 +296,7 @@ def install_(**given: Any) -> int:
 
 @command.command("uninstall")
 @_where
-@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Print the changes without making them.")
 def uninstall_(**given: Any) -> int:
     """Take the plugin out of force, then end it."""
     from doorward.docker.install.daemon import DaemonError
@@ -278,9 +335,9 @@ def policies(folder: Path) -> int:
     "--audit-log",
     multiple=True,
     type=click.Path(path_type=Path, exists=True),
-    help="Show what of this is newly refused (needs --audit-input).",
+    help="Replay this audit log and list requests that are newly denied (needs --audit-input).",
 )
-@click.option("--write", is_flag=True, help="Take the copies out, and complete the data.")
+@click.option("--write", is_flag=True, help="Remove copied guards, and add missing data.")
 def upgrade(folder: Path, audit_log: tuple[Path, ...], write: bool) -> int:
     """Let a FOLDER with copies of the shipped policies have data only: the package has the rest.
 
@@ -342,7 +399,7 @@ def status(**given: Any) -> int:
 @command.command("doctor")
 @_where
 @click.option(
-    "--proxy", default="", metavar="PATH", help="Look for ways past the proxy that serves there."
+    "--proxy", default="", metavar="PATH", help="Look for ways around the proxy on this socket."
 )
 def doctor(**given: Any) -> int:
     """Look at every precondition and danger, and say what to do: 1 if something is wrong.
@@ -373,9 +430,11 @@ def doctor(**given: Any) -> int:
 
 @command.command("replay")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option("-p", "--pdp", default="", metavar="URL", help="Ask this decision point.")
-@click.option("--policy", multiple=True, metavar="PATH", help="Decide here, by these policies.")
-@click.option("--all", "everything", is_flag=True, help="Show what did not change too.")
+@click.option("-p", "--pdp", default="", metavar="URL", help="Ask the decision point at this URL.")
+@click.option(
+    "--policy", multiple=True, metavar="PATH", help="Decide in this process, by these policies."
+)
+@click.option("--all", "everything", is_flag=True, help="Show unchanged decisions too.")
 def replay_(files: tuple[Path, ...], pdp: str, policy: tuple[str, ...], everything: bool) -> int:
     """Decide captured or logged requests again and show what changed: 1 if anything did."""
     changed = count = 0

@@ -41,54 +41,74 @@ _CONSUMER: Final = re.compile(r"([a-z0-9][a-z0-9_.-]{0,63})=(/[^,]+)(?:,group=([
     metavar="PATH",
     help="The daemon's own socket, which only root can reach.",
 )
-@click.option("--socket", default="", metavar="PATH", help="Where users of this host come.")
-@click.option("--group", default="", metavar="NAME", help="Who may open it beside its owner.")
+@click.option("--socket", default="", metavar="PATH", help="Socket for users of this host.")
+@click.option("--group", default="", metavar="NAME", help="Group that may use it.")
 @click.option(
     "--consumer",
     "consumers",
     multiple=True,
     metavar="NAME=PATH[,group=GROUP]",
-    help="A socket for one program, which is known by it as user socket:NAME.",
+    help="Socket for one program, which is user socket:NAME.",
 )
 @click.option(
-    "--listen", default="", metavar="HOST:PORT", help="TCP for clients with certificates."
+    "--listen",
+    default="",
+    metavar="HOST:PORT",
+    help="Listen on TCP, for clients with certificates.",
 )
 @click.option("--tls-cert-file", default="", metavar="FILE")
 @click.option("--tls-private-key-file", default="", metavar="FILE")
-@click.option("--tls-ca-cert-file", default="", metavar="FILE", help="Who certifies the clients.")
-@click.option("-p", "--pdp", default="", metavar="URL", help="Ask this decision point.")
-@click.option("--policy", multiple=True, metavar="PATH", help="Decide here, by these policies.")
 @click.option(
-    "--data", multiple=True, metavar="PATH", help="Data and additions for the shipped policies."
+    "--tls-ca-cert-file",
+    default="",
+    metavar="FILE",
+    help="CA that signs the certificates of clients.",
 )
-@click.option("--decision", default=DECISION, metavar="PATH", help="The document that decides.")
-@click.option("--timeout", default=3.0, metavar="SECONDS", help="Time for a decision.")
+@click.option("-p", "--pdp", default="", metavar="URL", help="Ask the decision point at this URL.")
 @click.option(
-    "--audit-log", default="-", metavar="FILE", help="One line for each decision; `off` for none."
+    "--policy", multiple=True, metavar="PATH", help="Decide in this process, by these policies."
 )
-@click.option("--audit-input", is_flag=True, help="With the masked input, to replay it.")
-@click.option("--log-only-denied", is_flag=True, help="No line for what is allowed.")
 @click.option(
-    "--deny-unlogged", is_flag=True, help="Deny what the audit log has no line of: a full disk."
+    "--data",
+    multiple=True,
+    metavar="PATH",
+    help="Folder with data and additions for the shipped policies.",
 )
-@click.option("--mask-env", is_flag=True, help="Keep values of Env from the policy.")
+@click.option("--decision", default=DECISION, metavar="PATH", help="Document that decides.")
+@click.option("--timeout", default=3.0, metavar="SECONDS", help="Time limit for a decision.")
+@click.option(
+    "--audit-log",
+    default="-",
+    metavar="FILE",
+    help="Audit log, a JSON line for each decision; `off` for none.",
+)
+@click.option(
+    "--audit-input", is_flag=True, help="Log masked inputs too, so that decisions can be replayed."
+)
+@click.option("--log-only-denied", is_flag=True, help="Log denials only.")
+@click.option(
+    "--deny-unlogged", is_flag=True, help="Deny requests that cannot be written to the audit log."
+)
+@click.option("--mask-env", is_flag=True, help="Hide the values of Env from the policy.")
 @click.option("--minimum-api-version", default="1.24", metavar="VERSION")
 @click.option(
     "--pins",
     default="",
     metavar="FOLDER",
-    help="Hold the folders that users mount by mounts in here (root).",
+    help="Folder in which mounted folders are pinned (root).",
 )
 @click.option(
     "--pins-state",
     default="/var/lib/doorward/pins.json",
     metavar="FILE",
-    help="What is held, for the next start.",
+    help="File that lists the pins for the next start.",
 )
-@click.option("--daemon-json", default=DAEMON_CONFIG, metavar="FILE", help="The daemon's.")
-@click.option("--pidfile", default=PIDFILE, metavar="FILE", help="The daemon's.")
 @click.option(
-    "--grace", default=10.0, metavar="SECONDS", help="Time at the end for streams that are open."
+    "--daemon-json", default=DAEMON_CONFIG, metavar="FILE", help="The daemon's configuration file."
+)
+@click.option("--pidfile", default=PIDFILE, metavar="FILE", help="The daemon's PID file.")
+@click.option(
+    "--grace", default=10.0, metavar="SECONDS", help="Time in which open streams may end."
 )
 @click.option("--log-level", type=click.Choice(["debug", "info", "error"]), default="info")
 def proxy(**params: Any) -> int:
@@ -107,9 +127,9 @@ def proxy(**params: Any) -> int:
 
 def _options(params: dict[str, Any]) -> ProxyOptions:
     if params["pdp"] and params["policy"]:
-        raise click.UsageError("either --pdp or --policy decides")
+        raise click.UsageError("--pdp cannot be combined with --policy")
     if params["data"] and (params["pdp"] or params["policy"]):
-        raise click.UsageError("--data is for the shipped policies, without --pdp and --policy")
+        raise click.UsageError("--data cannot be combined with --pdp or --policy")
     files = ("tls_cert_file", "tls_private_key_file", "tls_ca_cert_file")
     if params["listen"] and not all(params[name] for name in files):
         raise click.UsageError("--listen needs the three --tls-…-file options")

@@ -22,7 +22,7 @@ Examples:
 """,
 )
 @click.argument("paths", nargs=-1)
-@click.option("-q", "--query", default="", help="Show this query, and not the policies.")
+@click.option("-q", "--query", default="", help="Show this query instead of the policies.")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")

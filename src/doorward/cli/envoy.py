@@ -35,30 +35,53 @@ Examples:
       --pdp unix:///run/doorward/auth.sock > envoy.yaml
 """,
 )
-@click.option("--listen", metavar="ADDR", help="Where clients connect.")
-@click.option("--upstream", metavar="ADDR", help="The application.")
-@click.option("--pdp", multiple=True, metavar="ADDR", help="A decision point; repeatable.")
+@click.option("--listen", metavar="ADDR", help="Address on which clients connect.")
+@click.option("--upstream", metavar="ADDR", help="Address of the application.")
+@click.option(
+    "--pdp", multiple=True, metavar="ADDR", help="Address of a decision point; repeatable."
+)
 @click.option(
     "--workers",
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="How many workers each decision point has: Envoy calls them in turn.",
+    help="Workers of each decision point, which Envoy calls in turn.",
 )
 @click.option(
-    "--responses", multiple=True, metavar="ADDR", help="Where responses are decided; repeatable."
+    "--responses",
+    multiple=True,
+    metavar="ADDR",
+    help="Address that decides on responses; repeatable.",
 )
-@click.option("--response-timeout", type=float, metavar="SECONDS", help="Time for one of those.")
-@click.option("--max-response", type=int, metavar="BYTES", help="The largest response of those.")
-@click.option("--admin", metavar="ADDR", help="Administration interface, on this host; else off.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="Time for a decision.")
-@click.option("--upstream-timeout", type=float, metavar="SECONDS", help="Time for an answer.")
-@click.option("--max-body", type=int, metavar="BYTES", help="How much of a body the policy sees.")
-@click.option("--max-connections", type=int, metavar="N", help="Connections at the same time.")
-@click.option("--max-heap", type=int, metavar="BYTES", help="Memory, before requests are refused.")
-@click.option("--trusted-hops", type=int, metavar="N", help="Proxies in front that are believed.")
 @click.option(
-    "--forward-authorization", is_flag=True, help="Let the application see `authorization`."
+    "--response-timeout",
+    type=float,
+    metavar="SECONDS",
+    help="Time limit for a decision on a response.",
+)
+@click.option(
+    "--max-response", type=int, metavar="BYTES", help="Largest response that is decided on."
+)
+@click.option(
+    "--admin", metavar="ADDR", help="Administration interface, on this host only; off by default."
+)
+@click.option("--timeout", type=float, metavar="SECONDS", help="Time limit for a decision.")
+@click.option(
+    "--upstream-timeout",
+    type=float,
+    metavar="SECONDS",
+    help="Time limit for the application's response.",
+)
+@click.option("--max-body", type=int, metavar="BYTES", help="Bytes of a body that the policy sees.")
+@click.option(
+    "--max-connections", type=int, metavar="N", help="Largest number of open connections."
+)
+@click.option("--max-heap", type=int, metavar="BYTES", help="Memory at which requests are refused.")
+@click.option("--trusted-hops", type=int, metavar="N", help="Number of trusted proxies in front.")
+@click.option(
+    "--forward-authorization",
+    is_flag=True,
+    help="Pass the `authorization` header to the application.",
 )
 def bootstrap(
     pdp: tuple[str, ...],
@@ -100,20 +123,42 @@ Examples:
   doorward envoy redirect --remove
 """,
 )
-@click.option("-p", "port", metavar="PORT", help="Where Envoy listens for inbound connections.")
-@click.option("-u", "user", metavar="UID", help="Envoy's user, whose connections pass.")
-@click.option("-w", "open_ports", multiple=True, metavar="PORT,…", help="Ports that stay open.")
-@click.option("--only", "only_ports", multiple=True, metavar="PORT,…", help="No ports but these.")
-@click.option("-o", "outbound", metavar="PORT", help="Redirect outbound connections here.")
+@click.option("-p", "port", metavar="PORT", help="Port on which Envoy accepts inbound connections.")
 @click.option(
-    "-i", "networks", multiple=True, metavar="CIDR,…", help="Only those to these networks."
+    "-u", "user", metavar="UID", help="User of Envoy, whose connections are not redirected."
 )
-@click.option("--capture-loopback", is_flag=True, help="Also connections between neighbours.")
-@click.option("--backend", type=click.Choice(BACK_ENDS), help="By which means; else what works.")
-@click.option("--dry-run", "step", flag_value="dry-run", help="Print the rules; change nothing.")
-@click.option("--stay", "step", flag_value="stay", help="Stay, and repair every 10 s.")
-@click.option("--verify", "step", flag_value="verify", help="0 only if every rule is in force.")
-@click.option("--remove", "step", flag_value="remove", help="Take all rules away.")
+@click.option(
+    "-w", "open_ports", multiple=True, metavar="PORT,…", help="Ports that are not redirected."
+)
+@click.option(
+    "--only", "only_ports", multiple=True, metavar="PORT,…", help="Redirect only these ports."
+)
+@click.option("-o", "outbound", metavar="PORT", help="Redirect outbound connections to this port.")
+@click.option(
+    "-i",
+    "networks",
+    multiple=True,
+    metavar="CIDR,…",
+    help="Redirect outbound connections to these networks only.",
+)
+@click.option(
+    "--capture-loopback", is_flag=True, help="Redirect connections within the pod or host too."
+)
+@click.option(
+    "--backend",
+    type=click.Choice(BACK_ENDS),
+    help="Program to use; by default one that works here.",
+)
+@click.option(
+    "--dry-run", "step", flag_value="dry-run", help="Print the rules without changing anything."
+)
+@click.option(
+    "--stay", "step", flag_value="stay", help="Keep running, and repair the rules every 10 s."
+)
+@click.option(
+    "--verify", "step", flag_value="verify", help="End with 0 only if every rule is in place."
+)
+@click.option("--remove", "step", flag_value="remove", help="Remove all rules.")
 def redirect(step: str | None, backend: str | None, **given: Any) -> int:
     """Send this network namespace's inbound TCP connections to Envoy, over IPv4 and IPv6.
 

@@ -126,59 +126,65 @@ Examples:
     type=click.Choice(["off", "notes", "fails", "full", "debug"]),
     default="off",
     show_default=True,
-    help="Show what was tried: notes of `trace`, what failed, or everything.",
+    help="Explain the evaluation: notes of `trace`, failures, or everything.",
 )
-@click.option("--var-values", is_flag=True, help="Values of variables: always shown.")
-@click.option("--why", is_flag=True, help="Show nothing but why the answer is what it is.")
-@click.option("--coverage", is_flag=True, help="Report which lines of the policies were reached.")
-@click.option("--profile", is_flag=True, help="Report what took how long, longest first.")
-@click.option("--profile-limit", default=10, show_default=True, help="Lines of the profile.")
+@click.option(
+    "--var-values", is_flag=True, help="Accepted for OPA: values of variables are always shown."
+)
+@click.option("--why", is_flag=True, help="Print only why the answer is what it is.")
+@click.option("--coverage", is_flag=True, help="Report the lines that were evaluated.")
+@click.option("--profile", is_flag=True, help="Report the expressions that took longest.")
+@click.option("--profile-limit", default=10, show_default=True, help="Rows of the profile.")
 @click.option(
     "--profile-sort",
     multiple=True,
     type=click.Choice(["total_time_ns", "num_eval", "file", "line"]),
-    help="What comes first in the profile; repeatable.",
+    help="Sort key of the profile; repeatable.",
 )
-@click.option("--metrics", is_flag=True, help="Report how long parsing, compiling and all took.")
-@click.option("--instrument", is_flag=True, help="As --metrics: nothing finer is measured.")
+@click.option(
+    "--metrics", is_flag=True, help="Report the times of parsing, compiling and evaluating."
+)
+@click.option("--instrument", is_flag=True, help="Same as --metrics.")
 @click.option("--fail", is_flag=True, help="End with 1 if the query is undefined.")
 @click.option("--fail-defined", is_flag=True, help="End with 1 if the query is defined.")
-@click.option("--strict-builtin-errors", is_flag=True, help="Errors of built-ins are errors.")
+@click.option("--strict-builtin-errors", is_flag=True, help="Treat errors of built-ins as errors.")
 @click.option("--show-builtin-errors", is_flag=True, help="Report errors of built-ins.")
-@click.option("-S", "--strict", is_flag=True, help="Compile with strict mode's errors.")
-@click.option("--package", default="", help="Package that the query stands in.")
+@click.option("-S", "--strict", is_flag=True, help="Apply strict mode.")
+@click.option("--package", default="", help="Package in which the query is evaluated.")
 @click.option("--import", "imports", multiple=True, help="Import for the query; repeatable.")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
-@click.option("--pretty-limit", default=0, help="Cut a table's cells at this width; 0 never.")
-@click.option("--timeout", default="0s", metavar="DURATION", help="Give up after, e.g. 500ms.")
+@click.option("--pretty-limit", default=0, help="Width at which cells of a table are cut; 0 never.")
+@click.option("--timeout", default="0s", metavar="DURATION", help="Time limit, e.g. 500ms.")
 @capabilities.option
 @extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies and query as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
-@click.option("-p", "--partial", "partially", is_flag=True, help="Show what is left to ask.")
+@click.option(
+    "-p", "--partial", "partially", is_flag=True, help="Evaluate partially, and print the residual."
+)
 @click.option(
     "-u",
     "--unknowns",
     multiple=True,
     metavar="PATH",
-    help="With --partial: what is unknown; repeatable. Without it: input.",
+    help="With --partial: an unknown document; repeatable. Default: input.",
 )
 @click.option(
     "--disable-inlining",
     multiple=True,
     metavar="PATH",
-    help="With --partial: rules that are referred to; repeatable.",
+    help="With --partial: rules that are not inlined; repeatable.",
 )
-@click.option("--shallow-inlining", is_flag=True, help="With --partial: refer to all rules.")
+@click.option("--shallow-inlining", is_flag=True, help="With --partial: inline no rules.")
 @click.option(
     "--nondeterministic-builtins",
     "--nondeterminstic-builtins",  # as OPA writes it
     is_flag=True,
-    help="With --partial: call built-ins that ask the world, such as the clock.",
+    help="With --partial: call built-ins that are not deterministic, such as the clock.",
 )
 @click.option("-O", "--optimize", default=0, hidden=True)  # it would answer the same, later
 @click.option("-e", "--entrypoint", multiple=True, hidden=True)
-@click.option("--count", type=click.IntRange(1), default=1, help="Evaluate so many times.")
+@click.option("--count", type=click.IntRange(1), default=1, help="Number of evaluations.")
 @click.option("--disable-early-exit", is_flag=True, hidden=True)  # ways of OPA's to be slower
 @click.option("--disable-indexing", is_flag=True, hidden=True)
 @click.option("-t", "--target", type=OneOf("rego", flag="-t, --target"), hidden=True)
@@ -230,14 +236,14 @@ def command(query: tuple[str, ...], **options: Any) -> int:
         residual=residual,
     )
     if residual is not None and (request.coverage or request.profile):
-        raise click.UsageError("--partial is not covered or profiled")
+        raise click.UsageError("--partial cannot be combined with --coverage or --profile")
     if residual is not None and request.explain != "off":
-        click.echo("what is left of a query has no explanation: --partial leaves it out", err=True)
+        click.echo("--partial has no explanation: --explain is ignored", err=True)
         return _evaluate(request, options["style"], options["pretty_limit"], options)
     if request.profile and (request.explain != "off" or request.coverage):
-        raise click.UsageError("--profile stands by itself: other reports would be measured too")
+        raise click.UsageError("--profile cannot be combined with --coverage or --explain")
     if request.profile and options["count"] > 1:
-        raise click.UsageError("--profile is of one evaluation: --count is not for it")
+        raise click.UsageError("--profile cannot be combined with --count")
     if options["why"]:
         return _why(request, as_json=_is_given("style") and options["style"] == "json")
     return _evaluate(request, options["style"], options["pretty_limit"], options)

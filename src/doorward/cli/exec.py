@@ -50,11 +50,15 @@ Examples:
 )
 @click.argument("paths", nargs=-1)
 @click.option("-b", "--bundle", "bundles", multiple=True, help="A bundle; repeatable.")
-@click.option("--decision", help="The decision, such as authz/allow; else the configuration's.")
+@click.option(
+    "--decision", help="Decision to evaluate, such as authz/allow; by default the configuration's."
+)
 @click.option("-c", "--config-file", help="Configuration file.")
 @overrides.option
 @overrides.file_option
-@click.option("--timeout", default="0s", metavar="DURATION", help="For all inputs together.")
+@click.option(
+    "--timeout", default="0s", metavar="DURATION", help="Time limit for all inputs together."
+)
 @click.option(
     "-l", "--log-level", type=click.Choice(sorted(LEVELS)), default="error", show_default=True
 )

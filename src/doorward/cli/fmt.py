@@ -61,12 +61,16 @@ Examples:
 )
 @click.argument("paths", nargs=-1)
 @click.option("-w", "--write", is_flag=True, help="Rewrite the files.")
-@click.option("-l", "--list", "list_", is_flag=True, help="Only name the files that would change.")
-@click.option("-d", "--diff", is_flag=True, help="Only show what would change.")
+@click.option("-l", "--list", "list_", is_flag=True, help="List the files that would change.")
+@click.option("-d", "--diff", is_flag=True, help="Print the differences.")
 @click.option("--fail", is_flag=True, help="End with 2 if anything would change.")
-@click.option("--check-result/--no-check-result", default=True, help="Parse what was formatted.")
+@click.option(
+    "--check-result/--no-check-result", default=True, help="Parse the formatted text again."
+)
 @click.option("--drop-v0-imports", is_flag=True, help="Remove imports that v1 does not need.")
-@click.option("--v0-v1", "--rego-v1", is_flag=True, help="Write what is both v0 and v1.")
+@click.option(
+    "--v0-v1", "--rego-v1", is_flag=True, help="Write policies that are valid in both v0 and v1."
+)
 @click.option("--v0-compatible", is_flag=True, help="Read and write policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, help="Read and write policies as Rego v1.")
 @options.option

@@ -31,10 +31,19 @@ def command() -> None:
 
 @command.command("envoy")
 @click.argument("file")
-@click.option("--strict", is_flag=True, help="Refuse what strict mode refuses.")
+@click.option("--strict", is_flag=True, help="Apply strict mode.")
 @click.option("--api", type=click.Choice(["v3", "v2"]), default="v3", show_default=True)
-@click.option("--proto-descriptor", default="", metavar="FILE", help="To read gRPC bodies with.")
-@click.option("--skip-request-body-parse", is_flag=True, help="As the option of that name.")
+@click.option(
+    "--proto-descriptor",
+    default="",
+    metavar="FILE",
+    help="Descriptor set to parse gRPC bodies with.",
+)
+@click.option(
+    "--skip-request-body-parse",
+    is_flag=True,
+    help="Leave bodies unparsed, as the plugin's option does.",
+)
 def from_envoy(
     file: str, strict: bool, api: str, proto_descriptor: str, skip_request_body_parse: bool
 ) -> int:
@@ -56,8 +65,8 @@ def from_envoy(
 
 @command.command("docker")
 @click.argument("file")
-@click.option("-n", "--number", type=click.IntRange(1), help="Only the request of this number.")
-@click.option("--mask-env", is_flag=True, help="Keep values of Env from the policy.")
+@click.option("-n", "--number", type=click.IntRange(1), help="Number of the request to print.")
+@click.option("--mask-env", is_flag=True, help="Hide the values of Env from the policy.")
 def from_docker(file: str, number: int | None, mask_env: bool) -> int:
     """The inputs of the requests in FILE: an AuthZReq, a recording of calls, or an audit log.
 

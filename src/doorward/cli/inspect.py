@@ -74,7 +74,7 @@ Examples:
 """,
 )
 @click.argument("paths", nargs=-1)
-@click.option("-a", "--annotations", is_flag=True, help="Show what METADATA says, too.")
+@click.option("-a", "--annotations", is_flag=True, help="Include METADATA.")
 @click.option(
     "-f",
     "--format",
@@ -82,7 +82,7 @@ Examples:
     type=OneOf("pretty", "json"),
     default="pretty",
     show_default=True,
-    help="How the result is written.",
+    help="Output format.",
 )
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)

@@ -26,25 +26,41 @@ Examples:
   doorward kit --app-port 8080 --policy policy.rego --secret people-jwt --target compose -o .
 """,
 )
-@click.option("--app-port", type=int, help="Where the application listens.")
-@click.option("--policy", multiple=True, type=Path, metavar="FILE", help="Policies, data.")
-@click.option("--target", type=click.Choice(list(TARGETS)), help="What the files are for.")
-@click.option("-o", "--output", type=Path, metavar="FOLDER", help="Where they go; else printed.")
-@click.option("--force", is_flag=True, help="Write over files that are there.")
-@click.option("--name", default="application", metavar="NAME", help="The application's name.")
-@click.option("--secret", default="", metavar="NAME", help="A Secret, or a file, with JSON data.")
-@click.option("--app-image", default="application:latest", metavar="IMAGE")
-@click.option("--image", default="doorward:latest", metavar="IMAGE", help="Doorward's.")
-@click.option("--envoy-image", default=None, metavar="IMAGE")
-@click.option("--decision", default="envoy/authz/allow", metavar="PATH", help="What decides.")
-@click.option("--port", default=8000, metavar="PORT", help="Envoy's.")
-@click.option("--diagnostic-port", default=8282, metavar="PORT", help="Health and metrics.")
-@click.option("--user", default=1111, metavar="UID", help="Envoy's, and the decision point's.")
-@click.option("--ipv4-only", is_flag=True, help="Refuse IPv6, where the kernel has none.")
-@click.option("--capture-loopback/--no-capture-loopback", default=True, show_default=True)
-@click.option("--native", is_flag=True, help="Kubernetes 1.29: sidecars start before all else.")
+@click.option("--app-port", type=int, help="Address of the application.")
+@click.option("--policy", multiple=True, type=Path, metavar="FILE", help="Policies and data.")
+@click.option("--target", type=click.Choice(list(TARGETS)), help="Platform to write files for.")
 @click.option(
-    "--scraped-from", default="", metavar="NAMESPACE", help="Kubernetes: where Prometheus is."
+    "-o",
+    "--output",
+    type=Path,
+    metavar="FOLDER",
+    help="Folder to write to; standard output by default.",
+)
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
+@click.option("--name", default="application", metavar="NAME", help="Name of the application.")
+@click.option(
+    "--secret", default="", metavar="NAME", help="Name of a Secret, or a file, with JSON data."
+)
+@click.option("--app-image", default="application:latest", metavar="IMAGE")
+@click.option("--image", default="doorward:latest", metavar="IMAGE", help="Image of Doorward.")
+@click.option("--envoy-image", default=None, metavar="IMAGE")
+@click.option(
+    "--decision", default="envoy/authz/allow", metavar="PATH", help="Document that decides."
+)
+@click.option("--port", default=8000, metavar="PORT", help="Port of Envoy.")
+@click.option(
+    "--diagnostic-port", default=8282, metavar="PORT", help="Port for health and metrics."
+)
+@click.option(
+    "--user", default=1111, metavar="UID", help="User of Envoy and of the decision point."
+)
+@click.option("--ipv4-only", is_flag=True, help="Do not redirect IPv6, where the kernel has none.")
+@click.option("--capture-loopback/--no-capture-loopback", default=True, show_default=True)
+@click.option(
+    "--native", is_flag=True, help="Kubernetes 1.29: start the sidecars as native sidecars."
+)
+@click.option(
+    "--scraped-from", default="", metavar="NAMESPACE", help="Kubernetes: namespace of Prometheus."
 )
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> int:
@@ -119,18 +135,37 @@ Examples:
 """,
 )
 @click.option("--proxy", required=True, type=click.Choice(sorted(PROXY_FILES)))
-@click.option("--listen", default="127.0.0.1:8000", metavar="HOST:PORT", help="Where clients come.")
-@click.option("--upstream", default="127.0.0.1:8080", metavar="HOST:PORT", help="The application.")
+@click.option(
+    "--listen",
+    default="127.0.0.1:8000",
+    metavar="HOST:PORT",
+    help="Address on which clients connect.",
+)
+@click.option(
+    "--upstream", default="127.0.0.1:8080", metavar="HOST:PORT", help="Address of the application."
+)
 @click.option(
     "--pdp", default="127.0.0.1:9292", metavar="HOST:PORT", help="`addr` of forward_auth."
 )
 @click.option("--secret-file", type=Path, metavar="FILE", help="`secret` of forward_auth.")
-@click.option("--header", "headers", multiple=True, metavar="NAME", help="Set by the policy.")
 @click.option(
-    "--oauth2-proxy", is_flag=True, help="The headers that oauth2-proxy sets are set by the policy."
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME",
+    help="Header that the policy sets; repeatable.",
 )
-@click.option("-o", "--output", type=Path, metavar="FOLDER", help="Where they go; else printed.")
-@click.option("--force", is_flag=True, help="Write over files that are there.")
+@click.option(
+    "--oauth2-proxy", is_flag=True, help="The policy sets the headers that oauth2-proxy would set."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=Path,
+    metavar="FOLDER",
+    help="Folder to write to; standard output by default.",
+)
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 def forward(
     proxy: str,
     listen: str,
@@ -168,7 +203,7 @@ Examples:
 @click.option(
     "-f", "--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True
 )
-@click.option("--errors-only", is_flag=True, help="Warnings do not count, and are not shown.")
+@click.option("--errors-only", is_flag=True, help="Neither show nor count warnings.")
 def check(paths: tuple[Path, ...], form: str, errors_only: bool) -> int:
     """Find what is not hardened in a deployment: in files, and folders of them.
 

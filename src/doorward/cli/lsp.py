@@ -19,7 +19,12 @@ Examples:
   doorward lsp --builtins acme.policy_functions:registry
 """,
 )
-@click.option("--stdio", is_flag=True, hidden=True, help="What editors add; there is no other way.")
+@click.option(
+    "--stdio",
+    is_flag=True,
+    hidden=True,
+    help="Accepted for editors: standard input and output are always used.",
+)
 @capabilities.option
 @extensions.option
 def command(stdio: bool, capabilities: Capabilities | None, builtins: tuple[str, ...]) -> int:

@@ -9,12 +9,12 @@ import click
 __all__ = ["file_option", "option"]
 
 option: Final = click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override the configuration."
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override a configuration key."
 )
 file_option: Final = click.option(
     "--set-file",
     "setting_files",
     multiple=True,
     metavar="KEY=FILE",
-    help="Override the configuration by the content of a file.",
+    help="Override a configuration key with the content of a file.",
 )

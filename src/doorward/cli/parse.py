@@ -35,10 +35,12 @@ Examples:
     "--json-include",
     default="",
     metavar="LIST",
-    help="Of `locations,comments` what JSON has, or with `-` has not; by default comments.",
+    help="Parts of the JSON: `locations,comments`; `-` in front leaves one out.",
 )
 @click.option(
-    "--places/--no-places", default=None, help="Show our own tree, with row and column or without."
+    "--places/--no-places",
+    default=None,
+    help="Print Doorward's own tree, with or without positions.",
 )
 @click.option("--v0-compatible", is_flag=True, help="Read the policy as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)

@@ -33,7 +33,7 @@ Examples:
 """,
 )
 @click.argument("paths", nargs=-1)
-@click.option("--addr", default="127.0.0.1:8484", show_default=True, help="Where to listen.")
+@click.option("--addr", default="127.0.0.1:8484", show_default=True, help="Address to listen on.")
 def command(paths: tuple[str, ...], addr: str) -> int:
     """Serve a page to write, check, test and evaluate policies, until Ctrl-C.
 

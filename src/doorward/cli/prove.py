@@ -37,7 +37,9 @@ Examples:
 """,
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
-@click.option("--time", "duration", default="2s", show_default=True, help="To search for each.")
+@click.option(
+    "--time", "duration", default="2s", show_default=True, help="Time to search for each property."
+)
 @click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="text", show_default=True)
 @click.option(
     "--searched",

@@ -43,9 +43,20 @@ Examples:
 )
 @click.option("--log", "logs", multiple=True, required=True, metavar="FILE|FOLDER|URL")
 @click.option(
-    "--header", "headers", multiple=True, metavar="NAME:VALUE", help="Sent where --log is a URL."
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME:VALUE",
+    help="Header to send where --log is a URL.",
 )
-@click.option("--policy", "new", multiple=True, required=True, metavar="PATH", help="Repeatable.")
+@click.option(
+    "--policy",
+    "new",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="Policies to decide by; repeatable.",
+)
 @click.option(
     "--against",
     "old",
@@ -53,18 +64,20 @@ Examples:
     default=(_RECORDED,),
     show_default=True,
     metavar="recorded|PATH",
-    help="What to compare with: the recorded answers, or other policies.",
+    help="Compare with the recorded answers, or with other policies.",
 )
-@click.option("-b", "--bundle", is_flag=True, help="Policies are bundles: folders or .tar.gz.")
-@click.option("--path", "paths", multiple=True, help="Only decisions of this document, a/b.")
-@click.option("--by", multiple=True, metavar="a.b", help="Group by this value of the input, too.")
+@click.option("-b", "--bundle", is_flag=True, help="Read policies as bundles: folders or .tar.gz.")
+@click.option("--path", "paths", multiple=True, help="Document whose decisions count, such as a/b.")
+@click.option("--by", multiple=True, metavar="a.b", help="Group by this value of the input too.")
 @click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="text", show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the report here.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="File to write the report to."
+)
 @click.option(
     "--fail-on",
     multiple=True,
     type=click.Choice(_FAILS),
-    help="End with 2 if there is one; `change` is any but not-replayable.",
+    help="End with 2 if there is a change of this kind; `change` is any but not-replayable.",
 )
 @click.option("-p", "--parallel", type=click.IntRange(0), default=0, help="Processes; 0: all CPUs.")
 @click.option(
@@ -113,7 +126,7 @@ def _decider(
         from doorward.replay.on_ray import Recipe, replay_on_ray  # an extra that few need
 
         if options["builtins"]:
-            raise click.UsageError("--ray and --builtins exclude each other")
+            raise click.UsageError("--ray cannot be combined with --builtins")
         before = _sources(old, options).load() if old else None
         loaded = _sources(new, options).load()
         recipe = Recipe(loaded, before, options["v0_compatible"], paths, by)

@@ -66,18 +66,18 @@ Examples:
 @click.option(
     "--console",
     is_flag=True,
-    help="Show decisions, with their masked inputs, at /console of the diagnostic addresses.",
+    help="Serve the console, with masked inputs, at /console of the diagnostic addresses.",
 )
 @click.option(
     "--console-docker-log",
     metavar="FILE",
     default="",
-    help="Show the decisions in this audit log of a Docker plugin as well.",
+    help="Show the decisions of this audit log of a Docker plugin in the console too.",
 )
 @click.option("-c", "--config-file", help="Configuration file.")
 @overrides.option
 @overrides.file_option
-@click.option("-b", "--bundle", is_flag=True, help="FILES are bundles: folders or .tar.gz.")
+@click.option("-b", "--bundle", is_flag=True, help="Read FILES as bundles: folders or .tar.gz.")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders, such as '.*'.")
 @click.option(
     "-l", "--log-level", type=click.Choice(sorted(LEVELS)), default="info", show_default=True
@@ -90,7 +90,7 @@ Examples:
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
-    help="Errors of policies that are reported; 0 reports all.",
+    help="Policy errors to report at most; 0 reports all.",
 )
 @click.option(
     "-f",
@@ -99,7 +99,7 @@ Examples:
     type=OneOf("pretty", "json"),
     default="pretty",
     show_default=True,
-    help="How the shell shows results.",
+    help="Output format of the shell.",
 )
 @click.option(
     "-H",
@@ -107,19 +107,19 @@ Examples:
     default="~/.doorward_history",
     show_default=True,
     metavar="FILE",
-    help="Where the shell keeps what was typed.",
+    help="History file of the shell.",
 )
 @click.option(
     "-w/-W",
     "--watch/--no-watch",
     default=True,
     show_default=True,
-    help="Bring changed files into force; broken ones never.",
+    help="Reload files when they change; a version with errors is not activated.",
 )
 @click.option(
     "--verification-key",
     metavar="KEY",
-    help="With what bundles are signed: a file with a public key in PEM, or a secret.",
+    help="Key to verify bundles with: a file with a public key in PEM, or a secret.",
 )
 @click.option("--verification-key-id", hidden=True)  # there is one key: OPA names it for nothing
 @click.option(
@@ -128,13 +128,13 @@ Examples:
     default="RS256",
     show_default=True,
     metavar="NAME",
-    help="How bundles are signed.",
+    help="Algorithm of the signatures of bundles.",
 )
-@click.option("--scope", default="", help="Scope that the signatures of bundles must have.")
+@click.option("--scope", default="", help="Scope that signatures of bundles must have.")
 @click.option(
-    "--exclude-files-verify", multiple=True, help="Files of bundles that need not be signed."
+    "--exclude-files-verify", multiple=True, help="Files of bundles to leave out of verification."
 )
-@click.option("--skip-verify", is_flag=True, help="Trust bundles whatever their signatures say.")
+@click.option("--skip-verify", is_flag=True, help="Do not verify the signatures of bundles.")
 @capabilities.option
 @extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
@@ -144,84 +144,83 @@ Examples:
     type=click.FloatRange(min=0),
     default=10.0,
     show_default=True,
-    help="Seconds that requests under way have to end.",
+    help="Seconds in which open requests may end.",
 )
 @click.option(
     "--shutdown-wait-period",
     type=click.FloatRange(min=0),
     default=0.0,
     show_default=True,
-    help="Seconds to go on serving after the signal to end.",
+    help="Seconds to keep serving after the signal to end.",
 )
 @click.option(
-    "--unix-socket-perm", default="755", show_default=True, help="Permission bits of sockets."
+    "--unix-socket-perm", default="755", show_default=True, help="Permission bits of Unix sockets."
 )
 @click.option(
     "--authentication",
     type=click.Choice(["off", "token", "tls"]),
     default="off",
     show_default=True,
-    help="How clients of the HTTP API say who they are: a bearer token, or a certificate.",
+    help="How clients of the HTTP API authenticate: a bearer token, or a certificate.",
 )
 @click.option(
     "--authorization",
     type=click.Choice(["off", "basic"]),
     default="off",
     show_default=True,
-    help="`basic`: data.system.authz.allow decides who may ask the HTTP API for what.",
+    help="`basic`: data.system.authz.allow authorizes requests to the HTTP API.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(min=0, max=64),
     default=1,
     show_default=True,
-    help="Processes that decide; 0: one for each processor, at most 4. Clients of several cannot"
-    " write policies and data.",
+    help="Processes that decide; 0: one for each processor, at most 4. Several: a read-only API.",
 )
 @click.option("--h2c", is_flag=True, hidden=True)
 @click.option("--pprof", is_flag=True, hidden=True)
 @click.option("--tls-cert-file", metavar="FILE", help="Certificate of the HTTP API, in PEM.")
-@click.option("--tls-private-key-file", metavar="FILE", help="Its private key, in PEM.")
+@click.option("--tls-private-key-file", metavar="FILE", help="Private key of the HTTP API, in PEM.")
 @click.option(
-    "--tls-ca-cert-file", metavar="FILE", help="Who signs the certificates of clients, in PEM."
+    "--tls-ca-cert-file", metavar="FILE", help="CA that signs the certificates of clients, in PEM."
 )
 @click.option(
     "--tls-cert-refresh-period",
     default="0s",
     metavar="DURATION",
-    help="How often the files are looked at, such as 60s; with --watch every 5 s.",
+    help="How often certificates are read again, such as 60s; with --watch every 5 s.",
 )
 @click.option(
     "--min-tls-version",
     type=click.Choice(["1.0", "1.1", "1.2", "1.3"]),
     default="1.2",
     show_default=True,
-    help="The oldest TLS that clients may speak.",
+    help="Oldest version of TLS that is accepted.",
 )
 @click.option(
     "--tls-cipher-suites",
     default="",
     metavar="NAMES",
-    help="Suites of TLS 1.2 by their names in Go, separated by commas.",
+    help="Cipher suites of TLS 1.2 by their names in Go, separated by commas.",
 )
 @click.option(
     "--skip-known-schema-check",
     is_flag=True,
     expose_value=False,
-    help="What always holds: inputs of system policies have no types.",
+    help="Accepted for OPA: inputs of system policies have no types.",
 )
 @click.option(
     "--disable-telemetry",
     "--skip-version-check",
     is_flag=True,
     expose_value=False,
-    help="What always holds: nothing is reported to anybody, no newer version is looked for.",
+    help="Accepted for OPA: Doorward sends no telemetry and looks for no newer version.",
 )
 @click.option(
     "--optimize-store-for-read-speed",
     is_flag=True,
     expose_value=False,
-    help="What always holds: data is stored as policies read it.",
+    help="Accepted for OPA: data is always stored in that form.",
 )
 @click.option(
     "--ready-timeout",
@@ -229,7 +228,7 @@ Examples:
     default=0,
     show_default=True,
     metavar="SECONDS",
-    help="Serve when bundles and discovery are ready, or end after so many seconds; 0: at once.",
+    help="Seconds to wait for bundles and discovery before serving; 0: serve at once.",
 )
 def command(
     files: tuple[str, ...],
@@ -312,7 +311,7 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
     config = _read_config(options)
     workers = options["workers"] or min(MOST_BY_DEFAULT, len(os.sched_getaffinity(0)))
     if options["console"] and not options["diagnostic_addr"]:
-        raise click.UsageError("--console is served at --diagnostic-addr: name an address")
+        raise click.UsageError("--console needs --diagnostic-addr")
     if config.identity:
         if options["workers"] > 1:
             raise ConfigError("the keys of `identity` need a single process: --workers 1")
@@ -354,7 +353,7 @@ def _tls_options(options: dict[str, Any]) -> TlsOptions | None:
     certificate, key = options["tls_cert_file"], options["tls_private_key_file"]
     verifies = options["authentication"] == "tls"
     if (certificate is None) != (key is None):
-        raise click.UsageError("--tls-cert-file and --tls-private-key-file belong together")
+        raise click.UsageError("--tls-cert-file and --tls-private-key-file must be set together")
     if certificate is None:
         addresses = [*options["addr"], *options["diagnostic_addr"]]
         is_asked = verifies or any(each.startswith("https://") for each in addresses)
@@ -381,7 +380,7 @@ def _tls_options(options: dict[str, Any]) -> TlsOptions | None:
 def _sources(files: Sequence[str], options: dict[str, Any]) -> Sources:
     bundles = options["bundle"]
     if options["verification_key"] is not None and not bundles:
-        raise click.UsageError("--verification-key verifies bundles: add --bundle")
+        raise click.UsageError("--verification-key needs --bundle")
     return Sources(
         paths=() if bundles else files,
         bundles=files if bundles else (),

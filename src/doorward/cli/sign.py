@@ -30,15 +30,25 @@ Examples:
 """,
 )
 @click.argument("paths", nargs=-1)
-@click.option("--signing-key", metavar="KEY", help="A secret, or a file with a private key in PEM.")
 @click.option(
-    "--signing-alg", default="RS256", show_default=True, metavar="NAME", help="How to sign."
+    "--signing-key", metavar="KEY", help="Secret, or file with a private key in PEM, to sign with."
 )
-@click.option("--claims-file", metavar="FILE", help="JSON with more claims, such as scope.")
-@click.option("--signing-plugin", hidden=True, help="Refused: no other code signs bundles.")
-@click.option("-b", "--bundle", is_flag=True, help="PATHS are bundles: folders or .tar.gz.")
 @click.option(
-    "-o", "--output-file-path", default=".", show_default=True, help="Folder of the signatures."
+    "--signing-alg",
+    default="RS256",
+    show_default=True,
+    metavar="NAME",
+    help="Algorithm of the signatures.",
+)
+@click.option("--claims-file", metavar="FILE", help="JSON file with more claims, such as scope.")
+@click.option("--signing-plugin", hidden=True, help="Refused: signing plugins are not supported.")
+@click.option("-b", "--bundle", is_flag=True, help="Read PATHS as bundles: folders or .tar.gz.")
+@click.option(
+    "-o",
+    "--output-file-path",
+    default=".",
+    show_default=True,
+    help="Folder to write the signatures to.",
 )
 def command(
     paths: tuple[str, ...],

@@ -69,8 +69,14 @@ Examples:
 """,
 )
 @click.argument("paths", nargs=-1)
-@click.option("-v", "--verbose", is_flag=True, help="Show tests that passed as well.")
-@click.option("-r", "--run", "pattern", default="", help="Run tests whose name this regex finds.")
+@click.option("-v", "--verbose", is_flag=True, help="List passed tests too.")
+@click.option(
+    "-r",
+    "--run",
+    "pattern",
+    default="",
+    help="Run the tests whose names match this regular expression.",
+)
 @click.option(
     "-f",
     "--format",
@@ -79,35 +85,47 @@ Examples:
     default="pretty",
     show_default=True,
 )
-@click.option("-c", "--coverage", is_flag=True, help="Report which lines were reached, as JSON.")
-@click.option("--threshold", type=float, default=0.0, help="End with 2 below this coverage, in %.")
-@click.option("--timeout", default="0s", metavar="DURATION", help="For each test; default 5s.")
+@click.option(
+    "-c", "--coverage", is_flag=True, help="Report the lines that were evaluated, as JSON."
+)
+@click.option("--threshold", type=float, default=0.0, help="End with 2 if coverage is lower, in %.")
+@click.option(
+    "--timeout", default="0s", metavar="DURATION", help="Time limit for each test; default 5s."
+)
 @click.option("--fail-on-empty", is_flag=True, help="End with 1 if there are no tests.")
 @click.option("-t", "--target", type=OneOf("rego", flag="-t, --target"), hidden=True)
-@click.option("-z", "--exit-zero-on-skipped", is_flag=True, help="Skipped tests are not a failure.")
+@click.option("-z", "--exit-zero-on-skipped", is_flag=True, help="Skipped tests are not failures.")
 @click.option(
     "--explain",
     type=click.Choice(["fails", "full", "notes", "debug", "off"]),
-    help="How a failed test is explained; by default by its failures.",
+    help="How failed tests are explained.",
 )
 @click.option(
-    "--mutate", is_flag=True, help="Show which conditions no test holds; pretty, json or markdown."
+    "--mutate",
+    is_flag=True,
+    help="Mutation testing: report conditions that no test checks, as pretty, json or markdown.",
 )
-@click.option("--mutate-time", default="1m", show_default=True, help="How long to try mutants.")
-@click.option("--bench", is_flag=True, help="Measure how long each test takes.")
+@click.option("--mutate-time", default="1m", show_default=True, help="Time for mutation testing.")
+@click.option("--bench", is_flag=True, help="Measure the time of each test.")
 @click.option(
     "--benchmem",
     is_flag=True,
-    help="With --bench: show the memory that a test holds at its end.",
+    help="With --bench: report the memory that a test holds at its end.",
 )
-@click.option("--var-values", is_flag=True, help="Values of variables: always shown.")
-@click.option("--count", type=click.IntRange(1), default=1, help="Run everything so many times.")
 @click.option(
-    "-m", "--max-errors", default=10, show_default=True, help="Stop after; 0 reports all."
+    "--var-values", is_flag=True, help="Accepted for OPA: values of variables are always shown."
+)
+@click.option("--count", type=click.IntRange(1), default=1, help="Number of runs of each test.")
+@click.option(
+    "-m",
+    "--max-errors",
+    default=10,
+    show_default=True,
+    help="Errors to report at most; 0 reports all.",
 )
 @click.option("-p", "--parallel", type=click.IntRange(0), default=0, help="Processes; 0: all CPUs.")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
-@click.option("-b", "--bundle", is_flag=True, help="Paths are bundles: folders or .tar.gz.")
+@click.option("-b", "--bundle", is_flag=True, help="Read paths as bundles: folders or .tar.gz.")
 @click.option("-w", "--watch", is_flag=True, help="Run again when a file changes, until Ctrl-C.")
 @schemas.option
 @capabilities.option
@@ -134,12 +152,12 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
         )
         return 0
     if options["benchmem"] and not options["bench"]:
-        raise click.UsageError("--benchmem shows the memory of benchmarks: add --bench")
+        raise click.UsageError("--benchmem needs --bench")
     if options["bench"] and (options["coverage"] or options["threshold"] > 0):
         click.echo("coverage reporting is not supported when benchmarking tests", err=True)
         return 1
     if options["style"] == "markdown" and not options["mutate"]:
-        raise click.UsageError("the output format markdown is that of --mutate")
+        raise click.UsageError("the output format markdown needs --mutate")
     request = _Request(
         style=options["style"],
         verbose=options["verbose"] or options["explain"] is not None,
@@ -260,7 +278,9 @@ def _run(
 
 def _bench(suite: Suite, tests: Sequence[Test], style: str, *, memory: bool) -> int:
     if style not in _BENCH:
-        raise click.UsageError(f"benchmarks are written as one of {{{','.join(_BENCH)}}}")
+        raise click.UsageError(
+            f"the output format of benchmarks must be one of {{{','.join(_BENCH)}}}"
+        )
     measured: list[Measured] = []
     failed = False
     for each in measure(suite, tests, memory=memory):

@@ -48,16 +48,28 @@ Examples:
   curl -H "Authorization: Bearer $(doorward token --secret S --role guest --sub alice)" …
 """,
 )
-@click.option("--secret", help="Shared secret; anybody who lists processes can read it.")
-@click.option("--secret-file", type=click.Path(), help="File with the secret; - for stdin.")
+@click.option("--secret", help="Shared secret; other users can read it in the list of processes.")
+@click.option(
+    "--secret-file", type=click.Path(), help="File with the secret; - for standard input."
+)
 @click.option("--role", help="The `role` claim.")
 @click.option("--sub", help="The subject in plain text; the `sub` claim is its base64url form.")
 @click.option("--raw-sub", help="The `sub` claim as it is.")
-@click.option("--nbf", default="+0", show_default=True, help="Valid from: seconds, or +N, -N.")
-@click.option("--exp", default=f"+{_HOUR}", show_default=True, help="Valid until; likewise.")
-@click.option("--claim", "claims", multiple=True, metavar="NAME=JSON", help="One more claim.")
 @click.option(
-    "--alg", type=click.Choice(sorted(_HASHES)), default="HS256", show_default=True, help="HMAC."
+    "--nbf", default="+0", show_default=True, help="`nbf` claim: seconds, or +N or -N from now."
+)
+@click.option(
+    "--exp", default=f"+{_HOUR}", show_default=True, help="`exp` claim, in the same form."
+)
+@click.option(
+    "--claim", "claims", multiple=True, metavar="NAME=JSON", help="Another claim; repeatable."
+)
+@click.option(
+    "--alg",
+    type=click.Choice(sorted(_HASHES)),
+    default="HS256",
+    show_default=True,
+    help="HMAC algorithm.",
 )
 def command(
     secret: str | None,

@@ -13,7 +13,9 @@ __all__ = ["command"]
 
 
 @click.command("version")
-@click.option("-c", "--check", is_flag=True, help="Look for a newer release: not supported.")
+@click.option(
+    "-c", "--check", is_flag=True, help="Not supported: Doorward does not look for newer releases."
+)
 def command(check: bool) -> int:
     """Show the version of Doorward, of Python, and of the platform."""
     click.echo(f"Version: {__version__}")

@@ -38,11 +38,17 @@ Examples:
 )
 @click.argument("query")
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
-@click.option("--given", metavar="FILE", help="What is known of the input.")
+@click.option("--given", metavar="FILE", help="Known part of the input.")
 @click.option(
-    "--unknown", multiple=True, required=True, metavar="PATH", help="A part that is not known."
+    "--unknown",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="Unknown part of the input; repeatable.",
 )
-@click.option("--without", metavar="PATH", help="Only who is not allowed without this data.")
+@click.option(
+    "--without", metavar="PATH", help="List only subjects that are not allowed without this data."
+)
 @click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="text", show_default=True)
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @extensions.option

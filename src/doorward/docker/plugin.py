@@ -302,7 +302,10 @@ class Plugin:
             answer = self._decider.decide(input_doc)
         except PdpError as error:
             if self._options.allow_on_failure:
-                _log.warning("No decision: allowed all the same", extra={"reason": str(error)})
+                _log.warning(
+                    "Policy server failed; request ALLOWED because of --allow-on-failure",
+                    extra={"reason": str(error)},
+                )
                 return Verdict(True, str(error), "doorward:allow-on-failure")
             return Verdict(False, str(error), "doorward:pdp")
         call.decision_id = answer.decision_id or call.decision_id

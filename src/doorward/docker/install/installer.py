@@ -221,7 +221,7 @@ def _try(wanted: Installation, ask: Callable[[], str]) -> None:
     where = wanted.url or ", ".join(wanted.policies) or str(wanted.pack_folder)
     raise DaemonError(
         f"{where}: {reason}, and everyone would be locked out: is that the path of a decision? "
-        "(--undecided installs it all the same)"
+        "(--undecided installs it anyway)"
     )
 
 

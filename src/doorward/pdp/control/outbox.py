@@ -154,7 +154,7 @@ class DiskOutbox:
             os.makedirs(part, mode=0o700, exist_ok=True)
             if self._is_locked(part):
                 return part
-        raise OSError(None, "more processes than it has parts")
+        raise OSError(None, "more processes write to this folder than it has parts for")
 
     def _is_locked(self, part: str) -> bool:
         """Return True if `part` is ours now."""
