@@ -12,12 +12,14 @@ import { Empty, Failed, Loading } from "./parts.js";
 import { Policies } from "./policies.js";
 import { Revisions } from "./revisions.js";
 import { address, decisionOf, follow, go, useRoute } from "./router.js";
+import { Try } from "./request.js";
 import { Shadow } from "./shadow.js";
 
 const VIEWS = [
   ["", "Overview"],
   ["decisions", "Decisions"],
   ["log", "Log"],
+  ["request", "Request"],
   ["policies", "Policies"],
   ["revisions", "Revisions"],
   ["shadow", "Shadow"],
@@ -55,6 +57,7 @@ function App() {
     log: () => html`<${Log} id=${id} open=${open} />`,
     policies: () => html`<${Policies} hash=${hash} />`,
     revisions: () => html`<${Revisions} query=${query} open=${open} />`,
+    request: () => html`<${Try} query=${query} />`,
     shadow: () => html`<${Shadow} id=${id} open=${open} />`,
     playground: () => html`<${Later} key="playground" of=${() => import("./playground.js").then((module) => module.Playground)} name="the playground" />`,
   };

@@ -4,6 +4,7 @@ import { ask, send } from "./api.js";
 import { micros, text } from "./format.js";
 import { html } from "./html.js";
 import { Copy, Failed, Loading, Time, Verdict } from "./parts.js";
+import { address } from "./router.js";
 import { Source, Tree } from "./tree.js";
 
 export function Detail({ id, close }) {
@@ -27,7 +28,7 @@ export function Detail({ id, close }) {
     </div></aside>`;
 }
 
-export function Decision({ of }) {
+export function Decision({ of, isTried = false }) {
   const [place, setPlace] = useState(null);
   const error = of.error && html`<h3>Error</h3><pre>${text(of.error)}</pre>`;
   if (!of.path && of.error) return error;
@@ -49,7 +50,7 @@ export function Decision({ of }) {
       : of.why && html`<h3>Why</h3><pre class="text">${of.why}</pre>`}
     ${of.from_log && of.failed?.length > 0 && html`<h3>Failed</h3><${Locations} of=${of.failed} />`}
     ${of.from_log && of.rules?.length > 0 && html`<h3>Rules that answered</h3><${Locations} of=${of.rules} />`}
-    ${of.tree && html`<div class="actions">${of.verdict !== "allow" && of.verdict !== "value" && html`<${Change} id=${of.id} />`}
+    ${of.tree && html`<div class="actions">${!isTried && of.path && html`<a class="button" href=${address("request", { from: of.id })}>Try changes</a>`}${!isTried && of.verdict !== "allow" && of.verdict !== "value" && html`<${Change} id=${of.id} />`}
       ${of.test && html`<${Copy} text=${of.test}>Copy as Rego test<//>`}<${Copy} text=${of.why}>Copy as text<//></div>`}
     ${Object.entries(sources).map(([file, source]) => html`<${Source} key=${file} file=${file} of=${source} place=${place?.file === file ? place : null} />`)}
     <h3>Result</h3><pre tabindex="0">${"result" in of ? text(of.result) : "undefined"}</pre>

@@ -68,11 +68,12 @@ pytestmark = [
 ]
 
 
-VIEWS = ["", "/decisions", "/log", "/policies", "/revisions", "/shadow", "/playground"]
+VIEWS = ["", "/decisions", "/log", "/request", "/policies", "/revisions", "/shadow", "/playground"]
 SIGNS = {
     "": ".overview .ranks",
     "/decisions": ".tree",
     "/log": ".table .verdict",
+    "/request": ".try textarea",
     "/policies": ".heat .held",
     "/revisions": ".u-wrap",
     "/shadow": ".table .verdict",
@@ -462,7 +463,7 @@ def test_a_narrow_window_shows_all_without_scrolling_aside(
     try:
         page.goto(f"{served.url}{view}")
         page.get_by_role("button", name="Menu").click()
-        expect(page.get_by_role("navigation").get_by_role("link")).to_have_count(7)
+        expect(page.get_by_role("navigation").get_by_role("link")).to_have_count(8)
         expect(page.get_by_role("link", name="Playground", exact=True)).to_be_in_viewport()
         page.get_by_role("button", name="Menu").click()
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
@@ -629,6 +630,53 @@ def test_a_button_finds_what_would_have_to_change(page: Page, served: Served) ->
     assert page.evaluate("window.hit") is None
 
 
+def test_a_request_is_decided_as_one_types(page: Page, served: Served) -> None:
+    served.decide("bob", "/typed")
+    page.goto(f"{served.url}/request")
+    text = page.get_by_role("textbox")
+    text.fill(f"curl -H 'X: {EVIL[0]}' http://x/people")
+    answer = page.locator(".side.answer")
+    expect(answer.locator(".facts")).to_contain_text("Denied")
+    text.fill(json.dumps({"method": "GET", "user": EVIL[1], "password": "hunter2"}))
+    expect(answer.locator(".facts")).to_contain_text("Allowed")
+    expect(answer).not_to_contain_text("hunter2")
+    page.get_by_label("Find the smallest change").check()
+    text.fill('{"method": "GET", "user": "bob"}')
+    expect(answer.locator(".edits")).to_contain_text("input.user")
+    assert page.evaluate("window.hit") is None
+
+
+def test_a_decision_is_tried_with_changes(page: Page, served: Served) -> None:
+    decision_id = served.decide("bob", "/tried")
+    page.goto(f"{served.url}/decisions#decision={decision_id}")
+    detail(page).get_by_role("link", name="Try changes").click()
+    expect(page.get_by_role("textbox")).to_have_value(re.compile('"path": "/tried"'))
+    expect(page.locator(".side.answer .facts")).to_contain_text("Denied")
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({"text": "{}", "path": "secrets"}, "choose a path"),
+        ({"text": "{}", "path": "app"}, "choose a path"),
+        ({"text": "docker run x", "path": "app/allow"}, "paste a command"),
+        ({"text": 1, "path": "app/allow"}, "must be texts"),
+        ({"text": "{}", "path": "app/allow", "changes": 1}, "must be texts"),
+    ],
+)
+def test_a_request_is_tried_where_clients_ask(body: Any, text: str, served: Served) -> None:
+    served.decide("bob", "/asked")
+    before = served.get("/console/api/search?limit=1")[1]
+    status, answer = served.get(
+        "/console/api/request", "POST", json.dumps(body), **{"Content-Type": "application/json"}
+    )
+    assert (status, text in answer) == (400, True)
+    assert (
+        json.loads(served.get("/console/api/search?limit=1")[1])["rows"]
+        == (json.loads(before)["rows"])
+    )
+
+
 def test_a_view_that_gets_no_answer_says_so(browser: Browser, served: Served) -> None:
     """Failed at first, then displayed, then stale."""
     page = new_page(browser)
@@ -748,6 +796,9 @@ def test_pictures_of_the_documentation_are_of_this_console(
         for number in range(15):
             served.write(["bob", "ann"][number % 2], f"/people/{number % 7}")
     page.goto(f"{served.url}{view}{f'#decision={last}' if view == '/decisions' else ''}")
+    if view == "/request":
+        page.get_by_role("textbox").fill('{"method": "GET", "user": "bob"}')
+        expect(page.locator(".side.answer .tree")).to_be_visible()
     expect(page.locator(SIGNS[view]).first).to_be_visible()
     picture = page.screenshot()
     page.context.close()

@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from ipaddress import ip_address
 from typing import Any, Final, TypeVar
 
@@ -28,6 +29,7 @@ from doorward.console.pages import (
     to_bytes,
 )
 from doorward.console.past import SECONDS, PastError, Question, Search
+from doorward.console.pasted import PastedError
 from doorward.console.playground import PlaygroundError, answer
 from doorward.console.process import Process
 from doorward.console.reasons import short_names
@@ -153,6 +155,8 @@ class Console:
             case "GET", ("api", "versions") if self._process.ring is not None:
                 answers = await self._all({"about": "versions"})
                 return json_response(together.versions(answers))
+            case "POST", ("api", "request"):
+                return await self._try(request)
             case "POST", ("api", "compare"):
                 return await self._compare(request)
             case "GET", ("api", "session"):
@@ -268,6 +272,19 @@ class Console:
         if document is None:
             return json_response({"error": "this decision is not kept any more"}, 404)
         return json_response(document)
+
+    async def _try(self, request: Request) -> Response:
+        """What a request that somebody pastes would be answered, and why."""
+        body = await self._body(request)
+        text, path, changes = body.get("text"), body.get("path"), body.get("changes", False)
+        if not isinstance(text, str) or not isinstance(path, str) or not isinstance(changes, bool):
+            return json_response({"error": "`text` and `path` must be texts"}, 400)
+        work = partial(self._process.try_text, text, path, changes=changes)
+        try:
+            async with self._changing:
+                return json_response(await self._workers.run(work))
+        except PastedError as error:
+            return json_response({"error": str(error)}, 400)
 
     async def _compare(self, request: Request) -> Response:
         """What the policies in force changed since a revision."""

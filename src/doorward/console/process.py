@@ -13,6 +13,7 @@ from typing import Any
 from doorward.console import views
 from doorward.console.audit_tail import AuditTail
 from doorward.console.differences import compare
+from doorward.console.pasted import PastedError, read_pasted
 from doorward.console.ring import Ring
 from doorward.console.selection import Filter, select
 from doorward.console.sessions import Sessions
@@ -114,6 +115,17 @@ class Process:
             most=question["most"],
             group=question["group"],
         )
+
+    def try_text(self, text: str, path: str, *, changes: bool) -> dict[str, Any]:
+        """What a request that was pasted would be answered. PastedError.
+
+        Only about paths that clients ask for: another document may be one that is not served.
+        """
+        if self.pdp is None or self.ring is None:
+            raise PastedError("nothing is decided here")
+        if not self.ring.has_path(path):
+            raise PastedError("choose a path that kept decisions are about")
+        return views.try_input(self.pdp, path, read_pasted(text), changes=changes)
 
     def compare(self, revision: str) -> dict[str, Any] | None:
         """What the policies in force decide otherwise than those of an earlier revision."""

@@ -195,6 +195,13 @@ class Ring:
             count -= 1
             yield entry
 
+    def has_path(self, path: str) -> bool:
+        """Return True if a decision that is kept is about a path."""
+        with self._lock:
+            return any(
+                each.decision.path == path and each.decision.query is None for each in self._entries
+            )
+
     def newest(self) -> list[Entry]:
         """The decisions that are kept, the newest first."""
         with self._lock:

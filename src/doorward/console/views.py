@@ -13,12 +13,13 @@ from doorward.console.ring import Entry, Ring, Second
 from doorward.console.rows import LONGEST, Row, row_of
 from doorward.console.why import short_text
 from doorward.counting import counted
-from doorward.pdp.decision import error_document
+from doorward.pdp.decision import Answered, error_document
 from doorward.pdp.hiding import hide_credentials
+from doorward.pdp.pdp import PDP
 from doorward.rego import RegoError, Undefined, to_json, to_python, trail_of
 from doorward.search.changes import smallest_change
 
-__all__ = ["BATCH", "batch", "change_of", "detail", "minute", "revisions", "versions"]
+__all__ = ["BATCH", "batch", "change_of", "detail", "minute", "revisions", "try_input", "versions"]
 
 BATCH: Final = 100
 """Decisions that one message to a page holds."""
@@ -140,6 +141,19 @@ def _why(entry: Entry) -> dict[str, Any]:
         "test": write_test(entry),
         **why.document(explanation, policies, names),
     }
+
+
+def try_input(pdp: PDP, path: str, input: Any, *, changes: bool) -> dict[str, Any]:
+    """What the policies in force decide about an input, explained; nothing is logged or counted.
+    `changes`: with the smallest change that would be allowed."""
+    snapshot, now_ns = pdp.snapshot, time.time_ns()
+    decision = pdp.decide(path, input)
+    answered = Answered(decision, input, snapshot, time_ns=now_ns)
+    entry = Entry(0, answered, 0, has_input=True)
+    shown = detail(entry)
+    if changes and not decision.allowed:
+        shown["change"] = change_of(entry)
+    return shown
 
 
 def versions(ring: Ring) -> list[dict[str, Any]]:

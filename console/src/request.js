@@ -1,0 +1,57 @@
+// A request that somebody pastes and changes, decided as one types; and what would have to change.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ask, send, useAsked } from "./api.js";
+import { Decision, Edits } from "./detail.js";
+import { html } from "./html.js";
+import { Answered, Empty, Loading } from "./parts.js";
+
+const EXAMPLE = `curl -X POST http://localhost/people \\
+  -H "Authorization: Bearer TOKEN" -H "Content-Type: application/json" \\
+  -d '{"firstname": "Charlie"}'`;
+
+export function Try({ query }) {
+  const paths = useAsked("search?group=path&limit=0");
+  return html`<section class="try" aria-label="Request"><${Answered} of=${paths} name="the paths">${(data) => {
+    const names = data.groups.map((each) => each.name);
+    if (!names.length) return html`<${Empty} title="No decision yet.">A request is tried against a path that clients have asked for.<//>`;
+    return html`<${Form} paths=${names} from=${query.from} />`;
+  }}<//></section>`;
+}
+
+function Form({ paths, from }) {
+  const [text, setText] = useState("");
+  const [path, setPath] = useState(paths[0]);
+  const [changes, setChanges] = useState(false);
+  const [state, set] = useState({});
+  const turn = useRef(0);
+  useEffect(() => {
+    if (!from) return;
+    ask(`decisions/${encodeURIComponent(from)}`).then((decision) => {
+      if (paths.includes(decision.path)) setPath(decision.path);
+      setText(JSON.stringify(decision.input ?? {}, null, 2));
+    }, (error) => set({ error: error.message }));
+  }, [from]);
+  useEffect(() => {
+    const mine = ++turn.current;
+    if (!text.trim()) return void set({});
+    const timer = setTimeout(async () => {
+      set((old) => ({ ...old, isAsked: true }));
+      try {
+        const decision = await send("request", { text, path, changes });
+        if (mine === turn.current) set({ decision });
+      } catch (error) {
+        if (mine === turn.current) set({ error: error.message });
+      }
+    }, 400);
+    return () => clearTimeout(timer);
+  }, [text, path, changes]);
+  return html`<div class="panes">
+    <div class="side"><label class="pick">Path <select value=${path} onChange=${(event) => setPath(event.target.value)}>${paths.map((each) => html`<option value=${each} selected=${each === path}>${each}</option>`)}</select></label>
+      <label class="paste">A command of curl, an HTTP request, or an input as JSON<textarea class="code" spellcheck="false" rows="18" value=${text} placeholder=${EXAMPLE} onInput=${(event) => setText(event.target.value)}></textarea></label>
+      <label class="toggle"><input type="checkbox" checked=${changes} onChange=${() => setChanges(!changes)} /> Find the smallest change that would be allowed</label>
+      <p class="quiet">Nothing is sent, logged or counted. Credentials of a decision from the list are left out of its input.</p></div>
+    <div class="side answer" aria-live="polite">${state.error ? html`<div class="state failed" role="alert">${state.error}</div>`
+      : state.decision ? html`${state.decision.change && html`<${Edits} of=${state.decision.change} />`}<${Decision} of=${state.decision} isTried />`
+      : state.isAsked ? html`<${Loading} of="the decision" />` : html`<${Empty} title="Paste a request.">It is decided by the policies in force, as you type.<//>`}</div>
+  </div>`;
+}

@@ -1,0 +1,139 @@
+"""A request as somebody pastes it becomes the policy's `input`.
+
+    curl …              the command line of curl
+    GET /people …       HTTP, with headers and a body
+    {"input": …}        an input as it is, with or without its name
+
+A request becomes what the sidecar and the middleware make of it (`enforcement/http_input`). Nothing
+is sent anywhere, and a file that a command names is not read.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from doorward.enforcement.errors import RequestError
+from doorward.enforcement.http_input import HttpRequest, to_input
+from doorward.rego import RegoError, from_json
+
+__all__ = ["MAX_PASTED", "PastedError", "read_pasted"]
+
+MAX_PASTED: Final = 256 << 10
+"""Characters of what is pasted."""
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE")
+_BODIES: Final = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--json")
+_VALUES: Final = (
+    *("-o", "--output", "-u", "--user", "-b", "--cookie", "-A", "--user-agent", "-m", "--max-time"),
+    *("--connect-timeout", "--cacert", "--cert", "--key", "--resolve", "-x", "--proxy", "-w"),
+)
+"""Options of curl with a value that is no part of the input."""
+
+
+class PastedError(ValueError):
+    """Why a text is not a request, in one line."""
+
+
+def read_pasted(text: str) -> Any:
+    """Return the input that a text means. PastedError."""
+    text = text.strip()
+    if len(text) > MAX_PASTED:
+        raise PastedError(f"the request is longer than {MAX_PASTED} characters")
+    if text.startswith("{"):
+        return _read_json(text)
+    try:
+        if text.startswith("curl"):
+            return to_input(_read_curl(text))
+        if text.partition(" ")[0].upper() in _METHODS:
+            return to_input(_read_http(text))
+    except RequestError as error:
+        raise PastedError(f"no policy is asked about this request: {error}") from None
+    raise PastedError("paste a command of curl, an HTTP request, or an input as JSON")
+
+
+def _read_json(text: str) -> Any:
+    try:
+        document = from_json(text.encode("utf-8", "surrogatepass"))
+    except (ValueError, RegoError) as error:
+        raise PastedError(f"this is not JSON: {error}") from None
+    if isinstance(document, dict) and list(document) == ["input"]:
+        return document["input"]
+    return document
+
+
+def _read_http(text: str) -> HttpRequest:
+    head, _, body = text.replace("\r\n", "\n").partition("\n\n")
+    first, *lines = head.split("\n")
+    method, _, rest = first.partition(" ")
+    target = rest.split(" ")[0] if rest else "/"
+    headers = _read_headers(lines)
+    return _request(method.upper(), target, headers, body)
+
+
+def _read_curl(text: str) -> HttpRequest:
+    try:
+        words = shlex.split(text.replace("\\\n", " "))[1:]
+    except ValueError as error:
+        raise PastedError(f"this command is not complete: {error}") from None
+    method, target, lines, bodies = "", "", [], []
+    index = 0
+    while index < len(words):
+        word = words[index]
+        name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        takes = name in ("-X", "--request", "-H", "--header", "--url", *_BODIES, *_VALUES)
+        if takes and not equals:
+            index += 1
+            if index >= len(words):
+                raise PastedError(f"{name} has no value")
+            value = words[index]
+        if name in ("-X", "--request"):
+            method = value.upper()
+        elif name in ("-H", "--header"):
+            lines.append(value)
+        elif name in _BODIES:
+            bodies.append(value)
+            if name == "--json":
+                lines.append("Content-Type: application/json")
+        elif name == "--url" or not word.startswith("-"):
+            target = value or word
+        elif len(word) > 2 and word[:2] in ("-X", "-H", "-d"):
+            # `-XPOST`: an option with its value.
+            words[index : index + 1] = [word[:2], word[2:]]
+            continue
+        elif word in ("-I", "--head"):
+            method = "HEAD"
+        index += 1
+    if any(each.startswith("@") for each in bodies):
+        raise PastedError("a body in a file is not read: paste its text")
+    body = "&".join(bodies)
+    return _request(method or ("POST" if bodies else "GET"), target, _read_headers(lines), body)
+
+
+def _read_headers(lines: list[str]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon:
+            continue
+        name, value = name.strip().lower(), value.strip()
+        headers[name] = f"{headers[name]},{value}" if name in headers else value
+    return headers
+
+
+def _request(method: str, target: str, headers: dict[str, str], body: str) -> HttpRequest:
+    with_scheme = target if "://" in target or target.startswith("/") else f"http://{target}"
+    try:
+        parts = urlsplit(with_scheme)
+    except ValueError as error:
+        raise PastedError(f"the URL cannot be read: {error}") from None
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    host = headers.pop("host", "") or parts.netloc
+    return HttpRequest(
+        method,
+        path,
+        headers,
+        host=host,
+        scheme=parts.scheme or "http",
+        body=body.encode("utf-8", "surrogatepass"),
+    )
