@@ -31,7 +31,7 @@ def is_stopped() -> bool:
 
 
 class Cancellation:
-    """Whether the client of some work has left."""
+    """Return True if the client of some work has left."""
 
     __slots__ = ("_thread", "is_cancelled")
 

@@ -128,7 +128,7 @@ _edges: Final[list[Edge]] = []
 
 
 def counts() -> dict[str, int]:
-    """How often a fault was caught at the edges of this process, by their names."""
+    """Return the number of faults caught at the edges of this process, by name."""
     totals: dict[str, int] = {}
     for edge in _edges:
         totals[edge.name] = totals.get(edge.name, 0) + edge.count
@@ -200,7 +200,7 @@ class Parts:
 
     @property
     def problems(self) -> dict[str, str | None]:
-        """What is wrong with each part, or None, by name."""
+        """The problem of each part, or None, by name."""
         with self._lock:
             parts = list(self._parts.values())
         return {part.name: part.problem for part in parts}

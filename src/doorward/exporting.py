@@ -35,6 +35,6 @@ def exporter(
 
 
 def missing(package: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """What to raise in place of `error` where what `package` brings is imported."""
+    """Return the error to raise in place of `error` where a module of `package` is imported."""
     text = f"{error.name} is not installed: pip install '{package}'"
     return ModuleNotFoundError(text, name=error.name)

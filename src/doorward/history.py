@@ -42,7 +42,7 @@ Begun: TypeAlias = tuple[float, resource.struct_rusage | None]
 
 
 class History:
-    """How long the calls of one kind took. `assumed`: what nobody has measured yet."""
+    """The durations of the calls of one kind. `assumed`: the duration before any was measured."""
 
     __slots__ = ("_average", "_doubts", "is_slow")
 

@@ -146,7 +146,7 @@ def _restore(self: Any, state: list[Any]) -> None:
 
 
 def _first_init(record_class: Any, *, frozen: bool) -> Callable[..., None]:
-    """What stands for `__init__` until the first record is created."""
+    """Return the function that stands for `__init__` until the first record is created."""
 
     def init(self: Any, *args: Any, **named: Any) -> None:
         if record_class.__init__ is init:

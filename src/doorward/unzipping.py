@@ -62,7 +62,7 @@ def decoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 
 
 def _has_header(piece: bytes) -> bool:
-    """Whether what some call `deflate` is in zlib's format, as it should be."""
+    """Return True if what some call `deflate` is in zlib's format, as it should be."""
     return piece[0] & 0x0F == 8 and int.from_bytes(piece[:2].ljust(2, b"\0")) % 31 == 0
 
 

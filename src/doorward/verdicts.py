@@ -81,7 +81,7 @@ class ResultError(Exception):
 
 
 class Verdict(NamedTuple):
-    """What is done with a request. Header names and values are as HTTP/1.1 allows them."""
+    """The verdict on a request. Header names and values are as HTTP/1.1 allows them."""
 
     allowed: bool
     status: int = FORBIDDEN

@@ -67,8 +67,7 @@ class Response(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """What gives the answer to a call that has to wait: for a thread, whose time counts for
-    `history`."""
+    """A call whose answer has to wait: for a thread, whose time counts for `history`."""
 
     finish: Callable[[], Response]
     history: History
@@ -122,7 +121,7 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class PluginOptions:
-    """How calls are answered."""
+    """The options of answering calls."""
 
     inputs: InputOptions = field(default_factory=InputOptions)
     authorize_responses: bool = False
@@ -183,7 +182,7 @@ class Plugin:
         return Response(200, _ACTIVATION)
 
     def _probe(self, body: bytes) -> Response:
-        """Whether a request with this nonce has arrived."""
+        """Return True if a request with this nonce has arrived."""
         seen = body.decode("ascii", errors="replace") in self._probes
         return Response(200, b'{"Seen":true}' if seen else b'{"Seen":false}')
 
@@ -247,7 +246,7 @@ class Plugin:
         return verdict
 
     def _input_of(self, call: _Call, *, may_wait: bool) -> Input | None:
-        """What policies are asked about; None for a call that is answered without them."""
+        """Return the input of the policies; None for a call that is answered without them."""
         if not call.is_keyed and call.body and call.phase == "request":
             call.is_keyed = True
             call.key = self._known.key(call.body)

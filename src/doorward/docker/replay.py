@@ -42,7 +42,7 @@ class Past(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """What is answered now, beside what was."""
+    """The answer now, beside the recorded one."""
 
     past: Past
     input: Input | None

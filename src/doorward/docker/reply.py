@@ -19,7 +19,8 @@ _MAX_MESSAGES: Final = 20
 
 
 class Verdict(NamedTuple):
-    """What is answered and why. `rule` names the rule of a policy, or the part of us, that said it.
+    """The answer and its reason. `rule` names the rule of a policy, or the part of the plugin, that
+    decided.
 
     `decided` is false where no policy decided.
     """

@@ -192,7 +192,7 @@ class PluginServer:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether nothing is answered any more, and will not be: the loop does not come round, or
+        """True if nothing is answered any more, and will not be: the loop does not come round, or
         every thread has had its call for too long."""
         is_full = self._pool is not None and self._pool.queued >= self._most_waiting
         if is_full and self._pool_part.problem is not None:
@@ -228,7 +228,7 @@ class PluginServer:
 
     @property
     def _has_name(self) -> bool:
-        """Whether the daemon can reach this socket."""
+        """True if the daemon can reach this socket."""
         name = self._listener.getsockname()
         return isinstance(name, str) and os.path.exists(name)
 
@@ -281,7 +281,8 @@ class PluginServer:
         return _http(Response(503, b'{"Err":"too many calls wait"}'))
 
     def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What the loop has nobody to raise to; without descriptors it says so at each attempt."""
+        """Log errors that the loop has nobody to raise to; without descriptors it raises one at
+        each attempt."""
         error = exhaustion(context)
         if error is None:
             loop.default_exception_handler(context)

@@ -63,7 +63,7 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """How `doorward docker serve` was called."""
+    """The options of `doorward docker serve`."""
 
     socket: str = ""
     """Where to listen; "" for the socket of the service manager."""
@@ -167,7 +167,7 @@ class Service:
         return Response(200, json.dumps({"Undecided": reason}).encode())
 
     def status(self) -> PluginStatus:
-        """How this plugin was started, and what is wrong with it."""
+        """Return the options of this plugin and its problems."""
         options = self._options
         given = PluginStatus(
             open_listeners=tuple(self._host.listeners),
@@ -257,7 +257,8 @@ class Service:
 
 
 def _has_owners(decider: RemotePdp | EmbeddedPdp, options: ServiceOptions) -> bool:
-    """Whether the data say that things have owners; OwnersError where nobody could know them."""
+    """Return True if the data say that things have owners; OwnersError where nobody could know
+    them."""
     if isinstance(decider, RemotePdp) or decider.setting("owners") is not True:
         return False
     try:

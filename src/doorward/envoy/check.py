@@ -36,7 +36,7 @@ _EDGE: Final = Edge("check", "Check failed")
 
 
 class Decider(Protocol):
-    """What a check needs of the decision point (`doorward.pdp.pdp.PDP`)."""
+    """The part of the decision point (`doorward.pdp.pdp.PDP`) that a check needs."""
 
     @property
     def logs_decisions(self) -> bool:
@@ -117,7 +117,7 @@ class _Checker:
             return self._deny(decision_id, DecisionError(said), started)
 
     def _deny(self, decision_id: str, error: DecisionError, started: int) -> bytes:
-        """What is answered where nothing else can be, whatever fails besides."""
+        """Return a denial that needs nothing else, whatever fails besides."""
         denial = self._denial
         try:
             self._count("internal_error")
@@ -132,7 +132,7 @@ class _Checker:
         return denial
 
     def _undecided(self, decision_id: str, error: DecisionError) -> Decision:
-        """What the log is told of a request that no policy decided."""
+        """Return the decision to log for a request that no policy decided."""
         query = self._options.query or None
         return Decision(decision_id, "" if query else self._path, error=error, query=query)
 
@@ -182,7 +182,7 @@ class _Checker:
             self._pdp.record(decision, input_doc, handler_ns=perf_counter_ns() - started)
 
     def _refuse(self, error: RequestError, started: int) -> bytes:
-        """What was never decided on: unreadable or ambiguous."""
+        """Refuse a request that no policy decided: it is unreadable or ambiguous."""
         self._count(error.code)
         decision = self._undecided(new_decision_id(), DecisionError(str(error)))
         if isinstance(error, MalformedRequestError):

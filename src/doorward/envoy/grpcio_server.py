@@ -112,7 +112,7 @@ class GrpcioServer:
 
     @property
     def address(self) -> str:
-        """What is listened on, in gRPC's words."""
+        """The address that is listened on, in gRPC's form."""
         return self._address.target
 
     def start(self) -> None:
@@ -184,12 +184,13 @@ class GrpcioServer:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether the server ended within `timeout` seconds."""
+        """Return True if the server ended within `timeout` seconds."""
         return not self._server.wait_for_termination(timeout)
 
 
 class _Progress:
-    """Whether checks end: they are stuck when some are worked on and none of them ever ends."""
+    """Return True if checks end: they are stuck when some are worked on and none of them ever
+    ends."""
 
     def __init__(self, deadline: float) -> None:
         self.part = Part("check-workers", within=STUCK_AFTER + 4 * deadline)
@@ -297,7 +298,7 @@ def _to_handler(
 
 
 def _header_of(context: grpc.ServicerContext) -> Callable[[str], str | None]:
-    """What knows the headers of a call."""
+    """Return a function that reads the headers of a call."""
     fields = {name: value for name, value in context.invocation_metadata()}
 
     def header(name: str) -> str | None:

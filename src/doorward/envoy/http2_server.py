@@ -136,7 +136,7 @@ class GrpcListener:
             _remove(self._address.path)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether the server ended within `timeout` seconds."""
+        """Return True if the server ended within `timeout` seconds."""
         return self._server is None or self._server.wait(timeout)
 
 
@@ -216,7 +216,7 @@ class Http2CheckServer:
             self._runner.close()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether the server ended within `timeout` seconds."""
+        """Return True if the server ended within `timeout` seconds."""
         return self._listener.wait(timeout)
 
 

@@ -34,7 +34,7 @@ DEFAULT_BUCKETS: Final = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 3e-3, 5e-3, 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the Envoy adapter listens, reads requests and answers."""
+    """The options of the Envoy adapter: listening, reading requests and answering."""
 
     addr: str = "127.0.0.1:9191"
     """`host:port`, `:port` for every address, `grpc://host:port`, `unix:///path` or `unix://@abstract`."""

@@ -214,7 +214,7 @@ def _to_metadata(value: Value) -> Any:
 
 
 def _add_changes(response: auth.OkHttpResponse, result: dict[Key, Value]) -> None:
-    """What an allowed request is changed by, checked in OPA-Envoy's order."""
+    """Add the changes of an allowed request, checked in OPA-Envoy's order."""
     removed = read_names(result, "request_headers_to_remove", "request headers to remove")
     response.headers_to_remove.extend(removed)
     what = "response headers to send to client"

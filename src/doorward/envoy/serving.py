@@ -60,7 +60,7 @@ class Server(Protocol):
         """Accept no more calls, let open calls end within `grace` seconds, and close."""
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether the server ended within `timeout` seconds."""
+        """Return True if the server ended within `timeout` seconds."""
 
 
 def warn_if_public(address: Address) -> None:

@@ -28,7 +28,7 @@ class Told:
 
 
 def read_annotations(engine: Engine, path: Sequence[object]) -> Told:
-    """What the METADATA of the rule at `path`, and of what it is in, says.
+    """Read the METADATA of the rule at `path`, and of its document and packages.
 
     Unreadable where a block of any policy is broken, or where an unknown is not a document.
     """

@@ -223,7 +223,7 @@ class BodyReader:
         return whole
 
     def _element(self, expr: Expr, call: Call, own: Scope) -> Condition | None:
-        """That a known value or a column is an element of a column."""
+        """Require that a known value or a column is an element of a column."""
         location, element = own.read(call.args[1]), own.read(call.args[0])
         value = element.field if isinstance(element, Place) else element
         if not isinstance(location, Place) or not location.name or location.function:
@@ -313,7 +313,7 @@ class BodyReader:
         *,
         wanted: Meaning | None = None,
     ) -> Condition | None:
-        """That a rule of the residual is true; or that `wanted` is among its values."""
+        """Require that a rule of the residual is true, or that `wanted` is among its values."""
         rules = self._rules.get(tuple(path))
         if rules and args is None and wanted is None and _has_default(rules):
             return self._either(rules, lambda value: value is not False, expr, scope)
@@ -400,7 +400,7 @@ def _has_default(rules: Sequence[Rule]) -> bool:
 
 
 def _defined(meaning: Meaning, text: Callable[[], str]) -> list[Condition]:
-    """That a column is there, which it must be to have a name or to be an operand."""
+    """Require that a column has a value, as a name or an operand must."""
     field = meaning.field if isinstance(meaning, Place) else None
     if field is None or not field.column:
         return []
@@ -446,7 +446,7 @@ def _as_equation(call: Call) -> Call:
 
 
 def _asks_rules(call: Call) -> bool:
-    """Whether a rule is called, or an operand is one."""
+    """Return True if a rule is called, or an operand is one."""
     for term in (call.operator, *call.args):
         if type(term) is Ref and type(term.head) is Var and term.head.name == "data":
             return True
@@ -454,7 +454,8 @@ def _asks_rules(call: Call) -> bool:
 
 
 def _is_plain_call(call: Call) -> bool:
-    """Whether each reference is `input.TABLE.COLUMN`, which means the same in every scope."""
+    """Return True if each reference is `input.TABLE.COLUMN`, which means the same in every
+    scope."""
     return all(not isinstance(arg, Ref) or len(arg.args) == 2 for arg in call.args)
 
 
@@ -469,7 +470,7 @@ def _equation(key: Term) -> Call:
 
 
 def _is_plain(rule: Rule, args: Sequence[Meaning] | None, wanted: Meaning | None) -> bool:
-    """Whether a rule is true or not there: or for a `wanted` value a set."""
+    """Return True if a rule is true or not there: or for a `wanted` value a set."""
     head: Head = rule.head
     if rule.else_rule is not None or (head.key is None) != (wanted is None):
         return False

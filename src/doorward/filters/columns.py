@@ -189,7 +189,7 @@ Bound: TypeAlias = "tuple[str, Stored] | bool"
 
 
 def written_test(kind: Kind, operator: str, text: str) -> list[Bound]:
-    """What must hold of a column whose text must fulfil `operator text`: all of it.
+    """Return the conditions on a column whose text must fulfil `operator text`: all of them.
 
     `operator`: eq, lt, lte, startswith, endswith or contains.
     """

@@ -76,7 +76,7 @@ class Comparer:
         self._has_orders = all(target is PYTHON for target in targets)
 
     def text(self, tree: Expr | Term) -> str:
-        """As errors show it, without values of the input and of data."""
+        """Return the text of an expression for errors, without values of the input and of data."""
         return text_of(tree, self._literals)
 
     def _writer(self, expr: Expr) -> Callable[[], str]:
@@ -130,7 +130,7 @@ class Comparer:
         return Comparison(one, name, pattern[0], expr.negated, self._writer(expr))
 
     def _is_known(self, call: Call, expr: Expr, location: Span) -> bool:
-        """Whether the targets know the built-in."""
+        """Return True if the targets know the built-in."""
         name = call.name
         if name == "internal.member_3":
             self.fail(location, 'invalid use of "... in ..."', hint=INDEX)
@@ -155,7 +155,7 @@ class Comparer:
         return lacking
 
     def _is_operand(self, term: Term, name: str, location: Span) -> bool:
-        """Whether what is not a column may be known."""
+        """Return True if what is not a column may be known."""
         if isinstance(term, Call):
             shown = f"{name}: nested call operand: {self.text(term)}"
             self.fail(location, shown, hint=builtin_hint(term.name))
@@ -248,7 +248,7 @@ def _is_number(value: object) -> bool:
 
 
 def text_of(tree: Expr | Term, literals: Container[Key] | None = None) -> str:
-    """As OPA's errors show it: calls by name, not infix.
+    """Return the text of an expression as in OPA's errors: calls by name, not infix.
 
     `literals`: the scalars of the policies; others are those of the input or of data, which may be
     secret: they are shown as `…`. None: all are shown.

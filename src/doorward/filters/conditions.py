@@ -115,7 +115,7 @@ Conditions: TypeAlias = tuple[tuple[Condition, ...], ...]
 
 
 def is_always(conditions: Conditions) -> bool:
-    """Whether every row is let through."""
+    """Return True if every row is let through."""
     return any(not body for body in conditions)
 
 

@@ -104,7 +104,7 @@ def to_q(
 def document_of(
     row: Model, relations: Iterable[str] | None = None, *, nulls: Nulls = "null"
 ) -> dict[Anything, Anything]:
-    """What a policy sees of a row: under the names, and with the values, that a filter of its
+    """Return the policy's view of a row: under the names, and with the values, that a filter of its
     model compares, so that one policy serves lists and decisions.
 
     `relations`: names of relations, with dots for those of related rows; None: all of the row
@@ -254,7 +254,7 @@ def _target(field: Anything) -> Anything:
 
 
 def _describe(field: Anything) -> Column:
-    """What a field is to a policy."""
+    """Return the kind of a field for a policy."""
     name = type(field).__name__
     if isinstance(field, models.JSONField):
         is_plain = type(field) is models.JSONField and not (field.encoder or field.decoder)
@@ -336,7 +336,8 @@ class _Writer:
                 return condition
 
     def _view(self, field: Field, kind: Kind) -> Anything:
-        """What is compared: a column, a value in a document, or the value of a function."""
+        """Return the operand to compare: a column, a value in a document, or the value of a
+        function."""
         if field.path or (field.table in self._elements and self._elements[field.table][2]):
             view: Anything = _Json(*self._document(field), field.path, kind)
         else:
@@ -507,7 +508,7 @@ class _Decimal(_PerDatabase):
 
 
 class _Stored(_PerDatabase):
-    """Whether SQLite holds a value of the kind of a column."""
+    """Return True if SQLite holds a value of the kind of a column."""
 
     output_field = models.BooleanField()
 
@@ -569,7 +570,7 @@ class _Json(Func):  # type: ignore[misc]  # Django has no types
 
 
 class _JsonType(Func):  # type: ignore[misc]  # Django has no types
-    """Whether there is a value of some types in a document."""
+    """Return True if there is a value of some types in a document."""
 
     output_field = models.BooleanField()
 
@@ -611,7 +612,7 @@ class _Element(Func):  # type: ignore[misc]  # Django has no types
 
 
 class _Elements(Func):  # type: ignore[misc]  # Django has no types
-    """Whether an array has an element for which something holds."""
+    """Return True if an array has an element for which something holds."""
 
     output_field = models.BooleanField()
 
@@ -659,7 +660,7 @@ def _plain_sql(compiler: Anything, document: Anything) -> tuple[str, list[Anythi
 
 
 class _Related(Exists):  # type: ignore[misc] # Django has no types
-    """Whether there is such a row."""
+    """Return True if there is such a row."""
 
     def as_mysql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
         text, parameters = self.as_sql(compiler, connection, **options)
@@ -670,7 +671,7 @@ class _Related(Exists):  # type: ignore[misc] # Django has no types
 
 
 class _Matches(_PerDatabase):
-    """Whether a text begins with another, ends with it or has it inside."""
+    """Return True if a text begins with another, ends with it or has it inside."""
 
     output_field = models.BooleanField()
 

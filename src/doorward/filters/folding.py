@@ -66,7 +66,7 @@ def folding_of(function: str, operand: str, text: str) -> tuple[str, str] | None
 
 
 def pairs_of(operand: str) -> list[tuple[str, str]]:
-    """What is replaced, and by what."""
+    """Return the texts to replace, with their replacements."""
     return list(zip(operand[::2], operand[1::2], strict=True))
 
 

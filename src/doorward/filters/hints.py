@@ -132,5 +132,5 @@ _BUILTINS: Final = {
 
 
 def builtin_hint(name: str) -> str:
-    """What to write in place of a call of a built-in with a column."""
+    """Return a hint on how to replace a call of a built-in with a column."""
     return _BUILTINS.get(name, _OTHER)

@@ -225,7 +225,7 @@ NEVER: Final = Any(())
 
 
 class Schema(Protocol[T]):
-    """What is known of tables; T is what stands for one, or for a row of one."""
+    """The schema of tables; T is the type that stands for one, or for a row of one."""
 
     def table(self, name: str) -> T | None:
         """The table of a name of the policy."""
@@ -295,7 +295,8 @@ _READABLE: Final[dict[tuple[str, Kind], str]] = {
 
 
 def is_double(value: int | Number) -> bool:
-    """Whether a number of double precision is this one, to who reads it as its shortest text.
+    """Return True if a number of double precision is this one, to who reads it as its shortest
+    text.
 
     Databases compare columns of doubles with any other number by the double that is next to it.
     """
@@ -385,7 +386,7 @@ def to_predicate(
     *,
     stored: Collection[Kind] = KINDS,
 ) -> Predicate:
-    """What rows have to fulfil. FilterError for a column or relation that is not there.
+    """Return the condition on rows. FilterError for a column or relation that is not there.
 
     `stored`: a row that holds something else than declared in a column of one of these kinds that
     is compared is not let through, nor because of a related row that does.
@@ -465,7 +466,7 @@ class _Maker(Generic[T]):
         return Related(some.table, some.relation, some.row, holds, some.negated)
 
     def _inside(self, some: Some, target: _Inside, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """What is said of an object in a document, or of an element of an array."""
+        """Return the condition on an object in a document, or on an element of an array."""
         field, column = target.field, target.column
         self._refuses ^= some.negated
         if not some.many:
@@ -544,7 +545,7 @@ class _Maker(Generic[T]):
         return _opposite(whole) if comparison.negated else whole
 
     def _there(self, field: Field, column: Column) -> list[Predicate]:
-        """That an operand has a value."""
+        """Require that an operand has a value."""
         if field.function == NANOSECONDS:
             if column.kind != "moment":
                 return [NEVER]
@@ -577,7 +578,7 @@ class _Maker(Generic[T]):
         return Related(field.table, field.column, f"{field.column}#0", ALWAYS)
 
     def _collection(self, field: Field, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """That something has elements, be it none; `_some` refuses what cannot have any."""
+        """Require a collection, which may be empty; `_some` refuses other values."""
         table = self._table(field.table, rows)
         if isinstance(table, _Inside):
             return JsonType(_member(table, field.column).field, ("array", "object"))
@@ -598,7 +599,7 @@ class _Maker(Generic[T]):
         return field if column is not None and column.kind == "json" else None
 
     def _countable(self, field: Field, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """That something can be counted: a text in a document has its characters."""
+        """Require a value that can be counted: a text in a document has its characters."""
         document = self._json_field(field, rows)
         if document is None:
             return self._collection(field, rows)

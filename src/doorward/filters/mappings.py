@@ -45,7 +45,7 @@ class Names:
 
 
 def _kind(value: object) -> str:
-    """What Go calls the type of a JSON value."""
+    """Return Go's name of the type of a JSON value."""
     if value is None:
         return "<nil>"
     if isinstance(value, bool):

@@ -95,7 +95,7 @@ class Scope:
         self._meanings[name] = meaning
 
     def begins_here(self, term: Term) -> bool:
-        """Whether the beginning of a reference, or a variable, has a meaning."""
+        """Return True if the beginning of a reference, or a variable, has a meaning."""
         if isinstance(term, Call):
             return _is_function(term) and self.begins_here(term.args[0])
         head = term.head if isinstance(term, Ref) else term
@@ -106,7 +106,7 @@ class Scope:
     # References
 
     def read(self, term: Term) -> Meaning:
-        """What a term stands for; UnclearError for what is none of it."""
+        """Return the meaning of a term; UnclearError for a term that has none in a filter."""
         match term:
             case Scalar() | Array() | Set() | Object():
                 return term
@@ -124,7 +124,7 @@ class Scope:
         raise UnclearError("it is not a column", COLUMN)
 
     def _called(self, call: Call) -> Place:
-        """What a built-in makes of a column."""
+        """Return the meaning of a built-in's call with a column."""
         if call.name == OBJECT_GET:
             return self._with_default(call)
         location = self.read(call.args[0])
@@ -231,7 +231,7 @@ class Scope:
 
 
 def _is_function(call: Call) -> bool:
-    """Whether a call is one of a built-in whose value can be compared in a database."""
+    """Return True if a call is one of a built-in whose value can be compared in a database."""
     return FUNCTIONS.get(call.name) == len(call.args)
 
 

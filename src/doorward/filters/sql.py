@@ -190,7 +190,8 @@ class _Writer:
                 return self._elements(predicate)
 
     def _view(self, field: Field, kind: Kind) -> str:
-        """What is compared: a column, a value in a document, or the value of a function."""
+        """Return the operand to compare: a column, a value in a document, or the value of a
+        function."""
         if field.path or field.table in self._documents:
             view = json_of(self._dialect, *self._json(field), kind)
         else:

@@ -115,7 +115,7 @@ class _Writer:
         return _TEXTS[self._dialect](text)
 
     def _number(self, number: int | Number) -> str:
-        """As digits: with an exponent it would be a double to some dialects."""
+        """Write a number in digits: with an exponent it would be a double to some dialects."""
         decimal = Decimal(number_text(number))
         _, digits, exponent = decimal.as_tuple()
         assert isinstance(exponent, int)

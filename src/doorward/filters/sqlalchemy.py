@@ -120,8 +120,8 @@ def where(
 def document_of(
     row: Anything, relations: Iterable[str] | None = None, *, nulls: Nulls = "null"
 ) -> dict[Anything, Anything]:
-    """What a policy sees of an instance of a mapped class: under the names, and with the values,
-    that a filter of its class compares, so that one policy serves lists and decisions.
+    """Return the policy's view of an instance of a mapped class: under the names, and with the
+    values, that a filter of its class compares, so that one policy serves lists and decisions.
 
     `relations`: names of relationships, with dots for those of related rows; None: all of the row
     itself. Columns that no filter can compare are left out. InputError for a value that is none of
@@ -185,7 +185,7 @@ class _Table:
     def leads_to(
         self, relation: str, row: _Table, holds: ColumnElement[bool]
     ) -> ColumnElement[bool]:
-        """Whether there is such a row for which that holds."""
+        """Return True if there is such a row for which that holds."""
         attribute = getattr(self._entity, relation).of_type(row._entity)
         result: ColumnElement[bool] = (
             attribute.any(holds) if self.is_many(relation) else attribute.has(holds)
@@ -209,7 +209,7 @@ class _Mapped:
 
 
 def describe(type_: TypeEngine[Anything]) -> Column:
-    """What a column of a type is to a policy."""
+    """Return the kind of a column type for a policy."""
     columns = [_describe(each) for each in (type_, *type_._variant_mapping.values())]
     if any(each != columns[0] for each in columns[1:]):
         return refused("has types that a policy sees as different values")
@@ -357,7 +357,8 @@ class _Writer:
                 return or_(false(), *[self.predicate(part) for part in parts])
 
     def _view(self, field: Field, kind: Kind) -> ColumnElement[Anything]:
-        """What is compared: a column, a value in a document, or the value of a function."""
+        """Return the operand to compare: a column, a value in a document, or the value of a
+        function."""
         is_element = field.table in self._elements
         if field.path or (is_element and isinstance(self._elements[field.table][0].type, JSON)):
             view: ColumnElement[Anything] = _JSON_VIEWS[kind](*self._json(field))
@@ -524,7 +525,7 @@ class _Decimal(FunctionElement[Decimal]):
 
 
 class _Label(FunctionElement[str]):
-    """What is stored of a member of an enumeration."""
+    """The stored form of a member of an enumeration."""
 
     inherit_cache = True
     name = "label"
@@ -578,7 +579,8 @@ _JSON_VIEWS: Final[dict[str, type[_JsonText]]] = {
 
 
 class _JsonType(FunctionElement[bool]):
-    """That there is a value of some types: the types, and where it is as in `_JsonText`."""
+    """A condition that there is a value of some types: the types, and its path as in
+    `_JsonText`."""
 
     inherit_cache = True
     name = "json_type"
@@ -604,8 +606,8 @@ class _Element(FunctionElement[Anything]):
 
 
 class _ElementsOfArray(FunctionElement[bool]):
-    """That an array has an element for which something holds: the name of the element, what
-    holds, and where the array is."""
+    """A condition that an array has an element that fulfils another one: the name of the element,
+    that condition, and the path of the array."""
 
     inherit_cache = True
     name = "array_elements"
@@ -630,7 +632,7 @@ class _Single(FunctionElement[float]):
 
 
 class _StoredAs(FunctionElement[bool]):
-    """Whether a column holds a value of its kind; or, `negated`, does not."""
+    """Return True if a column holds a value of its kind; or, `negated`, does not."""
 
     inherit_cache = True
     type = Boolean()

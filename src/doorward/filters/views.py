@@ -92,8 +92,8 @@ def json_of(dialect: str, column: str, path: str, kind: str) -> str:
 def json_type_of(
     dialect: str, column: str, path: str, types: Sequence[str], *, negated: bool
 ) -> str:
-    """That there is a value of one of these types; or, `negated`, none. `characters` stands for a
-    text that is not empty."""
+    """Return a condition that there is a value of one of these types; or, `negated`, none.
+    `characters` stands for a text that is not empty."""
     if dialect == "postgresql":
         stored_type = f"jsonb_typeof({column}{path})"
         names = list(types)
@@ -111,7 +111,8 @@ def json_type_of(
 
 
 def elements_of(dialect: str, column: str, path: str, alias: str) -> str:
-    """What to select from for the elements of an array, or the values of an object, at a path."""
+    """Return the source to select from for the elements of an array, or the values of an object, at
+    a path."""
     if dialect == "postgresql":
         value = f"({column}{path})"
         arrays = f"CASE WHEN jsonb_typeof({value}) = 'array' THEN {value} ELSE '[]' END"

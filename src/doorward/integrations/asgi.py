@@ -180,7 +180,7 @@ def _quoted(path: str) -> bytes:
 
 
 def _may_have_body(scope: Scope) -> bool:
-    """Whether there can be a body: HTTP/1 says so in its head."""
+    """Return True if there can be a body: HTTP/1 says so in its head."""
     if not scope.get("http_version", "").startswith("1"):
         return True
     for name, value in scope["headers"]:  # noqa: SIM110  # a generator costs more than the loop
@@ -210,7 +210,7 @@ async def _read_body(receive: Receive, chunks: list[Message], limit: int) -> tup
 
 
 def _replaying(chunks: list[Message], receive: Receive) -> Receive:
-    """What was received first comes once more, then what follows."""
+    """Return a `receive` that repeats the chunks received first."""
     waiting = iter(chunks)
 
     async def replay() -> Message:

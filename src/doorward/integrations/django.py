@@ -156,7 +156,7 @@ class PolicyMiddleware:
 
 
 def _from_scope(scope: Any) -> dict[str, Any]:
-    """What a server of ASGI says, as one of WSGI would."""
+    """Return the environment of WSGI for a scope of ASGI."""
     given = {"wsgi.input_terminated": True, "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}"}
     if scope.get("raw_path") is not None:
         query = scope.get("query_string", b"")
@@ -175,8 +175,8 @@ def _answer(verdict: Verdict) -> HttpResponse:
 
 
 def document_of(value: Any) -> Any:
-    """What a policy sees of an object: `as_policy_input()` where it has that, else a model's fields
-    with `model` and `pk`; anything else as it is."""
+    """Return the policy's view of an object: `as_policy_input()` where it has that, else a model's
+    fields with `model` and `pk`; anything else unchanged."""
     if hasattr(value, "as_policy_input"):
         return value.as_policy_input()
     if not isinstance(value, models.Model):
@@ -200,7 +200,7 @@ def _plain(field: Any, instance: Any) -> Any:
 
 
 def user_document(user: Any) -> Any:
-    """What a policy sees of a user; None for one who is not known."""
+    """Return the policy's view of a user; None for an anonymous one."""
     if not getattr(user, "is_authenticated", False):
         return None
     groups = getattr(user, "groups", None)
@@ -330,7 +330,7 @@ class PolicyBackend:
         """None for coroutines."""
 
     def has_perm(self, user_obj: Any, perm: str, obj: Any = None) -> bool:
-        """Whether the policy allows `perm` on `obj`, or anywhere for None."""
+        """Return True if the policy allows `perm` on `obj`, or anywhere for None."""
         return bool(user_obj.is_active) and decide(user_obj, perm, obj).allowed
 
     async def ahas_perm(self, user_obj: Any, perm: str, obj: Any = None) -> bool:
@@ -357,24 +357,24 @@ class PolicyAdminMixin:
     # Permissions
 
     def has_view_permission(self, request: Any, obj: Any = None) -> bool:
-        """Whether the user may see `obj`, or any."""
+        """Return True if the user may see `obj`, or any."""
         obj = self._own(obj)
         return self._allows(request, "view", obj) or self._allows(request, "change", obj)
 
     def has_add_permission(self, request: Any, *_: Any) -> bool:
-        """Whether the user may add one."""
+        """Return True if the user may add one."""
         return self._allows(request, "add")
 
     def has_change_permission(self, request: Any, obj: Any = None) -> bool:
-        """Whether the user may change `obj`, or any."""
+        """Return True if the user may change `obj`, or any."""
         return self._allows(request, "change", self._own(obj))
 
     def has_delete_permission(self, request: Any, obj: Any = None) -> bool:
-        """Whether the user may delete `obj`, or any."""
+        """Return True if the user may delete `obj`, or any."""
         return self._allows(request, "delete", self._own(obj))
 
     def has_module_permission(self, request: Any) -> bool:
-        """Whether the user may see that there is such a model."""
+        """Return True if the user may see that there is such a model."""
         return self.has_view_permission(request)
 
     def _own(self, obj: Any) -> Any:
@@ -531,7 +531,7 @@ def _related_list_filter() -> Any:
 
 @checks.register(checks.Tags.security)
 def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[Any]:
-    """What `manage.py check` says of a configuration that would decide nothing."""
+    """Report configurations that would decide nothing, for `manage.py check`."""
     messages: list[Any] = []
     try:
         point = get_point()

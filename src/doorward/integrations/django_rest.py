@@ -25,11 +25,11 @@ class PolicyPermission(BasePermission):
     """
 
     def has_permission(self, request: Any, view: Any) -> bool:
-        """Whether the policy allows the request to the view."""
+        """Return True if the policy allows the request to the view."""
         return self._allows(request, view)
 
     def has_object_permission(self, request: Any, view: Any, obj: Any) -> bool:
-        """Whether the policy allows it for the object."""
+        """Return True if the policy allows it for the object."""
         return self._allows(request, view, obj)
 
     def _allows(self, request: Any, view: Any, obj: Any = None) -> bool:

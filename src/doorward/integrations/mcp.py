@@ -90,7 +90,7 @@ class SqliteBudget:
         return closing(sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None))
 
     def spend(self, key: str, cost: int, limit: int, seconds: int) -> bool:
-        """As `Budget` says; one statement, so that it is atomic."""
+        """Spend the cost of a call, as `Budget` describes; one statement, so that it is atomic."""
         began = int(time.time()) // seconds * seconds
         try:
             with self._opened() as database:
@@ -281,7 +281,7 @@ class PolicyMiddleware(Middleware):
 
 
 def validated_arguments(tool: Any, arguments: dict[str, Any], *, strict: bool) -> dict[str, Any]:
-    """What the tool gets: the arguments after its validation, with its defaults, as Rego values.
+    """Return the arguments that the tool gets: validated, with its defaults, as Rego values.
 
     A tool that is not a function, such as one of another server, gets what was sent: that must
     fulfil its schema as it is. A ToolError where validation refuses them.
@@ -339,7 +339,7 @@ def _by_schema(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, A
 
 
 def _responses_of(message: Any) -> dict[str, Any]:
-    """What the client answers to what the round of a call before this one asked, as `responses`."""
+    """Return the client's answers to the questions of the previous round, as `responses`."""
     given = getattr(message, "input_responses", None) or {}
     answers = {
         key: each.model_dump(by_alias=True, mode="json", exclude_none=True)

@@ -26,7 +26,7 @@ def params_of(message: Any) -> dict[str, Any]:
 
 
 def subject_of(params: dict[str, Any]) -> str:
-    """What a request is about: a name or URI, that of what it refers to before its own."""
+    """Return the subject of a request: a name or URI, that of its reference before its own."""
     ref = params.get("ref")
     for fields in (ref if isinstance(ref, dict) else {}, params):
         for key in ("name", "uri", "taskId"):

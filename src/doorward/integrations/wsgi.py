@@ -202,7 +202,7 @@ def _read_body(
 
 
 class _Rest(RawIOBase):
-    """What was read of a body, then what follows; no more than `whole` bytes."""
+    """The chunks read of a body, then the rest; no more than `whole` bytes."""
 
     def __init__(self, begin: bytes, stream: Any, whole: int | None) -> None:
         self._begin = begin

@@ -332,20 +332,20 @@ class LearnedCalls:
 
 
 class _Enough(NamedTuple):
-    """What a value needs."""
+    """The evidence that a value needs."""
 
     events: int
     days: int
 
     def missing(self, cell: Cell) -> str:
-        """What a value lacks; "" for nothing."""
+        """Return the evidence that a value lacks; "" for none."""
         if cell.count < self.events:
             return f"fewer than {self.events} calls"
         return "on one day only" if cell.days.bit_count() < self.days else ""
 
 
 def learn_docker(calls: Calls, limits: Limits) -> LearnedCalls:
-    """What the calls say that users need."""
+    """Learn the needs of users from their calls."""
     learned = LearnedCalls()
     days = 0
     for cell in calls.used.values():

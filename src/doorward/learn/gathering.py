@@ -20,7 +20,7 @@ MAX_FAILED: Final = 2_000_000
 
 @dataclass(slots=True)
 class Gathered:
-    """What is known of a part of a log: requests of services, and calls of Docker's daemon."""
+    """The content of a part of a log: requests of services, and calls of Docker's daemon."""
 
     observations: Observations = field(default_factory=Observations)
     calls: Calls = field(default_factory=Calls)

@@ -46,7 +46,7 @@ LATE: Final = 0.8
 
 @dataclass(slots=True)
 class Evidence:
-    """What a grant rests on."""
+    """The evidence of a grant."""
 
     events: int = 0
     users: int = 0
@@ -85,7 +85,7 @@ class Grant:
 
     @property
     def score(self) -> float:
-        """How much there is to look at: the higher, the earlier in the review."""
+        """The weight in the review: the higher, the earlier."""
         evidence = self.evidence
         return (
             2 * (1 - evidence.spread)
@@ -184,7 +184,7 @@ _Key: TypeAlias = tuple[str, str, tuple[object, ...]]
 
 
 class _Owned:
-    """How often each subject did the same with its own thing, by item and position."""
+    """Counts of actions of subjects on their own things, by item and position."""
 
     def __init__(self, items: Iterable[Item]) -> None:
         self._events: dict[_Key, Counter[Subject]] = defaultdict(Counter)

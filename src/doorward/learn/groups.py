@@ -59,7 +59,7 @@ class Weights:
         self._classes = [classes[each] for each in sorted(classes)]
 
     def distinct(self, draws: float) -> float:
-        """How many different members would have been seen by chance in so many events."""
+        """Return the expected number of distinct members in so many events."""
         if not self.total:
             return 0.0
         shares = [(number, total / number / self.total) for number, total in self._classes]
@@ -72,7 +72,7 @@ class Weights:
 
 
 def expected_distinct(amounts: Collection[int], draws: float) -> float:
-    """How many different things of these frequencies so many events would have met by chance."""
+    """Return the expected number of distinct things with these frequencies in so many events."""
     return Weights(amounts).distinct(draws)
 
 
@@ -152,7 +152,7 @@ class Groups:
         return known
 
     def weights(self, who: Who) -> Weights:
-        """How the activity of a group is distributed."""
+        """Return the distribution of the activity of a group."""
         known = self._weights.get(who)
         if known is None:
             amounts = [self.activity[each] for each in self.matching(who)]

@@ -47,7 +47,8 @@ class LearnError(Exception):
 
 @dataclass(slots=True)
 class Cell:
-    """What one subject did in one shape. `days`: bits, by the number of the day modulo 64."""
+    """The requests of one subject in one shape. `days`: bits, by the number of the day modulo
+    64."""
 
     count: int = 0
     days: int = 0
@@ -126,7 +127,7 @@ Cells: TypeAlias = dict[Shape, dict[Subject, Cell]]
 
 @dataclass(slots=True)
 class Observations:
-    """What was seen: allowed and denied cells, and what was left out."""
+    """The observations: allowed and denied cells, and events that were left out."""
 
     allowed: Cells = field(default_factory=dict)
     denied: Cells = field(default_factory=dict)

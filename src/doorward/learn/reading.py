@@ -74,8 +74,9 @@ _LOGGED_USERS: Final = ("user", "subject", "principal")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How events are read. `decisions`: documents of decisions that count, all where empty;
-    `claims` and `user`: where an input or a line has them; `ignored`: beginnings of paths."""
+    """The options of reading events. `decisions`: documents of decisions that count, all where
+    empty; `claims` and `user`: where an input or a line has them; `ignored`: beginnings of paths.
+    """
 
     decisions: frozenset[str] = frozenset()
     claims: tuple[str, ...] = ()

@@ -70,7 +70,7 @@ class Row:
 
     @property
     def order(self) -> tuple[int, float, str]:
-        """What is granted and looks odd first, then questions, then the rest."""
+        """The order of the review: suspicious grants, then questions, then the rest."""
         score = self.grant.score
         if self.is_unused:
             return 3, 0.0, self.identifier

@@ -45,7 +45,7 @@ DISTINCT: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a generalisation needs; docs/learn.md explains each."""
+    """The limits of a generalisation; docs/learn.md explains each."""
 
     floor: int = 20
     """Events of a segment that varies."""
@@ -101,7 +101,7 @@ class Values(NamedTuple):
 
 @dataclass(slots=True)
 class Entry:
-    """What one subject did in one shape, on its way to a template."""
+    """The requests of one subject in one shape, on their way to a template."""
 
     host: str
     method: str
@@ -361,7 +361,7 @@ class Templates:
 
 
 class _Use(NamedTuple):
-    """How a word is used: its users, and how many of them are in each group or way."""
+    """The use of a word: its users, and how many of them are in each group or way."""
 
     users: int
     events: int

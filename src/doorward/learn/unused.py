@@ -69,8 +69,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """What nobody used. `patch` is a unified diff; `skipped` events could not be decided.
-    `unpatched`: files whose text cannot be cut, and "" for data that is in no file of its own."""
+    """The grants that nobody used. `patch` is a unified diff; `skipped` events could not be
+    decided. `unpatched`: files whose text cannot be cut, and "" for data that is in no file of its
+    own."""
 
     parts: tuple[Part, ...]
     patch: str
@@ -396,7 +397,7 @@ def _compile(loaded: Loaded, *, v0: bool) -> Version | None:
 def _reduce(
     loaded: Loaded, parts: Sequence[Part], examples: Sequence[Event], *, v0: bool
 ) -> list[Part]:
-    """As many parts as can go together, tried one after the other, so that all examples stay."""
+    """Remove as many parts as possible, one after the other, so that all examples stay allowed."""
     removed: list[Part] = []
     for part in parts:
         if any(

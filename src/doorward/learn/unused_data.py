@@ -46,7 +46,7 @@ def narrow_data(
 
 
 class _Narrowing:
-    """What is taken out of data so far."""
+    """The members removed from data so far."""
 
     def __init__(self, version: Version, data: Any, use: DataUse) -> None:
         self._version = version
@@ -123,7 +123,7 @@ class _Narrowing:
         return False
 
     def _needed(self, event: Event) -> list[Location]:
-        """As few removed members as make the event allowed, by halving."""
+        """Return as few removed members as make the event allowed, by halving."""
         words = frozenset(_texts(event.input))
         order = sorted(self.removed, key=lambda each: -len(self._texts[each] & words))
         needed: list[Location] = []

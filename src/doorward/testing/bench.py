@@ -41,8 +41,8 @@ class Measured:
 def measure(
     suite: Suite, tests: Sequence[Test], *, seconds: float = SECONDS, memory: bool = False
 ) -> Iterator[Measured | Result]:
-    """What each test takes, with its `memory` where that is wanted; its result where it did not
-    pass."""
+    """Measure the time of each test, with its `memory` where that is requested; its result where it
+    did not pass."""
     for test in tests:
         result = run_one(suite, test)
         yield _measured(suite, test, seconds, memory=memory) if result.passed else result

@@ -66,5 +66,5 @@ def _case(name: str, value: Any) -> Case:
 
 
 def case_name(value: Any) -> str:
-    """How one part of a case is called: strings by themselves, other values as JSON."""
+    """Return the name of one part of a case: a string itself, another value as JSON."""
     return value if isinstance(value, str) else marshal(value)

@@ -70,7 +70,7 @@ class Coverage:
                 self._below.setdefault(id(owner), set()).update(rows)
 
     def percent(self, trees: Mapping[str, Module]) -> float:
-        """How much of all lines was reached; 0 where there are none."""
+        """Return the percentage of lines that were reached; 0 where there are none."""
         covered, missed = self._count(trees)
         return 100 * covered / (covered + missed) if covered + missed else 0.0
 
@@ -180,7 +180,7 @@ def _operands(node: Rule | Expr) -> Iterator[tuple[Node, set[int]]]:
 
 
 def _is_case(node: Rule | Expr) -> bool:
-    """Whether the runner put an expression there."""
+    """Return True if the runner put an expression there."""
     term = node.term if isinstance(node, Expr) else None
     return isinstance(term, Call) and term.name == TELL_CASE
 

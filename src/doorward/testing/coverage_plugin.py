@@ -56,5 +56,5 @@ class PolicyReporter(FileReporter):
 
 
 def coverage_init(reg: Plugins, options: dict[str, str]) -> None:
-    """What coverage.py calls first."""
+    """Register the plugin: the entry point of coverage.py."""
     reg.add_file_tracer(PolicyPlugin())

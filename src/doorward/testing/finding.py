@@ -168,7 +168,7 @@ def _telling(rule: Rule, count: int) -> Rule:
 
 
 def _tells(rule: Rule) -> bool:
-    """Whether the author of the policy calls the built-in by name."""
+    """Return True if the author of the policy calls the built-in by name."""
     calls = (node for expr in rule.body for node in walk(expr) if isinstance(node, Call))
     return any(call.name == TELL_CASE for call in calls)
 

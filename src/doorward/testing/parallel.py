@@ -26,7 +26,7 @@ _CHUNK: Final = 50
 
 
 class _Job(NamedTuple):
-    """What a copy needs to know; it has it from this process."""
+    """The work of a copy, which has it from this process."""
 
     suite: Suite
     tests: Sequence[Test]

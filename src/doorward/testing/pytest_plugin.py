@@ -200,7 +200,7 @@ class RegoProperty(pytest.Item):
 
 
 def _near(path: str) -> str:
-    """As a user would name it: from here, if it is below."""
+    """Return a path relative to the current folder, if it is below."""
     near = os.path.relpath(path)
     return path if near.startswith("..") else near
 

@@ -43,7 +43,8 @@ def pretty(results: Sequence[Result], *, verbose: bool = False, why: Why | None 
 
 
 def unmet(results: Iterable[Result], why: Why) -> str:
-    """What did not pass where coverage was wanted, which needs every test; with its cases."""
+    """Return the failures where coverage was requested, which needs every test; with their
+    cases."""
     bad = [result for result in results if result.outcome != "PASS"]
     lines = _explained(bad, why)
     for result in bad:
@@ -97,7 +98,7 @@ def _case_lines(cases: Mapping[str, Case], depth: int, *, verbose: bool) -> Iter
 
 
 def _duration(nanoseconds: int) -> str:
-    """As Go prints a duration, to three digits; seconds are whole where they have more."""
+    """Format a duration as Go does, to three digits; seconds are whole where they have more."""
     digits = len(str(nanoseconds))
     rounded = round(nanoseconds, 3 - digits) if digits <= 12 else round(nanoseconds, -9)
     for unit, size in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):

@@ -59,7 +59,7 @@ def _starlette(app: Any, prefix: str = "") -> Iterator[str]:
 
 
 def _depends(dependant: Any) -> bool:
-    """Whether FastAPI asks a policy before it calls the route."""
+    """Return True if FastAPI asks a policy before it calls the route."""
     if dependant is None:
         return False
     return _decides(dependant.call) or any(map(_depends, dependant.dependencies))

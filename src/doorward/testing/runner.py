@@ -52,7 +52,8 @@ MAX_OUTPUT: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one test. `error` is what stopped it; `output` is what it printed."""
+    """The outcome of one test. `error` is the error that stopped it; `output` is the text that it
+    printed."""
 
     test: Test
     passed: bool = False
@@ -125,7 +126,7 @@ class Suite:
 
     @cached_property
     def query(self) -> Query:
-        """What tests are evaluated under."""
+        """The query under which tests are evaluated."""
         return self.engine.prepare("true")
 
     @cached_property

@@ -9,7 +9,7 @@ __all__ = ["attribute", "text"]
 
 
 def text(content: str) -> str:
-    """What is between two tags."""
+    """Return text to stand between two tags."""
     escaped = content.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "".join(map(_printable, escaped))
 
@@ -23,7 +23,7 @@ def attribute(content: str) -> str:
 
 
 def _printable(char: str) -> str:
-    """What XML 1.0 can hold; a mark for the rest."""
+    """Return a character that XML 1.0 can hold; a mark for others."""
     if char in "\t\n\r" or " " <= char < "\ud800" or char > "\udfff":
         return "\ufffd" if char in "\ufffe\uffff" else char
     return "\ufffd"

@@ -14,7 +14,7 @@ class PdpError(Exception):
 
 
 class Answer(NamedTuple):
-    """What was decided, and the id under which the decision point logged it."""
+    """The decision, and the id under which the decision point logged it."""
 
     result: Value | Undefined
     decision_id: str = ""

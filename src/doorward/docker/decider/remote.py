@@ -86,7 +86,7 @@ def _trusting_system() -> ssl.SSLContext:
 
 
 def accepts_writes(url: _Url) -> bool:
-    """Whether a change of data without credentials is accepted: one that changes nothing."""
+    """Return True if a change of data without credentials is accepted: one that changes nothing."""
     kind = http.client.HTTPSConnection if url.secure else http.client.HTTPConnection
     connection = kind(url.host, url.port, timeout=DEADLINE)
     try:

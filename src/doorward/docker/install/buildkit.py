@@ -31,7 +31,7 @@ _FIELDS: Final = (
 
 
 def answers_past_plugins(path: str) -> bool:
-    """Whether BuildKit answers at the daemon's Unix socket though no plugin was asked."""
+    """Return True if BuildKit answers at the daemon's Unix socket though no plugin was asked."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_TIMEOUT)
@@ -72,7 +72,7 @@ def _question() -> bytes:
 
 
 def _is_answered(connection: socket.socket) -> bool:
-    """Whether a message of gRPC comes: one byte 0, its length, and as many bytes."""
+    """Return True if a message of gRPC comes: one byte 0, its length, and as many bytes."""
     content, until = b"", time.monotonic() + _TIMEOUT
     while len(content) < _MOST and time.monotonic() < until:
         chunk = connection.recv(65536)

@@ -31,11 +31,11 @@ _MAX_CONFIG: Final = 1 << 20
 
 
 class DaemonError(Exception):
-    """What keeps the installer from going on, in words for the operator."""
+    """The reason why the installer cannot go on, in words for the operator."""
 
 
 class Reach(Enum):
-    """How far a request to the daemon comes."""
+    """How far a request to the daemon gets."""
 
     IN_FORCE = "in force"
     """To the plugin."""
@@ -165,7 +165,7 @@ class Daemon:
         return "dockerd" in os.path.basename((self._cmdline(pid) or [""])[0])
 
     def check_process(self) -> bool:
-        """Whether it runs. DaemonError where it answers and its process cannot be found."""
+        """Return True if it runs. DaemonError where it answers and its process cannot be found."""
         if self.pid() is not None:
             return True
         if self.probe("") is None:
@@ -176,7 +176,7 @@ class Daemon:
         )
 
     def arguments(self) -> list[str]:
-        """How it was started."""
+        """Return the arguments that the daemon was started with."""
         pid = self.pid()
         return self._cmdline(pid) if pid else []
 
@@ -187,7 +187,8 @@ class Daemon:
             return []
 
     def has_plugin_flag(self) -> bool:
-        """Whether plugins were named on its command line, where a reload silently drops them."""
+        """Return True if plugins were named on its command line, where a reload silently drops
+        them."""
         return any(each == FLAG or each.startswith(f"{FLAG}=") for each in self.arguments())
 
     def config_file(self) -> str:
@@ -219,11 +220,12 @@ class Daemon:
             connection.close()
 
     def asks(self, plugin_socket: str) -> bool:
-        """Whether a request to the daemon reaches the plugin at `plugin_socket`, right now."""
+        """Return True if a request to the daemon reaches the plugin at `plugin_socket`, right
+        now."""
         return self.reach(plugin_socket) is Reach.IN_FORCE
 
     def reach(self, plugin_socket: str) -> Reach:
-        """How far a request comes that is sent now."""
+        """Return how far a request gets that is sent now."""
         nonce = secrets.token_hex(16)
         status = self.probe(nonce)
         answer = call_plugin(plugin_socket, "/Doorward.Probe", nonce.encode())

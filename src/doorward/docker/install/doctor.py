@@ -54,7 +54,7 @@ class Finding(NamedTuple):
 
 
 def is_in_force(installed: Installation) -> bool:
-    """Whether requests to the daemon reach the plugin now: by trying it."""
+    """Return True if requests to the daemon reach the plugin now: by trying it."""
     return installed.daemon.asks(installed.listens)
 
 
@@ -186,7 +186,7 @@ REACHED: Final = {
 
 
 def state_findings(status: PluginStatus) -> Iterator[Finding]:
-    """What a running plugin says of itself."""
+    """Return the findings that a running plugin reports of itself."""
     yield Finding("ok", status.decides_by)
     if status.audit_log == OFF:
         yield Finding("warn", "no decision leaves a line in an audit log", "drop --audit-log off")
@@ -222,7 +222,7 @@ def state_findings(status: PluginStatus) -> Iterator[Finding]:
 
 
 def _decision(installed: Installation, status: PluginStatus | None) -> Iterator[Finding]:
-    """What decides: by the running plugin's own configuration, which may differ from ours."""
+    """Return the decider in the running plugin's own configuration, which may differ from ours."""
     url = status.url if status is not None else installed.url
     if status is not None:
         answer = call_plugin(installed.listens, TRIAL, timeout=_TRIAL)
@@ -248,7 +248,7 @@ def _decision(installed: Installation, status: PluginStatus | None) -> Iterator[
 
 
 def _open_writes(url: str) -> Iterator[Finding]:
-    """Whether any local user may change what the decision point decides by."""
+    """Return True if any local user may change what the decision point decides by."""
     try:
         parts = check_url(url)
     except UrlError:

@@ -44,7 +44,7 @@ _TRIALS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What is to be installed, and where."""
+    """The parts to install, and their paths."""
 
     name: str = "doorward"
     url: str = ""
@@ -177,7 +177,8 @@ def _check(wanted: Installation) -> dict[str, Any]:
 
 
 def _check_given(wanted: Installation) -> None:
-    """What can be known anywhere: that the name is one, and that something decides."""
+    """Check the options as far as that is possible anywhere: the name is valid, and something
+    decides."""
     check_name(wanted.name)
     decider: RemotePdp | EmbeddedPdp
     try:

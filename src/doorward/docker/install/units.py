@@ -48,7 +48,7 @@ Check: TypeAlias = Callable[[], None]
 
 
 def no_check() -> None:
-    """Whatever answers may stay."""
+    """Accept any answer."""
 
 
 class Supervisor(Protocol):
@@ -62,12 +62,13 @@ class Supervisor(Protocol):
 
 
 def has_systemd() -> bool:
-    """Whether systemd runs this machine."""
+    """Return True if systemd runs this machine."""
     return Path("/run/systemd/system").is_dir()
 
 
 def wait_for(socket: str, instance: str, seconds: float = _START) -> bool:
-    """Whether the process that was started as `instance` answers at `socket` in that time."""
+    """Return True if the process that was started as `instance` answers at `socket` in that
+    time."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         said = call_plugin(socket, "/Doorward.Instance", timeout=1.0)
@@ -78,7 +79,7 @@ def wait_for(socket: str, instance: str, seconds: float = _START) -> bool:
 
 
 def is_plugin(socket: str) -> bool:
-    """Whether an authorization plugin answers at `socket`."""
+    """Return True if an authorization plugin answers at `socket`."""
     return bool(call_plugin(socket, "/Plugin.Activate", timeout=1.0) == _ACTIVE)
 
 

@@ -30,7 +30,7 @@ def copies(folder: Path) -> list[Path]:
 
 
 def show_differences(folder: Path) -> Iterator[str]:
-    """How the copies differ from the package's policies: `+` is what the package has."""
+    """Print the differences of the copies from the package's policies: `+` is in the package."""
     for path in shipped_policies():
         copy = folder / path.name
         if copy.exists():

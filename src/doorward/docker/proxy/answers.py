@@ -33,7 +33,7 @@ class ViewError(ValueError):
 
 
 class View(NamedTuple):
-    """What a caller may see."""
+    """The part of an answer that a caller may see."""
 
     env: bool
     """The values of environment variables."""

@@ -103,7 +103,7 @@ class Budget:
 
 
 class Sides(NamedTuple):
-    """What an exchange needs beside its client."""
+    """The connections of an exchange other than its client's."""
 
     daemon: Daemon
     decisions: Decisions

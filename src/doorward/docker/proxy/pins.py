@@ -184,7 +184,8 @@ class Pins:
         return b"".join([before, *map(self._translate_pin, parts)])
 
     def _translate_pin(self, rest: bytes) -> bytes:
-        """What follows the folder of the pins, with the path that the name stands for."""
+        """Return the rest of a path below the folder of the pins, behind the path that the name
+        stands for."""
         path = self._paths.get(rest[:_LENGTH].decode("ascii", errors="replace"))
         if path is None or rest[_LENGTH : _LENGTH + 1].isalnum():
             return self.folder.encode() + b"/" + rest

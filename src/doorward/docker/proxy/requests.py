@@ -66,7 +66,7 @@ class UpstreamHead(NamedTuple):
 
 
 def read_request(head: RequestHead) -> Reading:
-    """What a head asks for; a route that is not known, or not readable, is `unknown`."""
+    """Read the request of a head; a route that is not known, or not readable, is `unknown`."""
     find = _known_route if len(head.target) <= SHORT else _find_route
     action, kind, route = find(head.method, head.target)
     upgrade = head.upgrade

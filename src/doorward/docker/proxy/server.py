@@ -109,7 +109,7 @@ class ProxyServer:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether nothing is answered any more, and will not be."""
+        """True if nothing is answered any more, and will not be."""
         is_full = self._pool is not None and self._pool.queued >= THREADS
         if is_full and self._pool_part.problem is not None:
             return True

@@ -61,7 +61,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class ProxyOptions:
-    """How `doorward docker proxy` was called."""
+    """The options of `doorward docker proxy`."""
 
     daemon: str
     """The daemon's own socket."""

@@ -213,7 +213,7 @@ class Body:
         return piece
 
     async def _next_chunk(self) -> bytes:
-        """What is there of the next chunks, which may be many short ones."""
+        """Return the bytes of the next chunks that are there, which may be many short ones."""
         wire, pieces = self._wire, []
         while True:
             if not self._left:

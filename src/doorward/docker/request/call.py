@@ -44,7 +44,7 @@ class Caller(NamedTuple):
 
 
 class AuthzRequest(NamedTuple):
-    """What the daemon says about one request. `body` is None where it shows none."""
+    """The daemon's description of one request. `body` is None where it shows none."""
 
     method: str
     uri: str

@@ -48,4 +48,4 @@ class OldVersionError(RequestError):
 
 
 class WaitError(Exception):
-    """What is asked for is not known here, and who asks must not wait for it."""
+    """A fact that is not known here, for a caller that must not wait for it."""

@@ -92,7 +92,7 @@ class ContainerFacts:
         self._root = ""
 
     def is_own(self, request: AuthzRequest) -> bool:
-        """Whether the daemon asks about a question of ours."""
+        """Return True if the daemon asks about a question of ours."""
         given = request.headers.get(_HEADER, "")
         return request.method == "GET" and hmac.compare_digest(
             given.encode(errors="replace"), self._nonce.encode()
@@ -178,7 +178,7 @@ class ContainerFacts:
         return shared | set(_UNKNOWN_SECURITY["host_namespaces"] if waiting else ())
 
     def _volumes_of(self, name: str, questions: _Questions) -> list[Mount]:
-        """What `VolumesFrom` takes from another container: all its mounts."""
+        """Return the mounts that `VolumesFrom` takes from another container."""
         answer = questions.ask("containers", name, "/json")
         if answer is _MISSING:
             return []
@@ -265,7 +265,7 @@ _LABELLED: Final = {"container": "Config", "image": "Config"}
 
 
 def _is_shadow(name: str, answer: Mapping[str, Any], questions: _Questions) -> bool:
-    """Whether `name` is this container's, and the start of another one's identifier.
+    """Return True if `name` is this container's, and the start of another one's identifier.
 
     The daemon takes names first: once this container is called otherwise, `name` is the other one.
     """

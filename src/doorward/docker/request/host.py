@@ -163,7 +163,7 @@ def _document(config: str) -> Mapping[str, Any]:
 
 
 def _flag(arguments: Sequence[str], name: str) -> bool:
-    """Whether a boolean option is given and true: the last one of several counts."""
+    """Return True if a boolean option is given and true: the last one of several counts."""
     value = False
     for each in arguments:
         option, equals, text = each.partition("=")

@@ -103,7 +103,7 @@ def _parse(reference: str, tag: str) -> Image:
 
 
 def is_content(reference: str) -> bool:
-    """Whether a reference is an identifier, or the start of one."""
+    """Return True if a reference is an identifier, or the start of one."""
     return _IDENTIFIER.fullmatch(reference) is not None
 
 
@@ -123,5 +123,5 @@ def registry_of_name(name: str) -> str:
 
 
 def _is_domain(text: str) -> bool:
-    """Whether the first part of a name is a registry, by the engine's rule."""
+    """Return True if the first part of a name is a registry, by the engine's rule."""
     return "." in text or ":" in text or text == "localhost" or text != text.lower()

@@ -65,7 +65,7 @@ Input: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class InputOptions:
-    """How requests are read."""
+    """The options of reading requests."""
 
     minimum_version: tuple[int, ...] = (1, 24)
     """API versions below are refused: a start could carry a HostConfig there."""
@@ -156,7 +156,8 @@ def to_input(
 
 
 def begin_input(request: AuthzRequest, options: InputOptions | None = None) -> Draft:
-    """What `finish_input` makes the document of. Nothing of the host is asked for it."""
+    """Return the parts that `finish_input` makes the document of, without asking the host for
+    facts."""
     options = options or _USUAL
     target = parse_target(request.uri)
     route, name = find_route(request.method, target.route)
@@ -226,7 +227,7 @@ def finish_input(draft: Draft, resolve: Resolve = resolve_path) -> Input:
 
 
 def _caller(caller: Caller | None) -> dict[str, Any]:
-    """What the proxy knows of the caller beside its name."""
+    """Return the facts that the proxy knows of the caller besides its name."""
     if caller is None:
         return _NO_CALLER
     return {
@@ -243,7 +244,7 @@ def _owner(action: str, body: Any, target: Target) -> dict[str, Any]:
 
 
 def _is_import(query: Mapping[str, list[str]]) -> bool:
-    """Whether a creation of an image reads an archive: where `fromImage` is given, it pulls."""
+    """Return True if a creation of an image reads an archive: where `fromImage` is given, it pulls."""
     return not query.get("fromImage", [""])[0] and bool(query.get("fromSrc", [""])[0])
 
 
@@ -254,7 +255,7 @@ def _masked_target(request: AuthzRequest, target: Target) -> tuple[dict[str, lis
 
 
 def refused_input(request: AuthzRequest) -> Input:
-    """What an audit log says of a request that no policy was asked about: its action and target."""
+    """Return the log's description of a request that no policy decided: its action and target."""
     try:
         target = parse_target(request.uri)
         route, name = find_route(request.method, target.route)
@@ -283,7 +284,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def _check_body(request: AuthzRequest, route: Route) -> tuple[bool, bool]:
-    """Whether the body is shown, and whether the query is what the daemon goes by.
+    """Return True if the body is shown, and whether the query is what the daemon goes by.
 
     The daemon takes a form in the body of a POST or PUT for its query, and shows no form. What
     type the body has it shows by the last header of several, and goes by the first itself: only
@@ -309,7 +310,7 @@ def _check_body(request: AuthzRequest, route: Route) -> tuple[bool, bool]:
 
 
 def _is_form(content_type: str) -> bool:
-    """Whether the daemon reads a body of this type as parameters."""
+    """Return True if the daemon reads a body of this type as parameters."""
     kind = content_type.partition(";")[0].strip().lower()
     return kind == "application/x-www-form-urlencoded" or kind.startswith("multipart/")
 

@@ -234,7 +234,7 @@ def _tmpfs_flags(options: Mapping[str, Any]) -> list[str]:
 def volume_mounts(
     driver: str, options: Mapping[str, str], target: str, resolve: Resolve
 ) -> list[Mount]:
-    """What a volume with these driver options will be: the host's folders and devices in it."""
+    """Return the folders and devices of the host in a volume with these driver options."""
     if not options:
         return []
     if driver not in ("", "local"):
@@ -277,7 +277,7 @@ def unknown_volume(name: str) -> Mount:
 
 
 def _is_harmless(flags: Sequence[str]) -> bool:
-    """Whether the options of a tmpfs are all known and reach nothing outside of it."""
+    """Return True if the options of a tmpfs are all known and reach nothing outside of it."""
     return all(
         flag in _TMPFS_FLAGS or not flag or (equals and name in _TMPFS_VALUES)
         for flag in flags

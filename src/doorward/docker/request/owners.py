@@ -50,7 +50,7 @@ def _labels_of_build(query: Mapping[str, list[str]]) -> Any:
 
 
 def named_objects(view: Mapping[str, Any]) -> list[Named]:
-    """What a request acts on, by the name that it says; each once, in order."""
+    """Return the objects that a request acts on, by their names; each once, in order."""
     action = view["action"]
     find = _BY_ACTION.get(action)
     kind, _, verb = action.partition(".")
@@ -63,7 +63,7 @@ _KINDS: Final = frozenset(("config", "container", "exec", "network", "secret", "
 
 
 def _created(view: Mapping[str, Any]) -> Iterator[Named]:
-    """What a container or a service that is created or changed will use."""
+    """Return the objects that a container or a service will use once it is created or changed."""
     if view["action"] == "service.update":
         yield "service", view["target"]
     network = view["network"]
@@ -119,7 +119,8 @@ def _committed(view: Mapping[str, Any]) -> Iterator[Named]:
 
 
 def _new(view: Mapping[str, Any]) -> Iterator[Named]:
-    """What has the name already: the daemon would show that volume, or make a second network."""
+    """Return the objects that have the name already: the daemon would reuse that volume, or make a
+    second network."""
     yield view["action"].partition(".")[0], str((view["body"] or {}).get("Name") or "")
 
 

@@ -35,7 +35,7 @@ def protected_paths(used: Iterable[str]) -> tuple[str, ...]:
 
 
 def daemon_paths(config: str = DAEMON_CONFIG) -> list[str]:
-    """What daemon.json puts elsewhere; [] for a file that cannot be read."""
+    """Return the paths that daemon.json moves; [] for a file that cannot be read."""
     try:
         content = Path(config).read_bytes()[:_MAX_CONFIG]
         document = json.loads(content or b"{}")

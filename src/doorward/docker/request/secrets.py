@@ -79,7 +79,7 @@ def mask_query(query: Mapping[str, list[str]]) -> dict[str, list[str]]:
 
 
 def _mask_of(name: str) -> Callable[[str], str] | None:
-    """What masks the values of a parameter; None where they hold no secret."""
+    """Return the function that masks the values of a parameter; None where they hold no secret."""
     if name in _PARAMETERS:
         return _PARAMETERS[name]
     return (lambda _text: MASK) if _WORD.search(name) else None

@@ -87,7 +87,8 @@ NO_SECURITY: Final = _security()
 
 
 def given(host: Mapping[str, Any]) -> dict[str, Any]:
-    """What a HostConfig says: docker's own client sends some sixty fields, most of them empty.
+    """Return the fields that a HostConfig sets: docker's client sends some sixty, most of them
+    empty.
 
     Every view of the result is that of the whole; to make it is faster.
     """
@@ -129,7 +130,7 @@ def create_security(host: Mapping[str, Any], config: Mapping[str, Any]) -> Secur
 
 
 def _is_usual(host: Mapping[str, Any]) -> bool:
-    """Whether a HostConfig asks for nothing beyond a usual container, as most do."""
+    """Return True if a HostConfig asks for nothing beyond a usual container, as most do."""
     mode = host.get("NetworkMode") or ""
     return _FIELDS.isdisjoint(host) and mode != "host" and not mode.startswith("container:")
 

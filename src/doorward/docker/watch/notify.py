@@ -50,7 +50,7 @@ class Notifier:
         return "systemd" if self._socket is not None and watchdog_seconds() is not None else ""
 
     def send(self, *states: str) -> bool:
-        """Whether the states were sent: False where nobody receives them."""
+        """Return True if the states were sent: False where nobody receives them."""
         if self._socket is None:
             return False
         datagram = "\n".join(states).encode()

@@ -49,7 +49,7 @@ class BodyError(Exception):
 
 
 def state_of(status: int, headers: Mapping[str, str], *, has_body: bool) -> State:
-    """What can be known of a body before it arrives."""
+    """Return the state of a body as far as it is known before it arrives."""
     if not has_body:
         return "none"
     if status == 206 or "content-range" in headers:

@@ -156,11 +156,11 @@ class _Parts:
 
     @property
     def is_for_members_only(self) -> bool:
-        """Whether a value without members does not stay."""
+        """True if a value without members does not stay."""
         return self._nodes[0] is not None
 
     def at(self, name: Name) -> Any:
-        """What becomes of a member that a path mentions."""
+        """Return the change of a member that a path mentions."""
         known = self._known.get(name)
         if known is None:
             known = self._known[name] = self._work_out(name)
@@ -181,7 +181,7 @@ def _next(nodes: _Nodes, name: Name) -> _Nodes:
 
 
 def _outcome(keeps: _Nodes | None, removes: _Nodes, sets: _Nodes, *, is_set: bool) -> Any:
-    """What becomes of a value at which these paths have arrived."""
+    """Return the change of a value at which these paths end."""
     if any([node.ends for node in removes]):
         return HIDDEN
     if keeps is not None and any([node.ends for node in keeps]):

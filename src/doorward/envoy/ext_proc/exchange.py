@@ -90,7 +90,7 @@ class _Denied(Exception):
 
 
 class Processor:
-    """What all calls of a server share; makes their exchanges."""
+    """The state that all calls of a server share; makes their exchanges."""
 
     def __init__(self, pdp: PDP, options: Options, observer: Observer | None = None) -> None:
         self.pdp = pdp
@@ -104,7 +104,7 @@ class Processor:
         return ResponseExchange(self)
 
     def has_stream_rule(self, snapshot: Snapshot) -> bool:
-        """Whether the policy may let responses pass unread."""
+        """Return True if the policy may let responses pass unread."""
         return snapshot.has_rule_at(f"{self.path}/stream")
 
     def note(self, outcome: Outcome, reason: str, started: int) -> None:
@@ -200,7 +200,7 @@ class ResponseExchange:
         return messages.write_headers("request_headers", Mutation(remove=removed))
 
     def _is_unread_anyway(self) -> bool:
-        """Whether the policy lets the response pass unread, whatever it will be."""
+        """Return True if the policy lets the response pass unread, whatever it will be."""
         processor = self._processor
         snapshot = processor.pdp.snapshot
         if not processor.has_stream_rule(snapshot):
@@ -231,7 +231,8 @@ class ResponseExchange:
         return self._guarded(state, None, 0)
 
     def _passes_unread(self) -> bool:
-        """Whether the policy wants none of a body that it could read: the decision follows."""
+        """Return True if the policy wants none of a body that it could read: the decision
+        follows."""
         processor = self._processor
         snapshot = processor.pdp.snapshot
         if not processor.has_stream_rule(snapshot):
@@ -502,7 +503,8 @@ def _apply(verdict: ResponseVerdict, hidden: Hidden, value: Value) -> Value:
 def _without_body(
     decision: Decision, input: Input | Undefined
 ) -> tuple[Decision, Input | Undefined]:
-    """What the log is told of a response: not its body, nor what rules have made of it."""
+    """Return the log's view of a response: without its body, and without values that rules made of
+    it."""
     erased: list[str] = []
     response: Any = None if isinstance(input, Undefined) else input.get("response")
     if isinstance(response, dict) and "parsed_body" in response:

@@ -68,7 +68,7 @@ class Message(NamedTuple):
 
 
 class Mutation(NamedTuple):
-    """What becomes of headers."""
+    """The changes of headers."""
 
     set: Sequence[tuple[str, str]] = ()
     """A name that comes again is added."""

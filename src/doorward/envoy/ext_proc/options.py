@@ -47,7 +47,7 @@ class ListOptions:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the adapter listens and reads responses."""
+    """The options of listening and of reading responses."""
 
     addr: str = "127.0.0.1:9292"
     """As for `envoy_ext_authz_grpc`."""

@@ -87,5 +87,5 @@ class ExtProcServer:
             self._runner.close()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether the server ended within `timeout` seconds."""
+        """Return True if the server ended within `timeout` seconds."""
         return self._listener.wait(timeout)

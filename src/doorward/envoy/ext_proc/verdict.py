@@ -46,7 +46,7 @@ _FRAMING: Final = frozenset(
 
 
 class ResponseVerdict(NamedTuple):
-    """What is done with a response."""
+    """The verdict on a response."""
 
     allowed: bool
     status: int = FORBIDDEN
@@ -66,7 +66,7 @@ class ResponseVerdict(NamedTuple):
 
     @property
     def reads_body(self) -> bool:
-        """Whether something of the body is asked for."""
+        """True if something of the body is asked for."""
         return self.keep is not None or bool(self.remove or self.set or self.lists)
 
 

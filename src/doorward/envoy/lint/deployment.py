@@ -24,13 +24,13 @@ for the application itself can be tricked into a request."""
 
 
 def is_pdp(document: Located) -> bool:
-    """Whether a document configures a decision point for Envoy."""
+    """Return True if a document configures a decision point for Envoy."""
     plugins = document.get("plugins")
     return any(_is_given(plugins.get(name)) for name in (_PLUGIN, _RESPONSES))
 
 
 def check_pdp(file: str, document: Located) -> Iterator[Finding]:
-    """What is not hardened in the configuration of a decision point, OPA's or ours."""
+    """Report settings of a decision point, OPA's or ours, that are not hardened."""
     for rule, message, at in _check_pdp(document):
         yield Finding(file, at.line, rule, message)
 
@@ -76,7 +76,7 @@ def _is_given(at: Located) -> bool:
 
 
 def check_manifests(documents: Sequence[tuple[str, Located]]) -> Iterator[Finding]:
-    """What is not hardened in Kubernetes manifests that are applied together."""
+    """Report settings that are not hardened in Kubernetes manifests applied together."""
     kinds = {document.get("kind").value for _, document in documents}
     for file, document in documents:
         kind = document.get("kind").value
@@ -228,7 +228,7 @@ def _check_redirect(at: Located, words: Sequence[str], ports: set[str]) -> Itera
 
 
 def check_compose(file: str, document: Located) -> Iterator[Finding]:
-    """What is not hardened in a Compose project that has an Envoy."""
+    """Report settings that are not hardened in a Compose project with an Envoy."""
     services = document.get("services").fields()
     if not any(_is_sidecar(each) for each in services.values()):
         return
@@ -262,7 +262,7 @@ def _check_compose(services: dict[str, Located]) -> Iterator[Found]:
 
 
 def check_unit(file: str, text: str) -> Iterator[Finding]:
-    """What is not hardened in a systemd unit of a sidecar."""
+    """Report settings that are not hardened in a systemd unit of a sidecar."""
     lines = text.splitlines()
     commands = [
         (number, line.partition("=")[2])

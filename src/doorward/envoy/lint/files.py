@@ -85,7 +85,8 @@ def _find(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def _is_template(path: Path) -> bool:
-    """Whether a file is a template of a Helm chart, which is YAML only when it is rendered."""
+    """Return True if a file is a template of a Helm chart, which is YAML only when it is
+    rendered."""
     return any(
         folder.name == "templates" and (folder.parent / "Chart.yaml").is_file()
         for folder in path.parents

@@ -21,7 +21,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """What a rule found at a line (from 1)."""
+    """A finding of a rule at a line (from 1)."""
 
     file: str
     line: int
@@ -30,7 +30,7 @@ class Finding:
 
     @property
     def level(self) -> Level:
-        """How bad it is."""
+        """The severity."""
         return RULES[self.rule].level
 
     @property

@@ -191,7 +191,8 @@ def check_caddy(file: str, text: str) -> Iterator[Finding]:
 
 
 def is_traefik(document: Located) -> bool:
-    """Whether it is a dynamic configuration of Traefik with questions, or its entry points."""
+    """Return True if it is a dynamic configuration of Traefik with questions, or its entry
+    points."""
     middlewares = document.get("http", "middlewares").fields().values()
     asks = any("forwardAuth" in each.fields() for each in middlewares)
     return asks or bool(document.get("entryPoints").fields())

@@ -46,7 +46,7 @@ _STATING: Final = ("never_", "test_", "todo_test_")
 def check_policies(
     texts: Sequence[tuple[str, int, str]], *, timeout: float = 0.2
 ) -> Iterator[Finding]:
-    """What is wrong in policies, given as file, number of lines before, and text.
+    """Report faults in policies, given as file, number of lines before, and text.
 
     `timeout` is what Envoy waits, in seconds.
     """
@@ -195,8 +195,8 @@ class _Package:
 
 
 def _last_step(node: Expr | Not) -> Iterator[Node]:
-    """What is undefined under the negation: without `future.keywords.not` the operands of calls
-    are asked before it, and an undefined one fails the expression."""
+    """Return the call that may be undefined under a negation: without `future.keywords.not` the
+    operands of calls are evaluated before it, and an undefined one fails the expression."""
     term = node.term if isinstance(node, Expr) else node
     if isinstance(term, Call) and term.name in {"equal", "eq"}:
         yield from (side for side in term.args if isinstance(side, Ref | Var))

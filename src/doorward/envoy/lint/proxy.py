@@ -30,7 +30,7 @@ _TIMEOUTS: Final = ("request_timeout", "request_headers_timeout", "stream_idle_t
 
 
 def is_proxy(document: Located) -> bool:
-    """Whether a document is an Envoy bootstrap."""
+    """Return True if a document is an Envoy bootstrap."""
     return "static_resources" in document.fields()
 
 
@@ -41,7 +41,7 @@ def read_check_timeout(document: Located) -> float:
 
 
 def check_proxy(file: str, document: Located) -> Iterator[Finding]:
-    """What is not hardened in a bootstrap."""
+    """Report settings that are not hardened in a bootstrap."""
     for rule, message, at in (
         *_check_surroundings(document),
         *(each for manager in _managers(document) for each in _check_manager(document, manager)),

@@ -49,7 +49,7 @@ class Iptables:
         return tuple(os.path.realpath(path) for path in programs if path) if all(programs) else ()
 
     def script(self, options: Redirect) -> str:
-        """What the programs are given where nothing of ours is there yet."""
+        """Return the input of the programs where none of our rules is there yet."""
         return "".join(
             f"# {self._program(family, '-restore')} --noflush\n"
             + _installation(to_rules(options, family), [])
@@ -57,7 +57,7 @@ class Iptables:
         )
 
     def problems(self, options: Redirect) -> list[str]:
-        """What of the rules is not in force, in words. None: all are."""
+        """Return the rules that are missing, in words. None: all are there."""
         return [
             f"{self._program(family)}: {problem}"
             for family in self._families
@@ -70,7 +70,7 @@ class Iptables:
             self._restore(family, _installation(to_rules(options, family), self._list(family)))
 
     def is_present(self) -> bool:
-        """Whether anything of ours is there, whole or not."""
+        """Return True if anything of ours is there, whole or not."""
         return any(_removal(self._list(family)) for family in self._families)
 
     def remove(self) -> None:

@@ -46,7 +46,7 @@ class Nft:
         return (os.path.realpath(program),) if program else ()
 
     def script(self, options: Redirect) -> str:
-        """What `nft -f -` is given: old tables go, new ones come, at one moment."""
+        """Return the input of `nft -f -`, which replaces old tables by new ones at one moment."""
         return (
             "\n".join(
                 line
@@ -57,7 +57,7 @@ class Nft:
         )
 
     def problems(self, options: Redirect) -> list[str]:
-        """What of the rules is not in force, in words. None: all are."""
+        """Return the rules that are missing, in words. None: all are there."""
         differences = []
         for family in self._families:
             listed = self._list(family)
@@ -73,7 +73,7 @@ class Nft:
         self._run("-f", "-", script=self.script(options))
 
     def is_present(self) -> bool:
-        """Whether anything of ours is there, whole or not."""
+        """Return True if anything of ours is there, whole or not."""
         return any(self._list(family) for family in self._families)
 
     def remove(self) -> None:

@@ -52,7 +52,7 @@ def check_capability() -> None:
 
 
 def run_program(command: Sequence[str], script: str = "") -> str:
-    """What the command prints when it gets the script; RedirectError when it fails."""
+    """Run a program on the script and return its output; RedirectError when it fails."""
     name = os.path.basename(command[0])
     try:
         done = subprocess.run(

@@ -35,7 +35,7 @@ _RESOLVER: Final = "127.0.0.11"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redirect:
-    """What is redirected, and whose connections never are."""
+    """The connections to redirect, and those that never are."""
 
     port: int
     """Where the proxy listens for inbound connections."""

@@ -43,7 +43,7 @@ def find_families() -> tuple[Family, ...]:
 
 
 def dry_run(options: Redirect, name: str | None = None) -> str:
-    """What would be given to the back end's program. Reads and changes nothing."""
+    """Return the input of the back end's program. Reads and changes nothing."""
     return (_find_installed(name) or [_make("nft", ("ip", "ip6"))])[0].script(options)
 
 
@@ -88,7 +88,8 @@ def _clear_others(chosen: BackEnd) -> None:
 
 
 def verify(options: Redirect, name: str | None = None) -> list[str]:
-    """What is not in force, or passes it untracked, in words. None: all is active."""
+    """Return the rules that are missing, or that connections pass untracked, in words. None: all is
+    active."""
     check_capability()
     return [*_choose(options, name)[1], *untracked(find_families())]
 

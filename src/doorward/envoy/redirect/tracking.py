@@ -28,7 +28,7 @@ _TABLES: Final[dict[Family, str]] = {
 
 
 def untracked(families: Sequence[Family]) -> list[str]:
-    """What is not tracked, in words, by whatever program is there to list it."""
+    """Return the connections that are not tracked, in words, by any program that can list them."""
     problems: list[str] = []
     if nft := find_program("nft"):
         problems += untracked_by_nft(run_program([nft, "list", "ruleset"]))

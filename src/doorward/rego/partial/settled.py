@@ -128,7 +128,7 @@ class Settled:
         return tuple([expr for expr in body if expr is not None])
 
     def _is_comparison(self, expr: Expr, body: Body) -> bool:
-        """Whether a call compares an unknown reference with a known part of the input."""
+        """Return True if a call compares an unknown reference with a known part of the input."""
         operator = expr.operator
         if expr.negated or type(operator) is not str or len(expr.args) != 2:
             return False
@@ -141,7 +141,7 @@ class Settled:
         return False
 
     def _is_known_input(self, var: Var, expr: Expr) -> bool:
-        """Whether an expression names a part of the input that holds nothing unknown."""
+        """Return True if an expression names a part of the input that holds nothing unknown."""
         if not expr.is_equation or expr.negated or expr.withs or var not in expr.args:
             return False
         left, right = expr.args

@@ -63,7 +63,7 @@ _MAX: Final = 2**64
 
 @dataclass(slots=True)
 class Notes:
-    """What is remarked while one request is read."""
+    """The notes that are made while one request is read."""
 
     unknown: list[str] = field(default_factory=list)
     """Paths of fields that a newer daemon may know."""

@@ -117,7 +117,8 @@ def _fields(name: str) -> dict[str, str]:
 
 
 def _refused(fields: Mapping[str, Type]) -> frozenset[str]:
-    """What the daemon reads at the top of the body where there is no HostConfig, or always."""
+    """Return the fields that the daemon reads at the top of the body where there is no HostConfig,
+    or always."""
     names = {fold(name) for name in _fields("HostConfig")} | {"cpuset"}
     return frozenset(names - {fold(name) for name in fields})
 
