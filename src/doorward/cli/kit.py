@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from doorward.envoy.kit import TARGETS, Description, Policy, to_files
+from doorward.envoy.kit import TARGETS, Description, Policy, ResponseList, to_files
 from doorward.envoy.lint import FORMATS, LintError, check_paths, write_report
 from doorward.forward.kit import OAUTH2_PROXY, PROXY_FILES, Site
 from doorward.forward.kit import to_files as to_proxy_files
@@ -46,6 +46,14 @@ Examples:
 @click.option("--envoy-image", default=None, metavar="IMAGE")
 @click.option(
     "--decision", default="envoy/authz/allow", metavar="PATH", help="Document that decides."
+)
+@click.option("--responses", default="", metavar="PATH", help="Document that decides on responses.")
+@click.option(
+    "--list",
+    "lists",
+    multiple=True,
+    metavar="NAME=a.b:RULE[:ITEM]",
+    help="List in responses, and the rule for its items. Repeatable.",
 )
 @click.option("--port", default=8000, metavar="PORT", help="Port of Envoy.")
 @click.option(
@@ -90,13 +98,24 @@ _SAME: Final = ("diagnostic_port", "capture_loopback", "native", "scraped_from")
 
 
 def _to_description(given: Mapping[str, Any]) -> Description:
-    same = ("app_port", "name", "app_image", "image", "secret", "decision", "port", "user")
+    same = (
+        "app_port",
+        "name",
+        "app_image",
+        "image",
+        "secret",
+        "decision",
+        "responses",
+        "port",
+        "user",
+    )
     more = {name: given[name] for name in _SAME}
     if given["envoy_image"]:
         more["envoy_image"] = given["envoy_image"]
     return Description(
         policies=tuple(_read(path) for path in given["policy"]),
         dual_stack=not given["ipv4_only"],
+        lists=tuple(map(ResponseList.parse, given["lists"])),
         **{name: given[name] for name in same},
         **more,
     )

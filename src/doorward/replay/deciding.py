@@ -35,19 +35,50 @@ from doorward.replay.events import Event
 from doorward.replay.reading import ReplayError
 from doorward.replay.recorded import Claims, Recorded
 
-__all__ = ["Version", "recorded_answer"]
+__all__ = ["Version", "comparable", "recorded_answer"]
 
 REMEMBERED: Final = 4_096
 """Combinations of a path and what is hidden that are remembered."""
 _EMPTY: Final = Trail((), ())
+_SET: Final = "set"
 
 
 def recorded_answer(event: Event) -> Answer:
     """Return the answer that the log recorded."""
-    hidden = next((path for path in event.hidden if path.startswith("/result")), "")
+    told = _response_of(event)
+    reason = told.get("reason")
+    if event.is_error and told and not str(reason).startswith("eval_"):
+        return Answer(missing=f"the response, which was denied for what it was ({reason})")
+    hidden = next(
+        (
+            path
+            for path in event.hidden
+            if path.startswith("/result") and not _is_left_out(path, told)
+        ),
+        "",
+    )
     if hidden:
         return Answer(missing=f"the recorded result, of which {hidden} is masked")
-    return Answer(error="failed") if event.is_error else Answer(event.result)
+    return Answer(error="failed") if event.is_error else comparable(event, Answer(event.result))
+
+
+def comparable(event: Event, answer: Answer) -> Answer:
+    """Return the part of an answer that the log of such an event has: of a decision on a response,
+    all but the values that replace others (`log-bodies`)."""
+    value = answer.value
+    if isinstance(value, dict) and any(_is_left_out(p, _response_of(event)) for p in event.hidden):
+        return answer._replace(value={k: v for k, v in value.items() if k != _SET})
+    return answer
+
+
+def _response_of(event: Event) -> Mapping[Any, Any]:
+    """Return what the log says of the response; empty for another decision."""
+    told = event.custom.get("response")
+    return told if isinstance(told, dict) else {}
+
+
+def _is_left_out(path: str, told: Mapping[Any, Any]) -> bool:
+    return bool(told) and path == f"/result/{_SET}"
 
 
 class Version:

@@ -21,8 +21,8 @@ from doorward.pdp.config import Shadow as ShadowOptions
 from doorward.pdp.decision import Answered
 from doorward.pdp.rate_limited_log import RateLimitedLog
 from doorward.replay.causes import cause_of
-from doorward.replay.compare import UNCHANGED, Answer, kind_of
-from doorward.replay.deciding import Version
+from doorward.replay.compare import UNCHANGED, kind_of
+from doorward.replay.deciding import Version, comparable, recorded_answer
 from doorward.replay.events import Event
 
 __all__ = ["Shadow"]
@@ -105,6 +105,9 @@ class Shadow:
             self._drop("late")
             return
         decision = answered.decision
+        custom = decision.custom or {}
+        # Of a response, the body is not here; of other decisions everything is.
+        hidden = tuple(decision.erased) if "response" in custom else ()
         event = Event(
             decision.decision_id,
             decision.path,
@@ -113,12 +116,12 @@ class Shadow:
             decision.result,
             decision.error is not None,
             answered.time_ns,
-            (),
+            hidden,
             {},
-            {},
+            {"response": custom["response"]} if "response" in custom else {},
         )
-        before = Answer(error="failed") if event.is_error else Answer(event.result)
-        now = self._candidate.answer(event)
+        before = recorded_answer(event)
+        now = comparable(event, self._candidate.answer(event))
         kind = kind_of(before, now)
         self._on_kind(kind)
         self._kinds[kind] += 1

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, Self, TypeVar
 from doorward.rego import Value, to_json
 from doorward.replay.causes import cause_of
 from doorward.replay.compare import UNCHANGED, Answer, kind_of
-from doorward.replay.deciding import Version, recorded_answer
+from doorward.replay.deciding import Version, comparable, recorded_answer
 from doorward.replay.events import Event, events_of
 from doorward.replay.reading import CHUNK, Chunk, ReplayError, chunks_of
 from doorward.replay.tally import Example, Tally
@@ -68,7 +68,10 @@ class Job:
 
     def _event(self, event: Event, tally: Tally) -> None:
         now = self.new.answer(event)
-        before = recorded_answer(event) if self.old is None else self.old.answer(event)
+        if self.old is None:
+            before, now = recorded_answer(event), comparable(event, now)
+        else:
+            before = self.old.answer(event)
         kind = kind_of(before, now)
         tally.count(kind, event.time_ns)
         if kind == UNCHANGED:

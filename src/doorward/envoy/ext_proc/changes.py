@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from doorward.rego import Value, to_json
@@ -25,6 +26,8 @@ MAX_LENGTH: Final = 64
 Name: TypeAlias = "str | int"
 Path: TypeAlias = tuple[Name, ...]
 
+MOST_KNOWN: Final = 64
+"""Paths of a plan that is kept for the next response."""
 _NO_ITEMS: Final[Mapping[Path, AbstractSet[int]]] = {}
 HIDDEN: Final[Any] = object()
 """In place of a body of which nothing is kept."""
@@ -101,6 +104,28 @@ def change(
 ) -> Any:
     """The body that is left; `HIDDEN` where that is nothing, PathError for a path that does not
     fit. `drop`: indexes of items that go, by the path of their list."""
+    values, removed = tuple(set), tuple(remove)
+    kept = None if keep is None else tuple(keep)
+    if values or any(drop.values()) or len(removed) + len(kept or ()) > MOST_KNOWN:
+        outcome = _plan(kept, removed, values, drop)
+    else:
+        # Most responses of a policy are changed in one of a few ways.
+        outcome = _known_plan(kept, removed)
+    return _apply(outcome, body)
+
+
+@lru_cache(maxsize=256)
+def _known_plan(keep: tuple[Path, ...] | None, remove: tuple[Path, ...]) -> Any:
+    return _plan(keep, remove, (), _NO_ITEMS)
+
+
+def _plan(
+    keep: Iterable[Path] | None,
+    remove: Iterable[Path],
+    values: Iterable[tuple[Path, Value]],
+    drop: Mapping[Path, AbstractSet[int]],
+) -> Any:
+    """What becomes of a body. `_Parts` in it learn members as they meet them; never other ones."""
     keeps, removes, sets = _Node(), _Node(), _Node()
     for path in keep or ():
         keeps.add(path)
@@ -109,12 +134,12 @@ def change(
     for path, indexes in drop.items():
         node = removes.reach(path)
         node.drops, node.has_index = frozenset(indexes), True
-    for path, value in set:
+    for path, value in values:
         if (known := sets.at(path)) is not None and _differ(known.value, value):
             raise PathError("two values are set at one path")
         sets.add(path).value = value
     kept = None if keep is None else [keeps]
-    return _apply(_outcome(kept, [removes], [sets], is_set=False), body)
+    return _outcome(kept, [removes], [sets], is_set=False)
 
 
 def _differ(one: Value, other: Value) -> bool:
@@ -136,7 +161,8 @@ class _Parts:
     """Some of a value may stay: what becomes of its members, worked out when one is met."""
 
     __slots__ = (
-        *("_known", "_nodes", "drops", "has_index", "has_key", "is_set", "mentioned", "others"),
+        *("_known", "_nodes", "drops", "has_index", "has_key", "hidden", "is_set"),
+        *("mentioned", "others"),
     )
 
     def __init__(
@@ -153,6 +179,14 @@ class _Parts:
         }
         self.others = self._work_out(ANY)
         """What becomes of members that no path mentions."""
+        self.hidden = self._find_hidden()
+        """The keys of an object without which it stays as it is; none where more is to do."""
+
+    def _find_hidden(self) -> tuple[Name, ...]:
+        if self.others is not _WHOLE or self.has_index or self.drops:
+            return ()
+        names = tuple(self.mentioned)
+        return names if all(self.at(name) is HIDDEN for name in names) else ()
 
     @property
     def is_for_members_only(self) -> bool:
@@ -250,7 +284,14 @@ def _items(parts: _Parts, value: list[Value]) -> list[Value]:
             return [each for _, each in pairs]
     elif not mentioned and type(others) is _Parts and not others.has_index:
         # Objects in a list, as most are: one step less for each of them.
+        hidden = others.hidden
         for each in value:
+            if hidden and type(each) is dict:
+                item = each.copy()
+                for key in hidden:
+                    item.pop(key, None)
+                left.append(item)
+                continue
             if type(each) is dict:
                 left.append(_members(others, each))
             elif (item := _apply(others, each)) is not HIDDEN:

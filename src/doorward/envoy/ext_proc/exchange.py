@@ -98,6 +98,7 @@ class Processor:
         self.path = options.document
         self._observer = observer
         self._quiet = RateLimitedLog()
+        self._stream_rule: tuple[Snapshot | None, bool] = None, False
 
     def open(self) -> ResponseExchange:
         """The exchange for a call."""
@@ -105,7 +106,11 @@ class Processor:
 
     def has_stream_rule(self, snapshot: Snapshot) -> bool:
         """Return True if the policy may let responses pass unread."""
-        return snapshot.has_rule_at(f"{self.path}/stream")
+        known, has_rule = self._stream_rule
+        if known is not snapshot:
+            has_rule = snapshot.has_rule_at(f"{self.path}/stream")
+            self._stream_rule = snapshot, has_rule
+        return has_rule
 
     def note(self, outcome: Outcome, reason: str, started: int) -> None:
         """Count what became of a response."""

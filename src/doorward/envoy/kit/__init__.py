@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from doorward.envoy.kit import compose, grafana, helm, host, kubernetes, systemd
-from doorward.envoy.kit.description import Description, Policy
+from doorward.envoy.kit.description import Description, Policy, ResponseList
 
-__all__ = ["TARGETS", "Description", "Policy", "to_files"]
+__all__ = ["TARGETS", "Description", "Policy", "ResponseList", "to_files"]
 
 TARGETS: Final[Mapping[str, Callable[[Description], dict[str, str]]]] = {
     "kubernetes": kubernetes.to_files,

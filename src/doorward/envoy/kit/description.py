@@ -16,7 +16,7 @@ from doorward.envoy.kit.bootstrap import Bootstrap, render
 from doorward.envoy.kit.explained_yaml import explain
 from doorward.envoy.redirect.rules import Redirect
 
-__all__ = ["ENVOY_ARGUMENTS", "Description", "Places", "Policy"]
+__all__ = ["ENVOY_ARGUMENTS", "Description", "Places", "Policy", "ResponseList"]
 
 ENVOY_ARGUMENTS: Final = (
     "--disable-hot-restart", "--concurrency", "2", "--log-level", "warning",
@@ -27,6 +27,7 @@ _NAME: Final = re.compile(r"[a-z]([a-z0-9-]{0,48}[a-z0-9])?")
 _FILE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\.(rego|json|yaml|yml)")
 _IMAGE: Final = re.compile(r"[a-z0-9][a-z0-9._/:@-]{0,254}")
 _DECISION: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
+_ITEM: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _MOST: Final = 512 * 1024  # a ConfigMap holds 1 MiB
 
 
@@ -46,6 +47,30 @@ class Places:
     listen: str
     api: str
 
+    @property
+    def responses(self) -> str:
+        """The socket on which Envoy sends responses, beside the other one."""
+        folder, slash, _ = self.socket.rpartition("/")
+        return f"{folder}{slash}responses.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseList:
+    """A list in the bodies of responses, and the rule that says which of its items stay."""
+
+    name: str
+    path: tuple[str, ...]
+    rule: str
+    item: str = "item"
+
+    @classmethod
+    def parse(cls, text: str) -> ResponseList:
+        """The list that `NAME=a.b:RULE` or `NAME=a.b:RULE:ITEM` is. ValueError."""
+        name, _, rest = text.partition("=")
+        path, _, rule = rest.partition(":")
+        rule, _, item = rule.partition(":")
+        return cls(name, tuple(path.split(".")) if path else (), rule, item or "item")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
@@ -60,6 +85,10 @@ class Description:
     secret: str = ""
     """Where data that no policy text may hold comes from: a Kubernetes Secret, a file."""
     decision: str = "envoy/authz/allow"
+    responses: str = ""
+    """The document that decides on responses, as `envoy/response`; "": they pass unseen."""
+    lists: tuple[ResponseList, ...] = ()
+    """Of responses, the lists whose items a rule decides on."""
     port: int = 8000
     """Where Envoy listens."""
     diagnostic_port: int = 8282
@@ -115,6 +144,7 @@ class Description:
             "listen": places.listen,
             "upstream": f"127.0.0.1:{self.app_port}",
             "pdp": (f"unix:{places.socket}",),
+            "responses": (f"unix:{places.responses}",) if self.responses else (),
             **self.bootstrap,
         }
         return render(Bootstrap(**options))  # type: ignore[arg-type]  # Bootstrap checks them
@@ -128,12 +158,26 @@ class Description:
         }
         if self.scraped_from:
             plugin["enable-performance-metrics"] = True
+        plugins: dict[str, object] = {"envoy_ext_authz_grpc": plugin}
+        if self.responses:
+            plugins["envoy_ext_proc_grpc"] = self._responses_plugin(places)
         document = {
-            "plugins": {"envoy_ext_authz_grpc": plugin},
+            "plugins": plugins,
             "server": {"decision_paths": [self.decision]},
             "decision_logs": {"console": True},
         }
         return "\n".join([*explain(document, _WHY), ""])
+
+    def _responses_plugin(self, places: Places) -> dict[str, object]:
+        plugin: dict[str, object] = {"addr": f"unix://{places.responses}", "path": self.responses}
+        if self.lists:
+            plugin["lists"] = {
+                each.name: {"path": list(each.path), "rule": each.rule, "name": each.item}
+                for each in self.lists
+            }
+        if self.scraped_from:
+            plugin["enable-performance-metrics"] = True
+        return plugin
 
     def checksum(self, places: Places) -> str:
         """A short text that changes when what is read only at the start does."""
@@ -143,12 +187,16 @@ class Description:
 
 _WHY: Final = {
     "addr": "A socket that Envoy and the decision point alone can reach.",
-    "path": "The decision.",
+    "envoy_ext_authz_grpc.path": "The decision.",
     "strict": (
         "What the policy and the application could read in two ways is answered with 400: "
         "duplicate keys, truncated bodies, a content type that lies."
     ),
     "enable-performance-metrics": "How long checks take, and why some get no decision.",
+    "envoy_ext_proc_grpc": (
+        "Responses: what of them this client may see. One that nobody decided on is an error."
+    ),
+    "lists": "Lists in bodies, and the rule that says which items stay.",
     "decision_paths": "All that its HTTP API serves: not the data, nor the secrets in it.",
     "decision_logs": "Every decision is a line on standard output; `authorization` is masked.",
 }
@@ -164,6 +212,16 @@ def _check(description: Description) -> None:
     ):
         if pattern.fullmatch(text) is None:
             raise ValueError(f"`{text}` cannot be the {what}")
+    if description.responses and _DECISION.fullmatch(description.responses) is None:
+        raise ValueError(f"`{description.responses}` cannot be the decision on responses")
+    if description.lists and not description.responses:
+        raise ValueError("lists need a decision on responses")
+    for each in description.lists:
+        has_names = _ITEM.fullmatch(each.name) and _ITEM.fullmatch(each.item)
+        if not has_names or not _DECISION.fullmatch(each.rule):
+            raise ValueError(f"`{each.name}` is not a list: write NAME=a.b:RULE:ITEM")
+    if len({each.name for each in description.lists}) < len(description.lists):
+        raise ValueError("two lists have the same name")
     if description.scraped_from and _NAME.fullmatch(description.scraped_from) is None:
         raise ValueError(f"`{description.scraped_from}` cannot be a namespace")
     ports = (description.app_port, description.port, description.diagnostic_port)

@@ -55,6 +55,17 @@ _PANELS: Final = (
         ((_rate("error_counter", "reason"), "{{reason}}"),),
     ),
     _Panel(
+        "Responses a second, by what became of them", "reqps",
+        ((_rate("ext_proc_responses_total", "outcome"), "{{outcome}}"),),
+    ),
+    _Panel(
+        "Duration of a decision on a response", "s",
+        tuple(
+            (_quantile(share, "ext_proc_duration_seconds"), name)
+            for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+        ),
+    ),
+    _Panel(
         "HTTP API, requests a second", "reqps",
         ((_rate("http_request_duration_seconds_count", "code, handler"), "{{code}} {{handler}}"),),
     ),
