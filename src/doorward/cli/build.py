@@ -20,6 +20,7 @@ import click
 from doorward.cli import capabilities
 from doorward.cli.errors import OneOf
 from doorward.cli.sign import read_claims, read_key
+from doorward.cli.waiting import waiting
 from doorward.pdp.bundle import Bundle, read_bundle
 from doorward.pdp.loader import LoadError, io_message, united
 from doorward.pdp.manifest import Manifest, ManifestError
@@ -179,12 +180,14 @@ def command(
         _check(parts, options)
         report("compiled all policies")
         if optimize > 0:
-            parts = _optimize(parts, entrypoint, optimize, options)
+            with waiting("optimizing"):
+                parts = _optimize(parts, entrypoint, optimize, options)
             report(f"optimized at level {optimize}: {len(parts.modules)} policies")
         members = _members(parts, revision, v0=options["v0_compatible"])
         if options["signing_key"] is not None:
             members.append(("/.signatures.json", _signatures_for(members, options)))
-        _write(output, _archive(members))
+        with waiting("packing"):
+            _write(output, _archive(members))
         report(f"wrote {len(members)} files to {output}")
     except ManifestError as error:
         return _fail(f"bundle merge failed: {error}")

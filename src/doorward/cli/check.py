@@ -8,7 +8,7 @@ from dataclasses import replace
 import click
 from click.core import ParameterSource
 
-from doorward.cli import capabilities, extensions, schemas
+from doorward.cli import capabilities, colors, extensions, schemas
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.findings import findings_of, github, junit, sarif
 from doorward.pdp.loader import Loaded, LoadError
@@ -216,4 +216,5 @@ def _report(error: RegoError | LoadError | None, files: Sequence[str], style: st
         text = indent(object_text({"errors": documents_text(error)}), "", "  ")
         click.echo(text, err=True)
     else:
-        click.echo(str(error) if isinstance(error, LoadError) else for_people(error), err=True)
+        text = str(error) if isinstance(error, LoadError) else for_people(error)
+        colors.echo(text, "errors", err=True)

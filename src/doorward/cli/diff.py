@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import click
 
-from doorward.cli import extensions
+from doorward.cli import colors, extensions
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf
+from doorward.cli.waiting import waiting
 from doorward.pdp.loader import LoadError
 from doorward.pdp.sources import Sources
 from doorward.replay import KINDS, ReplayError
@@ -85,19 +86,22 @@ def command(old: str, new: str, **options: Any) -> int:
         if are_same(before, after):
             result = Search(is_equal=True)
         else:
-            result = search(
-                before,
-                after,
-                paths,
-                seconds=seconds(options["duration"], "--time") or 2.0,
-                seed=options["seed"],
-                most=options["limit"],
-            )
+            with waiting("searching for differences"):
+                result = search(
+                    before,
+                    after,
+                    paths,
+                    seconds=seconds(options["duration"], "--time") or 2.0,
+                    seed=options["seed"],
+                    most=options["limit"],
+                )
     except (ReplayError, LoadError) as error:
         raise click.ClickException(str(error)) from None
     report = _FORMATS[options["style"]](result)
     if options["output"] is not None:
         options["output"].write_text(report, encoding="utf-8")
+    elif options["style"] == "text":
+        colors.echo(report, "diff", nl=False)
     else:
         click.echo(report, nl=False)
     kinds = {each.kind for each in result.findings} | ({"change"} if result.findings else set())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from doorward.cli import capabilities, extensions, schemas
+from doorward.cli import capabilities, colors, extensions, schemas
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.input_document import read_input
@@ -292,7 +292,7 @@ def _why(request: _Request, *, as_json: bool) -> int:
     answer = _answer(request)
     if answer.explanation is None:
         assert answer.error is not None
-        click.echo(for_people(answer.error), err=True)
+        colors.echo(for_people(answer.error), "errors", err=True)
         return 2
     change = None if answer.is_stopped else _change(request, answer)
     if as_json:
@@ -301,9 +301,9 @@ def _why(request: _Request, *, as_json: bool) -> int:
             document["change"] = change.document()
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        click.echo(answer.explanation.text(full=request.explain in ("full", "debug")))
+        colors.echo(answer.explanation.text(full=request.explain in ("full", "debug")), "why")
         if change is not None:
-            click.echo(change.text())
+            colors.echo(change.text(), "why")
     return 2 if answer.is_stopped else 0
 
 
@@ -472,7 +472,7 @@ def _show(answer: _Answer, request: _Request, style: str, limit: int) -> None:
         for line in _explain(answer.explanation, request):
             click.echo(line)
     if answer.error is not None:
-        click.echo(for_people(answer.error), err=True)
+        colors.echo(for_people(answer.error), "errors", err=True)
         return
     if answer.partial is not None:
         from doorward.cli.partial import shown

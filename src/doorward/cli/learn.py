@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from doorward.cli.waiting import waiting
 from doorward.counting import counted
 from doorward.learn.gathering import Gather, Gathered, failed_requests
 from doorward.learn.observations import LearnError
@@ -122,11 +123,13 @@ def command(logs: tuple[str, ...], **options: Any) -> int:
         if options["policies"]:
             return _check(files, options["policies"], options["paths"])
         entry = entry_for(options["shadow"]) if options["shadow"] else None
-        gathered = _gather(files, options)
+        with waiting("reading logs"):
+            gathered = _gather(files, options)
         limits = Limits(
             *(options[each] for each in ("floor", "words", "events", "users", "spread"))
         )
-        output = make_files(gathered, limits, options["output"])
+        with waiting("learning"):
+            output = make_files(gathered, limits, options["output"])
         write_files({**output.files, **({"entry.rego": entry} if entry else {})}, options["output"])
     except (LearnError, ReplayError) as error:
         raise click.ClickException(str(error)) from None
@@ -174,7 +177,8 @@ def _check(files: list[str], policies: tuple[str, ...], paths: tuple[str, ...]) 
             for path, prefix in data_files(policies)
         ]
         documents = frozenset(path.strip("/") for path in paths)
-        unused = find_unused(files, loaded, documents, data=data)
+        with waiting("deciding again"):
+            unused = find_unused(files, loaded, documents, data=data)
     except (LoadError, RegoError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from None
     skipped = f", {unused.skipped:,} not decidable" if unused.skipped else ""

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from doorward.cli import capabilities, extensions, schemas
+from doorward.cli import capabilities, colors, extensions, schemas
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people, warn
 from doorward.cli.findings import github, sarif
+from doorward.cli.waiting import waiting
+from doorward.counting import counted
 from doorward.pdp.bundle import BundleError
 from doorward.pdp.loader import Loaded, LoadError
 from doorward.pdp.reload import changes, read_signature
@@ -201,7 +203,8 @@ def _once(sources: Sources, pattern: str, request: _Request, options: dict[str, 
         click.echo(f"unable to load bundle {error.path}: {error}", err=True)
         return 1
     except (LoadError, RegoError, *CALL_ERRORS) as error:
-        click.echo(for_people(error) if isinstance(error, RegoError) else str(error), err=True)
+        text = for_people(error) if isinstance(error, RegoError) else str(error)
+        colors.echo(text, "errors", err=True)
         return 1
     if not tests and options["fail_on_empty"]:
         click.echo("no tests were run", err=True)
@@ -237,7 +240,7 @@ def _mutate(
 
     failed = [result for result in run(suite, timeout=request.timeout) if _is_bad(result, request)]
     if failed:
-        click.echo(pretty(failed, verbose=False), nl=False)
+        colors.echo(pretty(failed, verbose=False), "tests", nl=False)
         return 2
     registry = extensions.registry_for(options["builtins"], sources.all_paths)
     duration = seconds(options["mutate_time"], "--mutate-time") or 60.0
@@ -264,12 +267,19 @@ def _run(
     suite: Suite, tests: Sequence[Test], request: _Request, verdicts: Sequence[Verdict]
 ) -> int:
     coverage = Coverage() if request.coverage else None
-    results = list(
-        run_parallel(suite, tests, request.processes, timeout=request.timeout, coverage=coverage)
-    )
+    with waiting(f"running {counted(len(tests), 'test')}"):
+        results = list(
+            run_parallel(
+                suite, tests, request.processes, timeout=request.timeout, coverage=coverage
+            )
+        )
     if coverage is not None:
         return _cover(suite, results, coverage, request)
-    click.echo(_report(suite, results, request, verdicts), nl=False)
+    report = _report(suite, results, request, verdicts)
+    if request.style == "pretty":
+        colors.echo(report, "tests", nl=False)
+    else:
+        click.echo(report, nl=False)
     is_bad = any(_is_bad(result, request) for result in results) or any(
         each.is_broken for each in verdicts
     )

@@ -1,0 +1,93 @@
+"""Colors of what commands print for people: on a terminal, and nowhere else.
+
+Off where the output is not a terminal, with NO_COLOR set to anything, and on TERM=dumb. A text is
+colored line by line, by the words that the reports are made of; nothing in it is changed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Final, TextIO
+
+import click
+
+__all__ = ["echo", "is_colored", "paint"]
+
+BAD: Final = "red"
+GOOD: Final = "green"
+WARN: Final = "yellow"
+QUIET: Final = "cyan"
+_OUTCOMES: Final = {"PASS": GOOD, "FAIL": BAD, "ERROR": BAD, "SKIPPED": WARN}
+_KINDS: Final = {"new-allow": BAD, "new-deny": WARN, "new-error": BAD, "changed": WARN}
+_ANSWERS: Final = {" does not hold": BAD, " holds": GOOD, " is true": GOOD}
+
+
+def echo(text: str, kind: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print a report of a kind (`errors`, `tests`, `why`, `diff`), in color on a terminal."""
+    stream = sys.stderr if err else sys.stdout
+    shown = paint(text, kind) if is_colored(stream) else text
+    click.echo(shown, err=err, nl=nl)
+
+
+def is_colored(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
+    """Return True if a stream is a terminal whose user wants colors."""
+    if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def paint(text: str, kind: str) -> str:
+    """The text of a report with its words in color."""
+    color = _PAINTERS[kind]
+    return "\n".join([color(line) for line in text.split("\n")])
+
+
+def _error(line: str) -> str:
+    bare = line.strip(" |")
+    if bare and not bare.strip("^"):
+        return line.replace(bare, click.style(bare, fg=BAD), 1)
+    if line.startswith("hint:"):
+        return click.style("hint:", fg=QUIET) + line[5:]
+    place, mark, rest = line.partition(": rego_")
+    if not mark or line.startswith(" "):
+        return line
+    code, colon, message = rest.partition(":")
+    styled = click.style(f"rego_{code}", fg=BAD, bold=True)
+    return f"{click.style(place, bold=True)}: {styled}{colon}{message}"
+
+
+def _test(line: str) -> str:
+    for word, color in _OUTCOMES.items():
+        styled = click.style(word, fg=color, bold=True)
+        if line.startswith(f"{word}: "):
+            return styled + line[len(word) :]
+        if f": {word}" in line and not line.startswith("  "):
+            return line.replace(f": {word}", f": {styled}", 1)
+    return _why(line)
+
+
+def _why(line: str) -> str:
+    for words, color in _ANSWERS.items():
+        if words in line:
+            return line.replace(words, click.style(words, fg=color), 1)
+    if line == "it is true with":
+        return click.style(line, bold=True)
+    return line
+
+
+def _difference(line: str) -> str:
+    number, _, rest = line.partition(". ")
+    kind, colon, after = rest.partition(":")
+    if number.isdecimal() and kind in _KINDS:
+        return f"{number}. {click.style(kind, fg=_KINDS[kind], bold=True)}{colon}{after}"
+    return click.style(line, fg=QUIET) if line.startswith("   # ") else line
+
+
+_PAINTERS: Final[Mapping[str, Callable[[str], str]]] = {
+    "diff": _difference,
+    "errors": _error,
+    "tests": _test,
+    "why": _why,
+}
