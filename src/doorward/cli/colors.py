@@ -50,12 +50,12 @@ def _error(line: str) -> str:
         return line.replace(bare, click.style(bare, fg=BAD), 1)
     if line.startswith("hint:"):
         return click.style("hint:", fg=QUIET) + line[5:]
-    place, mark, rest = line.partition(": rego_")
+    location, mark, rest = line.partition(": rego_")
     if not mark or line.startswith(" "):
         return line
     code, colon, message = rest.partition(":")
     styled = click.style(f"rego_{code}", fg=BAD, bold=True)
-    return f"{click.style(place, bold=True)}: {styled}{colon}{message}"
+    return f"{click.style(location, bold=True)}: {styled}{colon}{message}"
 
 
 def _test(line: str) -> str:

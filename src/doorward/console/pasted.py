@@ -28,7 +28,7 @@ _VALUES: Final = (
     *("-o", "--output", "-u", "--user", "-b", "--cookie", "-A", "--user-agent", "-m", "--max-time"),
     *("--connect-timeout", "--cacert", "--cert", "--key", "--resolve", "-x", "--proxy", "-w"),
 )
-"""Options of curl with a value that is no part of the input."""
+"""Options of curl with a value that the input does not have."""
 
 
 class PastedError(ValueError):
