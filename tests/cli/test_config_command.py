@@ -12,7 +12,6 @@ import pytest
 from tests.cli.test_run import Process, folder, start, until  # noqa: F401  # fixtures
 
 from doorward.cli.main import Commands, cli, run
-from doorward.cli.sidecar_options import SidecarOptions, settings_of
 from doorward.pdp.config import DecisionLogs, parse_config
 from doorward.pdp.decision_log import DecisionLog
 from doorward.pdp.loader import Loaded
@@ -22,6 +21,7 @@ from doorward.pdp.snapshot import build
 from doorward.rego import CompileError
 from doorward.rego.builtins.http_client.cache import StoredResponse
 from doorward.rego.builtins.http_client.message import HTTPResponse
+from doorward.server.sidecar_options import SidecarOptions, settings_of
 
 
 def test_a_configuration_is_checked_before_a_server_starts(

@@ -27,7 +27,7 @@ def check(file: str | None, settings: tuple[str, ...], setting_files: tuple[str,
     environment; certificates, services and sockets are not looked at.
     """
     # The adapter's own block is its own to read.
-    from doorward.cli.sidecar_options import StartupError, envoy_options, ext_proc_options
+    from doorward.server.sidecar_options import StartupError, envoy_options, ext_proc_options
 
     try:
         config = read_config(file, overrides=settings, files=setting_files)

@@ -15,7 +15,6 @@ from doorward.cli import overrides
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people
 from doorward.cli.log_time import log_time_option
-from doorward.cli.open_log import open_log
 from doorward.pdp.config import Config, ConfigError, read_config
 from doorward.pdp.decision_log import DecisionLog
 from doorward.pdp.loader import LoadError, read_document
@@ -26,6 +25,7 @@ from doorward.pdp.snapshot import Settings, build
 from doorward.pdp.sources import Sources
 from doorward.rego import EvalError, RegoError, Undefined, Value, within
 from doorward.rego.golang import indent, marshal, object_text
+from doorward.server.open_log import open_log
 
 __all__ = ["command"]
 

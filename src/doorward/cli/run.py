@@ -22,7 +22,7 @@ from doorward.pdp.sources import Sources
 from doorward.rego import RegoError
 
 if TYPE_CHECKING:
-    from doorward.cli.sidecar_options import SidecarOptions
+    from doorward.server.sidecar_options import SidecarOptions
     from doorward.transport.tls import TlsOptions
 
 __all__ = ["REFUSED_FLAGS", "command"]
@@ -258,13 +258,13 @@ def command(
 
 def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> int:
     # They bring in the servers, which --help and the shell have no need of.
-    from doorward.cli.sidecar import Sidecar
-    from doorward.cli.sidecar_options import StartupError
+    from doorward.server.sidecar import Sidecar
+    from doorward.server.sidecar_options import StartupError
 
     try:
         chosen = _options(files, log_format, options)
         if chosen.workers > 1:
-            from doorward.cli.workers import WorkerGroup
+            from doorward.server.workers import WorkerGroup
 
             sidecar: Sidecar | WorkerGroup = WorkerGroup(chosen)
         else:
@@ -305,8 +305,8 @@ def _interact(files: Sequence[str], options: dict[str, Any]) -> int:
 
 
 def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> SidecarOptions:
-    from doorward.cli.sidecar_options import SidecarOptions
     from doorward.rest.authorization import Access
+    from doorward.server.sidecar_options import SidecarOptions
 
     config = _read_config(options)
     workers = options["workers"] or min(MOST_BY_DEFAULT, len(os.sched_getaffinity(0)))

@@ -14,26 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from doorward import __version__
-from doorward.cli.decision_logging import DecisionLogging
-from doorward.cli.sidecar_options import (
-    Shared,
-    SidecarOptions,
-    StartupError,
-    all_addresses,
-    announce,
-    bind_all,
-    envoy_options,
-    ext_proc_options,
-    forward_options,
-    identified_options,
-    load,
-    reread,
-    settings_of,
-    tls_context,
-    tracer_of,
-    warm,
-    write_to_stderr,
-)
 from doorward.edge import Edge, SignalSafeEvent, repeat
 from doorward.envoy.ext_proc.options import PLUGIN as EXT_PROC
 from doorward.envoy.metrics import Metrics as EnvoyMetrics
@@ -60,6 +40,26 @@ from doorward.rest.app import Api
 from doorward.rest.authorization import allows_token
 from doorward.rest.request_log import RequestLog
 from doorward.rest.server import MAX_CONNECTIONS, BindError, HttpServer, Listener
+from doorward.server.decision_logging import DecisionLogging
+from doorward.server.sidecar_options import (
+    Shared,
+    SidecarOptions,
+    StartupError,
+    all_addresses,
+    announce,
+    bind_all,
+    envoy_options,
+    ext_proc_options,
+    forward_options,
+    identified_options,
+    load,
+    reread,
+    settings_of,
+    tls_context,
+    tracer_of,
+    warm,
+    write_to_stderr,
+)
 
 if TYPE_CHECKING:
     from doorward.console import Console

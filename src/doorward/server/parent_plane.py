@@ -17,7 +17,6 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry
 
 from doorward import __version__
-from doorward.cli.asking import AskingProcess, RemoteClient
 from doorward.pdp.config import Config
 from doorward.pdp.control.bundle_metrics import BundleMetrics
 from doorward.pdp.control.bundle_status import BundleStatus
@@ -28,6 +27,7 @@ from doorward.pdp.health import Health, State
 from doorward.pdp.snapshot import Settings
 from doorward.pdp.store import Store
 from doorward.pdp.worker_state import worst
+from doorward.server.asking import AskingProcess, RemoteClient
 
 __all__ = ["ParentPlane", "has_asks", "note_told", "without_asks"]
 

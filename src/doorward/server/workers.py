@@ -24,10 +24,23 @@ from socket import AF_UNIX
 from socket import socket as Socket
 from typing import Any, Final
 
-from doorward.cli.asking import AskingProcess
-from doorward.cli.parent_plane import ParentPlane, has_asks, note_told, without_asks
-from doorward.cli.sidecar import Sidecar
-from doorward.cli.sidecar_options import (
+from doorward.edge import Edge, SignalSafeEvent, repeat
+from doorward.envoy.ext_proc.options import PLUGIN as EXT_PROC
+from doorward.envoy.http2_server import bind_each
+from doorward.envoy.server import PLUGIN, StartError, bind_workers
+from doorward.pdp.build_gate import BuildGate
+from doorward.pdp.config import Config, ConfigError
+from doorward.pdp.control.plane import followed
+from doorward.pdp.control.status import ToldStatus
+from doorward.pdp.health import Health
+from doorward.pdp.reload import Stop, Watcher
+from doorward.pdp.snapshot import Snapshot, build
+from doorward.pdp.store import NotReplacedError, Store
+from doorward.pdp.worker_state import Totals, state_of
+from doorward.server.asking import AskingProcess
+from doorward.server.parent_plane import ParentPlane, has_asks, note_told, without_asks
+from doorward.server.sidecar import Sidecar
+from doorward.server.sidecar_options import (
     Shared,
     SidecarOptions,
     StartupError,
@@ -42,19 +55,6 @@ from doorward.cli.sidecar_options import (
     tls_context,
     warm,
 )
-from doorward.edge import Edge, SignalSafeEvent, repeat
-from doorward.envoy.ext_proc.options import PLUGIN as EXT_PROC
-from doorward.envoy.http2_server import bind_each
-from doorward.envoy.server import PLUGIN, StartError, bind_workers
-from doorward.pdp.build_gate import BuildGate
-from doorward.pdp.config import Config, ConfigError
-from doorward.pdp.control.plane import followed
-from doorward.pdp.control.status import ToldStatus
-from doorward.pdp.health import Health
-from doorward.pdp.reload import Stop, Watcher
-from doorward.pdp.snapshot import Snapshot, build
-from doorward.pdp.store import NotReplacedError, Store
-from doorward.pdp.worker_state import Totals, state_of
 from doorward.transport.peers import Mailbox, Peers
 from doorward.transport.workers import Alarm, Channel, GenerationError, Supervisor, Worker
 
@@ -264,8 +264,8 @@ class WorkerGroup:
 
     def run(self) -> int:
         """Look after the workers until told to stop; the exit code."""
-        step = self._watcher.run_once if self._watcher is not None else self._wait
-        repeat(step, _EDGE, stop=self._stop)
+        look = self._watcher.run_once if self._watcher is not None else self._wait
+        repeat(look, _EDGE, stop=self._stop)
         _log.info("Shutting down...", extra={"grace": self._options.grace})
         if self._options.wait > 0:
             time.sleep(self._options.wait)

@@ -20,9 +20,9 @@ from tests.cli.test_run import Process
 from tests.pdp.collectors import Collector, grpc_collector, http_collector, texts_of
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.cli.sidecar import Sidecar
-from doorward.cli.sidecar_options import SidecarOptions, StartupError
 from doorward.pdp.config import parse_config
+from doorward.server.sidecar import Sidecar
+from doorward.server.sidecar_options import SidecarOptions, StartupError
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
@@ -221,8 +221,8 @@ def test_a_collector_that_is_away_holds_nothing_up(start: Callable[..., Process]
 
 def test_without_being_asked_nothing_of_it_is_loaded() -> None:
     code = (
-        "from doorward.cli.sidecar import Sidecar; import sys; "
-        "from doorward.cli.sidecar_options import SidecarOptions; "
+        "from doorward.server.sidecar import Sidecar; import sys; "
+        "from doorward.server.sidecar_options import SidecarOptions; "
         "sidecar = Sidecar(SidecarOptions(addresses=['unix:s'])); sidecar.close(); "
         "print([name for name in sys.modules if name.startswith('opentelemetry.')])"
     )

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from doorward.cli.open_log import open_log
-from doorward.cli.sidecar_options import SidecarOptions, StartupError
 from doorward.pdp.config import Config
 from doorward.pdp.control.outbox import SpoolError
 from doorward.pdp.control.plane import ControlPlane
@@ -19,6 +17,8 @@ from doorward.pdp.decision_log import DecisionLog
 from doorward.pdp.health import Health, State
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP, DecisionSink
+from doorward.server.open_log import open_log
+from doorward.server.sidecar_options import SidecarOptions, StartupError
 
 if TYPE_CHECKING:
     from doorward.pdp.control.answers import Client
