@@ -239,6 +239,7 @@ GUARDED = {
 """The functions that may catch every exception: the edges, and calls of code that is not ours."""
 
 LOOPS = {
+    "cli/waiting.py": {"waiting"},
     "server/sidecar.py": {"run"},
     "server/workers.py": {"run"},
     "docker/proxy/service.py": {"run"},

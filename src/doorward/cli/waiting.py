@@ -12,12 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, TextIO
 
+from doorward.edge import Edge, loop_thread
+
 __all__ = ["waiting"]
 
 FIRST: Final = 1.0
 """Seconds before anything is displayed."""
 EACH: Final = 0.2
 _SIGNS: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_EDGE: Final = Edge("waiting", "the sign of life cannot be drawn")
 
 
 @contextmanager
@@ -28,25 +31,38 @@ def waiting(work: str, stream: TextIO | None = None) -> Iterator[None]:
         yield
         return
     ended = threading.Event()
-    thread = threading.Thread(target=_show, args=(work, terminal, ended), daemon=True)
+    sign = _Sign(work, terminal, ended)
+    thread = loop_thread(sign.show, _EDGE, name="sign-of-life", stop=ended)
     thread.start()
     try:
         yield
     finally:
         ended.set()
         thread.join()
+        sign.erase()
 
 
-def _show(work: str, terminal: TextIO, ended: threading.Event) -> None:
-    began = time.monotonic()
-    if ended.wait(FIRST):
-        return
-    number = 0
-    while not ended.is_set():
-        passed = time.monotonic() - began
-        terminal.write(f"\r{_SIGNS[number % len(_SIGNS)]} {work}, {passed:.0f} s\x1b[K")
-        terminal.flush()
-        number += 1
-        ended.wait(EACH)
-    terminal.write("\r\x1b[K")
-    terminal.flush()
+class _Sign:
+    def __init__(self, work: str, terminal: TextIO, ended: threading.Event) -> None:
+        self._work = work
+        self._terminal = terminal
+        self._ended = ended
+        self._began = time.monotonic()
+        self._number = 0
+
+    def show(self) -> bool:
+        """Draw the sign once more, after a pause; False at the end."""
+        if self._ended.wait(EACH if self._number else FIRST):
+            return False
+        sign = _SIGNS[self._number % len(_SIGNS)]
+        self._number += 1
+        passed = time.monotonic() - self._began
+        self._terminal.write(f"\r{sign} {self._work}, {passed:.0f} s\x1b[K")
+        self._terminal.flush()
+        return True
+
+    def erase(self) -> None:
+        """Leave the line as it was."""
+        if self._number:
+            self._terminal.write("\r\x1b[K")
+            self._terminal.flush()
