@@ -264,8 +264,8 @@ class WorkerGroup:
 
     def run(self) -> int:
         """Look after the workers until told to stop; the exit code."""
-        look = self._watcher.run_once if self._watcher is not None else self._wait
-        repeat(look, _EDGE, stop=self._stop)
+        run_round = self._watcher.run_once if self._watcher is not None else self._wait
+        repeat(run_round, _EDGE, stop=self._stop)
         _log.info("Shutting down...", extra={"grace": self._options.grace})
         if self._options.wait > 0:
             time.sleep(self._options.wait)
