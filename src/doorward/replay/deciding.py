@@ -40,7 +40,7 @@ __all__ = ["Version", "comparable", "recorded_answer"]
 REMEMBERED: Final = 4_096
 """Combinations of a path and what is hidden that are remembered."""
 _EMPTY: Final = Trail((), ())
-_SET: Final = "set"
+_VERDICT: Final = frozenset({"allow", "stream"})
 
 
 def recorded_answer(event: Event) -> Answer:
@@ -64,10 +64,11 @@ def recorded_answer(event: Event) -> Answer:
 
 def comparable(event: Event, answer: Answer) -> Answer:
     """Return the part of an answer that the log of such an event has: of a decision on a response,
-    all but the values that replace others (`log-bodies`)."""
-    value = answer.value
-    if isinstance(value, dict) and any(_is_left_out(p, _response_of(event)) for p in event.hidden):
-        return answer._replace(value={k: v for k, v in value.items() if k != _SET})
+    all but the fields that may have a part of the body in them (`log-bodies`)."""
+    told, value = _response_of(event), answer.value
+    names = {path.rpartition("/")[2] for path in event.hidden if _is_left_out(path, told)}
+    if isinstance(value, dict) and names:
+        return answer._replace(value={k: v for k, v in value.items() if k not in names})
     return answer
 
 
@@ -78,7 +79,8 @@ def _response_of(event: Event) -> Mapping[Any, Any]:
 
 
 def _is_left_out(path: str, told: Mapping[Any, Any]) -> bool:
-    return bool(told) and path == f"/result/{_SET}"
+    above, _, name = path.rpartition("/")
+    return bool(told) and above == "/result" and name not in _VERDICT
 
 
 class Version:

@@ -147,6 +147,33 @@ def test_credentials_in_a_logged_body_are_masked() -> None:
     assert "/input/response/parsed_body/password" in event["erased"]
 
 
+def test_fields_that_rules_made_of_a_body_stay_out_of_the_log() -> None:
+    policy = """package envoy.response
+
+allow := true
+
+remove contains ["users", name] if some name, _ in input.response.parsed_body.users
+
+keep contains ["users"]
+
+response_headers_to_add := {"x-owner": input.response.parsed_body.owner}
+
+response_headers_to_remove contains input.response.headers["x-gone"]
+"""
+    calls = Calls(policy)
+    body = b'{"users": {"CANARY-1": 1}, "owner": "CANARY-2"}'
+    answer = calls.respond(body, **{"x-gone": "x-other"})
+    assert b"CANARY-2" in answer.SerializeToString()
+    [event] = calls.events()
+    assert "CANARY" not in to_json(from_python(event))
+    assert set(event["result"]) == {"allow", "keep", "response_headers_to_remove"}
+    assert set(event["erased"]) == {
+        "/input/response/parsed_body",
+        "/result/remove",
+        "/result/response_headers_to_add",
+    }
+
+
 def test_metrics_have_no_text_of_a_response() -> None:
     calls = Calls(POLICY)
     calls.respond(BODY)

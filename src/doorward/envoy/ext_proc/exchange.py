@@ -11,6 +11,7 @@ complete where the response was decided, and nowhere else.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -41,6 +42,10 @@ _HEAD: Final = 4096
 """Bytes that an input takes besides the body, about."""
 _GROWTH: Final = 8
 """How many times its bytes a parsed body takes."""
+_BODY: Final = ("response", "parsed_body")
+"""Where the input has the body."""
+_FLAGS: Final = frozenset({"allow", "stream"})
+"""Fields that are a verdict, and no part of a body."""
 _NONE: Final = 0
 """How Envoy sends bodies: its enumeration of modes."""
 Outcome: TypeAlias = Literal["passed", "filtered", "denied", "unread", "failed"]
@@ -99,6 +104,7 @@ class Processor:
         self._observer = observer
         self._quiet = RateLimitedLog()
         self._stream_rule: tuple[Snapshot | None, bool] = None, False
+        self._body_fields: tuple[Snapshot | None, dict[str, bool]] = None, {}
 
     def open(self) -> ResponseExchange:
         """The exchange for a call."""
@@ -111,6 +117,19 @@ class Processor:
             has_rule = snapshot.has_rule_at(f"{self.path}/stream")
             self._stream_rule = snapshot, has_rule
         return has_rule
+
+    def reads_body(self, snapshot: Snapshot, name: str) -> bool:
+        """Return True if a field of the document may have a part of the body in it."""
+        known, fields = self._body_fields
+        if known is not snapshot:
+            fields = {}
+            self._body_fields = snapshot, fields
+        if name not in fields:
+            document: Any = snapshot.document(f"{self.path}/{name}")
+            paths = getattr(document, "input_paths", [()])
+            # `set` puts values into bodies: what they are is left out whatever they are made of.
+            fields[name] = name == "set" or any(path[:2] == _BODY[: len(path)] for path in paths)
+        return fields[name]
 
     def note(self, outcome: Outcome, reason: str, started: int) -> None:
         """Count what became of a response."""
@@ -134,6 +153,8 @@ class ResponseExchange:
         self._method = ""
         self._input: Input = {}
         self._response = _Response(0, {})
+        self._snapshot: Snapshot | None = None
+        """The policies that decided."""
 
     def answer(self, message: bytes) -> bytes:
         """The answer to a message; GrpcError ends the call."""
@@ -285,7 +306,7 @@ class ResponseExchange:
     def _decide(self, state: State, body: bytes | None, started: int) -> bytes:
         processor = self._processor
         options = processor.options
-        snapshot = processor.pdp.snapshot
+        snapshot = self._snapshot = processor.pdp.snapshot
         value: Value = None
         plain = body or b""
         if body is None:
@@ -475,7 +496,10 @@ class ResponseExchange:
         if not pdp.logs_decisions:
             return
         if not self._processor.options.log_bodies:
-            decision, input = _without_body(decision, input)
+            snapshot = self._snapshot or pdp.snapshot
+            decision, input = _without_body(
+                decision, input, lambda name: self._processor.reads_body(snapshot, name)
+            )
             size = 0
         elapsed = perf_counter_ns() - started
         pdp.record(decision, input, handler_ns=elapsed, size=_HEAD + _GROWTH * size)
@@ -506,10 +530,10 @@ def _apply(verdict: ResponseVerdict, hidden: Hidden, value: Value) -> Value:
 
 
 def _without_body(
-    decision: Decision, input: Input | Undefined
+    decision: Decision, input: Input | Undefined, has_body_of: Callable[[str], bool]
 ) -> tuple[Decision, Input | Undefined]:
-    """Return the log's view of a response: without its body, and without values that rules made of
-    it."""
+    """Return the log's view of a response: without its body, and without fields of the document
+    that rules may have made of it (`has_body_of`, by name)."""
     erased: list[str] = []
     response: Any = None if isinstance(input, Undefined) else input.get("response")
     if isinstance(response, dict) and "parsed_body" in response:
@@ -519,11 +543,12 @@ def _without_body(
         erased.append("/input/response/parsed_body")
     result: Any = decision.result
     if isinstance(result, dict):
-        kept: Any = {name: result[name] for name in FIELDS if name in result}
+        kept: Any = {
+            name: each
+            for name, each in result.items()
+            if name in FIELDS and (name in _FLAGS or not has_body_of(name))
+        }
         erased += [f"/result/{name}" for name in result if name not in kept]
-        if "set" in kept:
-            del kept["set"]
-            erased.append("/result/set")
         decision = decision._replace(result=kept)
     return decision._replace(erased=tuple(erased[:100])), input
 
