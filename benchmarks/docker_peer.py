@@ -97,6 +97,8 @@ def started(command: Sequence[str], listens: str) -> Iterator[subprocess.Popen[b
     finally:
         process.terminate()
         process.wait()
+        # A socket that nobody answers holds up daemons, which ask it for their volumes.
+        Path(listens).unlink(missing_ok=True)
 
 
 def measure(

@@ -18,6 +18,7 @@ from doorward.docker.request.model.readers import (
     judge,
     list_reader,
     map_reader,
+    remember,
     struct_reader,
     value_reader,
 )
@@ -92,20 +93,29 @@ def _value_type(text: str) -> ValueType | None:
 
 def _struct(name: str) -> tuple[Struct, Reader]:
     if name not in _STRUCTS:
-        fields: dict[str, Type] = {}
-        readers: dict[str, Reader] = {}
-        empty_counts: dict[str, str] = {}
-        for field, text in _fields(name).items():
-            fields[field], reader = read_type(text)
-            if text != "boolean":
-                readers[field] = reader
-            if field in _EMPTY_COUNTS:
-                empty_counts[field] = text.partition(_MARK)[2]
-        refused = _refused(fields) if name == "ContainerCreate" else frozenset()
-        struct = Struct(name, fields, refused)
-        together = OBJECTS.get(_TABLE["objects"].get(name, ""))
-        _STRUCTS[name] = struct, struct_reader(struct, readers, together, empty_counts)
+        struct, read = _forgetful_struct(name)
+        if name == "HostConfig":
+            binds = read_type(_fields(name)["Binds"])[1]
+            read = remember(read, struct.fields, "Binds", binds)
+        _STRUCTS[name] = struct, read
     return _STRUCTS[name]
+
+
+def _forgetful_struct(name: str) -> tuple[Struct, Reader]:
+    """A struct with a reader that reads each object as if it were the first."""
+    fields: dict[str, Type] = {}
+    readers: dict[str, Reader] = {}
+    empty_counts: dict[str, str] = {}
+    for field, text in _fields(name).items():
+        fields[field], reader = read_type(text)
+        if text != "boolean":
+            readers[field] = reader
+        if field in _EMPTY_COUNTS:
+            empty_counts[field] = text.partition(_MARK)[2]
+    refused = _refused(fields) if name == "ContainerCreate" else frozenset()
+    struct = Struct(name, fields, refused)
+    together = OBJECTS.get(_TABLE["objects"].get(name, ""))
+    return struct, struct_reader(struct, readers, together, empty_counts)
 
 
 _READ_LOOSE: Final = value_reader(ValueType("", LOOSE, "", lambda _value: True))
