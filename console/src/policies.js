@@ -1,6 +1,6 @@
 // The policies in force, with what decisions reached of them since the revision.
 import { useEffect, useState } from "preact/hooks";
-import { useAsked } from "./api.js";
+import { send, useAsked } from "./api.js";
 import { counted, number } from "./format.js";
 import { html } from "./html.js";
 import { Answered, Empty, silent } from "./parts.js";
@@ -30,9 +30,31 @@ function Files({ of, hash }) {
         requestAnimationFrame(() => document.querySelector(`[data-row="${each.row}"]`)?.scrollIntoView({ block: "center" }));
       }}>${each.path}</button> <span class="quiet">${each.file}:${each.row}, ${each.failed ? `its conditions failed ${counted(each.failed, "time")}` : "no decision reached it"}</span></li>`)}</ul></details>`}
     ${names.length > 1 && html`<label class="pick">File <select value=${name} onChange=${(event) => setName(event.target.value)}>${names.map((each) => html`<option value=${each} selected=${each === name}>${each}</option>`)}</select></label>`}
+    ${file.notes?.length > 0 && html`<details class="card notes"><summary><h2>What it says of itself</h2></summary><dl class="facts">${file.notes.map((each) => html`<dt>${each.scope}, row ${each.row}</dt><dd>
+      ${each.title && html`<strong>${each.title}</strong> `}${each.description && html`<span>${each.description}</span>`}
+      ${Object.entries(each.others).map(([key, value]) => html`<div><span class="quiet">${key}</span> <code>${value}</code></div>`)}</dd>`)}</dl></details>`}
+    ${names.some(isTest) && html`<${Tests} />`}
     <${Heat} name=${name} of=${file} hash=${hash} />
     <p class="quiet">Functions, defaults and rules that depend on data alone are not counted. <a href=${address("revisions")}>Compare with an earlier revision</a></p>
   </section>`;
+}
+
+function Tests() {
+  const [state, set] = useState({});
+  const run = async () => {
+    set({ isAsked: true });
+    try {
+      set({ data: await send("tests", {}) });
+    } catch (error) {
+      set({ error: error.message });
+    }
+  };
+  const failed = (state.data?.tests || []).filter((each) => each.outcome !== "PASS");
+  return html`<section class="card tests" aria-label="Tests"><h2>Tests</h2>
+    <button onClick=${run} disabled=${state.isAsked}>${state.isAsked ? "Running…" : "Run the tests"}</button>
+    ${state.error && html`<p class="down" role="alert">${state.error}</p>`}
+    ${state.data && html`<p role="status">${counted(state.data.tests.length - failed.length, "test")} passed, ${failed.length} did not${state.data.error ? `; ${state.data.error}` : ""}.</p>
+      <ul class="outcomes">${failed.map((each) => html`<li><span class="down">${each.outcome}</span> <code>${each.name}</code> <span class="quiet">${each.file}:${each.row}</span>${each.why && html`<pre tabindex="0">${each.why}</pre>`}</li>`)}</ul>`}</section>`;
 }
 
 // The text with how often each definition answered, and each condition held and failed.

@@ -483,6 +483,27 @@ def test_policies_show_what_no_decision_reached(page: Page, served: Served) -> N
     assert page.evaluate("window.hit") is None
 
 
+def test_tests_and_metadata_are_beside_the_policies(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory, request: Any
+) -> None:
+    served = Served(tmp_path_factory.mktemp("tested"))
+    for close in (served.server.close, served.console.close, served.shadow.close):
+        request.addfinalizer(close)
+    noted = f"# METADATA\n# title: {EVIL[0]}\n{POLICY}"
+    tests = "package app_test\n\ntest_it if data.app.allow with input as {}\n\ntest_ok if true\n"
+    files = {"policy.rego": noted, "policy_test.rego": tests}
+    served.pdp.replace(build(Loaded(files), Settings(marked=True)))
+    page = new_page(browser)
+    page.goto(f"{served.url}/policies")
+    page.get_by_text("What it says of itself").click()
+    expect(page.locator(".notes")).to_contain_text(EVIL[0])
+    page.get_by_role("button", name="Run the tests").click()
+    expect(page.locator(".tests")).to_contain_text("1 test passed, 1 did not")
+    expect(page.locator(".tests")).to_contain_text("data.app_test.test_it")
+    assert page.evaluate("window.hit") is None
+    page.context.close()
+
+
 def test_revisions_show_what_each_decided(page: Page, served: Served) -> None:
     served.decide(EVIL[1], "/allowed")
     served.decide("bob", "/denied")

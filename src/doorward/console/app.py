@@ -157,6 +157,10 @@ class Console:
                 return json_response(together.versions(answers))
             case "POST", ("api", "request"):
                 return await self._try(request)
+            case "POST", ("api", "tests"):
+                await self._body(request)
+                async with self._changing:
+                    return json_response(await self._workers.run(self._process.tests))
             case "POST", ("api", "compare"):
                 return await self._compare(request)
             case "GET", ("api", "session"):

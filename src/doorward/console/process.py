@@ -14,6 +14,7 @@ from doorward.console import views
 from doorward.console.audit_tail import AuditTail
 from doorward.console.differences import compare
 from doorward.console.pasted import PastedError, read_pasted
+from doorward.console.policy_texts import run_tests
 from doorward.console.ring import Ring
 from doorward.console.selection import Filter, select
 from doorward.console.sessions import Sessions
@@ -126,6 +127,10 @@ class Process:
         if not self.ring.has_path(path):
             raise PastedError("choose a path that kept decisions are about")
         return views.try_input(self.pdp, path, read_pasted(text), changes=changes)
+
+    def tests(self) -> dict[str, Any] | None:
+        """The tests among the policies in force, run now."""
+        return None if self.pdp is None else run_tests(self.pdp.snapshot)
 
     def compare(self, revision: str) -> dict[str, Any] | None:
         """What the policies in force decide otherwise than those of an earlier revision."""

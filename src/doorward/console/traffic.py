@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, Final
 
+from doorward.console.policy_texts import notes_of
 from doorward.console.reasons import short_names
 from doorward.pdp.decision import Answered
 from doorward.pdp.snapshot import Snapshot
@@ -109,7 +110,12 @@ def document(
     policies = snapshot.engine.policies
     names = short_names(policies)
     files: dict[str, Any] = {
-        names[name]: {"text": module.span.source.text, "definitions": [], "rows": {}}
+        names[name]: {
+            "text": module.span.source.text,
+            "definitions": [],
+            "rows": {},
+            "notes": notes_of(module.span.source.text, names[name]),
+        }
         for name, module in policies.modules.items()
     }
     for mark in policies.definitions:

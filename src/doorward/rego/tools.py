@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from doorward.rego.syntax.lexer import BRACKETS, EOF, IDENT, Lexer, Token, loose_tokens
     from doorward.rego.syntax.nodes import (
         And,
+        Annotations,
         Array,
         ArrayComprehension,
         Body,
@@ -106,9 +107,9 @@ else:
             "syntax.format": "Target format_module format_source format_tree",
             "syntax.lexer": "BRACKETS EOF IDENT Lexer Token loose_tokens",
             "syntax.nodes": (
-                "And Array ArrayComprehension Body Call Every Expr Head Import Module Not Object "
-                "ObjectComprehension Or Package Ref Rule Scalar Set SetComprehension SomeDecl "
-                "SomeIn TemplateString Term Var With"
+                "And Annotations Array ArrayComprehension Body Call Every Expr Head Import "
+                "Module Not Object ObjectComprehension Or Package Ref Rule Scalar Set "
+                "SetComprehension SomeDecl SomeIn TemplateString Term Var With"
             ),
             "syntax.opa_json": "head_key module_to_json",
             "syntax.parser": "Parsed parse_module parse_query parse_with_recovery",
@@ -129,6 +130,7 @@ __all__ = [
     "V1_KEYWORDS",
     "WASM_ABI_VERSIONS",
     "And",
+    "Annotations",
     "Array",
     "ArrayComprehension",
     "Attempt",

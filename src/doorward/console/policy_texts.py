@@ -1,0 +1,86 @@
+"""Beside the counts of the policies in force: their METADATA as text, and their tests with reasons.
+
+Both are made when somebody asks, from the texts that are in force.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from doorward.console.reasons import short_names
+from doorward.pdp.loader import Loaded
+from doorward.pdp.snapshot import Snapshot
+from doorward.rego import REGISTRY, Environment, EvalError, RegoError, Source, to_rego, within
+from doorward.rego.tools import Annotations, parse_module
+from doorward.testing import Result, Suite, run, why
+
+__all__ = ["notes_of", "run_tests"]
+
+SECONDS: Final = 5.0
+"""Seconds of all tests."""
+EACH: Final = 0.5
+MOST: Final = 500
+"""Tests of one answer."""
+LONGEST: Final = 4_000
+"""Characters of one reason, and of one note."""
+_FORBIDDEN: Final = frozenset({"http.send", "net.lookup_ip_addr", "opa.runtime"})
+_TEXTS: Final = ("title", "description")
+
+
+def notes_of(text: str, name: str) -> list[dict[str, Any]]:
+    """The METADATA of a policy: row, scope, title and description, and the other fields as Rego."""
+    if "METADATA" not in text:
+        return []
+    try:
+        module = parse_module(Source(name, text), annotations=True)
+    except RegoError:
+        return []
+    return [_note(each) for each in module.annotations]
+
+
+def _note(annotations: Annotations) -> dict[str, Any]:
+    fields = annotations.fields
+    others = {key: value for key, value in fields.items() if key not in (*_TEXTS, "scope")}
+    texts: dict[str, Any] = {each: str(fields[each])[:LONGEST] for each in _TEXTS if each in fields}
+    shown = {key: _as_rego(value) for key, value in others.items()}
+    return {"row": annotations.span.row, "scope": annotations.scope, **texts, "others": shown}
+
+
+def _as_rego(value: Any) -> str:
+    try:
+        return to_rego(value)[:LONGEST]
+    except (RegoError, TypeError):
+        return "…"
+
+
+def run_tests(snapshot: Snapshot) -> dict[str, Any]:
+    """Run the tests among the policies in force; they reach neither network nor environment."""
+    policies = snapshot.engine.policies
+    names = short_names(policies)
+    texts = {names[file]: each.span.source.text for file, each in policies.modules.items()}
+    registry = REGISTRY.restricted({each.name for each in REGISTRY} - _FORBIDDEN)
+    data = snapshot.engine.data
+    results: list[dict[str, Any]] = []
+    try:
+        with within(SECONDS):
+            suite = Suite(
+                Loaded(texts, data if isinstance(data, dict) else {}),
+                registry=registry,
+                environment=Environment(allow_net=frozenset()),
+            )
+            for each in run(suite, suite.tests[:MOST], timeout=EACH):
+                results.append(_result(suite, each))
+    except EvalError:
+        return {"tests": results, "error": f"the tests take longer than {SECONDS:g} s"}
+    except RegoError as error:
+        return {"tests": [], "error": str(error)[:LONGEST]}
+    return {"tests": results, "more": len(suite.tests) > MOST}
+
+
+def _result(suite: Suite, result: Result) -> dict[str, Any]:
+    reason = "" if result.outcome in ("PASS", "SKIPPED") else why(suite, result)
+    if result.error is not None:
+        reason = str(result.error)
+    span = result.test.span
+    document = {"name": str(result.test), "file": span.file, "row": span.row}
+    return document | {"outcome": result.outcome, "why": reason[:LONGEST]}
