@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help console demo demo-check demo-docker docker-plugin test test-fast lint types imports tests conformance \
-	coverage soak mutants bench fuzz docs site locks release clean system-packages
+	coverage soak pauses mutants bench fuzz docs site locks release clean system-packages
 
 help:
 	@echo 'make demo         the people API behind Envoy, decided by Doorward; Ctrl-C ends it'
@@ -24,8 +24,9 @@ help:
 	@echo 'make demo-docker  a private dockerd behind the Docker plugin (root); ends by itself'
 	@echo 'make console      the pages of the console (make demo and make test do it as well)'
 	@echo 'make test         lint, types, import contract and all tests: what CI runs'
-	@echo 'make test-fast    the tests that start nothing: five minutes of CPU'
+	@echo 'make test-fast    the tests that start nothing: four minutes of CPU'
 	@echo 'make soak         what takes longer than a test may: an hour'
+	@echo 'make pauses       the tests while all of their processes stop and go on: two hours at most'
 	@echo 'make mutants      faults put into the code that keeps people out, and how many the tests notice'
 	@echo 'make lint types imports tests conformance coverage bench fuzz docs site locks release clean'
 
@@ -99,6 +100,11 @@ soak: $(STAMP) $(CONSOLE)
 	$(PYTEST) -n 2 -m 'soak or property' tests
 	DOORWARD_ROW_COMPARISONS=20000 DOORWARD_FILTERS=400 DOORWARD_PARTIAL=all DOORWARD_PARTIAL_EXAMPLES=2000 \
 		$(PYTEST) -n 2 tests/filters tests/rego/partial
+
+# Once a release: every process of the tests stops and goes on, at moments that SEED chooses.
+pauses: $(STAMP) $(CONSOLE)
+	@$(COMPILE)
+	$(BIN)/python scripts/under_pauses.py --seed $(or $(SEED),1) --seconds 7200 -- -n 3 tests
 
 # By room, or some: make mutants ROOMS='tokens bundles'
 mutants: $(STAMP)

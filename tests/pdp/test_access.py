@@ -206,6 +206,7 @@ def program(random: Random) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_nobody_is_left_out_of_random_policies(seed: int) -> None:
     random = Random(seed)

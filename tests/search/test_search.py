@@ -274,6 +274,7 @@ def files(tmp_path: Path) -> list[str]:
     return ["-d", str(tmp_path / "data.json"), *[str(tmp_path / name) for name in names]]
 
 
+@pytest.mark.long
 def test_the_command_reports_and_ends_with_what_ci_needs(
     files: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,6 +117,7 @@ def broken(engine: Engine, name: str) -> Iterator[Any]:
             continue
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_proved_no_input_breaks(seed: int) -> None:
     random = Random(seed)

@@ -15,6 +15,7 @@ PEOPLE = [str(ROOT / "examples/people" / each) for each in ("policy.rego", "prop
 DOCKER = [str(ROOT / "src/doorward/docker/policies")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("paths", "data", "count"),
     [(PEOPLE, {"secrets": {"jwt": "s3cret"}}, 9), (DOCKER, {}, 4)],

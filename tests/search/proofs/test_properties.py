@@ -37,6 +37,7 @@ def test_what_holds_is_proved(verdicts: dict[str, Verdict]) -> None:
     assert len(proved) == 14
 
 
+@pytest.mark.long
 def test_no_search_finds_what_a_proof_excludes() -> None:
     loaded = load([str(FOLDER)])
     version = Version.compile(loaded, deadline=0.5)
