@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -55,30 +55,33 @@ def run(command: list[str], chance: Random, seconds: float) -> tuple[int, int]:
         return TIMED_OUT, count
     finally:
         if process.poll() is None:
-            send(process.pid, signal.SIGTERM)
+            send([*family(process.pid)], signal.SIGTERM)
             process.wait()
 
 
 def pause(process: int, seconds: float) -> None:
-    """Stop a process and all that it started, and let them go on."""
-    stopped = send(process, signal.SIGSTOP)
+    """Stop a process and all that it started, and let them go on; not those that a test stopped."""
+    running = [each for each in family(process) if state_of(each) != "T"]
+    send(running, signal.SIGSTOP)
     try:
         time.sleep(seconds)
     finally:
-        # A process that was started between two looks at its parent runs; it is not in the list.
-        for each in stopped:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(each, signal.SIGCONT)
+        send(running, signal.SIGCONT)
 
 
-def send(process: int, number: signal.Signals) -> list[int]:
-    """Send a signal to a process and all that it started; returns those that got it."""
-    sent = []
-    for each in [*family(process)]:
+def send(processes: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal to those of the processes that are still there."""
+    for each in processes:
         with contextlib.suppress(ProcessLookupError):
             os.kill(each, number)
-            sent.append(each)
-    return sent
+
+
+def state_of(process: int) -> str:
+    """The state of a process: `T` where it is stopped, "" where it is gone."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 def family(process: int) -> Iterator[int]:
