@@ -210,6 +210,12 @@ def test_a_set_that_is_wrong_in_part_is_not_used(document: Any) -> None:
         read_keys(document)
 
 
+@pytest.mark.parametrize("key", [{**TWO.public, "d": "AQ"}, {"kty": "oct", "k": "c2VjcmV0"}])
+def test_a_set_with_a_key_that_signs_is_not_used(key: dict[str, str]) -> None:
+    with pytest.raises(IdentityError, match="must not be known"):
+        read_keys({"keys": [RSA, key]})
+
+
 def test_keys_for_other_uses_are_left_out() -> None:
     assert read_keys({"keys": [RSA, {**TWO.public, "use": "enc"}, {"kty": "new"}]}) == [RSA]
 
@@ -321,7 +327,10 @@ def test_the_id_of_a_key_is_read_from_a_header_of_any_length(
         # For a header without the id of a key nobody is asked.
         large = encoded(json.dumps({"kid": "x", "pad": "y" * (1 << 20)}).encode())
         odd: list[Any] = [{"authorization": f"Bearer {large}.e30.x"}, {"authorization": 1}, {}, []]
-        odd += [{"authorization": f"Bearer {encoded(text)}.e30.x"} for text in (b"[1]", b"1", b"x")]
+        odd += [
+            {"authorization": f"Bearer {encoded(text)}.e30.x"}
+            for text in (b"[1]", b"1", b'{"kid": []}')
+        ]
         assert [note(headers) for headers in (*odd, None)] == [[]] * 8
         source.note_denied(None)
         assert missed == []
