@@ -7,7 +7,7 @@ const PAGE = 500;
 const FIRST = 200;
 const OLD = 5000;
 
-const keyOf = (row) => `${row.worker}.${row.number}`;
+const keyOf = (row) => row.id;
 
 // The live rows that a filter means, newest first; `more` asks for older ones.
 export function useDecisions(filter) {
@@ -99,7 +99,7 @@ const newestFirst = (a, b) => b.time_ms - a.time_ms || b.number - a.number;
 export function useSeconds() {
   const [state, set] = useState({ seconds: [], status: "connecting", silent: [] });
   useEffect(() => {
-    const source = new EventSource("/console/api/decisions?since=9999999999999");
+    const source = new EventSource("/console/api/decisions?limit=0");
     source.onmessage = ({ data }) => {
       const { seconds, silent } = JSON.parse(data);
       set({ seconds, silent, status: "live" });

@@ -315,6 +315,8 @@ def test_a_page_of_several_workers_says_who_decided_and_who_is_silent(
         assert page.evaluate("window.hit") is None
     finally:
         page.context.close()
+        # What the page asked waits for the silent worker as long as this does, and ends before it.
+        assert one.get("/console/api/search?limit=0")[0] == 200
         for each in (one, other):
             each.console.close()
             each.shadow.close()
@@ -830,6 +832,18 @@ def test_pictures_of_the_documentation_are_of_this_console(
     # Times and fonts differ from one machine to the next; the size of what is shown does not.
     assert picture[16:24] == file.read_bytes()[16:24]
     assert file.name in (PICTURES.parent / "console.md").read_text()
+
+
+def test_a_stream_of_counts_holds_no_decision(served: Served) -> None:
+    served.decide("bob", "/counted")
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)
+    connection.request("GET", "/console/api/decisions?limit=0")
+    answer = connection.getresponse()
+    lines = [answer.readline().decode() for _ in range(2)]
+    connection.close()
+    message = json.loads(lines[1].removeprefix("data: "))
+    assert (message["decisions"], message["docker"]) == ([], [])
+    assert sum(each[1] for each in message["seconds"]) > 0
 
 
 def test_a_page_of_another_site_gets_nothing(served: Served) -> None:

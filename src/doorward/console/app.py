@@ -397,21 +397,29 @@ class Console:
         if self._streams >= STREAMS:
             return json_response({"error": "too many pages"}, 503)
         try:
-            filter = Filter.read(dict(request.query_params))
+            fields = dict(request.query_params)
+            limit = _number(fields.pop("limit", ""), views.BATCH)
+            filter = Filter.read(fields)
         except FilterError as error:
             return json_response({"error": str(error)}, 400)
         *after, docker = _numbers(request.headers.get("last-event-id", ""), self._count + 1)
         return StreamingResponse(
-            self._events(after, docker, filter), 200, headers(), "text/event-stream; charset=utf-8"
+            self._events(after, docker, filter, limit),
+            200,
+            headers(),
+            "text/event-stream; charset=utf-8",
         )
 
-    async def _events(self, after: list[int], docker: int, filter: Filter) -> AsyncIterator[bytes]:
+    async def _events(
+        self, after: list[int], docker: int, filter: Filter, limit: int
+    ) -> AsyncIterator[bytes]:
         """Messages with what is new in every process: `after` and `docker` are the numbers of what
-        a page has, of each process and of the Docker plugin."""
+        a page has, of each process and of the Docker plugin; `limit`: decisions of one message."""
         loop = asyncio.get_running_loop()
         until = loop.time() + STREAM
         self._streams += 1
         most = views.BATCH if self._count == 1 else max(2 * views.BATCH // self._count, FEWEST)
+        most = min(most, limit)
         try:
             while loop.time() < until and not self._closed:
                 question = {"about": "decisions", "after": after, "docker": docker, "most": most}
@@ -422,7 +430,7 @@ class Console:
                 for number, each in answers.items():
                     after[number] = each["last"]
                     docker = each.get("docker_last", docker)
-                message = together.batches(answers, self._count, views.BATCH)
+                message = together.batches(answers, self._count, limit)
                 numbers = ".".join(map(str, [*after, docker]))
                 yield b"id: %b\ndata: %b\n\n" % (numbers.encode(), to_bytes(message))
                 await asyncio.sleep(ROUND)

@@ -46,7 +46,7 @@ class AuditTail:
             self._read()
             number = number if number <= self._number else self._start
             new = [_summary(n, line) for n, line in self._lines if n > number]
-            return new[-most:], self._number
+            return new[len(new) - min(most, len(new)) :], self._number
 
     def get(self, decision_id: str) -> dict[str, Any] | None:
         """The decision with an id, as long as its line is kept."""
