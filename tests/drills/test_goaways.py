@@ -157,6 +157,8 @@ class Workers(Drilled):
         sockets = ("unix:doorward.sock.0", "unix:doorward.sock.1")
         kit = yaml.safe_load(render(Bootstrap(pdp=sockets)))
         service(document)["retry_policy"] = service(kit)["retry_policy"]
+        # Envoy denies what is not decided in half a second, which a busy machine may take.
+        service(document)["timeout"] = f"{PATIENCE}s"
         cluster, own = (of["static_resources"]["clusters"][1] for of in (document, kit))
         cluster["load_assignment"] = own["load_assignment"]
         file.write_text(json.dumps(document))
