@@ -24,7 +24,7 @@ help:
 	@echo 'make demo-docker  a private dockerd behind the Docker plugin (root); ends by itself'
 	@echo 'make console      the pages of the console (make demo and make test do it as well)'
 	@echo 'make test         lint, types, import contract and all tests: what CI runs'
-	@echo 'make test-fast    the tests that start nothing: four minutes of CPU'
+	@echo 'make test-fast    the tests that start nothing: five minutes of CPU'
 	@echo 'make soak         what takes longer than a test may: an hour'
 	@echo 'make pauses       the tests while all of their processes stop and go on: two hours at most'
 	@echo 'make mutants      faults put into the code that keeps people out, and how many the tests notice'
