@@ -133,3 +133,12 @@ def test_a_column_whose_name_cannot_be_printed_is_an_error(name: str) -> None:
         to_sql_text(conditions, Names({}), "postgresql")
     with pytest.raises(FilterError, match="is not a name for a column"):
         to_sql(conditions, {"docs": {name: "number"}}, "postgresql")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_a_boolean_is_the_one_that_was_compared(value: str, dialect: str) -> None:
+    clause = to_sql_text(conditions(f"input.docs.open == {value}"), Names({}), dialect)
+    number = {"true": "1", "false": "0"}[value]
+    assert clause is not None
+    assert clause.endswith(f" = {number if dialect == 'sqlserver' else value.upper()}")
