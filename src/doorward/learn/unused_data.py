@@ -9,6 +9,7 @@ deny puts back as few members as it takes, and of those only the parts that it n
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -24,6 +25,8 @@ MAX_MEMBERS: Final = 50_000
 """Removable members that are tried."""
 ROUNDS: Final = 10
 """Readings of the log, each for what the one before made needless."""
+MAX_LIKELY: Final = 200
+"""Members that are tried first, since they have texts of a request."""
 MAX_TEXTS: Final = 32
 """Texts of a member by which it is compared with a request."""
 
@@ -54,19 +57,29 @@ class _Narrowing:
         self.removed: Removed = {}
         self._needers: dict[Location, Event] = {}
         """Members that were put back, with an event that needed each."""
-        self._texts: dict[Location, frozenset[str]] = {}
+        self._by_text: defaultdict[str, set[Location]] = defaultdict(set)
         self._members: Removed = {}
+        self._tree: dict[Any, Any] = {}
+        """The removed members, as `_pruned` reads them."""
         self._take_out(use.root(data))
-        self._narrower = self._without(self.removed)
+        self._narrower = self._current()
 
-    def _take_out(self, member: DataMember) -> None:
-        for each in _outermost(member):
+    def _current(self) -> Version:
+        return self._version.with_data(_pruned(self._data, self._tree))
+
+    def _take_out(self, member: DataMember) -> list[Location]:
+        """Take out what is removable inside a member."""
+        inner = list(_outermost(member))
+        for each in inner:
             self.removed[each.location] = self._members[each.location] = each
-            self._texts[each.location] = frozenset(_texts_of(each))
+            _insert(self._tree, each.location)
+            for text in _texts_of(each):
+                self._by_text[text].add(each.location)
         if len(self._members) > MAX_MEMBERS:
             raise LearnError(
                 f"more than {MAX_MEMBERS:,} members of data may be unused: check a part of the data"
             )
+        return [each.location for each in inner]
 
     def _without(self, locations: Iterable[Location]) -> Version:
         return self._version.with_data(without_members(self._data, locations))
@@ -80,13 +93,20 @@ class _Narrowing:
         return len(self._needers) > before
 
     def _restore(self, event: Event) -> None:
+        order = self._likely(event)
+        if not self._is_enough(event, order):
+            likely = set(order)
+            order += [each for each in self.removed if each not in likely]
         while True:
-            for location in self._needed(event):
+            inner: list[Location] = []
+            for location in self._needed(event, order):
                 self._needers[location] = event
-                self._take_out(self.removed.pop(location))
-            self._narrower = self._without(self.removed)
+                _discard(self._tree, location)
+                inner += self._take_out(self.removed.pop(location))
+            self._narrower = self._current()
             if allows(self._narrower.answer(event)):
                 return
+            order = inner  # with all of it, the event was allowed
 
     def shrink(self) -> None:
         """Take out again what other members that were put back later made needless."""
@@ -96,7 +116,7 @@ class _Narrowing:
                 self._retry([location])
         for location in sorted(self._needers, key=lambda each: (-len(each), str(each))):
             self._retry([location])
-        self._narrower = self._without(self.removed)
+        self._narrower = self._current()
 
     def _is_empty(self, location: Location) -> bool:
         """Return True if a member was put back and all that is inside it was taken out again."""
@@ -108,40 +128,51 @@ class _Narrowing:
         present = [each for each in locations if each in self._needers]
         if not present:
             return True
-        removed = {
-            each: member
-            for each, member in self.removed.items()
-            if not any(each[: len(outer)] == outer for outer in present)
-        } | {each: self._members[each] for each in present}
-        version = self._without(removed)
+        before = [_exchange(self._tree, each, None) for each in present]
+        version = self._current()
         first = [self._needers[each] for each in present]
         if all(allows(version.answer(each)) for each in (*first, *self._needers.values())):
-            self.removed = removed
-            for each in [n for n in self._needers if any(n[: len(o)] == o for o in present)]:
-                del self._needers[each]
+            outer = set(present)
+            for known in (self.removed, self._needers):
+                for each in [n for n in known if any(n[:k] in outer for k in range(1, len(n) + 1))]:
+                    del known[each]
+            self.removed |= {each: self._members[each] for each in present}
             return True
+        for each, inner in zip(present, before, strict=True):
+            _exchange(self._tree, each, inner)
         return False
 
-    def _needed(self, event: Event) -> list[Location]:
-        """Return as few removed members as make the event allowed, by halving."""
-        words = frozenset(_texts(event.input))
-        order = sorted(self.removed, key=lambda each: -len(self._texts[each] & words))
+    def _needed(self, event: Event, order: Sequence[Location]) -> list[Location]:
+        """As few of removed members that are enough as make the event allowed, by halving."""
         needed: list[Location] = []
         end = len(order)
-        while not needed or not self._allows(event, set(order).difference(needed)):
+        while not needed or not self._is_enough(event, needed):
             # The shortest beginning of the order that, put back with what is needed, is enough.
-            most = _shortest(
-                end,
-                lambda number: self._allows(event, set(order[number:]).difference(needed)),
-            )
+            most = _shortest(end, lambda number: self._is_enough(event, [*needed, *order[:number]]))
             if not most:
                 break
             needed.append(order[most - 1])
             end = most - 1
         return needed
 
-    def _allows(self, event: Event, locations: Iterable[Location]) -> bool:
-        return allows(self._without(locations).answer(event))
+    def _likely(self, event: Event) -> list[Location]:
+        """The removed members that have most texts of an event's input in them."""
+        scores: Counter[Location] = Counter()
+        for text in frozenset(_texts(event.input)):
+            locations = self._by_text.get(text, ())
+            if len(locations) <= MAX_LIKELY:
+                scores.update([each for each in locations if each in self.removed])
+        return sorted(scores, key=lambda each: (-scores[each], str(each)))[:MAX_LIKELY]
+
+    def _is_enough(self, event: Event, restored: Iterable[Location]) -> bool:
+        """Return True if the event is allowed once these members are put back."""
+        locations = [each for each in restored if each in self.removed]
+        for each in locations:
+            _discard(self._tree, each)
+        version = self._version.with_data(_pruned(self._data, self._tree))
+        for each in locations:
+            _insert(self._tree, each)
+        return allows(version.answer(event))
 
 
 def _shortest(end: int, is_enough: Callable[[int], bool]) -> int:
@@ -200,19 +231,50 @@ def value_at(data: Any, location: Location) -> Any:
 
 def without_members(data: Any, locations: Iterable[Location]) -> Any:
     """A copy of data without members; what is not changed is shared."""
+    return _pruned(data, _tree_of(locations))
+
+
+def _tree_of(locations: Iterable[Location]) -> dict[Any, Any]:
     tree: dict[Any, Any] = {}
     for location in locations:
-        inner = tree
-        for key in location[:-1]:
-            inner = inner.setdefault(key, {})
-        inner[location[-1]] = None
-    return _pruned(data, tree)
+        _insert(tree, location)
+    return tree
 
 
-def _pruned(value: Any, tree: dict[Any, Any] | None) -> Any:
-    if not tree:
+def _exchange(tree: dict[Any, Any], location: Location, inner: Any) -> Any:
+    """Put a part of a tree in the position of another one, which is returned."""
+    for key in location[:-1]:
+        tree = tree.setdefault(key, {})
+    before = tree.get(location[-1], {})
+    tree[location[-1]] = inner
+    return before
+
+
+def _insert(tree: dict[Any, Any], location: Location) -> None:
+    for key in location[:-1]:
+        tree = tree.setdefault(key, {})
+    tree[location[-1]] = None
+
+
+def _discard(tree: dict[Any, Any], location: Location) -> None:
+    for key in location[:-1]:
+        tree = tree[key]
+    del tree[location[-1]]
+
+
+def _pruned(value: Any, tree: dict[Any, Any]) -> Any:
+    """A copy without the members at which the tree has None."""
+    dropped = {key for key, inner in tree.items() if inner is None}
+    changed = {key: inner for key, inner in tree.items() if inner}
+    if not dropped and not changed:
         return value
-    items: Sequence[tuple[Any, Any]]
-    items = list(value.items()) if isinstance(value, dict) else list(enumerate(value))
-    kept = [(k, _pruned(v, tree.get(k))) for k, v in items if tree.get(k, tree) is not None]
-    return dict(kept) if isinstance(value, dict) else [inner for _, inner in kept]
+    if isinstance(value, dict):
+        left = {k: v for k, v in value.items() if k not in dropped} if dropped else dict(value)
+        for key, inner in changed.items():
+            left[key] = _pruned(value[key], inner)
+        return left
+    return [
+        _pruned(item, changed[n]) if n in changed else item
+        for n, item in enumerate(value)
+        if n not in dropped
+    ]
