@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.docker.request.test_views import samples
 from tests.docker.test_attacks import ATTACKS, SIBLINGS
-from tests.docker.test_compose import SERVICES
+from tests.docker.test_compose import FILES, services
 
 from doorward.docker.decider.embedded import PACK, EmbeddedPdp
 from doorward.docker.request.call import AuthzRequest
@@ -65,7 +65,7 @@ def test_fields_of_a_creation(pdp: EmbeddedPdp, name: str) -> None:
 
 
 def test_real_projects_and_attacks(pdp: EmbeddedPdp) -> None:
-    for each in SERVICES:
+    for each in (each for file in FILES for each in services(file)):
         check(pdp, "alice", "POST", f"{CREATE}?name={each['name']}", each["body"])
     for _, user, method, uri, body in ATTACKS:
         check(pdp, user, method, uri, body)

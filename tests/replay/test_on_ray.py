@@ -114,7 +114,7 @@ def test_built_ins_of_ones_own_are_for_one_machine(
     builtins.write_text("")
     given = ["replay", "--log", str(log), "--policy", str(tmp_path), "--ray", "local"]
     assert run([*given, "--builtins", str(builtins)]) == 1
-    assert "--ray and --builtins" in capsys.readouterr().err
+    assert "--ray cannot be combined with --builtins" in capsys.readouterr().err
 
 
 def test_a_node_that_does_not_start_is_told(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
