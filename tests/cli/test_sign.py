@@ -108,4 +108,4 @@ def test_a_plugin_that_nobody_has_signs_no_bundle(
 
 def test_memory_of_benchmarks_needs_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["test", "--benchmem", "."]) != 0
-    assert "add --bench" in capsys.readouterr().err
+    assert "--benchmem needs --bench" in capsys.readouterr().err

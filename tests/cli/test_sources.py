@@ -189,7 +189,7 @@ def test_metrics_of_several_evaluations_are_statistics(
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["run", "--verification-key", "k", "p.rego"], 1, "verifies bundles: add --bundle"),
+        (["run", "--verification-key", "k", "p.rego"], 1, "--verification-key needs --bundle"),
         (["eval", "--stdin", "-I"], 1, "specify --stdin or --stdin-input but not both"),
         (["eval", "-I", "-i", "x", "1"], 1, "specify --stdin-input or --input but not both"),
         (["eval", "-t", "wasm", "1"], 1, '"-t, --target" flag: must be one of {rego}'),

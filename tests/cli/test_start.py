@@ -86,7 +86,7 @@ LANGUAGE = {"doorward", "doorward.exporting", "doorward.rego"}
 
 ONE_SUM = (
     r"doorward(\.cancellation|\.exporting|\.records)?"
-    r"|doorward\.cli(\.(capabilities|durations|errors|eval|extensions|go_flags|input_document|main|metrics"
+    r"|doorward\.cli(\.(capabilities|colors|durations|errors|eval|extensions|go_flags|input_document|main|metrics"
     r"|profiles|queries|results|schemas))?|doorward\.cli\.extras"
     r"|doorward\.pdp(\.(error_documents|extensions|loader|solutions|sources))?"
     r"|doorward\.rego(\.(caches|capabilities|clock|code|collector|conversion|engine|errors|json_text|modules|numbers|options|pointers|source"

@@ -113,7 +113,10 @@ def unmasked() -> Iterator[None]:
         (["--daemon", "/d", "--consumer", "x"], "must be of the form NAME=/PATH"),
         (["--daemon", "/d", "--consumer", "shared=/x"], "must be of the form NAME=/PATH"),
         (["--daemon", "/d", "--listen", "127.0.0.1:1"], "needs the three --tls-"),
-        (["--daemon", "/d", "-p", "http://x/y", "--policy", "/p"], "either --pdp or --policy"),
+        (
+            ["--daemon", "/d", "-p", "http://x/y", "--policy", "/p"],
+            "--pdp cannot be combined with --policy",
+        ),
         (["--daemon", "/d", "--audit-log", "off"], "no socket to serve"),
         (["--daemon", "/d", "--minimum-api-version", "x"], "must be of the form 1.24"),
         (["--daemon", "/d", "--socket", "/x", "--timeout", "0"], "up to 60 seconds"),
