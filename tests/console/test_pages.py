@@ -617,6 +617,8 @@ def test_keys_go_through_decisions(page: Page, served: Served) -> None:
     for key, at in (("j", 2), ("j", 1), ("k", 2)):
         page.keyboard.press(key)
         expect(page).to_have_url(re.compile(f"#decision={ids[at]}"))
+        # The next key goes on from the decision that is shown.
+        expect(detail(page)).to_contain_text(f"/keys-{at}")
     page.keyboard.press("/")
     expect(page.get_by_label("Search")).to_be_focused()
     page.keyboard.press("j")

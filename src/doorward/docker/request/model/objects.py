@@ -34,7 +34,7 @@ _BIND: Final = frozenset(
 )
 _EXPORT: Final = re.compile(r":/[A-Za-z0-9_./-]{0,1024}")
 _NFS: Final = re.compile(
-    r"addr=([0-9A-Fa-f.:]{2,39})((?:,(?:ro|rw|hard|soft|nolock|tcp|nfsvers=[34](?:\.[0-2])?))*)"
+    r"addr=([0-9A-Fa-f.:]{2,39})((?:,(?:ro|rw|hard|soft|nolock|tcp|nfsvers=[34](?:\.[0-2])?))*+)"
 )
 
 
