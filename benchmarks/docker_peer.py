@@ -16,7 +16,6 @@ import http.client
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tarfile
@@ -29,9 +28,12 @@ from typing import Final
 
 from benchmarks.docker_decisions import FOLDER, write_call
 from doorward.docker.decider.embedded import PACK
+from doorward.docker.unix_http import UnixConnection
 
 PATH: Final = "/AuthZPlugin.AuthZReq"
 ROUNDS: Final = 5
+SECONDS: Final = 60.0
+"""How long an answer may take."""
 ANSWER: Final = "/AuthZPlugin.AuthZRes"
 """The question after the answer, which each of them allows at once: what it takes is not the
 decision's."""
@@ -54,17 +56,6 @@ outside if {{
 """
 
 
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost")
-        self._path = path
-
-    def connect(self) -> None:
-        """Connect to the socket."""
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(self._path)
-
-
 def ask(connection: http.client.HTTPConnection, call: bytes, path: str = PATH) -> bytes:
     """The plugin's answer."""
     connection.request("POST", path, call, {"Content-Type": "application/json"})
@@ -85,7 +76,7 @@ def started(command: Sequence[str], listens: str) -> Iterator[subprocess.Popen[b
         until = time.monotonic() + 60
         while True:
             try:
-                connection = _UnixConnection(listens)
+                connection = UnixConnection(listens, SECONDS)
                 connection.connect()
                 connection.close()
                 break
@@ -105,7 +96,7 @@ def measure(
     process: subprocess.Popen[bytes], listens: str, calls: Sequence[bytes], path: str
 ) -> float:
     """Microseconds of one answer of a plugin, all of which allow."""
-    connection = _UnixConnection(listens)
+    connection = UnixConnection(listens, SECONDS)
     for call in calls[:200]:
         ask(connection, call, path)
     before = cpu_of_process(process.pid)

@@ -12,7 +12,6 @@ for the user, `open` ones leave all.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import gc
 import json
 import sys
@@ -30,7 +29,7 @@ from doorward.filters import to_conditions, to_sql
 from doorward.pdp import from_modules
 from doorward.pdp.residuals import residual_of_rows
 from doorward.rego import Engine
-from fuzz.opa_engine import library
+from fuzz.opa_engine import Library, library
 
 SIZES: Final = (10, 100)
 CALLS: Final = 10
@@ -67,23 +66,12 @@ class OpaFilters:
     """Filters of one policy, made by OPA's library."""
 
     def __init__(self, path: Path, policy: str) -> None:
-        self._library = ctypes.CDLL(str(path))
-        self._library.OpaNew.restype = ctypes.c_uint64
-        self._library.OpaDestroy.argtypes = [ctypes.c_uint64]
-        self._library.OpaFreeString.argtypes = [ctypes.c_void_p]
-        for name, texts in (("AddPolicy", 2), ("CompileFilters", 7)):
-            function = getattr(self._library, f"Opa{name}")
-            function.restype = ctypes.c_void_p
-            function.argtypes = [ctypes.c_uint64, *[ctypes.c_char_p] * texts]
-        self._handle = self._library.OpaNew()
+        self._library = Library(str(path))
+        self._handle = self._library.new()
         self._call("AddPolicy", b"documents.rego", policy.encode())
 
     def _call(self, name: str, *texts: bytes) -> Any:
-        pointer = getattr(self._library, f"Opa{name}")(self._handle, *texts)
-        try:
-            answer = json.loads(ctypes.string_at(pointer))
-        finally:
-            self._library.OpaFreeString(pointer)
+        answer = json.loads(self._library.call(name, self._handle, *texts))
         if answer.get("error"):
             raise RuntimeError(f"{name} failed: {answer['error']}")
         return answer.get("result")
@@ -97,7 +85,7 @@ class OpaFilters:
 
     def close(self) -> None:
         """End the engine."""
-        self._library.OpaDestroy(self._handle)
+        self._library.destroy(self._handle)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ OPA's collector count. `--markdown` writes the rows between two marks of that pa
 from __future__ import annotations
 
 import argparse
-import ctypes
 import gc
 import json
 import math
@@ -30,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.kinds import KINDS, Kind
 from benchmarks.page import machine
 from doorward.rego import Engine, from_json
-from fuzz.opa_engine import library
+from fuzz.opa_engine import Library, library
 
 QUERY: Final = "data.case.answer"
 CONSTANT: Final = "data.case.constant"
@@ -64,19 +63,8 @@ class Peer:
     """OPA's engine in this process, with policies and data."""
 
     def __init__(self, modules: str) -> None:
-        self.library = ctypes.CDLL(str(library()))
-        self.library.OpaNew.restype = ctypes.c_uint64
-        self.library.OpaDestroy.argtypes = [ctypes.c_uint64]
-        self.library.OpaFreeString.argtypes = [ctypes.c_void_p]
-        texts = [ctypes.c_char_p] * 2
-        for name, operands in (
-            ("AddPolicy", texts),
-            ("EvalQuery", [*texts, ctypes.c_int, ctypes.c_int]),
-        ):
-            function = getattr(self.library, f"Opa{name}")
-            function.restype = ctypes.c_void_p
-            function.argtypes = [ctypes.c_uint64, *operands]
-        self.handle = self.library.OpaNew()
+        self._library = Library(str(library()))
+        self._handle = self._library.new()
         self._call("AddPolicy", b"case.rego", modules.encode())
 
     def answer(self, query: str, input: bytes) -> Any:
@@ -86,16 +74,12 @@ class Peer:
 
     def close(self) -> None:
         """Give back what the engine holds."""
-        self.library.OpaDestroy(self.handle)
+        self._library.destroy(self._handle)
 
-    def _call(self, name: str, *operands: Any) -> bytes:
-        pointer = getattr(self.library, f"Opa{name}")(self.handle, *operands)
-        try:
-            answer = ctypes.string_at(pointer)
-        finally:
-            self.library.OpaFreeString(pointer)
-        if answer.startswith(b'{"error":{') or answer.startswith(b'{"error":"'):
-            raise ValueError(answer.decode()[:500])
+    def _call(self, name: str, *operands: Any) -> str:
+        answer = self._library.call(name, self._handle, *operands)
+        if answer.startswith(('{"error":{', '{"error":"')):
+            raise ValueError(answer[:500])
         return answer
 
 

@@ -25,7 +25,7 @@ LOCK: Final = ROOT / "requirements/opa-engine.txt"
 SECONDS: Final = 20.0
 """How long an answer may take before the process is given up."""
 
-__all__ = ["OpaEngine", "library"]
+__all__ = ["Library", "OpaEngine", "library"]
 
 
 def library(folder: Path = FOLDER) -> Path:
@@ -87,7 +87,7 @@ def _number(text: str) -> dict[str, str]:
     return {"number": text}
 
 
-class _Library:
+class Library:
     """The functions of the library: each takes texts and gives back one as JSON."""
 
     def __init__(self, path: str) -> None:
@@ -95,7 +95,12 @@ class _Library:
         self.library.OpaNew.restype = ctypes.c_uint64
         self.library.OpaDestroy.argtypes = [ctypes.c_uint64]
         self.library.OpaFreeString.argtypes = [ctypes.c_void_p]
-        for name, texts, numbers in (("AddPolicy", 2, 0), ("AddData", 2, 0), ("EvalQuery", 2, 2)):
+        for name, texts, numbers in (
+            ("AddPolicy", 2, 0),
+            ("AddData", 2, 0),
+            ("EvalQuery", 2, 2),
+            ("CompileFilters", 7, 0),
+        ):
             function = getattr(self.library, f"Opa{name}")
             function.restype = ctypes.c_void_p
             function.argtypes = [
@@ -104,7 +109,17 @@ class _Library:
                 *[ctypes.c_int] * numbers,
             ]
 
-    def call(self, name: str, handle: int, *operands: Any) -> Any:
+    def new(self) -> int:
+        """A handle of an engine without policies."""
+        handle: int = self.library.OpaNew()
+        return handle
+
+    def destroy(self, handle: int) -> None:
+        """Give back what an engine holds."""
+        self.library.OpaDestroy(handle)
+
+    def call(self, name: str, handle: int, *operands: Any) -> str:
+        """Call the function `name` and return its answer."""
         pointer = getattr(self.library, f"Opa{name}")(handle, *operands)
         try:
             text = ctypes.string_at(pointer)
@@ -114,7 +129,7 @@ class _Library:
 
     def answer(self, question: dict[str, Any]) -> str:
         """The answer as a line: its numbers are never read here."""
-        handle = self.library.OpaNew()
+        handle = self.new()
         try:
             for name, text in question["modules"].items():
                 added = self.call("AddPolicy", handle, name.encode(), text.encode())
@@ -131,7 +146,7 @@ class _Library:
             answer = self.call("EvalQuery", handle, query, given.encode(), 0, 0)
             return _error(answer) if answer.startswith('{"error":') else answer
         finally:
-            self.library.OpaDestroy(handle)
+            self.destroy(handle)
 
 
 _CODE: Final = re.compile(r"\b(rego_\w+_error|eval_(?!error)\w+_error)\b")
@@ -146,7 +161,7 @@ def _error(answer: str) -> str:
 
 def main(path: str) -> None:
     """Answer the questions on standard input, one a line."""
-    bridge = _Library(path)
+    bridge = Library(path)
     for line in sys.stdin:
         answer = bridge.answer(json.loads(line))
         print(answer.replace("\n", " "), flush=True)

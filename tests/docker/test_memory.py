@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +16,7 @@ import pytest
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.docker.decider.embedded import PACK
+from doorward.docker.unix_http import UnixConnection
 
 pytestmark = pytest.mark.long
 
@@ -29,18 +28,6 @@ ANSWERS: Final = (b'{"Allow":true}', b'{"Err":"too many calls wait"}')
 MOST: Final = 128 * MEGABYTE
 """What may stay of some 85 MB of calls at a time; without the settings, 300 MB stayed and more came
 with each round."""
-
-
-class Connection(http.client.HTTPConnection):
-    """A connection to a Unix socket."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost")
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(self._path)
 
 
 def write_call(number: int) -> bytes:
@@ -56,7 +43,7 @@ def write_call(number: int) -> bytes:
 
 def ask(path: str, numbers: Iterator[int]) -> None:
     """Calls with long bodies on a connection of their own."""
-    connection = Connection(path)
+    connection = UnixConnection(path, PATIENCE)
     for number in numbers:
         connection.request("POST", "/AuthZPlugin.AuthZReq", write_call(number))
         assert connection.getresponse().read() in ANSWERS

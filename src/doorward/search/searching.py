@@ -174,11 +174,6 @@ class _Pair:
         self.versions = old, new
         self._reach = reach
         self.path = path
-        for version in self.versions:
-            document: Any = version.snapshot.document(path)
-            if isinstance(document, Query):
-                # To generate code is not searching, and not a part of the deadline of a request.
-                document.warm()
         self._trace = [
             (number, query)
             for number, each in enumerate((old, new))
@@ -223,6 +218,8 @@ def _trace(version: Version, path: str) -> Query | None:
     document: Any = version.snapshot.document(path)
     if not isinstance(document, Query):
         return None
+    # To generate code is not searching, and not a part of the deadline of a request.
+    document.warm()
     traced = engine.policies.traced().bind(engine.data, is_parsed=True)
     query = traced.prepare(document.text, deadline=document.deadline)
     query.warm()

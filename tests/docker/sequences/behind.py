@@ -8,7 +8,6 @@ from typing import Any
 from examples.docker.private_daemon import Answer
 from tests.docker.proxied import Proxied, proxied
 from tests.docker.sequences.machine import Machine
-from tests.docker.sequences.world import MARK, THEIRS
 
 from doorward.docker.plugin import Plugin
 
@@ -64,15 +63,7 @@ class ProxiedMachine(Machine):
             return None
         self.allowed[self.kind] += 1
         self.sequence.append(f"{self.user}: {method} {target} {body.decode()}".rstrip())
-        self.accepted[self.kind] += answer.status < 400
-        if self.world.server.contacts > contacts:
-            self._report("web server of the host")
-        if MARK.encode() in answer.body:
-            self._report("process of the host")
-        if THEIRS.encode() in answer.body:
-            self._report("things of another user")
-        if self.world.has_changed_theirs():
-            self._report("state of another user's things")
+        self._judge_answer(answer, contacts)
         return answer
 
     def close(self) -> None:

@@ -177,6 +177,12 @@ class Machine:
         self.sequence.append(f"{self.user}: {method} {target} {body.decode()}".rstrip())
         contacts = self.world.server.contacts
         answer = self.daemon.raw(method, target, body, given)
+        self._judge_answer(answer, contacts)
+        return answer
+
+    def _judge_answer(self, answer: Answer, contacts: int) -> None:
+        """Count the answer to a call that was allowed, and report each canary that it reached;
+        `contacts` are those of the host's web server before the call."""
         self.accepted[self.kind] += answer.status < 400
         if self.world.server.contacts > contacts:
             self._report("web server of the host")
@@ -186,7 +192,6 @@ class Machine:
             self._report("things of another user")
         if self.world.has_changed_theirs():
             self._report("state of another user's things")
-        return answer
 
     def _labels(self) -> dict[str, str]:
         """The owner that a request names: mostly who sends it."""

@@ -196,12 +196,9 @@ def _extreme_number(numbers: list[Any], choose: Callable[..., Any]) -> Value:
     # the one nearest to another number, but two numbers that round to one value may have two.
     nearest = list(map(float, numbers))
     best = choose(nearest)
-    others = -math.inf if choose is max else math.inf
-    close = math.nextafter(best, others)
-    if choose is max:
-        candidates = [n for n, each in zip(numbers, nearest, strict=True) if each >= close]
-    else:
-        candidates = [n for n, each in zip(numbers, nearest, strict=True) if each <= close]
+    close = math.nextafter(best, -math.inf if choose is max else math.inf)
+    pairs = zip(numbers, nearest, strict=True)
+    candidates = [n for n, each in pairs if choose(each, close) == each]
     return choose(reversed(candidates))  # type: ignore[no-any-return]
 
 

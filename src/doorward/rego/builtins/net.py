@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv6Address
 from socket import AF_INET, inet_ntop, inet_pton
 from typing import Final
 
@@ -39,8 +39,6 @@ LOOKUP_SECONDS: Final = 5.0
 
 _MAPPED: Final = 0xFFFF << 32
 """Where IPv4 addresses lie among those of IPv6."""
-
-Address = IPv4Address | IPv6Address
 
 
 @record(frozen=True)
@@ -90,12 +88,8 @@ def _network_or_address(text: str) -> _Network:
         ) from None
 
 
-def _address_object(address: int) -> Address:
-    return IPv4Address(address & 0xFFFFFFFF) if _is_v4(address) else IPv6Address(address)
-
-
 def _text(address: int) -> str:
-    if address >> 32 == 0xFFFF:
+    if _is_v4(address):
         return inet_ntop(AF_INET, (address & 0xFFFFFFFF).to_bytes(4, "big"))
     return str(IPv6Address(address))
 
@@ -285,7 +279,7 @@ def _classful(item: Value) -> _Network:
     first = (address >> 24) & 0xFF
     length = 8 if first < 128 else 16 if first < 192 else 24
     span = (1 << (32 - length)) - 1
-    return _Network(address & ~span, address | span, f"{_address_object(address)}/{length}")
+    return _Network(address & ~span, address | span, f"{_text(address)}/{length}")
 
 
 def _merge(networks: list[_Network]) -> list[_Network]:
@@ -339,6 +333,6 @@ def net_lookup_ip_addr(context: Context, name: str) -> frozenset[Key]:
         raise halt from None
     except OSError as error:
         raise BuiltinError(f"lookup {scrub(name)}: {error.strerror or 'no such host'}") from None
-    addresses = frozenset(str(_address_object(n)) for n in map(_address, resolved) if n is not None)
+    addresses = frozenset(_text(n) for n in map(_address, resolved) if n is not None)
     context.drawn[key] = addresses
     return addresses
