@@ -141,14 +141,17 @@ def test_method_and_url_are_required() -> None:
     "options",
     [
         {"headers": {"a": 1}},
-        {"headers": {"a": "1\r\nb: 2"}},
-        {"headers": {"a b": "1"}},
+        {"method": "a b"},
+        {"method": "GÉT"},
+        {"cache_ignored_headers": [1]},
+        {"timeout": None},
         {"timeout": "soon"},
         {"timeout": -1},
         {"force_cache": True},
         {"force_cache": True, "force_cache_duration_seconds": 1.5},
         {"tls_client_cert": "PEM"},
-        {"url": "http://[::1"},
+        {"url": 1},
+        {"bad_key": 1},
     ],
 )
 def test_what_cannot_be_sent_is_an_error(options: dict[str, Any]) -> None:
@@ -157,6 +160,55 @@ def test_what_cannot_be_sent_is_an_error(options: dict[str, Any]) -> None:
     failed = send(Environment(http=Answers()), **options, raise_error=False)
     assert failed["status_code"] == 0
     assert failed["error"]["code"] == "eval_http_send_internal_error"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"headers": {"a": "1\r\nb: 2"}},
+        {"headers": {"a b": "1"}},
+        {"url": "http://[::1"},
+        {"url": "http://localhost/%zz"},
+    ],
+)
+def test_what_go_s_client_refuses_is_an_error_of_the_network(options: dict[str, Any]) -> None:
+    """As in OPA."""
+    with pytest.raises(BuiltinError):
+        send(Environment(http=Answers()), **options)
+    failed = send(Environment(http=Answers()), **options, raise_error=False)
+    assert failed["error"]["code"] == "eval_http_send_network_error"
+
+
+def test_a_request_without_a_method_is_a_get() -> None:
+    sender = Answers(json_response())
+    send(Environment(http=sender), method="", cache_ignored_headers=None, enable_redirect=1)
+    assert sender.requests[0].method == "GET"
+    assert sender.requests[0].follow_redirects
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("APPLICATION/JSON", {"a": 1}),
+        ("application/vnd.x+json; a=b", {"a": 1}),
+        ('application/json; a="b;c"', {"a": 1}),
+        ("xapplication/json", None),
+        ("text/html application/json", None),
+        ("application/json, text/plain", None),
+        ("application/json; a", None),
+        ("text/json", None),
+    ],
+)
+def test_json_is_read_where_its_media_type_says_so(kind: str, body: Any) -> None:
+    """OPA 1.20.2."""
+    sender = Answers(json_response('{"a": 1}', content_type=kind))
+    assert send(Environment(http=sender))["body"] == body
+
+
+def test_the_first_value_of_a_body_counts() -> None:
+    """OPA 1.20.2."""
+    sender = Answers(json_response('{"a": 1} {"a": 2}'))
+    assert send(Environment(http=sender))["body"] == {"a": 1}
 
 
 def test_a_failure_is_an_error_or_an_answer() -> None:

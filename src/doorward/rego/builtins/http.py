@@ -13,7 +13,6 @@ import time
 from collections.abc import Hashable
 from dataclasses import replace
 from typing import Final
-from urllib.parse import urlsplit
 
 from doorward.rego.builtins.http_client.cache import StoredResponse
 from doorward.rego.builtins.http_client.freshness import keep, revalidated
@@ -35,8 +34,9 @@ from doorward.rego.errors import (
     OperandError,
 )
 from doorward.rego.golang import json as go_json
+from doorward.rego.golang.json_documents import read_json
 from doorward.rego.golang.octets import from_bytes, to_bytes
-from doorward.rego.json_text import from_json
+from doorward.rego.golang.urls import parse as parse_url
 from doorward.rego.numbers import exact
 from doorward.rego.values import Key, Value, from_key, kind_name, make_set, to_key, to_rego
 
@@ -100,15 +100,15 @@ def http_send(context: Context, request: dict[Key, Value]) -> Value:
         raise LimitError("request is nested too deeply") from None
     if key in context.drawn:
         return context.drawn[key]
-    options = _options(request)
+    raises = request.get("raise_error") is not False
     try:
-        answer = _respond(context, options)
+        answer = _respond(context, _options(request))
     except SendError as error:
-        if options.get("raise_error") is not False:
+        if raises:
             raise BuiltinError(str(error)) from None
-        answer = _failure(NETWORK_ERROR, error)
+        answer = _failure(INTERNAL_ERROR if error.is_local else NETWORK_ERROR, error)
     except BuiltinError as error:
-        if options.get("raise_error") is not False:
+        if raises:
             raise
         answer = _failure(INTERNAL_ERROR, error)
     context.drawn[key] = answer
@@ -131,6 +131,9 @@ def _options(request: dict[Key, Value]) -> Options:
         raise OperandError(f"operand 1 invalid request parameters(s): {shown}")
     options = {str(key): value for key, value in request.items()}
     for name, value in options.items():
+        if name in _SWITCHES and type(value) is int and value in (0, 1):
+            options[name] = value == 1
+            continue
         wanted = (
             "string" if name in _STRINGS else "boolean" if name in _BOOLEANS else _KIND.get(name)
         )
@@ -139,8 +142,12 @@ def _options(request: dict[Key, Value]) -> Options:
     return options
 
 
+_SWITCHES: Final = frozenset(
+    {"enable_redirect", "tls_insecure_skip_verify", "tls_use_system_certs"}
+)
+"""Booleans that may be 0 and 1, as in OPA."""
+
 _KIND: Final = {
-    "cache_ignored_headers": "array",
     "force_cache_duration_seconds": "number",
     "headers": "object",
     "max_retry_attempts": "number",
@@ -200,13 +207,21 @@ def _whole(name: str, value: Value) -> int:
 
 
 def _cache_key(options: Options) -> Hashable:
-    ignored = options.get("cache_ignored_headers")
-    names = {str(n).lower() for n in ignored} if isinstance(ignored, list) else set()
+    names = {name.lower() for name in _ignored_headers(options)}
     headers = options.get("headers")
     if names and isinstance(headers, dict):
         kept = {k: v for k, v in headers.items() if str(k).lower() not in names}
         options = {**options, "headers": kept}
     return to_key({k: v for k, v in options.items() if k not in _NOT_IN_KEY})
+
+
+def _ignored_headers(options: Options) -> list[str]:
+    names = options.get("cache_ignored_headers")
+    if names is None:
+        return []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise BuiltinError("cache_ignored_headers must be an array of strings")
+    return [str(name) for name in names]
 
 
 _NOT_IN_KEY: Final = frozenset({"cache_ignored_headers", "caching_mode", "raise_error"})
@@ -232,9 +247,12 @@ def _send(context: Context, request: HTTPRequest) -> HTTPResponse:
 
 
 def _request(context: Context, options: Options) -> HTTPRequest:
-    url = str(options["url"])
+    url, method = str(options["url"]), str(options["method"]).upper() or "GET"
     headers = _headers(options.get("headers", {}))
+    _ignored_headers(options)
     hosts = context.environment.allow_net
+    if not _TOKEN.match(method):
+        raise BuiltinError(f"net/http: invalid method {go_json.quote(method)}")
     check_host(_host(url), hosts)
     if "raw_body" in options:
         body = to_bytes(str(options["raw_body"]))
@@ -242,11 +260,11 @@ def _request(context: Context, options: Options) -> HTTPRequest:
         body = to_bytes(go_json.marshal(options["body"])) if "body" in options else b""
     host = next((value for name, value in headers if name == "host"), "")
     return HTTPRequest(
-        method=str(options["method"]).upper(),
+        method=method,
         url=url,
         headers=headers,
         body=body,
-        timeout=_timeout(options.get("timeout")),
+        timeout=_timeout(options["timeout"]) if "timeout" in options else DEFAULT_TIMEOUT,
         follow_redirects=options.get("enable_redirect") is True,
         retries=min(
             _whole("max_retry_attempts", options.get("max_retry_attempts", 0)), MAX_RETRIES
@@ -257,10 +275,11 @@ def _request(context: Context, options: Options) -> HTTPRequest:
 
 
 def _host(url: str) -> str:
+    """The host of a URL as Go reads it; SendError for what it does not read."""
     try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        raise BuiltinError("invalid URL") from None
+        return parse_url(url).get("hostname", "")
+    except BuiltinError as error:
+        raise SendError(str(error)) from None
 
 
 def check_host(host: str, allowed: frozenset[str] | None) -> None:
@@ -276,11 +295,11 @@ def _headers(given: Value) -> tuple[tuple[str, str], ...]:
     headers: list[tuple[str, str]] = []
     for key, value in given.items() if isinstance(given, dict) else ():
         if type(key) is not str or not _TOKEN.match(key):
-            raise BuiltinError("invalid name of a header")
+            raise SendError(f"net/http: invalid header field name {to_rego(from_key(key))}")
         if not isinstance(value, str):
             raise BuiltinError(f"invalid type for headers value of `{key}`")
         if "\r" in value or "\n" in value or "\0" in value:
-            raise BuiltinError(f"invalid value of the header `{key}`")
+            raise SendError(f"net/http: invalid header field value for {to_rego(key)}")
         headers.append((key.lower(), value))
     return tuple(headers)
 
@@ -308,7 +327,7 @@ def _timeout(given: Value) -> float:
         seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(given))
     elif isinstance(given, (int, float)) and not isinstance(given, bool):
         seconds = min(exact(given), 10**18) / 1e9
-    elif given is not None:
+    else:
         raise BuiltinError("`timeout` must be a string or a number")
     if seconds < 0:
         raise BuiltinError("invalid `timeout`")
@@ -351,10 +370,10 @@ def _answer(response: HTTPResponse, options: Options) -> Value:
 
 def _body(response: HTTPResponse, options: Options) -> Value:
     """The decoded body; null if it is of no known type or cannot be decoded."""
-    kind = response.header("content-type").lower()
+    kind = next((value for name, value in response.headers if name == "content-type"), "")
     try:
-        if options.get("force_json_decode") is True or "application/json" in kind:
-            return from_json(response.body)
+        if options.get("force_json_decode") is True or _JSON.fullmatch(kind):
+            return read_json(response.body, trailing=True)
         if options.get("force_yaml_decode") is True or _YAML.search(kind):
             from doorward.rego.golang import yaml as go_yaml
 
@@ -364,4 +383,11 @@ def _body(response: HTTPResponse, options: Options) -> Value:
     return None
 
 
+_WORD: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_JSON: Final = re.compile(
+    rf"\s*+application/(?:{_WORD}\+)?json"
+    rf"(?:\s*+;\s*+{_WORD}=(?:{_WORD}|\"(?:[^\"\\]|\\.)*+\"))*+\s*+;?\s*+",
+    re.ASCII | re.IGNORECASE,
+)
+"""A media type of JSON, with parameters that can be read."""
 _YAML: Final = re.compile("application/(x-)?yaml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import ssl
 import time
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from tests.waiting import PATIENCE
 from doorward.rego.builtins.http_client import sender as http_sender
 from doorward.rego.builtins.http_client.message import Certificates, HTTPRequest, SendError, Source
 from doorward.rego.builtins.http_client.sender import HTTPXSender
+from doorward.rego.errors import EvaluationAborted
 
 SLOW = 2.0
 """Seconds that a slow server takes; nobody waits for it."""
@@ -47,6 +49,21 @@ class Echo(BaseHTTPRequestHandler):
             self.send_response(int(self.path.rpartition("/")[2]), "")
             self.send_header("Content-Length", "0")
             self.end_headers()
+            return
+        if self.path.startswith("/cookie"):
+            self.send_response(302)
+            self.send_header("Set-Cookie", "session=secret")
+            self.send_header("Location", self.path.partition("?to=")[2] or "/a")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        if self.path == "/gzip":
+            content = gzip.compress(b"plain")
+            self.send_response(200)
+            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
             return
         if self.path == "/chunked":
             self.send_response(200)
@@ -223,11 +240,42 @@ def test_a_body_too_large_is_refused(
         sender.send(HTTPRequest("POST", f"{base}/", body=b"x" * 100), None)
 
 
-@pytest.mark.parametrize(("code", "status"), [(404, "404 Not Found"), (599, "599")])
-def test_a_status_without_words_gets_those_that_are_known(
-    code: int, status: str, base: str, sender: HTTPXSender
+@pytest.mark.parametrize("code", [404, 599])
+def test_a_status_without_words_gets_none(code: int, base: str, sender: HTTPXSender) -> None:
+    """As in OPA."""
+    assert sender.send(HTTPRequest("GET", f"{base}/status/{code}"), None).status == str(code)
+
+
+def test_a_cookie_of_one_response_is_not_sent_with_the_next_request(
+    base: str, sender: HTTPXSender
 ) -> None:
-    assert sender.send(HTTPRequest("GET", f"{base}/status/{code}"), None).status == status
+    """What one decision was given is not shown for another; nor along a redirect, as in OPA."""
+    sender.send(HTTPRequest("GET", f"{base}/cookie"), None)
+    assert b"ookie" not in sender.send(HTTPRequest("GET", f"{base}/a"), None).body
+    redirect = HTTPRequest("GET", f"{base}/cookie?to=/there", follow_redirects=True)
+    followed = sender.send(redirect, None).body
+    assert followed.startswith(b"GET /there")
+    assert b"ookie" not in followed
+    own = HTTPRequest("GET", f"{base}/a", (("cookie", "mine=1"),))
+    assert b"mine=1" in sender.send(own, None).body
+
+
+@pytest.mark.parametrize(
+    ("accepts", "is_decoded"), [((), True), ((("accept-encoding", "x"),), False)]
+)
+def test_gzip_is_decoded_where_the_policy_names_no_encoding(
+    accepts: tuple[tuple[str, str], ...], is_decoded: bool, base: str, sender: HTTPXSender
+) -> None:
+    """As in Go's client: the encoding is no longer named then."""
+    response = sender.send(HTTPRequest("GET", f"{base}/gzip", accepts), None)
+    assert (response.body == b"plain") is is_decoded
+    assert response.header("content-encoding") == ("" if is_decoded else "gzip")
+
+
+def test_what_nobody_expected_ends_the_evaluation(sender: HTTPXSender) -> None:
+    """Rather than make its expression undefined, which `not` would take for a no."""
+    with pytest.raises(EvaluationAborted, match="the request raised TypeError"):
+        sender.send(HTTPRequest("GÉT", "http://127.0.0.1:1/"), None)
 
 
 def test_only_so_many_clients_are_kept(sender: HTTPXSender) -> None:

@@ -83,11 +83,6 @@ def test_an_rsa_key_needs_no_factors_to_sign() -> None:
     assert verify("RS256", sign("RS256", jwk), json.dumps(public(RSA_JWK))) is True
 
 
-def test_a_private_key_verifies_nothing() -> None:
-    token = sign("RS256", RSA_JWK)
-    assert verify("RS256", token, json.dumps(RSA_JWK)) is False
-
-
 def test_the_key_that_the_token_names_is_the_only_one_tried() -> None:
     other = rsa_jwk()[1]
     keys = [{**public(other), "kid": "a"}, {**public(RSA_JWK), "kid": "b"}]
@@ -238,3 +233,55 @@ def test_factors_of_a_large_rsa_key_are_not_computed() -> None:
     large = number((1 << 5000) + 1, 626)
     with pytest.raises(LimitError, match="4096 bits without factors"):
         sign("RS256", {"kty": "RSA", "n": large, "e": "AQAB", "d": large})
+
+
+@pytest.mark.parametrize("algorithm", ["none", "RSA-OAEP", "ES256K", "A128KW", "Ed25519"])
+@pytest.mark.parametrize("kid", [{}, {"kid": "one"}])
+def test_a_key_that_is_not_for_signatures_verifies_nothing(
+    algorithm: str, kid: dict[str, str]
+) -> None:
+    """OPA 1.20.2: neither by its name nor by the algorithm of the token's header."""
+    key = {**public(RSA_JWK), **kid}
+    token = sign("RS256", RSA_JWK, **kid)
+    other = {**key, "alg": algorithm}
+    assert verify("RS256", token, json.dumps(key)) is True
+    assert verify("RS256", token, json.dumps(other)) is False
+    assert verify("RS256", token, json.dumps({"keys": [other, public(RSA_JWK)]})) is True
+
+
+@pytest.mark.parametrize("algorithm", PAIRS)
+def test_a_private_key_verifies_by_its_public_part(algorithm: str) -> None:
+    """OPA 1.20.2."""
+    private = PAIRS[algorithm][1]
+    token = sign(algorithm, private)
+    assert verify(algorithm, token, json.dumps(private)) is True
+    assert verify(algorithm, f"{token[:-8]}AAAAAAAA", json.dumps(private)) is False
+
+
+@pytest.mark.parametrize("curve", [ec.SECP256K1(), ec.BrainpoolP256R1()])
+def test_a_pem_key_of_a_curve_that_is_not_of_nist_is_refused(curve: ec.EllipticCurve) -> None:
+    """As in OPA, whose libraries do not know it."""
+    key = ec.generate_private_key(curve).public_key()
+    pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    with pytest.raises(BuiltinError, match="unsupported elliptic curve"):
+        verification_keys(pem)
+
+
+@pytest.mark.parametrize("name", ["dp", "dq", "qi"])
+@pytest.mark.parametrize("value", ["AQAB", 1, None])
+def test_a_private_key_whose_exponents_do_not_fit_signs_nothing(name: str, value: Any) -> None:
+    with pytest.raises(BuiltinError, match=r"invalid RSA key|value for key|is missing"):
+        parse_key_set(json.dumps({**RSA_JWK, name: value}))
+
+
+@pytest.mark.parametrize("algorithm", ["ES256", "ES384", "ES512"])
+def test_a_signature_longer_than_its_curve_is_refused(algorithm: str) -> None:
+    """As in OPA: a signature is not valid with zeros in front of its numbers as well."""
+    private = PAIRS[algorithm][1]
+    signed, _, text = sign(algorithm, private).rpartition(".")
+    signature = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    half = len(signature) // 2
+    longer = b"\0" + signature[:half] + b"\0" + signature[half:]
+    shown = base64.urlsafe_b64encode(longer).rstrip(b"=").decode()
+    assert verify(algorithm, f"{signed}.{text}", json.dumps(public(private))) is True
+    assert verify(algorithm, f"{signed}.{shown}", json.dumps(public(private))) is False

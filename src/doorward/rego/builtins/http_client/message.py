@@ -16,6 +16,8 @@ class SendError(Exception):
     """No response came; the text says why and holds no credentials."""
 
     timed_out = False
+    is_local = False
+    """True for what is wrong on this side, before anything is sent."""
 
 
 @record(frozen=True)

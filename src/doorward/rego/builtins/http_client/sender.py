@@ -1,5 +1,8 @@
 """The default sender of `http.send`: httpx, in a thread of its own for every request.
 
+INVARIANT: nothing of a response is part of another request: what a server sets as a cookie for one
+decision is not sent with the next.
+
 The thread is what makes the deadline hold: name look-up and a server that drips its headers
 cannot be interrupted, so the evaluation ends without them. Bounds: `MAX_PENDING` requests under
 way, `MAX_BODY` bytes of a body, `MAX_REDIRECTS` hops.
@@ -13,9 +16,8 @@ import re
 import ssl
 import time
 from collections import OrderedDict
-from contextlib import suppress
 from functools import lru_cache
-from http import HTTPStatus
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import BoundedSemaphore, Lock, Thread
@@ -31,7 +33,10 @@ from doorward.rego.builtins.http_client.message import (
     SendError,
     Source,
 )
-from doorward.unzipping import DecodingError, decoded_body
+from doorward.rego.builtins.registry.foreign import ForeignError, foreign_code
+from doorward.rego.errors import EvaluationAborted
+from doorward.rego.golang.octets import from_bytes
+from doorward.unzipping import DecodingError, decoded
 
 __all__ = ["HTTPXSender", "default_sender"]
 
@@ -94,13 +99,16 @@ class HTTPXSender:
         exchange = _Exchange(self, request, end, self._pending)
         exchange.start()
         exchange.join(max(end - time.monotonic(), 0))
+        if exchange.fault is not None:
+            kind = type(exchange.fault).__name__
+            raise EvaluationAborted(f"http.send: the request raised {kind}") from exchange.fault
         if exchange.response is not None:
             return exchange.response
         raise exchange.error or _timed_out(request)
 
 
 class _Exchange(Thread):
-    """One request and its response; `response` or `error` is set when it has ended."""
+    """One request; `response`, `error` or `fault` is set when it has ended."""
 
     def __init__(
         self, sender: HTTPXSender, request: HTTPRequest, end: float, pending: BoundedSemaphore
@@ -112,8 +120,19 @@ class _Exchange(Thread):
         self.pending = pending
         self.response: HTTPResponse | None = None
         self.error: SendError | None = None
+        self.fault: BaseException | None = None
+        """What nobody expected: it ends the evaluation, which must not go on without an answer."""
 
     def run(self) -> None:
+        try:
+            with foreign_code():
+                self._answer()
+        except ForeignError as error:
+            self.fault = error.__cause__
+        finally:
+            self.pending.release()
+
+    def _answer(self) -> None:
         try:
             self.response = self._exchange()
         except SendError as error:
@@ -122,15 +141,16 @@ class _Exchange(Thread):
             self.error = _timed_out(self.request)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             self.error = SendError(f"{_request_text(self.request)}: {_reason(error)}")
-        finally:
-            if self.response is None and self.error is None:
-                self.error = SendError(f"{_request_text(self.request)}: the request failed")
-            self.pending.release()
 
     def _exchange(self) -> HTTPResponse:
         request = self.request
         url, socket = _split_socket(request.url)
-        client = self.sender.client_for(request.certificates, socket)
+        try:
+            client = self.sender.client_for(request.certificates, socket)
+        except (SendError, OSError, ValueError) as error:
+            refused = SendError(f"{_request_text(request)}: {_reason(error)}")
+            refused.is_local = True
+            raise refused from None
         for _ in range(MAX_REDIRECTS + 1):
             left = self.end - time.monotonic()
             if left <= 0:
@@ -170,11 +190,20 @@ class _Exchange(Thread):
 
     def _hop(self, client: httpx.Client, url: str, left: float) -> tuple[HTTPResponse, str]:
         request = self.request
-        _check_host(request, httpx.URL(url).host)
+        host = httpx.URL(url).host
+        _check_host(request, host)
+        # Also where it is read otherwise than by who looked at the URL before.
+        if request.allowed_hosts is not None and host.lower() not in request.allowed_hosts:
+            raise SendError(f"{_request_text(request)}: unallowed host: {host}")
+        headers = [("user-agent", "doorward"), *_own_headers(request)]
+        asks_gzip = not any(name.lower() == "accept-encoding" for name, _ in headers)
+        asks_gzip = asks_gzip and request.method != "HEAD"
+        if asks_gzip:
+            headers.append(("accept-encoding", "gzip"))
         built = client.build_request(
             request.method,
             url,
-            headers=[("user-agent", "doorward"), *_own_headers(request)],
+            headers=headers,
             content=request.body or None,
             timeout=left,
             extensions={"sni_hostname": request.certificates.server_name}
@@ -182,25 +211,27 @@ class _Exchange(Thread):
             else {},
         )
         response = client.send(built, stream=True)
+        is_gzip = asks_gzip and response.headers.get("content-encoding", "").lower() == "gzip"
         try:
-            body = self._read(response)
+            body = self._read(response, "gzip" if is_gzip else "")
         finally:
             response.close()
         following = ""
         if response.is_redirect and "location" in response.headers:
             following = str(response.url.join(response.headers["location"]))
-        pairs = [(name.lower(), value) for name, value in response.headers.multi_items()]
-        is_framed = "transfer-encoding" in response.headers
-        headers = [pair for pair in pairs if not is_framed or pair[0] not in _FRAMING]
-        return HTTPResponse(
-            response.status_code, _status(response), tuple(headers), body
-        ), following
+        dropped = _FRAMING if "transfer-encoding" in response.headers else frozenset()
+        dropped |= {"content-encoding", "content-length"} if is_gzip else frozenset()
+        pairs = [
+            (from_bytes(name).lower(), from_bytes(value)) for name, value in response.headers.raw
+        ]
+        kept = tuple([pair for pair in pairs if pair[0] not in dropped])
+        return HTTPResponse(response.status_code, _status(response), kept, body), following
 
-    def _read(self, response: httpx.Response) -> bytes:
+    def _read(self, response: httpx.Response, encoding: str) -> bytes:
         chunks: list[bytes] = []
         size = 0
         try:
-            for chunk in decoded_body(response):
+            for chunk in decoded(response.iter_raw(), encoding):
                 size += len(chunk)
                 if size > MAX_BODY:
                     what = f"response is larger than {MAX_BODY} bytes"
@@ -242,11 +273,8 @@ def _check_host(request: HTTPRequest, host: str) -> None:
 
 
 def _status(response: httpx.Response) -> str:
-    phrase = response.reason_phrase
-    if not phrase:
-        with suppress(ValueError):
-            phrase = HTTPStatus(response.status_code).phrase
-    return f"{response.status_code} {phrase}".rstrip()
+    phrase = response.extensions.get("reason_phrase", b"")
+    return f"{response.status_code} {from_bytes(phrase)}".rstrip()
 
 
 def _request_text(request: HTTPRequest) -> str:
@@ -287,7 +315,13 @@ def _client(certificates: Certificates, socket: str) -> httpx.Client:
     context = _tls(certificates)
     limits = httpx.Limits(max_connections=MAX_PENDING, max_keepalive_connections=16)
     transport = httpx.HTTPTransport(verify=context, uds=socket, limits=limits) if socket else None
-    return httpx.Client(verify=context, limits=limits, transport=transport, follow_redirects=False)
+    return httpx.Client(
+        verify=context,
+        limits=limits,
+        transport=transport,
+        follow_redirects=False,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+    )
 
 
 def _tls(certificates: Certificates) -> ssl.SSLContext:

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from doorward.records import record
+from doorward.rego.builtins.jose.jws import ALGORITHMS
 from doorward.rego.builtins.x509 import pem
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.json import unmarshal
@@ -45,7 +46,8 @@ _CURVES: Final = {
     "P-384": ("SECP384R1", 48),
     "P-521": ("SECP521R1", 66),
 }
-
+_PEM_CURVES: Final = frozenset({"secp224r1", "secp256r1", "secp384r1", "secp521r1"})
+"""Those of NIST, by their names in cryptography: Go reads keys of no others."""
 
 X25519_SIZE: Final = 32
 USELESS: Final = object()
@@ -69,29 +71,47 @@ def verification_keys(text: str) -> tuple[VerificationKey, ...]:
         raise LimitError("key material is too large")
     block, end = pem.decode(text)
     if block is None:
-        return _key_set(text, "failed to parse a JWK key (set)")
+        keys = _key_set(text, "failed to parse a JWK key (set)")
+        return tuple([_public_part(key) for key in keys if _is_for_signatures(key)])
     if end < len(text):
         raise BuiltinError("extra data after a PEM certificate block")
     return (VerificationKey(_public_key(block)),)
+
+
+def _is_for_signatures(key: VerificationKey) -> bool:
+    return not key.algorithm or key.algorithm in ALGORITHMS
+
+
+def _public_part(key: VerificationKey) -> VerificationKey:
+    """The key as one that verifies: a private key does so by its public part."""
+    private = getattr(key.material, "public_key", None)
+    if private is None:
+        return key
+    return VerificationKey(private(), key.algorithm, key.key_id)
 
 
 def _public_key(block: pem.Block) -> Any:
     # cryptography is only loaded by policies that use it
     from cryptography import x509
     from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import load_der_public_key
 
+    what = "certificate" if block.label == "CERTIFICATE" else "key"
     try:
         if block.label == "CERTIFICATE":
-            return x509.load_der_x509_certificate(block.octets).public_key()
-        if block.label == "PUBLIC KEY":
-            return load_der_public_key(block.octets)
+            key: Any = x509.load_der_x509_certificate(block.octets).public_key()
+        elif block.label == "PUBLIC KEY":
+            key = load_der_public_key(block.octets)
+        else:
+            raise BuiltinError("failed to extract a Key from the PEM certificate")
     except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         if str(error).startswith("e must be "):
             return USELESS
-        what = "certificate" if block.label == "CERTIFICATE" else "key"
         raise BuiltinError(f"failed to parse a PEM {what}") from error
-    raise BuiltinError("failed to extract a Key from the PEM certificate")
+    if isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name not in _PEM_CURVES:
+        raise BuiltinError(f"failed to parse a PEM {what}: unsupported elliptic curve")
+    return key
 
 
 @lru_cache(maxsize=128)
@@ -225,14 +245,15 @@ def _rsa(key: Mapping[Any, Any]) -> Any:
             raise LimitError(f"RSA key of more than {MAX_FACTORED_BITS} bits without factors")
         else:
             p, q = rsa.rsa_recover_prime_factors(public.n, public.e, d)
+        computed = {
+            "dp": rsa.rsa_crt_dmp1(d, p),
+            "dq": rsa.rsa_crt_dmq1(d, q),
+            "qi": rsa.rsa_crt_iqmp(p, q),
+        }
+        if any(name in key and _integer(key, name) != computed[name] for name in computed):
+            raise BuiltinError("invalid RSA key")
         numbers = rsa.RSAPrivateNumbers(
-            p,
-            q,
-            d,
-            rsa.rsa_crt_dmp1(d, p),
-            rsa.rsa_crt_dmq1(d, q),
-            rsa.rsa_crt_iqmp(p, q),
-            public,
+            p, q, d, computed["dp"], computed["dq"], computed["qi"], public
         )
         if not is_rsa_key(numbers):
             raise BuiltinError("invalid RSA key")

@@ -94,6 +94,8 @@ def _ecdsa(name: str, digest: str) -> Algorithm:
         if not isinstance(key, ec.EllipticCurvePublicKey):
             return False
         half = len(signature) // 2
+        if half > (key.curve.key_size + 7) // 8:
+            return False
         r = int.from_bytes(signature[:half], "big")
         s = int.from_bytes(signature[half:], "big")
         try:
