@@ -153,8 +153,8 @@ def learned_from_docker(events: int, seed: int) -> Row:
     recall = sum([bool(rules_for(each.user, each.template)) for each in held_out]) / HELD_OUT
     space = [world.anything(rng) for _ in range(SPACE)]
     answers = [(rules_for(*each[:2]), world.allows(*each[:2])) for each in space]
-    order = [each["users"] if each["setting"] == "users.roles" else [] for each in rows]
-    ranks = tuple(sorted(order.index([user]) + 1 for user in slow))
+    order = [each["user"] if each["setting"] == "users.roles" else None for each in rows]
+    ranks = tuple(sorted(order.index(user) + 1 for user in slow))
     number = sum([each["proposal"] == "allow" for each in rows])
     return Row(
         "docker",

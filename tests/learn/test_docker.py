@@ -2,80 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from tests.learn.docker_logs import (
+    NOTHING,
+    SHIPPED,
+    added,
+    allows,
+    call,
+    create,
+    data_of,
+    entry,
+    learn,
+)
 from tests.learn.logs import gathered
 
-from doorward.docker.decider.embedded import PACK, shipped_policies
-from doorward.docker.request.call import AuthzRequest
-from doorward.docker.request.input import InputOptions, to_input
-from doorward.learn import docker
-from doorward.learn.docker import roles
+from doorward.learn import docker_calls
+from doorward.learn.docker_roles import roles
 from doorward.learn.observations import LearnError
 from doorward.learn.output import make_files, write_files
 from doorward.learn.reading import Options
 from doorward.learn.templates import Limits
-from doorward.rego import Engine
-
-NOTHING = Path("nothing")
-SHIPPED = json.loads((PACK / "data.json").read_text())["docker"]
-
-
-def call(user: str, method: str, path: str, body: Any = None) -> dict[str, Any]:
-    """The input of a request with a certificate."""
-    headers = {} if body is None else {"Content-Type": "application/json"}
-    raw = None if body is None else json.dumps(body).encode()
-    auth = "TLS" if user else ""
-    request = AuthzRequest(method, f"/v1.41{path}", user, auth, headers, raw)
-    return {**to_input(request, InputOptions()), "inspects": True}
-
-
-def entry(number: int, user: str, input: dict[str, Any], decision: str = "allow") -> dict[str, Any]:
-    """A line of the audit log, as the plugin writes it."""
-    return {
-        "time": f"2027-01-{10 + number % 9}T08:00:00.000000Z",
-        "decision_id": f"d-{number:05}",
-        "user": user,
-        "method": input["Method"],
-        "action": input["action"],
-        "target": input["target"],
-        "uri": input["Path"],
-        "phase": "request",
-        "decision": decision,
-        "reason": "",
-        "rule": "roles",
-        "latency_ms": 1,
-        "input": input,
-    }
-
-
-def create(user: str, image: str = "busybox", **host: Any) -> dict[str, Any]:
-    host.setdefault("Memory", 64 << 20)
-    return call(user, "POST", "/containers/create?name=c", {"Image": image, "HostConfig": host})
-
-
-def learn(inputs: list[tuple[str, dict[str, Any]]], times: int = 10, folder: Path = NOTHING) -> Any:
-    lines = [
-        entry(number * 100 + n, user, input)
-        for number in range(times)
-        for n, (user, input) in enumerate(inputs)
-    ]
-    return make_files(gathered(lines), Limits(), folder).files
-
-
-def data_of(files: Any) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(files["data.json"])["docker"]
-    return data
-
-
-def allows(files: Any, input: dict[str, Any]) -> bool:
-    sources = {path.name: path.read_text() for path in shipped_policies()}
-    engine = Engine(sources, json.loads(files["data.json"]))
-    return engine.prepare("data.policy.docker.authz.allow").value(input) is True
 
 
 def test_users_get_the_least_role_and_what_they_use() -> None:
@@ -86,9 +36,9 @@ def test_users_get_the_least_role_and_what_they_use() -> None:
     ]
     files = learn(used)
     data = data_of(files)
-    assert data["users"] == {"ann": ["developer"], "bob": ["viewer"]}
-    assert data["local_roles"] == []
-    assert data["images"]["allow"] == ["docker.io/library/busybox"]
+    assert data["users"] == {"ann": ["developer", "user ann"], "bob": ["viewer"]}
+    assert data["local_roles"] == data["images"]["allow"] == []
+    assert added(files, "user ann") == {"images": {"allow": ["docker.io/library/busybox"]}}
     assert data["limits"] == {"memory": 64 << 20, "cpus": 0, "pids": 0}
     assert all(allows(files, input) for _, input in used)
     assert not allows(files, create("bob"))
@@ -137,29 +87,54 @@ def test_what_the_shipped_data_keep_closed_is_not_opened(name: str) -> None:
     assert allows(files, create("ann"))
 
 
+def test_what_a_role_did_together_opens_nothing_closed_either() -> None:
+    users = [f"dev{n}" for n in range(8)]
+    hostile = [(user, create(user, **host)) for user in users for host in DANGEROUS.values()]
+    files = learn([*hostile, *[(user, create(user)) for user in users]])
+    assert added(files, "developer")["images"]["allow"] == ["docker.io/library/busybox"]
+    for settings in (data_of(files), *data_of(files)["roles"].values()):
+        assert_no_wider(settings)
+    for _, input in hostile:
+        assert not allows(files, input)
+
+
+def assert_no_wider(settings: dict[str, Any]) -> None:
+    """Compare settings, of all or of a role, with the shipped ones."""
+    values = {
+        (section, name): value
+        for section, names in settings.items()
+        if section in SHIPPED and isinstance(names, dict) and section not in ("users", "limits")
+        for name, value in names.items()
+    }
+    for (section, name), value in values.items():
+        if (section, name) in (("images", "allow"), ("mounts", "allow"), ("ports", "ranges")):
+            continue
+        most = SHIPPED[section][name]
+        if isinstance(value, list):
+            assert set(value) <= set(most), (section, name)
+        elif isinstance(value, bool):
+            assert value in (False, most), (section, name)
+    ports = settings.get("ports", {})
+    assert ports.get("first", 1024) >= 1024
+    assert all(1024 <= first <= last <= 65535 for first, last in ports.get("ranges", []))
+    for folder in settings.get("mounts", {}).get("allow", []):
+        assert folder.startswith("/srv/")
+    assert settings.get("owners", False) is False
+    assert "admin" not in settings.get("local_roles", [])
+    assert all("admin" not in names for names in settings.get("users", {}).values())
+
+
 def test_learned_data_are_never_wider_than_the_shipped_ones() -> None:
     inputs = [("ann", create("ann", **host)) for host in DANGEROUS.values()]
-    data = data_of(learn(inputs))
-    for section, name in [
-        ("capabilities", "allow"),
-        ("registries", "allow"),
-        ("networks", "drivers"),
-    ]:
-        assert set(data[section][name]) <= set(SHIPPED[section][name])
-    for section, name in [
-        ("ports", "addresses"),
-        ("runtimes", "allow"),
-        ("ulimits", "allow"),
-        ("mounts", "nfs"),
-    ]:
-        assert data[section][name] == []
-    assert data["mounts"]["volumes_from"] is data["networks"]["join_containers"] is False
-    assert data["ports"]["first"] >= 1024
+    files = learn(inputs)
+    for settings in (data_of(files), added(files, "user ann")):
+        assert_no_wider(settings)
 
 
 def test_a_folder_is_learned_as_it_is() -> None:
     files = learn([("ann", create("ann", Binds=["/srv/app/data:/data"]))])
-    assert data_of(files)["mounts"]["allow"] == ["/srv/app/data"]
+    assert data_of(files)["mounts"]["allow"] == []
+    assert added(files, "user ann")["mounts"]["allow"] == ["/srv/app/data"]
 
 
 @pytest.mark.parametrize(
@@ -180,8 +155,9 @@ def test_a_folder_is_learned_as_it_is() -> None:
 def test_a_folder_of_the_system_is_asked(folder: str) -> None:
     input = create("ann", Binds=["/srv/app/data:/data"])
     input["mounts"] = [{**input["mounts"][0], "clean": folder, "resolved": folder}]
-    data = data_of(learn([("ann", input)]))
-    assert data["mounts"]["allow"] == []
+    files = learn([("ann", input)])
+    assert data_of(files)["mounts"]["allow"] == []
+    assert "mounts" not in added(files, "user ann")
 
 
 def test_nobody_becomes_an_admin() -> None:
@@ -224,9 +200,9 @@ def test_decisions_of_a_person_survive(tmp_path: Path) -> None:
             row["decision"] = "deny"
     (tmp_path / "review.yaml").write_text(yaml.safe_dump(document))
     for again in (inputs, [("ann", create("ann"))]):
-        data = data_of(learn(again, folder=tmp_path))
-        assert data["capabilities"]["allow"] == ["NET_ADMIN"]
-        assert data["images"]["allow"] == []
+        files = learn(again, folder=tmp_path)
+        assert added(files, "user ann") == {"capabilities": {"allow": ["NET_ADMIN"]}}
+        assert data_of(files)["capabilities"]["allow"] == []
     document["values"][0]["setting"] = "owners.none"
     (tmp_path / "review.yaml").write_text(yaml.safe_dump(document))
     with pytest.raises(LearnError, match="not a review"):
@@ -237,15 +213,17 @@ def test_one_user_alone_can_be_learned_from() -> None:
     lines = [entry(n, "ann", create("ann")) for n in range(9)]
     lines += [entry(n, "bob", create("bob", "nginx")) for n in range(9)]
     files = make_files(gathered(lines, Options(only="ann")), Limits(), NOTHING).files
-    assert data_of(files)["users"] == {"ann": ["developer"]}
-    assert data_of(files)["images"]["allow"] == ["docker.io/library/busybox"]
+    assert data_of(files)["users"] == {"ann": ["developer", "user ann"]}
+    assert data_of(files)["roles"] == {
+        "user ann": {"images": {"allow": ["docker.io/library/busybox"]}}
+    }
 
 
 def test_names_of_users_are_only_data() -> None:
     evil = "../../etc/x\n- id: y\n`<script>`"
     files = learn([(evil, {**create("ann"), "User": evil})])
     assert evil in data_of(files)["users"]
-    assert len(yaml.safe_load(files["review.yaml"])["values"]) == 6
+    assert len(yaml.safe_load(files["review.yaml"])["values"]) == 5
     assert "<script>" not in files["learned.md"]
     assert set(files) == {"data.json", "review.yaml", "learned.md"}
 
@@ -281,7 +259,7 @@ def test_an_input_of_another_shape_teaches_nothing(input: Any) -> None:
 
 
 def test_more_values_than_memory_may_hold_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(docker, "MAX_CELLS", 20)
+    monkeypatch.setattr(docker_calls, "MAX_CELLS", 20)
     with pytest.raises(LearnError, match="--only"):
         learn([("ann", create("ann", f"image{n}")) for n in range(30)], 1)
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
 from doorward.counting import counted
-from doorward.learn.docker import SETTINGS, Calls, LearnedCalls, Value
+from doorward.learn.docker import ROLES, LearnedCalls, Value, role_of, settle
+from doorward.learn.docker_calls import Calls
+from doorward.learn.docker_closed import SETTINGS, ports_of
+from doorward.learn.docker_roles import roles
 from doorward.learn.grants import ALLOW, ASK
 from doorward.learn.observations import Cell, LearnError
 from doorward.learn.report import code
@@ -23,16 +28,22 @@ _HEAD = """\
 """
 
 
-def _order(value: Value) -> tuple[int, float, str, str, tuple[str, ...], str]:
-    """Roles that few calls of their users need, then questions, then the rest."""
+def _order(value: Value) -> tuple[int, bool, bool, float, tuple[str, str], str, str]:
+    """What few calls of a user need, roles and new values first; then questions, then the rest."""
     rank = 0 if value.is_odd else 1 if value.proposal != ALLOW else 2
     share = value.share if value.is_odd else 1.0
-    return rank, share, value.section, value.name, value.users, value.value
+    is_later = value.setting != ROLES, not value.is_new
+    return rank, *is_later, share, value.setting, value.holder, value.value
+
+
+def _rows(learned: LearnedCalls) -> list[Value]:
+    """The values that a person may look at: those that something depends on."""
+    return sorted([each for each in learned.values if not each.is_covered], key=_order)
 
 
 def docker_yaml(learned: LearnedCalls) -> str:
     """The file."""
-    rows = [_row(each) for each in sorted(learned.values, key=_order)]
+    rows = [_row(each) for each in _rows(learned)]
     dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     return _HEAD + yaml.dump(
         {"values": rows}, Dumper=dumper, sort_keys=False, allow_unicode=False, width=2**20
@@ -45,10 +56,12 @@ def _row(value: Value) -> dict[str, Any]:
         "decision": value.decision,
         "note": value.note,
         "proposal": value.proposal,
-        "setting": f"{value.section}.{value.name}",
+        "setting": ".".join(value.setting),
         "value": value.value,
-        "users": list(value.users),
+        **({"role": value.holder} if value.is_shared else {"user": value.users[0]}),
     }
+    if value.is_new:
+        row["new"] = True
     if value.reason:
         row["look"] = value.reason
     row["support"] = {
@@ -58,34 +71,48 @@ def _row(value: Value) -> dict[str, Any]:
         "last": when(value.cell.last),
         "example": value.cell.example,
     }
+    if value.is_shared:
+        row["support"] |= {"users": len(value.users), "of": value.members}
     return row
 
 
 def keep_decisions(learned: LearnedCalls, text: str, name: str) -> None:
-    """Give values the decisions of an earlier review. LearnError for what is not one."""
-    if not text:
-        return
-    try:
-        rows = read_yaml(text, name)["values"] or []
-        old = {each.identifier: each for each in [_read_row(row, name) for row in rows]}
-    except (TypeError, KeyError, AttributeError, ValueError):
-        raise LearnError(f"{name}: the file is not a review; move it away to start again") from None
-    for each in learned.values:
-        before = old.pop(each.identifier, None)
-        if before is not None:
-            each.decision, each.note = before.decision, before.note
-    learned.values += [each for each in old.values() if each.decision or each.note]
+    """Give values the decisions of an earlier review, and let them count for other values.
+    LearnError for what is not one."""
+    if text:
+        try:
+            rows = read_yaml(text, name)["values"] or []
+            old = {each.identifier: each for each in [_read_row(row, name) for row in rows]}
+        except (TypeError, KeyError, AttributeError, ValueError):
+            raise LearnError(
+                f"{name}: the file is not a review; move it away to start again"
+            ) from None
+        for each in learned.values:
+            before = old.pop(each.identifier, None)
+            each.is_new = before is None
+            if before is not None:
+                each.decision, each.note = before.decision, before.note
+        learned.values += [each for each in old.values() if each.decision or each.note]
+    settle(learned)
 
 
 def _read_row(row: Any, location: str) -> Value:
     """A value of an earlier run, as one that is no longer seen."""
     section, _, name = row["setting"].partition(".")
-    users = tuple(row["users"])
+    user, role = row.get("user"), row.get("role")
+    holder = role if role in roles() and user is None else role_of(user)
     decision = read_decision(row["decision"], location)
-    texts = (section, name, row["value"], decision, str(row.get("note") or ""), *users)
-    if any(type(each) is not str for each in texts) or (section, name) not in SETTINGS or not users:
+    texts = (section, name, row["value"], decision, str(row.get("note") or ""), holder)
+    if any(type(each) is not str for each in texts) or (section, name) not in SETTINGS:
         raise ValueError
-    return Value(section, name, texts[2], users, Cell(), ASK, "no longer seen", texts[3], texts[4])
+    if section == "limits" and not 0 <= float(texts[2]) < math.inf:
+        raise ValueError
+    if section == "ports" and name == "ranges":
+        ports_of(texts[2])
+    users = () if user is None else (user,)
+    value = Value((section, name), texts[2], holder, users, Cell(), ASK, "no longer seen")
+    value.decision, value.note = texts[3], texts[4]
+    return value
 
 
 def docker_markdown(learned: LearnedCalls, calls: Calls, limits: Limits) -> str:
@@ -99,25 +126,22 @@ def _lines(learned: LearnedCalls, calls: Calls, limits: Limits) -> Iterator[str]
     yield (
         "A value shows that something was used, and not that it is right: somebody who misuses an "
         "account slowly looks\nlike one who works. Nothing that the shipped data keep closed is "
-        "opened without your decision in review.yaml.\nSettings count for all users: only roles "
-        "are a user's own.\n"
+        "opened without your decision in review.yaml.\nWhat a user needs is in a role of their "
+        "own; what is spread over all users of a role as chance would spread it\nis in that role, "
+        "and new users with it have it too.\n"
     )
     if calls.without_input:
         yield (
             f"{counted(calls.without_input, 'call')} had no input in the log (`--audit-input`): of "
             "those only the action is known.\n"
         )
-    for user in sorted({user for each in learned.values for user in each.users}):
-        yield f"## {code(user) if user else 'On the Unix socket'}\n"
-        for each in sorted(learned.values, key=_order):
-            if user in each.users:
-                state = "granted" if each.is_granted else "not granted"
-                reason = f"; look: {code(each.reason)}" if each.reason else ""
-                yield (
-                    f"- {state}: {each.section}.{each.name} {code(each.value)}, "
-                    f"{counted(each.cell.count, 'call')}, for example "
-                    f"{code(each.cell.example)}{reason}"
-                )
+    by_title: defaultdict[tuple[bool, str], list[Value]] = defaultdict(list)
+    for each in _rows(learned):
+        by_title[not each.is_shared, each.holder if each.is_shared else each.users[0]].append(each)
+    for (is_personal, name), values in sorted(by_title.items()):
+        title = f"The role {name}" if not is_personal else code(name) or "On the Unix socket"
+        yield f"## {title}\n"
+        yield from (_line(each) for each in values)
         yield ""
     yield "## Left out\n"
     yield f"- {counted(calls.unreadable, 'line')} that are not a request"
@@ -125,3 +149,14 @@ def _lines(learned: LearnedCalls, calls: Calls, limits: Limits) -> Iterator[str]
         yield f"- {code(user)} was denied {code(action)} {counted(number, 'time')}"
     yield "\n## Parameters\n"
     yield f"`--floor {limits.floor}` `--events {limits.events}`"
+
+
+def _line(value: Value) -> str:
+    state = "granted" if value.is_granted else "not granted"
+    users = f" by {len(value.users)} of {value.members} users" if value.is_shared else ""
+    reason = f"; look: {code(value.reason)}" if value.reason else ""
+    return (
+        f"- {state}: {'.'.join(value.setting)} {code(value.value)}, "
+        f"{counted(value.cell.count, 'call')}{users} from {when(value.cell.first)} to "
+        f"{when(value.cell.last)}, for example {code(value.cell.example)}{reason}"
+    )

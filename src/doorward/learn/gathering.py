@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from doorward.learn.access import Access
-from doorward.learn.docker import Calls, is_call
+from doorward.learn.docker_calls import Calls, is_call
 from doorward.learn.observations import LearnError, Observations
 from doorward.learn.reading import Options, read_access, status_of
 from doorward.replay.events import documents_of

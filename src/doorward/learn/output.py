@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from doorward.learn.docker import learn_docker
+from doorward.learn.docker_data import docker_data
 from doorward.learn.docker_review import docker_markdown, docker_yaml, keep_decisions
 from doorward.learn.documents import POLICY, POLICY_TEST, Claims, document_of, to_text
 from doorward.learn.gathering import Gathered
@@ -51,13 +52,16 @@ def make_files(gathered: Gathered, limits: Limits, folder: Path) -> Made:
         learned_calls = learn_docker(calls, limits)
         keep_decisions(learned_calls, before, str(folder / REVIEW))
         files = {
-            "data.json": to_text(learned_calls.data()),
+            "data.json": to_text(docker_data(learned_calls)),
             REVIEW: docker_yaml(learned_calls),
             "learned.md": docker_markdown(learned_calls, calls, limits),
         }
         number = sum([each.is_granted for each in learned_calls.values])
         questions = sum(
-            [each.proposal != ALLOW and not each.decision for each in learned_calls.values]
+            [
+                each.proposal != ALLOW and not each.decision and not each.is_covered
+                for each in learned_calls.values
+            ]
         )
         return Made(files, number, questions)
     if not observations.events:

@@ -18,7 +18,7 @@ defaults := {
 		"drivers": [], "join_containers": false, "options": [], "services": [],
 		"services_by_identifier": false, "subnets": [],
 	},
-	"ports": {"addresses": [], "first": 1024, "last": 65535},
+	"ports": {"addresses": [], "first": 1024, "last": 65535, "ranges": []},
 	"queries": {"unverified": []},
 	"registries": {"allow": []},
 	"remotes": {"allow": []},
@@ -37,6 +37,15 @@ else := array.concat(shared(section, name), added) if {
 	has_roles
 	is_array(shared(section, name))
 	added := [value | some role in roles.held; some value in data.docker.roles[role][section][name]]
+}
+
+# A role may open what is closed to all; it closes nothing.
+else := open if {
+	has_roles
+	is_boolean(defaults[section][name])
+	open := defaults[section][name] == false
+	some role in roles.held
+	data.docker.roles[role][section][name] == open
 }
 
 else := shared(section, name)
@@ -619,13 +628,13 @@ line_for_image(image) := "" if image.unresolved
 else := adding("images", "allow", [image.name])
 
 image_objections contains {"rule": "images", "message": "image must be named by its digest", "line": ""} if {
-	setting("images", "require_digest") == true
+	setting("images", "require_digest") != false
 	input.action in {"container.create", "service.create", "service.update", "image.pull"}
 	input.image.digest == ""
 }
 
 image_objections contains {"rule": "images", "message": "image must be named by its digest", "line": ""} if {
-	setting("images", "require_digest") == true
+	setting("images", "require_digest") != false
 	input.action == "container.create"
 	some image in input.images
 	image.digest == ""
@@ -699,10 +708,37 @@ allowed_image(image) if {
 
 # limits: of what is there after the request. To the daemon 0 and -1 are "no limit".
 
-ceilings[name] := ceiling if {
+# Those of all users, or what the roles of this user say in their place: the widest.
+ceilings := shared_ceilings if not has_role_limits
+
+else := {name: ceiling |
+	some name in (object.keys(shared_ceilings) | object.keys(role_limits))
+	ceiling := ceiling_of(name)
+	ceiling != 0
+}
+
+shared_ceilings[name] := ceiling if {
 	some name, ceiling in data.docker.limits
 	ceiling > 0
 }
+
+has_role_limits if {
+	some role in data.docker.roles
+	role.limits
+}
+
+role_limits[name] contains limit if {
+	some role in roles.held
+	some name, limit in data.docker.roles[role].limits
+	is_number(limit)
+	limit >= 0
+}
+
+ceiling_of(name) := 0 if 0 in role_limits[name]
+
+else := max(role_limits[name]) if role_limits[name]
+
+else := shared_ceilings[name]
 
 limit_objections contains {"rule": "limits", "message": message, "line": ""} if {
 	some name, ceiling in ceilings
@@ -755,7 +791,9 @@ limit_objections contains {"rule": "limits", "message": "a limit must be set as 
 	count({"cpu_period", "cpu_quota"} & {field | some field in input.resources.changed}) == 1
 }
 
+# A ceiling that is not a number holds nothing.
 within(value, ceiling) if {
+	is_number(ceiling)
 	value > 0
 	value <= ceiling
 }
@@ -834,6 +872,15 @@ allowed_port(port) if port.host in {"", "0"}
 allowed_port(port) if {
 	port.first >= setting("ports", "first")
 	port.last <= setting("ports", "last")
+	port.first <= port.last
+}
+
+allowed_port(port) if {
+	some [first, last] in setting("ports", "ranges")
+	is_number(first)
+	is_number(last)
+	port.first >= first
+	port.last <= last
 	port.first <= port.last
 }
 

@@ -232,6 +232,86 @@ test_limits if {
 	count(guards.objections) == 0 with input as update with data.docker.limits as config
 }
 
+# Additions of a role, for its users alone.
+
+adding_to_roles(settings) := {"networks": settings}
+
+as_bob(changed) := object.union(plain, object.union({"identified": true, "User": "bob", "AuthMethod": "TLS"}, changed))
+
+objected_to_bob(changed, held, settings) := {objection.rule | some objection in objections} if {
+	objections := guards.objections with input as as_bob(changed)
+		with data.docker.users as {"bob": held}
+		with data.docker.roles as adding_to_roles(settings)
+}
+
+published(first, last) := {"ports": {"published": [{"host": "x", "first": first, "last": last}]}}
+
+test_ports_of_a_role if {
+	settings := {"ports": {"ranges": [[80, 80], [443, 445]]}}
+	every ports in [[80, 80], [443, 445], [444, 444], [8080, 8080]] {
+		objected_to_bob(published(ports[0], ports[1]), ["developer", "networks"], settings) == set()
+	}
+	every ports in [[79, 80], [80, 81], [443, 446], [0, 80], [445, 443]] {
+		objected_to_bob(published(ports[0], ports[1]), ["developer", "networks"], settings) == {"ports"}
+	}
+	objected_to_bob(published(80, 80), ["developer"], settings) == {"ports"}
+}
+
+test_ports_of_a_role_that_are_no_ports if {
+	every range in [[null, "z"], ["", ""], [80], 80, [1, "z"], [[], {}]] {
+		objected_to_bob(published(80, 80), ["developer", "networks"], {"ports": {"ranges": [range]}}) == {"ports"}
+	}
+}
+
+using(memory) := {"resources": {"memory": memory, "memory_swap": 0}}
+
+test_ceilings_of_a_role_replace_those_of_all if {
+	every limits in [{"memory": 200}, {"memory": 0}] {
+		objected_to_bob(using(200), ["developer", "networks"], {"limits": limits}) == set() with data.docker.limits as {"memory": 100}
+		objected_to_bob(using(200), ["developer"], {"limits": limits}) == {"limits"} with data.docker.limits as {"memory": 100}
+	}
+	objected_to_bob(using(200), ["developer", "networks"], {"limits": {"memory": 50}}) == {"limits"} with data.docker.limits as {"memory": 0}
+}
+
+test_the_widest_ceiling_of_several_roles if {
+	roles_of_bob := {"small": {"limits": {"memory": 50}}, "large": {"limits": {"memory": 300}}}
+	every memory, objected in {"300": set(), "301": {"limits"}, "0": {"limits"}} {
+		request := as_bob(using(to_number(memory)))
+		objections := guards.objections with input as request
+			with data.docker.users as {"bob": ["developer", "small", "large"]}
+			with data.docker.roles as roles_of_bob
+			with data.docker.limits as {"memory": 100}
+		{objection.rule | some objection in objections} == objected
+	}
+}
+
+test_a_ceiling_that_is_no_number_holds_nothing if {
+	every ceiling in ["1g", [], {"a": 1}] {
+		objected(object.union(plain, using(1))) == {"limits"} with data.docker.limits as {"memory": ceiling}
+	}
+	every limits in [{"memory": "1g"}, {"memory": -1}, {"memory": null}] {
+		objected_to_bob(using(200), ["developer", "networks"], {"limits": limits}) == {"limits"} with data.docker.limits as {"memory": 100}
+	}
+}
+
+test_a_role_opens_what_is_closed_to_all if {
+	settings := {"networks": {"join_containers": true}}
+	joining := {"security": {"joined_containers": ["c"]}}
+	objected_to_bob(joining, ["developer", "networks"], settings) == set()
+	objected_to_bob(joining, ["developer"], settings) == {"namespaces"}
+	objected_to_bob(joining, ["developer", "networks"], {"networks": {"join_containers": "yes"}}) == {"namespaces"}
+}
+
+test_a_role_closes_nothing if {
+	settings := {"networks": {"join_containers": false}, "images": {"require_digest": true}}
+	objected_to_bob({}, ["developer", "networks"], settings) == set()
+}
+
+test_digests_that_a_role_need_not_name if {
+	objected_to_bob({}, ["developer", "networks"], {"images": {"require_digest": false}}) == set() with data.docker.images.require_digest as true
+	objected_to_bob({}, ["developer"], {"images": {"require_digest": false}}) == {"images"} with data.docker.images.require_digest as true
+}
+
 test_ports if {
 	port := {"host": "80", "first": 80, "last": 80}
 	objected(object.union(plain, {"ports": {"published": [port]}})) == {"ports"}

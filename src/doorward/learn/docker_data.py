@@ -1,0 +1,141 @@
+"""What was learned of Docker's users becomes the data file of the shipped policies.
+
+The data of all users are the strictest; a shipped role, or the role of one user, adds to them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+from doorward.learn.docker import LOCAL, ROLES, LearnedCalls, Value, members_of, role_of
+from doorward.learn.docker_calls import LIMITS
+from doorward.learn.docker_closed import CLOSED, LISTS, ports_of, shipped_data
+from doorward.learn.docker_roles import roles
+
+__all__ = ["docker_data"]
+
+Settings: TypeAlias = dict[str, dict[str, Any]]
+"""By section and name."""
+_FLAGS: Final = (
+    ("builds", "unlimited"),
+    ("networks", "join_containers"),
+    ("mounts", "volumes_from"),
+)
+
+
+def docker_data(learned: LearnedCalls) -> dict[str, Any]:
+    """The content of data.json."""
+    granted = [each for each in learned.values if each.is_granted]
+    roles_by_user: defaultdict[str, set[str]] = defaultdict(set)
+    for each in granted:
+        if each.setting == ROLES:
+            roles_by_user[each.users[0]].add(each.value)
+    data = _closed_data()
+    added = _additions(granted, {role for names in roles_by_user.values() for role in names})
+    _put_ceilings(data, added, granted, roles_by_user)
+    _put_digests(data, added, learned.digests)
+    names = {
+        user: [*sorted(mine), *([role_of(user)] if role_of(user) in added else [])]
+        for user, mine in sorted(roles_by_user.items())
+    }
+    used = {role for mine in names.values() for role in mine}
+    data["local_roles"] = names.pop(LOCAL, [])
+    data["users"] = names
+    data["roles"] = {role: each for role, each in sorted(added.items()) if role in used}
+    return {"docker": data}
+
+
+def _closed_data() -> dict[str, Any]:
+    """The shipped data, without all that may be added."""
+    data: dict[str, Any] = json.loads(json.dumps(shipped_data()))
+    for section, name in (*LISTS, *CLOSED, ("images", "allow"), ("mounts", "allow")):
+        data[section][name] = []
+    for section, name in _FLAGS:
+        data[section][name] = False
+    data["networks"]["subnets"] = []
+    data["ports"]["first"], data["ports"]["last"] = 1024, 1023
+    return data
+
+
+def _additions(granted: Iterable[Value], used: set[str]) -> defaultdict[str, Settings]:
+    """The settings by role; a role that can do all of another one has its settings too."""
+    known = roles()
+    added: defaultdict[str, Settings] = defaultdict(dict)
+    for each in granted:
+        if each.setting == ROLES or each.is_limit:
+            continue
+        section, name = each.setting
+        value: Any = each.value
+        if each.setting == ("ports", "ranges"):
+            value = [*ports_of(value)]
+        for holder in _holders(each, used, known):
+            settings = added[holder].setdefault(section, {})
+            if each.setting in _FLAGS:
+                settings[name] = True
+            elif value not in (values := settings.setdefault(name, [])):
+                values.append(value)
+    for sections in added.values():
+        for names in sections.values():
+            names |= {name: sorted(each) for name, each in names.items() if type(each) is list}
+    return added
+
+
+def _holders(value: Value, used: set[str], known: Mapping[str, frozenset[str]]) -> list[str]:
+    if not value.is_shared:
+        return [value.holder]
+    above = {role for role in used & known.keys() if known[role] >= known[value.holder]}
+    return sorted({value.holder, *above})
+
+
+def _put_ceilings(
+    data: dict[str, Any],
+    added: defaultdict[str, Settings],
+    granted: Iterable[Value],
+    roles_by_user: Mapping[str, set[str]],
+) -> None:
+    """The ceilings of roles and users; the lowest of them is that of everybody else."""
+    known = roles()
+    members = members_of(roles_by_user)
+    for limit in LIMITS:
+        values = [each for each in granted if each.setting == ("limits", limit)]
+        widths: dict[str, float] = {}
+        for each in values:
+            for holder in _holders(
+                each, {r for names in roles_by_user.values() for r in names}, known
+            ):
+                widths[holder] = max(widths.get(holder, 0.0), each.width)
+        lowest = min(widths.values(), default=math.inf)
+        data["limits"][limit] = _ceiling(lowest)
+        for holder, width in widths.items():
+            above = [
+                other
+                for role, other in widths.items()
+                if role in known and holder not in known and _is_member(holder, members[role])
+            ]
+            if width > max(above, default=lowest):
+                added[holder].setdefault("limits", {})[limit] = _ceiling(width)
+
+
+def _is_member(holder: str, users: Iterable[str]) -> bool:
+    return any(role_of(user) == holder for user in users)
+
+
+def _ceiling(width: float) -> int | float:
+    if math.isinf(width):
+        return 0
+    return int(width) if width.is_integer() else width
+
+
+def _put_digests(
+    data: dict[str, Any], added: defaultdict[str, Settings], digests: Mapping[str, bool]
+) -> None:
+    """Where somebody names images by digest only, who does not may go on so, and nobody else."""
+    data["images"]["require_digest"] = True in digests.values()
+    if True in digests.values():
+        for user, is_strict in digests.items():
+            if not is_strict:
+                added[role_of(user)].setdefault("images", {})["require_digest"] = False
