@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,24 +30,62 @@ CALLS = 3000
 PIECE = 100
 PATH = "/AuthZPlugin.AuthZReq"
 FOLDER = "/srv/projects"
-_LISTS = (
-    "Dns", "DnsOptions", "DnsSearch", "BlkioWeightDevice", "BlkioDeviceReadBps",
-    "BlkioDeviceWriteBps", "BlkioDeviceReadIOps", "BlkioDeviceWriteIOps", "Devices", "Ulimits",
-)  # fmt: skip
-_NULLS = (
-    "Binds", "VolumesFrom", "CapAdd", "CapDrop", "ExtraHosts", "GroupAdd", "Links", "SecurityOpt",
-    "DeviceCgroupRules", "DeviceRequests", "MaskedPaths", "ReadonlyPaths",
-)  # fmt: skip
-_TEXTS = (
-    "ContainerIDFile", "VolumeDriver", "CgroupnsMode", "IpcMode", "Cgroup", "PidMode", "UTSMode",
-    "UsernsMode", "Isolation", "CgroupParent", "CpusetCpus", "CpusetMems",
-)  # fmt: skip
-_NUMBERS = (
-    "OomScoreAdj", "ShmSize", "CpuShares", "Memory", "NanoCpus", "BlkioWeight", "CpuPeriod",
-    "CpuQuota", "CpuRealtimePeriod", "CpuRealtimeRuntime", "MemoryReservation", "MemorySwap",
-    "PidsLimit", "CpuCount", "CpuPercent", "IOMaximumIOps", "IOMaximumBandwidth",
-)  # fmt: skip
-_FLAGS = ("Privileged", "PublishAllPorts", "ReadonlyRootfs", "OomKillDisable")
+_HOST = {
+    "Binds": None,
+    "ContainerIDFile": "",
+    "LogConfig": {"Type": "", "Config": {}},
+    "NetworkMode": "default",
+    "PortBindings": {},
+    "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
+    "AutoRemove": True,
+    "VolumeDriver": "",
+    "VolumesFrom": None,
+    "ConsoleSize": [0, 0],
+    **dict.fromkeys(("CapAdd", "CapDrop")),
+    "CgroupnsMode": "",
+    **{name: [] for name in ("Dns", "DnsOptions", "DnsSearch")},
+    **dict.fromkeys(("ExtraHosts", "GroupAdd")),
+    **dict.fromkeys(("IpcMode", "Cgroup"), ""),
+    "Links": None,
+    "OomScoreAdj": 0,
+    "PidMode": "",
+    **dict.fromkeys(("Privileged", "PublishAllPorts", "ReadonlyRootfs"), False),
+    "SecurityOpt": None,
+    **dict.fromkeys(("UTSMode", "UsernsMode"), ""),
+    "ShmSize": 0,
+    "Isolation": "",
+    **dict.fromkeys(("CpuShares", "Memory", "NanoCpus"), 0),
+    "CgroupParent": "",
+    "BlkioWeight": 0,
+    **{
+        f"Blkio{name}": []
+        for name in (
+            "WeightDevice", "DeviceReadBps", "DeviceWriteBps", "DeviceReadIOps", "DeviceWriteIOps",
+        )
+    },
+    **dict.fromkeys(("CpuPeriod", "CpuQuota", "CpuRealtimePeriod", "CpuRealtimeRuntime"), 0),
+    **dict.fromkeys(("CpusetCpus", "CpusetMems"), ""),
+    "Devices": [],
+    **dict.fromkeys(("DeviceCgroupRules", "DeviceRequests")),
+    **dict.fromkeys(("MemoryReservation", "MemorySwap"), 0),
+    "MemorySwappiness": -1,
+    "OomKillDisable": False,
+    "PidsLimit": 0,
+    "Ulimits": [],
+    **dict.fromkeys(("CpuCount", "CpuPercent", "IOMaximumIOps", "IOMaximumBandwidth"), 0),
+    **dict.fromkeys(("MaskedPaths", "ReadonlyPaths")),
+}  # fmt: skip
+_ENDPOINT = {
+    **dict.fromkeys(("IPAMConfig", "Links", "Aliases")),
+    "MacAddress": "",
+    "DriverOpts": None,
+    "GwPriority": 0,
+    **dict.fromkeys(("NetworkID", "EndpointID", "Gateway", "IPAddress"), ""),
+    "IPPrefixLen": 0,
+    **dict.fromkeys(("IPv6Gateway", "GlobalIPv6Address"), ""),
+    "GlobalIPv6PrefixLen": 0,
+    "DNSNames": None,
+}
 T = TypeVar("T")
 
 
@@ -58,45 +96,44 @@ class Silent(ContainerFacts):
         pass
 
 
-def write_call(number: int, *, bind: bool) -> bytes:
-    """What the daemon asks about the `number`th container."""
-    host: dict[str, Any] = {
-        **dict.fromkeys(_NULLS),
-        **{name: [] for name in _LISTS},
-        **dict.fromkeys(_TEXTS, ""),
-        **dict.fromkeys(_NUMBERS, 0),
-        **dict.fromkeys(_FLAGS, False),
-        "LogConfig": {"Type": "", "Config": {}},
-        "NetworkMode": "default",
-        "PortBindings": {},
-        "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
-        "AutoRemove": True,
-        "ConsoleSize": [0, 0],
-        "MemorySwappiness": -1,
-    }
-    if bind:
-        host["Binds"] = [f"{FOLDER}/p{number}/data:/data:ro"]
+def write_body(
+    number: int, *, binds: Any, config: Mapping[str, Any], host: Mapping[str, Any]
+) -> bytes:
+    """The body for the `number`th container, with these fields in place of the client's."""
     body = {
-        **dict.fromkeys(("Hostname", "Domainname", "User", "WorkingDir"), ""),
-        **dict.fromkeys(("AttachStdin", "Tty", "OpenStdin", "StdinOnce"), False),
-        **dict.fromkeys(("Env", "Entrypoint", "OnBuild")),
-        "AttachStdout": True,
-        "AttachStderr": True,
+        **dict.fromkeys(("Hostname", "Domainname", "User"), ""),
+        "AttachStdin": False,
+        **dict.fromkeys(("AttachStdout", "AttachStderr"), True),
+        **dict.fromkeys(("Tty", "OpenStdin", "StdinOnce"), False),
+        "Env": None,
         "Cmd": ["serve", str(number)],
         "Image": f"team{number % 7}/app-{number}:1.{number % 10}",
         "Volumes": {},
+        "WorkingDir": "",
+        **dict.fromkeys(("Entrypoint", "OnBuild")),
         "Labels": {},
-        "HostConfig": host,
-        "NetworkingConfig": {"EndpointsConfig": {"default": {"IPAMConfig": None, "Links": None}}},
+        **config,
+        "HostConfig": {**_HOST, "Binds": binds, **host},
+        "NetworkingConfig": {"EndpointsConfig": {"default": _ENDPOINT}},
     }
-    text = json.dumps(body, separators=(",", ":")).encode()
+    return json.dumps(body, separators=(",", ":")).encode() + b"\n"
+
+
+def write_call(number: int, *, bind: bool) -> bytes:
+    """What the daemon asks about the `number`th container."""
+    binds = [f"{FOLDER}/p{number}/data:/data:ro"] if bind else None
+    text = write_body(number, binds=binds, config={}, host={})
     call = {
         "User": "alice",
         "UserAuthNMethod": "TLS",
         "RequestMethod": "POST",
         "RequestUri": f"/v1.41/containers/create?name=app-{number}",
         "RequestBody": base64.b64encode(text).decode(),
-        "RequestHeaders": {"Content-Length": str(len(text)), "Content-Type": "application/json"},
+        "RequestHeaders": {
+            "Content-Length": str(len(text)),
+            "Content-Type": "application/json",
+            "User-Agent": "Docker-Client/28.2.2 (linux)",
+        },
     }
     return json.dumps(call, separators=(",", ":")).encode()
 

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 
 from doorward.docker.decider.embedded import EmbeddedPdp
 from doorward.docker.plugin import Plugin, Response
 from doorward.docker.request.model.readers import MOST_ITEMS
-from doorward.docker.server import LONG, LONG_THREADS, LONG_WAITING, PluginServer, bind_unix
+from doorward.docker.server import (
+    BODY_BUDGET,
+    LONG,
+    LONG_THREADS,
+    LONG_WAITING,
+    PluginServer,
+    bind_unix,
+)
 from doorward.docker.unix_http import UnixConnection
 
 pytestmark = pytest.mark.system
@@ -101,3 +109,52 @@ def test_few_long_bodies_are_read_at_a_time(tmp_path: Path) -> None:
     server.close(grace=2.0)
     assert sorted(statuses) == [200] * LONG_WAITING + [503] * 8
     assert most == LONG_THREADS
+
+
+PART = 2 << 20
+"""Bytes that each of many slow clients sends of a body."""
+
+
+def begin_call(path: str) -> socket.socket:
+    """A client that sends a part of a call, and no more."""
+    client = socket.socket(socket.AF_UNIX)
+    client.settimeout(PATIENCE)
+    client.connect(path)
+    head = b"POST /AuthZPlugin.AuthZReq HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    client.sendall(head % (2 * PART) + b"x" * PART)
+    return client
+
+
+def wait_for_bytes(server: PluginServer, size: int) -> None:
+    wait_until(lambda: server.bodies.taken == size, f"bodies do not take {size} bytes")
+
+
+def test_bodies_that_are_arriving_share_a_budget(tmp_path: Path) -> None:
+    """Calls beyond it are denied; short ones and those within it are answered."""
+    path = str(tmp_path / "s")
+    server = PluginServer(bind_unix(path), lambda _path, _body: Response(200, b'{"Allow":true}'))
+    server.start()
+    clients: list[socket.socket] = []
+    within = BODY_BUDGET // (PART - LONG)
+    try:
+        for number in range(within):
+            clients.append(begin_call(path))
+            wait_for_bytes(server, (number + 1) * (PART - LONG))
+        refused = begin_call(path)
+        assert refused.recv(64).startswith(b"HTTP/1.1 503 ")
+        refused.close()
+        assert server.bodies.taken <= BODY_BUDGET
+        connection = UnixConnection(path, PATIENCE)
+        connection.request("POST", "/AuthZPlugin.AuthZReq", b"x" * LONG)
+        assert connection.getresponse().read() == b'{"Allow":true}'
+        connection.close()
+        for client in clients[1:]:
+            client.close()
+        wait_for_bytes(server, PART - LONG)
+        clients[0].sendall(b"x" * PART)
+        assert clients[0].recv(64).startswith(b"HTTP/1.1 200 ")
+        wait_for_bytes(server, 0)
+    finally:
+        for client in clients:
+            client.close()
+        server.close(grace=2.0)

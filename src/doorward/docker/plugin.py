@@ -288,8 +288,9 @@ class Plugin:
         return input_doc
 
     def _is_ping(self, request: AuthzRequest) -> bool:
-        path = request.uri.partition("?")[0]
-        if request.method not in ("GET", "HEAD") or not _PING.fullmatch(path):
+        if request.method not in ("GET", "HEAD"):
+            return False
+        if not _PING.fullmatch(request.uri.partition("?")[0]):
             return False
         nonce = request.headers.get(PROBE_HEADER)
         if nonce is not None and len(nonce) <= _MAX_PROBE:

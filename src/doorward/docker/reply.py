@@ -7,6 +7,7 @@ the client's terminal as it is.
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +17,7 @@ __all__ = ["ALLOWED", "Verdict", "clean", "to_reply", "to_verdict"]
 
 MAX_REASON: Final = 1000
 _MAX_MESSAGES: Final = 20
+_MAX_NAME: Final = 200
 
 
 class Verdict(NamedTuple):
@@ -64,7 +66,7 @@ def to_verdict(result: Value | Undefined) -> Verdict:
     if type(allow) is not bool:
         return Verdict(False, "`allow` of the policy decision is not a boolean", "doorward:result")
     rule = result.get("rule")
-    name = clean(rule)[:200] if type(rule) is str else ""
+    name = _clean_name(rule) if type(rule) is str else ""
     if allow:
         return Verdict(True, rule=name, answers=result.get("answers"))
     reason = _reason(result.get("messages")) or "denied by policy"
@@ -72,6 +74,11 @@ def to_verdict(result: Value | Undefined) -> Verdict:
     if lines:
         reason = clean(f"{reason} (to allow it, in the data: {lines})")
     return Verdict(False, reason, name)
+
+
+@lru_cache(maxsize=256)
+def _clean_name(rule: str) -> str:
+    return clean(rule)[:_MAX_NAME]
 
 
 def _reason(messages: Any) -> str:

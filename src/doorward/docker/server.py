@@ -33,6 +33,7 @@ from doorward.pdp import unix_sockets
 from doorward.pdp.rate_limited_log import RateLimitedLog
 from doorward.pdp.unix_sockets import PathTakenError
 from doorward.transport.http1 import messages
+from doorward.transport.http1.bodies import BodyBudget
 from doorward.transport.http1.connection import LATER, Application, HttpConnection, Respond
 from doorward.transport.http1.limits import Limits
 from doorward.transport.http1.messages import Request
@@ -41,6 +42,7 @@ from doorward.transport.pool import Pool
 
 __all__ = [
     "BACKLOG",
+    "BODY_BUDGET",
     "CLOSING",
     "HANDOVER",
     "LISTEN_FD",
@@ -65,6 +67,9 @@ LONG_THREADS: Final = 2
 """Long bodies that are read at the same time: one becomes twenty times its bytes in memory."""
 LONG_WAITING: Final = 32
 """Long bodies that are read or wait; further ones are refused, which denies them."""
+BODY_BUDGET: Final = 64 << 20
+"""Bytes that all bodies may take together, while they arrive, wait and are read: but for the first
+`LONG` of each, so that short calls are answered beside long ones."""
 LIMITS: Final = Limits(
     head_timeout=10.0, body_timeout=10.0, keep_alive=60.0, body_buffered=MAX_BODY, unread=MAX_BODY
 )
@@ -170,6 +175,7 @@ class PluginServer:
         self._most_waiting = threads
         self._quiet = RateLimitedLog(ACCEPT_QUIET)
         self._long = History()
+        self.bodies: Final = BodyBudget(BODY_BUDGET, free=LONG)
         self._pool: Pool | None = None
         self._long_pool: Pool | None = None
         self._pool_part = Part("docker-pool", within=STUCK_AFTER)
@@ -251,7 +257,7 @@ class PluginServer:
         application = Application(answer, _refuse_body, keeps_alive=keeps_alive)
 
         def make_protocol() -> HttpConnection:
-            return HttpConnection(connections, application, LIMITS, loop)
+            return HttpConnection(connections, application, LIMITS, loop, self.bodies)
 
         # A socket of its own: the one that was given goes on listening when the server has ended.
         shared = self._listener.dup()

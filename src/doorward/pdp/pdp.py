@@ -206,11 +206,15 @@ class PDP:
         try:
             if not is_parsed and input is not UNDEFINED:
                 input = from_python(input, "input")
-            # What is done with the solutions belongs to the time of the evaluation.
-            with within(snapshot.deadline):
-                if read is _bindings and len(text) > SHORT:
-                    parse_client_query(text, v0=snapshot.engine.options.v0)
-                result = read(snapshot.query(text, strict=strict), input, notes)
+            if read is _only_value and notes is None:
+                query = snapshot.query(text, strict=strict)
+                result = _only_value(query, input, None) if query.variables else query.answer(input)
+            else:
+                # What is done with the solutions belongs to the time of the evaluation.
+                with within(snapshot.deadline):
+                    if read is _bindings and len(text) > SHORT:
+                        parse_client_query(text, v0=snapshot.engine.options.v0)
+                    result = read(snapshot.query(text, strict=strict), input, notes)
         except (RegoError, DecisionError) as raised:
             error = raised
             _note_cause(raised)

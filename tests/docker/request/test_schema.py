@@ -83,7 +83,10 @@ def test_both_readers_give_the_same(value: Any, compact: bool) -> None:
         b'{"x":1.50}',
         b'{"x":1e2}',
         b'{"x":-0}',
-        b'{"x":"\\u003c"}',
+        b'{"x":"\\u0041"}',
+        b'{"x":"<\\u003c"}',
+        b'{"x":"\\u003C"}',
+        b'{"\\u0026":1,"&":2}',
         b'{"x":"\\ud800"}',
         b'{"x":"\xff"}',
         b"[" * 300 + b"]" * 300,
@@ -93,6 +96,10 @@ def test_both_readers_give_the_same(value: Any, compact: bool) -> None:
 )
 def test_other_texts_are_left_to_the_exact_reader(body: bytes) -> None:
     assert read_compact(body) is None
+
+
+def test_signs_of_html_are_escaped_as_go_escapes_them() -> None:
+    assert read_compact(b'{"x\\u0026":"\\u003ca\\u003e \\u2028"}') == {"x&": "<a> \u2028"}
 
 
 def test_the_line_that_the_client_of_docker_ends_a_body_with_is_read() -> None:

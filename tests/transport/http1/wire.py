@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from doorward.transport.http1.bodies import BodyBudget
 from doorward.transport.http1.connection import Application, HttpConnection
 from doorward.transport.http1.limits import Limits
 from doorward.transport.loop import Connections
@@ -15,11 +16,16 @@ __all__ = ["Wire", "responses"]
 class Wire:
     """The transport of one connection, and its loop."""
 
-    def __init__(self, application: Application, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        application: Application,
+        limits: Limits | None = None,
+        bodies: BodyBudget | None = None,
+    ) -> None:
         self.loop = asyncio.new_event_loop()
         self.connections = Connections(10)
         self.connection = HttpConnection(
-            self.connections, application, limits or Limits(), self.loop
+            self.connections, application, limits or Limits(), self.loop, bodies
         )
         self.written = b""
         self.reading = True

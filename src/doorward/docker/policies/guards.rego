@@ -331,10 +331,15 @@ allowed_remote if {
 # mounts
 
 # Most mounts are of nothing that any rule is for.
-unusual_mounts := array.concat(
-	[["request", mount] | some mount in input.mounts; not is_usual(mount)],
-	[["container", mount] | some mount in container_mounts; not is_usual(mount)],
-)
+unusual_mounts contains ["request", mount] if {
+	some mount in input.mounts
+	not is_usual(mount)
+}
+
+unusual_mounts contains ["container", mount] if {
+	some mount in container_mounts
+	not is_usual(mount)
+}
 
 default container_mounts := []
 
@@ -391,9 +396,9 @@ allowed_export(source) if {
 }
 
 mounts_objections contains {"rule": "mounts", "message": "volumes of another container may not be used", "line": line} if {
-	not setting("mounts", "volumes_from") == true
 	some mount in input.mounts
 	mount.origin == "VolumesFrom"
+	not setting("mounts", "volumes_from") == true
 	line := adding("mounts", "volumes_from", true)
 }
 
@@ -411,16 +416,21 @@ mounts_objections contains {"rule": "mounts", "message": message, "line": line} 
 allowed_source(mount) if {
 	mount.type == "bind"
 	mount.unresolved == false
-	lies_in_allowed(mount.clean)
-	lies_in_allowed(mount.resolved)
-	not touches_protected(mount.resolved)
+	strings.any_prefix_match(with_slash(mount.clean), folders)
+	resolved := with_slash(mount.resolved)
+	strings.any_prefix_match(resolved, folders)
+	not strings.any_prefix_match(resolved, protected)
+	not strings.any_prefix_match(protected, resolved)
 }
 
-lies_in_allowed(path) if strings.any_prefix_match(with_slash(path), allowed_folders)
+# Those of all users, of this user, and of the roles of this user.
+folders := allowed_folders if not has_more_folders
 
-lies_in_allowed(path) if strings.any_prefix_match(with_slash(path), own_folders)
+else := array.concat(array.concat(allowed_folders, own_folders), role_folders)
 
-lies_in_allowed(path) if strings.any_prefix_match(with_slash(path), role_folders)
+has_more_folders if has_roles
+
+has_more_folders if count(user_folders) > 0
 
 allowed_folders := [with_slash(folder) |
 	some folder in data.docker.mounts.allow
@@ -628,17 +638,19 @@ line_for_image(image) := "" if image.unresolved
 else := adding("images", "allow", [image.name])
 
 image_objections contains {"rule": "images", "message": "image must be named by its digest", "line": ""} if {
-	setting("images", "require_digest") != false
 	input.action in {"container.create", "service.create", "service.update", "image.pull"}
 	input.image.digest == ""
+	digest_required != false
 }
 
 image_objections contains {"rule": "images", "message": "image must be named by its digest", "line": ""} if {
-	setting("images", "require_digest") != false
 	input.action == "container.create"
 	some image in input.images
 	image.digest == ""
+	digest_required != false
 }
+
+digest_required := setting("images", "require_digest")
 
 # The registry itself also says where the daemon goes next, from the host's network: only
 # registries of the list are contacted.
@@ -698,11 +710,13 @@ asked_images contains image if {
 	some image in array.concat(input.images, input.build.cache_from)
 }
 
-allowed_image(_) if "**" in setting("images", "allow")
+allowed_images := setting("images", "allow")
+
+allowed_image(_) if "**" in allowed_images
 
 allowed_image(image) if {
 	image.unresolved == false
-	some pattern in setting("images", "allow")
+	some pattern in allowed_images
 	glob.match(pattern, ["/"], image.name)
 }
 

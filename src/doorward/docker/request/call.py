@@ -10,6 +10,7 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -27,6 +28,8 @@ _REPEATED: Final = frozenset({"names", "t", "changes", "extrahosts", "securityop
 """Parameters that the daemon reads as lists; of any other it reads the first."""
 
 MAX_TARGET: Final = 64 * 1024
+_SHORT: Final = 128
+"""Characters of a path that is remembered."""
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
@@ -133,19 +136,26 @@ def parse_target(uri: str) -> Target:
     rest, _, query = uri.partition("?")
     if not rest.startswith("/") and (scheme := _SCHEME.match(rest)):
         rest = rest[scheme.end() :] or "/"
-    path = _decode(rest, "path")
+    path, route, version = (_known_path if len(rest) <= _SHORT else _parse_path)(rest)
+    return Target(path, route, version, _query(query) if path.startswith("/") else {})
+
+
+def _parse_path(text: str) -> tuple[str, str, str]:
+    """The decoded path, the route in it and its version."""
+    path = _decode(text, "path")
     if not path.startswith("/"):
-        return Target(path, "", "", {})
+        return path, "", ""
     if "//" in path or ("/." in path and _DOTS.search(path)):
         # The daemon answers these with a redirect and asks nobody: this is not the daemon.
         raise AmbiguousRequestError("path has empty or dot segments")
     version = _VERSION.match(path)
-    return Target(
-        path,
-        path[version.end() :] if version else path,
-        version[1] if version else "",
-        _query(query),
-    )
+    if version is None:
+        return path, path, ""
+    return path, path[version.end() :], version[1]
+
+
+_known_path: Final = lru_cache(512)(_parse_path)
+"""The same for paths as clients send them with every request."""
 
 
 def _decode(text: str, what: str) -> str:

@@ -93,10 +93,10 @@ class ContainerFacts:
 
     def is_own(self, request: AuthzRequest) -> bool:
         """Return True if the daemon asks about a question of ours."""
+        if request.method != "GET":
+            return False
         given = request.headers.get(_HEADER, "")
-        return request.method == "GET" and hmac.compare_digest(
-            given.encode(errors="replace"), self._nonce.encode()
-        )
+        return hmac.compare_digest(given.encode(errors="replace"), self._nonce.encode())
 
     def join(self, view: dict[str, Any], *, may_wait: bool = True) -> None:
         """Put what the daemon says about the subjects of a request into its input.

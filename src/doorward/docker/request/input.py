@@ -172,7 +172,7 @@ def begin_input(request: AuthzRequest, options: InputOptions | None = None) -> D
         model.name(name, notes, "path")
     body = None
     if request.body is not None:
-        body = read_body(request.body, model.body, notes)
+        body = read_body(request.body, model.body, notes, model.templates)
     return Draft(request, options, target, route, name, notes, body, visible, trusted)
 
 
@@ -188,7 +188,10 @@ def binds_paths(draft: Draft) -> bool:
 def finish_input(draft: Draft, resolve: Resolve = resolve_path) -> Input:
     """The document for a request that was read; what `resolve` raises where nobody may wait."""
     request, options, target, route, name, notes, body, visible, trusted = draft
-    views = secrets.mask_views(_views(route.action, body, target, name, resolve))
+    views = _views_by_template(body, target, notes, resolve)
+    if views is None:
+        views = _views(route.action, body, target, name, resolve)
+    views = secrets.mask_views(views)
     if body is None and route.kind == "withheld":
         views["registry"] = ""  # only the body says which
     masked = secrets.mask_body(route.action, body, env=options.mask_env)
@@ -359,14 +362,56 @@ _ROWS: Final = (("build", "cache_from"), ("images", None), ("mounts", None), ("p
 """Views with rows, and where in them."""
 
 
+_SEEN: Final = ("User", "MacAddress", "NetworkDisabled", "ExposedPorts", "Volumes")
+"""Fields of a configuration that are part of a view, but for its image."""
+_NETWORKS: Final = "NetworkingConfig"
+
+
+def _views_by_template(body: Any, target: Target, notes: Notes, resolve: Resolve) -> _Views | None:
+    """The views of a creation whose body has a template; None where they have to be rebuilt."""
+    template = notes.template
+    if template is None or body["HostConfig"] is not notes.host or any(map(body.get, _SEEN)):
+        return None
+    if body.get(_NETWORKS) is not template.members.get(_NETWORKS):
+        return None
+    if template.prepared is None:
+        template.prepared = _prepare(template.members)
+    if not template.prepared:
+        return None
+    views: _Views = template.prepared.copy()
+    image = views["image"] = parse_image(body.get("Image") or "")
+    views["target"] = target.query.get("name", _NOTHING)[0]
+    binds = notes.host["Binds"]
+    if binds:
+        views["mounts"] = mounts.bound(binds, resolve)
+    if binds or image["unresolved"] or views["unresolved"]:
+        views["unresolved"] = _unresolved(views)
+    return views
+
+
+_NOTHING: Final = ("",)
+
+
+def _prepare(members: Mapping[str, Any]) -> _Views:
+    """The views of a body without a configuration; none where they are not the same each time."""
+    host = members["HostConfig"]
+    if mounts.mounts_anything(security.given(host)) or secrets.mask_host(host) is not host:
+        return {}
+    views = {**_NO_VIEWS, **_create(members, _NO_TARGET, "", refuse_to_wait), "image": NO_IMAGE}
+    views["unresolved"] = _unresolved(views)
+    return views
+
+
+_NO_TARGET: Final = Target("", "", "", {})
+
+
 def _create(body: Any, target: Target, _name: str, resolve: Resolve) -> _Views:
     host = body.get("HostConfig") or {}
     views = _host_views(host, body, body.get("NetworkingConfig") or {}, resolve)
-    image = parse_image(body.get("Image") or "")
     shared = views["security"]["host_namespaces"]
     if "host" in views["network"]["names"] and "network" not in shared:
         views["security"] = {**views["security"], "host_namespaces": [*shared, "network"]}
-    views["image"] = image
+    views["image"] = parse_image(body.get("Image") or "")
     # An image that is mounted is read like one that is run.
     views["images"] = [
         parse_image(mount["source"]) for mount in views["mounts"] if mount["type"] == "image"

@@ -16,8 +16,9 @@ from typing import Any, Final
 
 __all__ = ["KnownCalls"]
 
-LONGEST: Final = 8 * 1024
-"""Bytes of a call whose input is kept."""
+LONGEST: Final = 1024
+"""Bytes of a call whose input is kept, as most without a body are. A body is seldom sent twice, and
+to find that out takes longer with each of its bytes."""
 MOST_KNOWN: Final = 128
 """Inputs of one generation: what has not come for two of them is forgotten."""
 SLOTS: Final = 2 * MOST_KNOWN
@@ -35,12 +36,14 @@ class KnownCalls:
 
     def key(self, call: bytes) -> bytes | None:
         """Under what the input of a call is kept; None for one that has not come lately."""
+        if len(call) > LONGEST:
+            return None
         mark = hash(call)
         slot = mark % SLOTS
         if self._seen[slot] != mark:
             self._seen[slot] = mark
             return None
-        return sha256(call).digest() if len(call) <= LONGEST else None
+        return sha256(call).digest()
 
     def find(self, key: bytes) -> dict[str, Any] | None:
         """The input of a call that came before, which nobody may change."""

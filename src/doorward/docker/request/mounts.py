@@ -18,9 +18,11 @@ __all__ = [
     "Mount",
     "Resolve",
     "bind_mounts",
+    "bound",
     "create_mounts",
     "host_mount",
     "mount_list",
+    "mounts_anything",
     "unknown_volume",
     "volume_mounts",
 ]
@@ -77,18 +79,18 @@ def _mount(
     driver: str = "",
     unresolved: bool = False,
 ) -> Mount:
-    return Mount(
-        origin=origin,
-        type=type_,
-        source=source,
-        clean=clean,
-        resolved=resolved,
-        target=target,
-        readonly=readonly,
-        propagation=propagation,
-        driver=driver,
-        unresolved=unresolved,
-    )
+    return {
+        "origin": origin,
+        "type": type_,
+        "source": source,
+        "clean": clean,
+        "resolved": resolved,
+        "target": target,
+        "readonly": readonly,
+        "propagation": propagation,
+        "driver": driver,
+        "unresolved": unresolved,
+    }
 
 
 def host_mount(
@@ -104,7 +106,7 @@ def host_mount(
 ) -> Mount:
     """A mount of something on the host, its path cleaned and its links followed."""
     absolute = source.startswith("/") and "\x00" not in source
-    clean = "/" + posixpath.normpath(source).lstrip("/") if absolute else source
+    clean = _clean(source) if absolute else source
     resolved = resolve(clean) if absolute else None
     return _mount(
         origin,
@@ -118,6 +120,23 @@ def host_mount(
         driver=driver,
         unresolved=resolved is None,
     )
+
+
+def _clean(path: str) -> str:
+    """An absolute path without empty and dot segments, as the kernel would read it."""
+    if "//" not in path and "/." not in path and path[-1] != "/":
+        return path
+    return "/" + posixpath.normpath(path).lstrip("/")
+
+
+def mounts_anything(host: Mapping[str, Any]) -> bool:
+    """Return True if one of the fields that a HostConfig sets mounts something."""
+    return not _MOUNTING.isdisjoint(host)
+
+
+def bound(binds: Sequence[str], resolve: Resolve) -> list[Mount]:
+    """The mounts of `Binds`, where no driver of volumes is named."""
+    return [_bind(text, "", resolve) for text in binds]
 
 
 def create_mounts(
@@ -155,9 +174,8 @@ def _bind(text: str, driver: str, resolve: Resolve) -> Mount:
         return _mount("Binds", "other", text, "", unresolved=True)
     modes = parts[2].split(",") if len(parts) == 3 else []
     readonly = "ro" in modes
-    propagation = next(
-        (mode for mode in modes if mode.endswith(("shared", "slave", "private"))), ""
-    )
+    spread = [mode for mode in modes if mode.endswith(("shared", "slave", "private"))]
+    propagation = spread[0] if spread else ""
     if parts[0].startswith("/"):
         return host_mount(
             "Binds", parts[0], parts[1], resolve, readonly=readonly, propagation=propagation

@@ -119,6 +119,11 @@ def parse_json(body: bytes) -> Value:
         raise MalformedRequestError("body is not one JSON value") from None
 
 
+_HTML: Final = tuple(
+    (chr(code).encode(), b"\\u%04x" % code) for code in (0x3C, 0x3E, 0x26, 0x2028, 0x2029)
+)
+
+
 class FractionError(Exception):
     """A number whose text was lost."""
 
@@ -131,6 +136,16 @@ def read_compact(content: bytes) -> Any:
     """
     try:
         value = orjson.loads(content)
-        return value if orjson.dumps(value) == content.removesuffix(b"\n") else None
+        text = orjson.dumps(value)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return None
+    if text == content or text == content.removesuffix(b"\n"):
+        return value
+    return value if b"\\u" in content and _escape(text) == content.removesuffix(b"\n") else None
+
+
+def _escape(text: bytes) -> bytes:
+    """A JSON text with the characters escaped that Go's encoder escapes, for HTML."""
+    for plain, escaped in _HTML:
+        text = text.replace(plain, escaped)
+    return text

@@ -20,6 +20,7 @@ __all__ = [
     "mask_body",
     "mask_env",
     "mask_headers",
+    "mask_host",
     "mask_path",
     "mask_query",
     "mask_views",
@@ -54,10 +55,11 @@ _SHORT: Final = 64
 
 def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Headers without the values of those that hold a credential by their name."""
-    return {
-        name: MASK if (_is_known if len(name) <= _SHORT else _is_credential)(name) else value
-        for name, value in headers.items()
-    }
+    masked = dict(headers)
+    for name in headers:
+        if (_is_known if len(name) <= _SHORT else _is_credential)(name):
+            masked[name] = MASK
+    return masked
 
 
 def _is_credential(name: str) -> bool:
@@ -68,13 +70,14 @@ _is_known: Final = lru_cache(256)(_is_credential)
 """The same for names as clients send them with every request."""
 
 
-def mask_query(query: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """The query without build arguments' values, and without passwords in addresses."""
-    masked = dict(query)
+def mask_query(query: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The query without build arguments' values, and without passwords in addresses; itself where
+    no parameter can hold any."""
+    masked = query
     for name, values in query.items():
         mask = (_mask_of_known if len(name) <= _SHORT else _mask_of)(name)
         if mask is not None:
-            masked[name] = [mask(text) for text in values]
+            masked = {**masked, name: [mask(text) for text in values]}
     return masked
 
 
@@ -96,12 +99,14 @@ def mask_address(text: str) -> str:
 
 def mask_views(views: dict[str, Any]) -> dict[str, Any]:
     """The views without passwords in what they name: devices of mounts, images, targets."""
-    if "target" in views:
+    if "@" in views.get("target", ""):
         views["target"] = mask_address(views["target"])
-    views["remote"] = mask_address(views["remote"])
+    if "@" in views["remote"]:
+        views["remote"] = mask_address(views["remote"])
     if views["mounts"]:
         views["mounts"] = [_mask_fields(mount, ("source", "clean")) for mount in views["mounts"]]
-    views["image"] = _mask_fields(views["image"], ("reference",))
+    if "@" in views["image"]["reference"]:
+        views["image"] = _mask_fields(views["image"], ("reference",))
     if views["images"]:
         views["images"] = [_mask_fields(image, ("reference",)) for image in views["images"]]
     return views
@@ -175,20 +180,19 @@ def _secret(body: Any, _env: bool) -> Any:
 
 
 def _create(body: Any, env: bool) -> Any:
-    masked = dict(body)
     if env and body.get("Env"):
-        masked["Env"] = mask_env(body["Env"])
+        body = {**body, "Env": mask_env(body["Env"])}
     host = body.get("HostConfig")
-    if host:
-        masked["HostConfig"] = _host(host)
-    return masked
+    masked = mask_host(host) if host else host
+    return body if masked is host else {**body, "HostConfig": masked}
 
 
 def _start(body: Any, _env: bool) -> Any:
-    return _host(body)
+    return mask_host(body)
 
 
-def _host(host: dict[str, Any]) -> dict[str, Any]:
+def mask_host(host: dict[str, Any]) -> dict[str, Any]:
+    """A HostConfig without secrets; itself where it has none."""
     log = host.get("LogConfig")
     masked = host
     if log and log.get("Config"):

@@ -331,6 +331,8 @@ def strings_reverse(x: str) -> str:
 )
 def strings_any_prefix_match(context: Context, search: str | Strings, base: str | Strings) -> bool:
     """Return true if any of `search` starts with any of `base`."""
+    if type(search) is str and type(base) is list and len(base) <= _FEW_TEXTS:
+        return search.startswith(tuple(_texts(2, base)))
     texts = _one_or_more(1, search)
     prefixes = tuple(_one_or_more(2, base))
     if len(texts) <= _FEW_TEXTS and len(prefixes) <= _FEW_TEXTS:
@@ -349,6 +351,8 @@ def strings_any_prefix_match(context: Context, search: str | Strings, base: str 
 )
 def strings_any_suffix_match(context: Context, search: str | Strings, base: str | Strings) -> bool:
     """Return true if any of `search` ends with any of `base`."""
+    if type(search) is str and type(base) is list and len(base) <= _FEW_TEXTS:
+        return search.endswith(tuple(_texts(2, base)))
     texts = _one_or_more(1, search)
     suffixes = tuple(_one_or_more(2, base))
     if len(texts) <= _FEW_TEXTS and len(suffixes) <= _FEW_TEXTS:

@@ -20,6 +20,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from doorward.edge import FAULTS, Edge
 from doorward.transport.direct import DirectTransport
 from doorward.transport.http1.asgi import AsgiApp, AsgiCall
+from doorward.transport.http1.bodies import BodyBudget, Share
 from doorward.transport.http1.limits import Limits
 from doorward.transport.http1.messages import Request, Response, response_head
 from doorward.transport.loop import Connections
@@ -76,9 +77,12 @@ class HttpConnection(asyncio.Protocol):
         application: Application,
         limits: Limits,
         loop: asyncio.AbstractEventLoop,
+        bodies: BodyBudget | None = None,
     ) -> None:
+        """`bodies`: the bytes that bodies of all connections may take together."""
         self.loop = loop
         self._connections = connections
+        self._bodies = bodies
         self._application = application
         self._limits = limits
         self._parser: Any = HttpRequestParser(self)
@@ -91,6 +95,7 @@ class HttpConnection(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._request: Request | None = None
         self._body: list[bytes] = []
+        self._share: Share | None = None
         self._stream: AsgiCall | None = None
         self._messages = 0
         self._head_size = 0
@@ -142,7 +147,7 @@ class HttpConnection(asyncio.Protocol):
         self._queue.clear()
         # The parser knows this object: without it both are freed at once, with what was read.
         self._parser = None
-        self._body = []
+        self._drop_body()
         for call in (self._call, self._stream):
             if call is not None:
                 call.disconnect()
@@ -340,7 +345,8 @@ class HttpConnection(asyncio.Protocol):
         self._in_head = False
         self._in_body = True
         self._request = request
-        self._body = []
+        self._drop_body()
+        self._share = None if self._bodies is None else self._bodies.begin()
         self._body_size = self._framing_size = 0
         self._since = self._connections.now
         if parser.should_upgrade():
@@ -358,9 +364,15 @@ class HttpConnection(asyncio.Protocol):
             self._stream.feed(body)
             self._update_reading()
             return
+        if self._share is not None and not self._share.grow(len(body)):
+            raise _RefusedError(503, "too many bytes of other requests are here")
         self._body.append(body)
         if self._body_size > self._limits.body_buffered:
             self._begin_stream()
+
+    def _drop_body(self) -> None:
+        self._body = []
+        self._share = None
 
     def on_message_complete(self) -> None:
         request = self._request
@@ -375,6 +387,8 @@ class HttpConnection(asyncio.Protocol):
             return
         body = self._body
         request.body = body[0] if len(body) == 1 else b"".join(body)
+        request.share = self._share
+        self._drop_body()
         if self._current is None:
             self._begin(request)
         else:
@@ -402,7 +416,7 @@ class HttpConnection(asyncio.Protocol):
         self._stream = self._begin_call(request)
         for part in self._body:
             self._stream.feed(part)
-        self._body = []
+        self._drop_body()
         self._update_reading()
 
     def _begin_call(self, request: Request) -> AsgiCall:
@@ -498,6 +512,7 @@ class HttpConnection(asyncio.Protocol):
         """End the connection with an error, after what is under way."""
         self._application.on_refused(reason)
         self._no_more = True
+        self._drop_body()
         transport = self._transport
         if transport is None or transport.is_closing():
             return

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Final, NamedTuple, TypeAlias
 
 from doorward.cancellation import Cancellation
+from doorward.transport.http1.bodies import Share
 
 __all__ = ["Headers", "Request", "Response", "response_head"]
 
@@ -25,6 +26,7 @@ class Request:
         "headers",
         "keeps_alive",
         "method",
+        "share",
         "target",
         "version",
     )
@@ -41,6 +43,8 @@ class Request:
         self.body = b""
         self.cancellation: Cancellation | None = None
         """Cancelled when the client leaves before its answer; set by those who answer later."""
+        self.share: Share | None = None
+        """What the body takes of its server's budget, for as long as somebody has the request."""
         self.client: object = None
         """The address of the client's socket; of a Unix socket no pair."""
 

@@ -10,12 +10,10 @@ What a value holds becomes part of the result and may be changed: nobody else ma
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import Any, Final, NamedTuple, TypeAlias
-
-import orjson
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from doorward.docker.request.errors import AmbiguousRequestError, MalformedRequestError
 from doorward.docker.request.model.values import ValueType
@@ -31,6 +29,9 @@ from doorward.docker.request.schema import (
     fold,
 )
 
+if TYPE_CHECKING:
+    from doorward.docker.request.model.templates import Template
+
 __all__ = [
     "Fault",
     "Notes",
@@ -38,7 +39,6 @@ __all__ = [
     "judge",
     "list_reader",
     "map_reader",
-    "remember",
     "struct_reader",
     "value_reader",
 ]
@@ -48,9 +48,6 @@ MAX_DEPTH: Final = 64
 MOST_ITEMS: Final = 16_384
 """Of one array or object: more than any client sends, and few enough for every policy."""
 _MOST_FIELDS: Final = 128
-_MOST_REMEMBERED: Final = 64
-_LONGEST_REMEMBERED: Final = 4096
-"""Objects that are remembered, and bytes of one."""
 _MOST_SHAPES: Final = 64
 """Of one struct, that are remembered."""
 _CLASS: Final[Mapping[str, type]] = {STRING: str, BOOLEAN: bool, INTEGER: int}
@@ -77,6 +74,10 @@ class Notes:
     """Paths of values that are of no type, and the words for what they must be."""
     views: set[str] = field(default_factory=set)
     """The views that hold more than what is harmless."""
+    template: Template | None = field(default=None, compare=False)
+    """The template of the body, where it has one that is known."""
+    host: Any = field(default=None, compare=False)
+    """The `HostConfig` of such a body, as it was read."""
 
 
 Reader: TypeAlias = Callable[[Any, Notes, str], Any]
@@ -316,63 +317,6 @@ def struct_reader(
         return keyed
 
     return read
-
-
-class _Difference(NamedTuple):
-    """What reading makes of one JSON text: the fields that go, those that become others, as JSON,
-    and the views that a policy judges."""
-
-    removed: tuple[str, ...]
-    changed: tuple[tuple[str, bytes], ...]
-    views: frozenset[str]
-
-
-def remember(read: Reader, fields: Container[str], apart: str, read_apart: Reader) -> Reader:
-    """`read` for objects that are sent again and again with another value of the list `apart`.
-
-    An object is known by the text of all its other fields, where these are of their types and have
-    Go's names. What is remembered of it is text as well: no two results share a value.
-    """
-    known: dict[bytes, _Difference] = {}
-
-    def compare(text: bytes, at: str) -> None:
-        raw, notes = orjson.loads(text), Notes()
-        if not all(name in fields for name in raw):
-            return
-        result = read(orjson.loads(text), notes, at)
-        if notes.faults or notes.unknown or not result.keys() <= raw.keys():
-            return
-        changed = [(n, orjson.dumps(item)) for n, item in result.items() if item != raw[n]]
-        removed = tuple([name for name in raw if name not in result])
-        if len(known) >= _MOST_REMEMBERED:
-            known.clear()
-        known[text] = _Difference(removed, tuple(changed), frozenset(notes.views))
-
-    def read_known(value: Any, notes: Notes, at: str) -> Any:
-        if type(value) is not dict:
-            return read(value, notes, at)
-        rest = dict(value)
-        items = rest.pop(apart, None)
-        try:
-            text = orjson.dumps(rest)
-        except TypeError:  # a number of arbitrary size
-            text = b""
-        difference = known.get(text)
-        if difference is None or not (items is None or type(items) is list):
-            result = read(value, notes, at)
-            if 0 < len(text) <= _LONGEST_REMEMBERED:
-                compare(text, at)
-            return result
-        for name in difference.removed:
-            del value[name]
-        for name, content in difference.changed:
-            value[name] = orjson.loads(content)
-        notes.views.update(difference.views)
-        if items:
-            value[apart] = read_apart(items, notes, f"{at}.{apart}" if at else apart)
-        return value
-
-    return read_known
 
 
 def _check_classes(

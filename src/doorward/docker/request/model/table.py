@@ -18,10 +18,10 @@ from doorward.docker.request.model.readers import (
     judge,
     list_reader,
     map_reader,
-    remember,
     struct_reader,
     value_reader,
 )
+from doorward.docker.request.model.templates import Templates
 from doorward.docker.request.model.values import VALUES, ValueType, words_type
 from doorward.docker.request.schema import (
     LOOSE,
@@ -93,16 +93,11 @@ def _value_type(text: str) -> ValueType | None:
 
 def _struct(name: str) -> tuple[Struct, Reader]:
     if name not in _STRUCTS:
-        struct, read = _forgetful_struct(name)
-        if name == "HostConfig":
-            binds = read_type(_fields(name)["Binds"])[1]
-            read = remember(read, struct.fields, "Binds", binds)
-        _STRUCTS[name] = struct, read
+        _STRUCTS[name] = _read_struct(name)
     return _STRUCTS[name]
 
 
-def _forgetful_struct(name: str) -> tuple[Struct, Reader]:
-    """A struct with a reader that reads each object as if it were the first."""
+def _read_struct(name: str) -> tuple[Struct, Reader]:
     fields: dict[str, Type] = {}
     readers: dict[str, Reader] = {}
     empty_counts: dict[str, str] = {}
@@ -147,6 +142,8 @@ class RouteModel(NamedTuple):
     query: Mapping[str, Reader]
     judged: frozenset[str] = VIEWS
     """The views that a policy judges whatever the body says."""
+    templates: Templates | None = None
+    """Of bodies that differ little from each other."""
 
 
 def _route(key: str, entry: Mapping[str, Any]) -> RouteModel:
@@ -159,7 +156,15 @@ def _route(key: str, entry: Mapping[str, Any]) -> RouteModel:
     name = read_type(entry["name"])[1] if "name" in entry else None
     kind = entry.get("kind", "none")
     judged = frozenset(entry.get("judged", VIEWS))
-    return RouteModel(method, path, entry["action"], kind, schema, body, name, query, judged)
+    templates = _templates(entry["body"]) if entry.get("body") == "ContainerCreate" else None
+    return RouteModel(
+        method, path, entry["action"], kind, schema, body, name, query, judged, templates
+    )
+
+
+def _templates(name: str) -> Templates:
+    struct, read = _struct(name)
+    return Templates(struct, read, read_type(_fields("HostConfig")["Binds"])[1])
 
 
 ROUTES: Final = tuple(_route(key, entry) for key, entry in _TABLE["routes"].items())
@@ -168,9 +173,15 @@ for _name in _TABLE["structs"]:
 STRUCTS: Final[Mapping[str, Struct]] = {name: struct for name, (struct, _) in _STRUCTS.items()}
 
 
-def read_body(body: bytes, read: Reader | None, notes: Notes) -> Any:
-    """The JSON value that `body` is, read by `read`."""
+def read_body(
+    body: bytes, read: Reader | None, notes: Notes, templates: Templates | None = None
+) -> Any:
+    """The JSON value that `body` is, read by `read`; by a template of `templates` where it fits."""
     read = read or _READ_LOOSE
+    if templates is not None:
+        value = templates.read(body, notes)
+        if value is not None:
+            return value
     value = read_compact(body)
     if value is not None:
         unknown, faults = len(notes.unknown), len(notes.faults)
