@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import signal
 import tarfile
 from collections.abc import Iterator
@@ -35,6 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
         derandomize="property" not in config.option.markexpr,
     )
     settings.load_profile("doorward")
+    # No test finds what another one, or the user, has left.
+    os.environ["DOORWARD_CACHE_DIR"] = ""
     # Hypothesis puts constants of the modules that are loaded into its examples: which these are
     # depends on the tests that ran before in a process.
     providers._get_local_constants = Constants

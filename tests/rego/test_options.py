@@ -9,12 +9,18 @@ import pytest
 
 from doorward.rego import Capabilities, Engine, Environment, Options, Schemas, Timers
 from doorward.rego.options import OptionArguments
+from doorward.rego.saved.programs import SavedPrograms
 
 
 def test_the_keyword_arguments_are_the_fields() -> None:
     assert [field.name for field in fields(Options)] == list(OptionArguments.__annotations__)
     # What is under TYPE_CHECKING there.
-    names = {"Capabilities": Capabilities, "Schemas": Schemas, "Timers": Timers}
+    names = {
+        "Capabilities": Capabilities,
+        "Schemas": Schemas,
+        "Timers": Timers,
+        "SavedPrograms": SavedPrograms,
+    }
     hints = [get_type_hints(kind, localns=names) for kind in (OptionArguments, Options)]
     assert hints[0] == hints[1]
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from doorward.cli import extensions, schemas
+from doorward.cli import extensions, saved_programs, schemas
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.input_document import read_input
 from doorward.cli.queries import read_query
@@ -102,6 +102,7 @@ Examples:
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @schemas.option
 @extensions.option
+@saved_programs.option
 @click.option("--e2e", is_flag=True, help="Measure over HTTP, with a server started for it.")
 @click.option("-c", "--config-file", help="With --e2e: configuration file of the server.")
 @click.option(
@@ -198,6 +199,7 @@ def _engine(options: dict[str, Any]) -> Engine:
         schemas=schemas.read_schemas(options["schema"]),
         metadata=True,
         environment=Environment(tokens=VerifiedTokens()),
+        saved=saved_programs.saved_programs(),
     )
     with gc_paused():
         engine = compile(loaded.modules, settings).bind(loaded.data)

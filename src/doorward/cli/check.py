@@ -8,7 +8,7 @@ from dataclasses import replace
 import click
 from click.core import ParameterSource
 
-from doorward.cli import capabilities, colors, extensions, schemas
+from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.findings import findings_of, github, junit, sarif
 from doorward.pdp.loader import Loaded, LoadError
@@ -17,6 +17,7 @@ from doorward.rego import (
     Capabilities,
     CompileError,
     Diagnostic,
+    Options,
     ParseError,
     Registry,
     RegoError,
@@ -31,6 +32,8 @@ from doorward.rego.tools import (
     check,
     check_base_data,
     find_errors,
+    key_of,
+    name_of,
     parse_module,
     parse_with_recovery,
     report,
@@ -79,6 +82,7 @@ Examples:
 @schemas.option
 @capabilities.option
 @extensions.option
+@saved_programs.option
 @click.option("--v0-v1", is_flag=True, help="Policies must be both Rego v0 and v1.")
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
@@ -119,13 +123,55 @@ def command(
                 loaded = _load(paths, ignore, bundle=bundle, v0=v0)
                 files = list(loaded.modules)
                 warn(loaded.notes)
+                known = _Known(loaded, options, registry, v0=v0, allowed=capabilities)
+                if not bundle and known.is_right:
+                    continue
                 if all_errors:
                     _check_all(loaded, options, registry, v0=v0, allowed=capabilities)
                 _check(loaded, options, registry, v0=v0, allowed=capabilities, with_data=bundle)
+                known.note()
     except (LoadError, RegoError) as error:
         failure = error
     _report(failure, files, style)
     return 0 if failure is None else 1
+
+
+class _Known:
+    """The note of an earlier run that nothing is wrong with policies, as they are now."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        options: CheckOptions,
+        registry: Registry,
+        *,
+        v0: bool,
+        allowed: Capabilities | None,
+    ) -> None:
+        self._folder = saved_programs.saved_folder()
+        compiling = Options(
+            v0=v0,
+            rego_versions=loaded.rego_versions,
+            strict=options.strict,
+            registry=registry,
+            capabilities=allowed,
+            schemas=options.schemas,
+            metadata=True,
+        )
+        key = None if self._folder is None else key_of(loaded.modules, compiling)
+        self._name = None if key is None else name_of(key, "checked")
+
+    @property
+    def is_right(self) -> bool:
+        """True if an earlier run had nothing to report."""
+        if self._folder is None or self._name is None:
+            return False
+        return self._folder.read(self._name) is not None
+
+    def note(self) -> None:
+        """Note for later runs that there is nothing to report."""
+        if self._folder is not None and self._name is not None:
+            self._folder.write(self._name, b"")
 
 
 def _load(paths: Sequence[str], ignore: Sequence[str], *, bundle: bool, v0: bool) -> Loaded:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from doorward.cli import capabilities, colors, extensions, schemas
+from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.input_document import read_input
@@ -157,6 +157,7 @@ Examples:
 @click.option("--timeout", default="0s", metavar="DURATION", help="Time limit, e.g. 500ms.")
 @capabilities.option
 @extensions.option
+@saved_programs.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies and query as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
 @click.option(
@@ -382,6 +383,7 @@ def _engine(request: _Request, timers: Timers, *, traced: bool) -> Engine:
         traced=traced,
         indexed=request.coverage,
         timers=timers,
+        saved=saved_programs.saved_programs(),
     )
     with gc_paused():
         engine = compile(loaded.modules, options).bind(loaded.data)

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -230,6 +231,11 @@ Examples:
     metavar="SECONDS",
     help="Seconds to wait for bundles and discovery before serving; 0: serve at once.",
 )
+@click.option(
+    "--cache-dir",
+    metavar="DIR",
+    help="With --server: keep compiled policies here for the next start. Only for this user.",
+)
 def command(
     files: tuple[str, ...],
     server: bool,
@@ -337,6 +343,7 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
         tls=_tls_options(options),
         workers=workers,
         ready_timeout=options["ready_timeout"],
+        cache_folder=Path(options["cache_dir"]) if options["cache_dir"] else None,
         read_config=lambda: _read_config(options),
     )
 

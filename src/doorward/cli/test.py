@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from doorward.cli import capabilities, colors, extensions, schemas
+from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people, warn
 from doorward.cli.findings import github, sarif
@@ -31,7 +31,6 @@ from doorward.testing.bench import (
     bench_pretty,
     measure,
 )
-from doorward.testing.finding import has_properties
 from doorward.testing.parallel import run_parallel
 from doorward.testing.reports import json_report, junit_report, pretty, result_line, unmet
 
@@ -132,6 +131,7 @@ Examples:
 @schemas.option
 @capabilities.option
 @extensions.option
+@saved_programs.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
 def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) -> int:
@@ -194,6 +194,7 @@ def _once(sources: Sources, pattern: str, request: _Request, options: dict[str, 
                 registry=extensions.registry_for(options["builtins"], sources.all_paths),
                 capabilities=options["capabilities"],
                 schemas=schemas.read_schemas(options["schema"]),
+                saved=saved_programs.saved_programs(),
             )
             if not options["watch"]:
                 # The policies stay until the process ends: no collection needs to visit them.
@@ -214,7 +215,7 @@ def _once(sources: Sources, pattern: str, request: _Request, options: dict[str, 
     if options["mutate"]:
         return _mutate(suite, loaded, request, sources, options)
     verdicts: list[Verdict] = []
-    if not request.coverage and has_properties(suite.trees.values()):
+    if not request.coverage and suite.has_properties:
         verdicts = _check_properties(suite, loaded, pattern, sources, options)
     codes = (_run(suite, tests, request, verdicts) for _ in range(request.count))
     return next((code for code in codes if code), 0)

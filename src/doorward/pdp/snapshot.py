@@ -21,7 +21,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import count
 from types import MappingProxyType
-from typing import Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from doorward.pdp.kept_residuals import KeptResiduals
 from doorward.pdp.limits import DEADLINE, MAX_ITEMS
@@ -53,6 +53,9 @@ from doorward.rego import (
     gc_paused,
     to_json,
 )
+
+if TYPE_CHECKING:
+    from doorward.rego.tools import SavedPrograms
 
 __all__ = [
     "INTEGER",
@@ -109,6 +112,8 @@ class Settings:
     """Whether decisions say what built-ins that ask the world answered; they are `noting` then."""
     marked: bool = False
     """Whether decisions carry which rules answered, and where others failed."""
+    saved: SavedPrograms | None = None
+    """Where compiled policies are kept for the next start."""
 
     def options(self, rego_versions: Mapping[str, int] = MappingProxyType({})) -> Options:
         """Return the options of the compiler, for files of which some say their version of Rego."""
@@ -121,6 +126,7 @@ class Settings:
             capabilities=self.capabilities,
             registry=self.registry,
             marked=self.marked,
+            saved=self.saved,
         )
 
 

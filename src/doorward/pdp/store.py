@@ -101,8 +101,7 @@ class Store:
         """As those are that were downloaded."""
         self._loaded = self._files
         """Both together."""
-        trees = pdp.snapshot.engine.trees
-        self._modules = {name: module.span.source.text for name, module in trees.items()}
+        self._modules = pdp.snapshot.engine.policies.texts
         self._own: dict[Path, Value] = {}
         self._reserved = Owners({}, kind=_CONFIGURATION)
         self._compiling = threading.Lock()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from doorward.rego.analysis.dependencies import longest_chain
 from doorward.rego.analysis.passes import Program
@@ -22,6 +22,9 @@ from doorward.rego.codegen.marks import MarkTable
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.program import Linked, Unit, generate, link
 from doorward.rego.options import Options
+
+if TYPE_CHECKING:
+    from doorward.rego.codegen.saved import SavedFunctions
 
 __all__ = ["Code", "generate_code"]
 
@@ -84,10 +87,12 @@ def generate_code(
     mocked: frozenset[str] = frozenset(),
     *,
     whole: bool = False,
+    saved: SavedFunctions | None = None,
 ) -> Code:
     """The code of `program`, with calls of `mocked` open to replacement.
 
-    `whole`: all of it is generated now. CompileError where Python's compiler refuses a rule.
+    `whole`: all of it is generated now. `saved`: the functions that an earlier run generated.
+    CompileError where Python's compiler refuses a rule.
     """
     limited = options.max_items is not None
     is_marked = options.marked and not options.traced
@@ -101,6 +106,10 @@ def generate_code(
         limited=limited and (options.max_items or 0) < ALWAYS_COUNTED,
         graph=program.graph,
     )
+    if saved is not None:
+        from doorward.rego.codegen.saved import link_saved  # few programs are saved
+
+        return Code(plan, [], link_saved(plan, saved), limited)
     if (program.graph.circular or (options.traced and options.indexed)) and not whole:
         from doorward.rego.codegen.exact import link_exactly  # few programs need it
 

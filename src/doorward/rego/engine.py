@@ -46,7 +46,13 @@ from doorward.rego.errors import (
     EvalError,
     ParseError,
 )
-from doorward.rego.modules import Policy, parse_modules, unchanged_modules
+from doorward.rego.modules import (
+    Policy,
+    Preparation,
+    parse_modules,
+    texts_of,
+    unchanged_modules,
+)
 from doorward.rego.options import OptionArguments, Options
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.runtime.operations import lookup_data
@@ -56,6 +62,7 @@ from doorward.rego.syntax.parser import parse_import, parse_module, parse_query
 from doorward.rego.values import UNDEFINED, Key, to_python
 
 if TYPE_CHECKING:
+    from doorward.rego.codegen.saved import SavedFunctions
     from doorward.rego.partial.evaluate import Lowered, Partial
 
 __all__ = ["Engine", "Policies", "Query", "compile", "parse_term", "within"]
@@ -79,24 +86,46 @@ def compile(
     options: Options | None = None,
     *,
     before: Policies | None = None,
+    prepare: Preparation | None = None,
 ) -> Policies:
     """The policies that `modules` are: file names to Rego text, or to what was parsed from it
     (`parse_modules`). CompileError carries every diagnostic, parse errors included.
 
     `before`: policies that were compiled earlier; modules that are the same in both are neither
-    parsed nor checked one by one again.
+    parsed nor checked one by one again. `prepare`: gives the modules to compile for those that were
+    parsed, and its notes on them, which are `Policies.notes`; it depends on nothing else.
     """
     options = options or Options()
+    saved = options.saved if before is None else None
+    key = None
+    if saved is not None:
+        from doorward.rego.saved.keys import key_of  # commands have such a folder, few others
+
+        key = key_of(modules, options, prepare)
+    if saved is not None and key is not None:
+        with options.measure("rego_module_compile"):
+            known = saved.read(key, modules, options, prepare)
+            if known is not None:
+                return Policies(
+                    known.modules,
+                    options,
+                    known.program,
+                    functions=known.functions,
+                    notes=known.notes,
+                )
     with options.measure("rego_module_parse"):
         same: dict[str, Module] = {}
         if before is not None:
             same = unchanged_modules(modules, options, before.modules, before.options)
         parsed = parse_modules({**modules, **same}, options)
+        notes: object = None
+        if prepare is not None:
+            parsed, notes = prepare(parsed)
     with options.measure("rego_module_compile"):
         checked = CheckOptions(options.strict, options.max_errors, options.schemas)
-        known = before.program if before is not None and same else None
-        program = check(list(parsed.values()), options.allowed_registry(), checked, known)
-        return Policies(parsed, options, program)
+        earlier = before.program if before is not None and same else None
+        program = check(list(parsed.values()), options.allowed_registry(), checked, earlier)
+        return Policies(parsed, options, program, key=key, notes=notes)
 
 
 class Policies:
@@ -105,11 +134,24 @@ class Policies:
     `modules` are the policies as they were parsed, by file name.
     """
 
-    def __init__(self, modules: Mapping[str, Module], options: Options, program: Program) -> None:
+    def __init__(
+        self,
+        modules: Mapping[str, Module],
+        options: Options,
+        program: Program,
+        *,
+        functions: SavedFunctions | None = None,
+        key: str | None = None,
+        notes: Any = None,
+    ) -> None:
+        """`functions`: those that an earlier run saved. `key`: under which this one saves.
+        `notes`: those of the preparation of the modules."""
         self.modules = modules
         self.options = options
         self.program = program
-        self.code = generate_code(program, options)
+        self.code = generate_code(program, options, saved=functions)
+        self.notes = notes
+        self._key = key
         self._variants: dict[frozenset[str], Code] = {}
         self._traced: dict[bool, Policies] = {}
         if options.traced:
@@ -119,11 +161,18 @@ class Policies:
         self._labels: dict[int, dict[str, Any]] = {}
         self._resolved: dict[tuple[str, str, tuple[str, ...]], Body] = {}
         self._lock = threading.Lock()
+        if options.saved is not None and not options.saved.with_code:
+            self._save()
 
     @property
     def registry(self) -> Registry:
         """The built-ins that the policies may call."""
         return self.program.registry
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The policies as they are written, by file name."""
+        return texts_of(self.modules)
 
     @property
     def rule_tree(self) -> RuleNode:
@@ -191,7 +240,7 @@ class Policies:
     @cached_property
     def _labelled(self) -> list[Module]:
         """The modules with their METADATA, which else is a comment; none where none has labels."""
-        text = {name: module.span.source.text for name, module in self.modules.items()}
+        text = self.texts
         if not any(_LABELS in each for each in text.values()):
             return []
         return [self._annotated(name, module) for name, module in self.modules.items()]
@@ -245,6 +294,14 @@ class Policies:
         A definition that is chosen from a table by a value is left to its first call.
         """
         self.code.warm(node for node in self.program.root.walk() if node.definitions)
+        if self.options.saved is not None and self.options.saved.with_code:
+            self._save()
+
+    def _save(self) -> None:
+        """Save the program for the next run, unless it came from an earlier one."""
+        if self.options.saved is not None and self._key is not None:
+            self.options.saved.write(self._key, self.program, self.code, self.notes)
+            self._key = None
 
     def emit(self) -> dict[str, str]:
         """The generated Python of each file, as text."""

@@ -5,8 +5,10 @@ What the modules mean together is for the analysis.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import CodeType
+from typing import Protocol, TypeAlias
 
 from doorward.rego.errors import CompileError, Diagnostic, ParseError
 from doorward.rego.options import Options
@@ -14,11 +16,28 @@ from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import Module
 from doorward.rego.syntax.parser import parse_module
 
-__all__ = ["Policy", "parse_modules", "unchanged_modules"]
+__all__ = [
+    "ParsedLater",
+    "Policy",
+    "Preparation",
+    "parse_modules",
+    "texts_of",
+    "unchanged_modules",
+]
 
 Policy: TypeAlias = str | Source | Module
 """One policy file: its text, with the name that errors show for it where that is not the file's, or
 what was parsed from it."""
+
+
+class Preparation(Protocol):
+    """A function that changes parsed modules before they are compiled, and takes notes of them.
+    Its file, which `__code__` names, belongs to the key of what is saved."""
+
+    @property
+    def __code__(self) -> CodeType: ...
+
+    def __call__(self, parsed: dict[str, Module], /) -> tuple[dict[str, Module], object]: ...
 
 
 def parse_modules(
@@ -100,3 +119,40 @@ def _text(policy: Policy) -> str:
     if isinstance(policy, Module):
         policy = policy.span.source
     return policy if isinstance(policy, str) else policy.text
+
+
+def texts_of(modules: Mapping[str, Module]) -> dict[str, str]:
+    """The text of each module, by file name; nothing is parsed for it."""
+    policies: Mapping[str, Policy] = modules
+    if isinstance(modules, ParsedLater):
+        policies = modules.policies
+    return {name: _text(policy) for name, policy in policies.items()}
+
+
+class ParsedLater(Mapping[str, Module]):
+    """The modules of policies that are known to parse, parsed when somebody asks for them."""
+
+    def __init__(
+        self, policies: Mapping[str, Policy], parse: Callable[[], dict[str, Module]]
+    ) -> None:
+        self.policies = dict(policies)
+        self._parse = parse
+        self._parsed: dict[str, Module] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def parsed(self) -> dict[str, Module]:
+        """The modules by name. A preparation may have left some out."""
+        with self._lock:
+            if self._parsed is None:
+                self._parsed = self._parse()
+            return self._parsed
+
+    def __getitem__(self, name: str) -> Module:
+        return self.parsed[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.parsed)
+
+    def __len__(self) -> int:
+        return len(self.parsed)

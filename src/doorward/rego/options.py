@@ -16,6 +16,7 @@ from doorward.rego.builtins import REGISTRY, Environment, Registry
 if TYPE_CHECKING:
     from doorward.rego.analysis.schemas import Schemas
     from doorward.rego.capabilities import Capabilities
+    from doorward.rego.saved.programs import SavedPrograms
     from doorward.rego.timers import Timers
 
 __all__ = ["OptionArguments", "Options"]
@@ -39,7 +40,7 @@ class Options:
     compiling, never when evaluating. `marked`: code notes which definitions answered and where
     others failed, for `Query.marked_answer`; not together with `traced`. `indexed`: traced code
     asks only the rules that OPA's index leaves, as coverage counts them. `timers`: where compiling
-    and preparing note how long they took.
+    and preparing note how long they took. `saved`: where programs are kept between runs.
     """
 
     v0: bool = False
@@ -56,6 +57,7 @@ class Options:
     schemas: Schemas | None = None
     metadata: bool = False
     timers: Timers | None = field(default=None, repr=False, compare=False)
+    saved: SavedPrograms | None = field(default=None, repr=False, compare=False)
 
     def is_v0(self, file: str) -> bool:
         """Return True if a file is read as Rego v0."""
@@ -96,3 +98,4 @@ class OptionArguments(TypedDict, total=False):
     schemas: Schemas | None
     metadata: bool
     timers: Timers | None
+    saved: SavedPrograms | None

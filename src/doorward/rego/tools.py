@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from doorward.rego.partial.data_use import DataMember, DataUse
     from doorward.rego.partial.paths import parse_path, path_names
     from doorward.rego.pointers import read_name, read_patch_path
+    from doorward.rego.saved.folder import SavedFolder
+    from doorward.rego.saved.keys import key_of, name_of
+    from doorward.rego.saved.programs import SavedPrograms
     from doorward.rego.syntax.format import Target, format_module, format_source, format_tree
     from doorward.rego.syntax.keywords import KEYWORDS, ROOTS, V1_KEYWORDS
     from doorward.rego.syntax.lexer import BRACKETS, EOF, IDENT, Lexer, Token, loose_tokens
@@ -103,6 +106,9 @@ else:
             "partial.paths": "parse_path path_names",
             "pointers": "read_patch_path read_name",
             "all_diagnostics": "find_errors",
+            "saved.folder": "SavedFolder",
+            "saved.keys": "key_of name_of",
+            "saved.programs": "SavedPrograms",
             "syntax.keywords": "KEYWORDS ROOTS V1_KEYWORDS",
             "syntax.format": "Target format_module format_source format_tree",
             "syntax.lexer": "BRACKETS EOF IDENT Lexer Token loose_tokens",
@@ -161,6 +167,8 @@ __all__ = [
     "Resolver",
     "Rule",
     "RuleNode",
+    "SavedFolder",
+    "SavedPrograms",
     "Scalar",
     "Set",
     "SetComprehension",
@@ -189,12 +197,14 @@ __all__ = [
     "head_key",
     "import_name",
     "iterate",
+    "key_of",
     "kinds",
     "lookup",
     "loose_tokens",
     "make_object",
     "make_set",
     "module_to_json",
+    "name_of",
     "names_of_packages",
     "near_name",
     "operand_text",

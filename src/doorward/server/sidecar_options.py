@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from socket import socket as Socket
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -42,6 +43,7 @@ from doorward.rego import (
     Span,
     VerifiedTokens,
 )
+from doorward.rego.tools import SavedFolder, SavedPrograms
 from doorward.rest.authorization import Access
 from doorward.rest.server import BindError, bind
 from doorward.transport.tls import TlsContext, TlsError, TlsOptions
@@ -109,6 +111,8 @@ class SidecarOptions:
     ready_timeout: float = 0.0
     """Seconds in which bundles and discovery must be ready before anything is served; 0: nothing
     waits for them."""
+    cache_folder: Path | None = None
+    """Where compiled policies are kept for the next start; None: nowhere."""
     sender: TracedSender | None = None
     """What policies send requests with, where requests are traced."""
 
@@ -141,9 +145,10 @@ def identified_options(options: SidecarOptions) -> SidecarOptions:
 
 def settings_of(options: SidecarOptions) -> Settings:
     """Return the settings of compilation and evaluation."""
-    config = options.config
+    config, folder = options.config, options.cache_folder
     caching, notes = config.caching, config.nd_builtin_cache
     return Settings(
+        saved=None if folder is None else SavedPrograms(SavedFolder(folder), with_code=True),
         v0=options.sources.v0,
         capabilities=options.capabilities,
         registry=noting(options.registry) if notes else options.registry,

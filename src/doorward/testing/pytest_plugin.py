@@ -73,7 +73,6 @@ class RegoFile(pytest.File):
         # Imported by the first test in Rego only: others shall not pay for the plugin.
         from doorward.pdp.loader import LoadError
         from doorward.rego import RegoError
-        from doorward.testing.finding import has_properties
 
         try:
             suite = self._suite()
@@ -86,7 +85,7 @@ class RegoFile(pytest.File):
             if os.path.abspath(test.span.file) == own:
                 item: RegoItem = RegoItem.from_parent(self, name=test.name, suite=suite, test=test)
                 yield item
-        if has_properties(suite.trees.values()):
+        if suite.has_properties:
             yield from self._properties(suite, own)
 
     def _properties(self, suite: Suite, own: str) -> Iterator[RegoProperty]:

@@ -37,9 +37,9 @@ from doorward.rego import (
     gc_paused,
     parse_modules,
 )
-from doorward.rego.tools import Module, path_text
+from doorward.rego.tools import Module, SavedPrograms, path_text
 from doorward.testing.cases import Case, case_name, cases_of
-from doorward.testing.finding import Test, find_tests
+from doorward.testing.finding import PROPERTY, Test, find_tests, has_properties
 
 __all__ = ["Result", "Suite", "Test", "run", "run_one", "why"]
 
@@ -93,7 +93,9 @@ class Suite:
         registry: Registry = REGISTRY,
         capabilities: Capabilities | None = None,
         schemas: Schemas | None = None,
+        saved: SavedPrograms | None = None,
     ) -> None:
+        """`saved`: where compiled policies are kept between runs."""
         self.output: list[str] = []
         """What the test that runs now has printed."""
         self.tried: dict[tuple[str, ...], None] = {}
@@ -108,12 +110,30 @@ class Suite:
             capabilities=capabilities,
             schemas=schemas,
             metadata=True,
+            saved=saved,
         )
-        self.trees: Mapping[str, Module] = parse_modules(loaded.modules, options)
-        """The policies as they were parsed."""
-        ready, self.tests = find_tests(self.trees)
-        self.engine = compile(ready, options).bind(loaded.data)
+        self._loaded = loaded
+        self._parsed: dict[str, Module] = {}
+
+        def prepare(parsed: dict[str, Module]) -> tuple[dict[str, Module], list[Test]]:
+            self._parsed = parsed
+            return find_tests(parsed)
+
+        policies = compile(loaded.modules, options, prepare=prepare)
+        self.tests: list[Test] = policies.notes
+        self.engine = policies.bind(loaded.data)
         self.engine.check_data()
+
+    @cached_property
+    def trees(self) -> Mapping[str, Module]:
+        """The policies as they were parsed."""
+        return self._parsed or parse_modules(self._loaded.modules, self.engine.options)
+
+    @property
+    def has_properties(self) -> bool:
+        """True if there may be rules that must never hold."""
+        texts = self._loaded.modules.values()
+        return any(PROPERTY in text for text in texts) and has_properties(self.trees.values())
 
     @cached_property
     def traced(self) -> Engine:

@@ -7,7 +7,7 @@ from tests.rego.codegen.writing import program_of
 
 from doorward.rego.analysis.tree import Definition
 from doorward.rego.codegen.choice import Choice
-from doorward.rego.codegen.index import FEWEST, choose
+from doorward.rego.codegen.index import FEWEST, MOST_ENTRIES, choose
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.source import Source
 from doorward.rego.syntax.parser import parse_module
@@ -66,3 +66,17 @@ def test_a_value_leaves_its_own_definitions_and_those_without_a_test() -> None:
 )
 def test_what_does_not_decide_alone_chooses_nothing(rule: str) -> None:
     assert chosen(many(rule)) is None
+
+
+@pytest.mark.parametrize("always", [0, 40, 150])
+def test_a_table_holds_a_hundred_positions_for_each_definition_at_most(always: int) -> None:
+    rules = [f"p := {n} if input.a == {n}" for n in range(300)]
+    others = [f"q := {n} if input.b" for n in range(always)]
+    choice = chosen(definitions(*rules, *others))
+    if always == 150:
+        assert choice is None
+    else:
+        assert choice is not None
+        entries = sum(map(len, choice.candidates.values()))
+        assert entries == 300 * (1 + always)
+        assert entries <= MOST_ENTRIES * (300 + always)

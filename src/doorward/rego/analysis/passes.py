@@ -54,7 +54,7 @@ from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
 from doorward.rego.syntax.nodes import Body, Import, Module, With
 from doorward.rego.values import Key
 
-__all__ = ["CheckOptions", "Program", "Query", "check", "check_query", "report"]
+__all__ = ["CheckOptions", "Program", "Query", "check", "check_query", "modules_in_order", "report"]
 
 
 @record(frozen=True)
@@ -262,13 +262,11 @@ def check(
     names are resolved and their bodies in order; what depends on all modules is checked again. No
     module of the two reads METADATA.
     """
-    # As in OPA in the order of their names: of two rules that do not agree the later one is wrong.
-    in_order = sorted(modules, key=lambda module: module.span.file)
     if before is not None:
-        program = _check_again(Program(list(in_order), registry, options), before)
+        program = _check_again(Program(modules_in_order(modules), registry, options), before)
         if program is not None:
             return program
-    program = Program(in_order, registry, options)
+    program = Program(modules_in_order(modules), registry, options)
     for run in PASSES:
         if CLOCK.check_deadline is not None:
             CLOCK.check_deadline()
@@ -282,6 +280,12 @@ def check(
 
             raise CompileError(add_hints(shown, partial(names_of_modules, modules), registry))
     return program
+
+
+def modules_in_order(modules: Iterable[Module]) -> list[Module]:
+    """Modules as they are checked: as in OPA in the order of their names, since of two rules that
+    do not agree the later one is wrong."""
+    return sorted(modules, key=lambda module: module.span.file)
 
 
 def _check_again(program: Program, before: Program) -> Program | None:

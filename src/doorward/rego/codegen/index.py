@@ -9,7 +9,7 @@ program is linked. Ten thousand definitions then cost what ten do.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
@@ -25,6 +25,9 @@ __all__ = ["choose"]
 
 FEWEST: Final = 8
 """Fewer definitions than these are tried one after the other."""
+MOST_ENTRIES: Final = 100
+"""Positions in a table for each definition. Half of 10,000 definitions beside each of 5,000 values
+would be 25 million."""
 
 
 def choose(definitions: Sequence[Definition], failures: Failures) -> Choice | None:
@@ -36,30 +39,50 @@ def choose(definitions: Sequence[Definition], failures: Failures) -> Choice | No
         return None
     tests = [dict(_tests(definition, failures)) for definition in definitions]
     sources = {source for constants in tests for source in constants}
+    splits = (_Split(source, tests) for source in sorted(sources, key=repr))
+    most = MOST_ENTRIES * len(definitions)
     best = min(
-        (_choice(source, tests) for source in sorted(sources, key=repr)),
-        key=_cost,
+        (split for split in splits if split.entries <= most),
+        key=lambda split: split.cost,
         default=None,
     )
-    return best if best is not None and _cost(best) * 2 <= len(definitions) else None
+    return best.choice() if best is not None and best.cost * 2 <= len(definitions) else None
 
 
-def _choice(source: Source, tests: Sequence[dict[Source, list[Key]]]) -> Choice:
-    named: dict[Key, list[int]] = defaultdict(list)
-    always: list[int] = []
-    for position, constants in enumerate(tests):
-        if source not in constants:
-            always.append(position)
-        for key in dict.fromkeys(constants.get(source, ())):
-            named[key].append(position)
-    candidates = {key: tuple(sorted([*positions, *always])) for key, positions in named.items()}
-    return Choice(source, candidates, tuple(always))
+class _Split:
+    """How one source would part definitions, by their positions."""
 
+    def __init__(self, source: Source, tests: Sequence[dict[Source, list[Key]]]) -> None:
+        self.source = source
+        self.named: dict[Key, list[int]] = defaultdict(list)
+        self.always: list[int] = []
+        """Those that do not test the source: they are tried with every value."""
+        for position, constants in enumerate(tests):
+            if source not in constants:
+                self.always.append(position)
+            for key in dict.fromkeys(constants.get(source, ())):
+                self.named[key].append(position)
 
-def _cost(choice: Choice) -> float:
-    """Candidates to expect."""
-    sizes = [len(positions) for positions in choice.candidates.values()]
-    return max(sum(size * size for size in sizes) / max(sum(sizes), 1), len(choice.others))
+    @property
+    def sizes(self) -> list[int]:
+        """How many definitions each value leaves."""
+        return [len(positions) + len(self.always) for positions in self.named.values()]
+
+    @property
+    def entries(self) -> int:
+        """Positions in the whole table."""
+        return sum(self.sizes)
+
+    @property
+    def cost(self) -> float:
+        """Candidates to expect."""
+        sizes = self.sizes
+        return max(sum(size * size for size in sizes) / max(sum(sizes), 1), len(self.always))
+
+    def choice(self) -> Choice:
+        """The table."""
+        candidates = {key: tuple(sorted([*own, *self.always])) for key, own in self.named.items()}
+        return Choice(self.source, candidates, tuple(self.always))
 
 
 def _tests(definition: Definition, failures: Failures) -> Iterator[tuple[Source, list[Key]]]:
@@ -70,7 +93,10 @@ def _tests(definition: Definition, failures: Failures) -> Iterator[tuple[Source,
             yield number, [to_key(value)]
     if definition.rule.else_rule is not None:
         return
-    for expr in takewhile(lambda expr: not failures.expr(expr), definition.rule.body):
+    body: Iterable[Expr] = definition.rule.body
+    if failures.rule(definition.rule):
+        body = takewhile(lambda expr: not failures.expr(expr), body)
+    for expr in body:
         yield from _test(expr)
 
 

@@ -19,7 +19,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final, TypeAlias
 
 from doorward.rego.analysis.dependencies import branches
-from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.analysis.tree import Definition, RuleNode
 from doorward.rego.codegen.constants import Constants, bind
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.program import Linked, definition_table, document_tree, unit
@@ -36,7 +36,15 @@ from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import Rule
 from doorward.rego.syntax.walk import walk
 
-__all__ = ["Functions", "Write", "generate_now", "link_lazily"]
+__all__ = [
+    "Functions",
+    "Write",
+    "definition_stub",
+    "generate_now",
+    "is_generated",
+    "link_lazily",
+    "rule_stub",
+]
 
 LONG_TEXT: Final = 1_500
 LONG_TREE: Final = 800
@@ -101,9 +109,7 @@ def link_lazily(plan: Plan) -> Linked:
     nodes = [node for node in plan.root.walk() if node.definitions]
     stubs: dict[str, FunctionType] = {}
     for node in nodes:
-        source = node.definitions[0].rule.span.source
-        stub = functions.stub(node.name, source, partial(_write_rules, functions, node))
-        stubs[node.name] = stub
+        stub = stubs[node.name] = rule_stub(functions, node)
         bind(namespace, node.name, traced(node.name, stub) if plan.traced else stub)
     refused: dict[Diagnostic, None] = {}
     for node in nodes:
@@ -118,6 +124,21 @@ def link_lazily(plan: Plan) -> Linked:
     return Linked(namespace, document_tree(plan.root, plan, namespace))
 
 
+def rule_stub(functions: Functions, node: RuleNode) -> FunctionType:
+    """The stub of the function that answers for the rules at `node`."""
+    source = node.definitions[0].rule.span.source
+    return functions.stub(node.name, source, partial(_write_rules, functions, node))
+
+
+def definition_stub(
+    functions: Functions, node: RuleNode, number: int, definition: Definition
+) -> FunctionType:
+    """The stub of one definition, where a table chooses among those at `node`."""
+    name = functions.plan.definition_name(node, number)
+    write = partial(definition_function, node, number, definition)
+    return functions.stub(name, definition.rule.span.source, write)
+
+
 def _write_rules(
     functions: Functions, node: RuleNode, plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
@@ -128,10 +149,9 @@ def _write_rules(
     if choice is not None and name not in functions.namespace:
         stubs = []
         for n, definition in enumerate(definitions_of(node)):
-            write = partial(definition_function, node, n, definition)
-            own, span = plan.definition_name(node, n), definition.rule.span
-            stub = functions.namespace.setdefault(own, functions.stub(own, span.source, write))
-            stubs.append((stub, span))
+            stub = definition_stub(functions, node, n, definition)
+            stub = functions.namespace.setdefault(stub.__name__, stub)
+            stubs.append((stub, definition.rule.span))
         bind(functions.namespace, name, definition_table(choice, stubs))
     return function
 
@@ -156,6 +176,11 @@ def generate_now(function: Callable[..., Any]) -> None:
         defaults = function.__kwdefaults__
         if defaults is not None:  # None: another thread has just done it
             defaults["generate"]()
+
+
+def is_generated(function: FunctionType) -> bool:
+    """Return True if a stub's code is there, or if the function is not a stub."""
+    return function.__code__ is not _STUB
 
 
 def _first_call(ctx: Any, *operands: Any, generate: Callable[[], FunctionType]) -> Any:

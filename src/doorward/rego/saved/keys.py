@@ -1,0 +1,74 @@
+"""The key of what policies compile to: everything that it depends on, as one text."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from doorward.rego.builtins import REGISTRY
+from doorward.rego.modules import Policy, Preparation
+from doorward.rego.options import Options
+from doorward.rego.source import Source
+from doorward.rego.syntax.nodes import Module
+
+__all__ = ["LEAST_TEXT", "key_of", "name_of"]
+
+LEAST_TEXT: Final = 8_192
+"""Characters of policies from which a program is saved: less is compiled in the same time."""
+
+
+def name_of(key: str, kind: str) -> str:
+    """The name of an entry of a folder, for one of the things that are saved under a key."""
+    return hashlib.sha256(f"{kind} {key}".encode()).hexdigest()
+
+
+def key_of(
+    policies: Mapping[str, Policy], options: Options, prepare: Preparation | None = None
+) -> str | None:
+    """The key of what `policies` compile to; None where it depends on more than texts and flags,
+    or where they are short."""
+    if options.registry is not REGISTRY or options.capabilities is not None:
+        return None
+    if options.schemas is not None or options.traced:
+        return None
+    digest = hashlib.sha256()
+    length = 0
+    for name, policy in sorted(policies.items()):
+        if isinstance(policy, Module):
+            return None
+        source = Source(name, policy) if isinstance(policy, str) else policy
+        length += len(source.text)
+        for part in (name, source.name, source.text, f"{options.is_v0(name):d}"):
+            content = part.encode("utf-8", errors="surrogatepass")
+            digest.update(b"%d:" % len(content) + content)
+    if length < LEAST_TEXT:
+        return None
+    flags = (
+        options.strict,
+        options.max_errors,
+        options.metadata,
+        options.marked,
+        options.max_items,
+        options.environment.on_print is not None,
+        None if prepare is None else _file(Path(prepare.__code__.co_filename)),
+    )
+    return f"{_release()} {flags} {digest.hexdigest()}"
+
+
+@cache
+def _release() -> str:
+    """Differs with each change of Python, or of a file of this package: in a checkout, too."""
+    root = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256(f"{sys.version} {root}".encode())
+    for path in sorted(root.rglob("*.py")):
+        digest.update(_file(path).encode())
+    return digest.hexdigest()
+
+
+def _file(path: Path) -> str:
+    status = path.stat()
+    return f"{path} {status.st_mtime_ns} {status.st_size}\n"

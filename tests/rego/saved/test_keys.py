@@ -1,0 +1,84 @@
+"""The key of a saved program: it differs with everything that the program depends on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from doorward.rego import (
+    REGISTRY,
+    Capabilities,
+    Environment,
+    Options,
+    Registry,
+    Source,
+    parse_modules,
+)
+from doorward.rego.saved.keys import LEAST_TEXT, key_of, name_of
+
+TEXT = "package a\n\nallow if input.x\n" + "#" * LEAST_TEXT
+POLICIES = {"a.rego": TEXT}
+PLAIN = Options()
+
+
+def test_the_same_policies_have_the_same_key() -> None:
+    assert key_of(POLICIES, PLAIN) == key_of(dict(POLICIES), Options())
+    assert key_of({"a.rego": Source("a.rego", TEXT)}, PLAIN) == key_of(POLICIES, PLAIN)
+    two = {"a.rego": TEXT, "b.rego": "package b"}
+    assert key_of(two, PLAIN) == key_of(dict(reversed(two.items())), PLAIN)
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
+        {"a.rego": TEXT + " "},
+        {"b.rego": TEXT},
+        {"a.rego": Source("shown.rego", TEXT)},
+        {"a.rego": TEXT, "b.rego": "package b"},
+    ],
+)
+def test_each_part_of_a_policy_counts(policies: dict[str, str | Source]) -> None:
+    assert key_of(policies, PLAIN) != key_of(POLICIES, PLAIN)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"v0": True},
+        {"rego_versions": {"a.rego": 0}},
+        {"strict": True},
+        {"max_errors": 3},
+        {"metadata": True},
+        {"marked": True},
+        {"max_items": 5},
+        {"environment": Environment(on_print=lambda *_: None)},
+    ],
+)
+def test_each_option_of_the_compiler_counts(change: dict[str, object]) -> None:
+    changed = replace(PLAIN, **change)  # type: ignore[arg-type]
+    assert key_of(POLICIES, changed) not in (None, key_of(POLICIES, PLAIN))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"registry": Registry(REGISTRY)},
+        {"capabilities": Capabilities(frozenset())},
+        {"schemas": {}},
+        {"traced": True},
+    ],
+)
+def test_what_a_key_cannot_name_has_none(change: dict[str, object]) -> None:
+    assert key_of(POLICIES, replace(PLAIN, **change)) is None  # type: ignore[arg-type]
+
+
+def test_short_policies_and_parsed_ones_have_no_key() -> None:
+    assert key_of({"a.rego": "package a"}, PLAIN) is None
+    assert key_of(parse_modules(POLICIES), PLAIN) is None
+
+
+def test_a_name_is_that_of_a_key_and_a_kind() -> None:
+    names = {name_of(key, kind) for key in ("a", "b") for kind in ("code", "program")}
+    assert len(names) == 4
+    assert {len(name) for name in names} == {64}
