@@ -19,7 +19,7 @@ from typing import Final
 
 import grpc
 
-__all__ = ["Session"]
+__all__ = ["Session", "carry"]
 
 _METHODS: Final = ("/moby.filesync.v1.FileSync/DiffCopy", "/grpc.health.v1.Health/Check")
 _STAT, _REQUEST, _DATA, _END = range(4)
@@ -98,10 +98,11 @@ class Session:
         self._ends.append(server)
         server.connect(self._socket)
         for source, sink in ((daemon, server), (server, daemon)):
-            threading.Thread(target=_carry, args=(source, sink), daemon=True).start()
+            threading.Thread(target=carry, args=(source, sink), daemon=True).start()
 
 
-def _carry(source: socket.socket, sink: socket.socket) -> None:
+def carry(source: socket.socket, sink: socket.socket) -> None:
+    """Carry bytes one way until one side ends."""
     with contextlib.suppress(OSError):
         while chunk := source.recv(65536):
             sink.sendall(chunk)

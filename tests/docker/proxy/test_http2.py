@@ -15,9 +15,10 @@ from typing import Any
 import grpc
 import pytest
 from tests.docker.guarded import write_policies
-from tests.waiting import PATIENCE
+from tests.docker.protobuf import field, solve
+from tests.waiting import PATIENCE, wait_until
 
-from doorward.docker.proxy.http2 import Frame, method_of
+from doorward.docker.proxy.http2 import MOST_SOLVE, Frame, method_of
 from doorward.docker.proxy.service import Consumer, ProxyOptions, ProxyService
 from doorward.transport.http2.hpack import encode
 
@@ -25,6 +26,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 INFO = "/moby.buildkit.v1.Control/Info"
 ECHO = "/moby.buildkit.v1.Control/Session"
 PRUNE = "/moby.buildkit.v1.Control/Prune"
+SOLVE = "/moby.buildkit.v1.Control/Solve"
 SIZE = Struct(">L")
 
 
@@ -34,6 +36,7 @@ class BuildKit:
     def __init__(self, path: Path) -> None:
         self.path = str(path)
         self.calls: list[str] = []
+        self.received: list[bytes] = []
         self._server = grpc.server(futures.ThreadPoolExecutor(8))
         self._server.add_generic_rpc_handlers((self,))  # type: ignore[arg-type]
         self._server.add_insecure_port(f"unix:{path}")
@@ -43,7 +46,11 @@ class BuildKit:
         self.calls.append(details.method)
         if details.method == ECHO:
             return grpc.stream_stream_rpc_method_handler(lambda requests, _: requests)
-        return grpc.unary_unary_rpc_method_handler(lambda request, _: request + b"!")
+        return grpc.unary_unary_rpc_method_handler(self._answer)
+
+    def _answer(self, request: bytes, _context: object) -> bytes:
+        self.received.append(request)
+        return request + b"!"
 
     def close(self) -> None:
         self._server.stop(None).wait()
@@ -93,6 +100,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
 @pytest.fixture
 def behind(served: Behind) -> Behind:
     served.buildkit.calls.clear()
+    served.buildkit.received.clear()
     return served
 
 
@@ -215,6 +223,107 @@ def test_credit_of_what_is_dropped_is_given_back(behind: Behind) -> None:
     refused = request(1, b"/x.Y/Z")._replace(flags=0x4)
     answer = raw(behind.viewer, refused, Frame(0, 0, 1, b"a" * 1000), Frame(0, 1, 1, b""))
     assert bytes(Frame(8, 0, 0, SIZE.pack(1000))) in answer
+
+
+USUAL = solve(options={"filename": "Dockerfile"})
+
+
+def test_build_is_called_with_its_request(behind: Behind) -> None:
+    large = solve(options={f"build-arg:{number}": "x" * 1000 for number in range(300)})
+    with behind.channel(behind.builder) as channel:
+        for message in (USUAL, large, solve("")):
+            assert call(channel, SOLVE, message) == message + b"!"
+    assert behind.buildkit.calls == [SOLVE] * 3
+
+
+DENIED = {
+    "entitlement network.host of a build is not allowed": solve(entitlements=("network.host",)),
+    "option cgroup-parent of a build is not allowed": solve(options={"cgroup-parent": "/"}),
+    "the request of BuildKit cannot be read": solve(rest=field(99, 1)),
+}
+
+
+@pytest.mark.parametrize("reason", DENIED)
+def test_request_that_is_denied_reaches_nobody(behind: Behind, reason: str) -> None:
+    with behind.channel(behind.builder) as channel:
+        assert call(channel, INFO) == b"x!"
+        with pytest.raises(grpc.RpcError) as caught:
+            call(channel, SOLVE, DENIED[reason])
+        assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        assert reason in str(caught.value.details())
+        assert call(channel, SOLVE, USUAL) == USUAL + b"!"
+    assert behind.buildkit.received == [b"x", USUAL]
+
+
+def test_request_that_is_too_large_to_be_judged_is_refused(behind: Behind) -> None:
+    message = solve(options={"build-arg:A": "x" * MOST_SOLVE})
+    with behind.channel(behind.builder) as channel:
+        with pytest.raises(grpc.RpcError) as caught:
+            call(channel, SOLVE, message)
+        assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        assert call(channel, INFO) == b"x!"
+    assert behind.buildkit.received == [b"x"]
+
+
+def test_compressed_request_is_refused(behind: Behind) -> None:
+    gzip = grpc.Compression.Gzip
+    with grpc.insecure_channel(f"unix:{behind.builder}", compression=gzip) as channel:
+        with pytest.raises(grpc.RpcError) as caught:
+            call(channel, SOLVE, solve(options={"build-arg:A": "x" * 4000}))
+        assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert behind.buildkit.received == []
+
+
+def opened(stream: int) -> Frame:
+    """The head of a request that builds, whose message follows."""
+    return request(stream, SOLVE.encode())._replace(flags=0x4)
+
+
+def message_of(content: bytes) -> bytes:
+    return b"\0" + SIZE.pack(len(content)) + content
+
+
+def test_parts_of_requests_are_put_together_by_their_streams(behind: Behind) -> None:
+    denied = message_of(solve(entitlements=("network.host",)))
+    usual = message_of(USUAL)
+    parts = [opened(1), opened(3)]
+    for at in range(max(len(denied), len(usual))):
+        parts += [Frame(0, 0, 1, denied[at : at + 1])] if at < len(denied) else []
+        parts += [Frame(0, 0, 3, usual[at : at + 1])] if at < len(usual) else []
+    raw(behind.builder, *parts, Frame(0, 1, 3, b""))
+    wait_until(lambda: behind.buildkit.received == [USUAL], "the build is not called")
+
+
+WRONG = [
+    (opened(1), Frame(0, 1, 1, message_of(USUAL)[:-1])),
+    (opened(1), Frame(0, 1, 1, message_of(USUAL) + b"x")),
+    (opened(1), Frame(0, 1, 1, message_of(USUAL) * 2)),
+    (opened(1), Frame(0, 8, 1, b"\0" + message_of(USUAL))),
+    (opened(1), Frame(1, 5, 1, encode([(b"x", b"y")]))),
+    (request(1, SOLVE.encode()),),
+]
+
+
+@pytest.mark.parametrize("frames", WRONG)
+def test_request_that_is_framed_in_another_way_ends_the_connection(
+    behind: Behind, frames: tuple[Frame, ...]
+) -> None:
+    assert b"lastping" not in raw(behind.builder, *frames)
+    assert behind.buildkit.received == []
+
+
+def test_requests_that_are_held_are_bounded(behind: Behind) -> None:
+    size = SIZE.pack(MOST_SOLVE)
+    heads = [opened(number * 2 + 1) for number in range(8)]
+    parts = [Frame(0, 0, head.stream, b"\0" + size + b"x" * 400_000) for head in heads]
+    assert b"lastping" not in raw(behind.builder, *heads, *parts)
+    assert behind.buildkit.received == []
+
+
+def test_client_may_give_up_a_request(behind: Behind) -> None:
+    answer = raw(behind.builder, opened(1), Frame(0, 0, 1, b"\0"), Frame(3, 0, 1, SIZE.pack(8)))
+    assert b"lastping" in answer
+    assert behind.buildkit.received == []
 
 
 def test_action_of_a_method() -> None:

@@ -106,6 +106,50 @@ def test_unused_pins_are_let_go_of_when_there_is_no_room(
         unmount(tmp_path / "pins")
 
 
+def test_pin_is_made_again_where_one_who_asked_for_it_may_have_it(tmp_path: Path) -> None:
+    folder, state = str(tmp_path / "pins"), str(tmp_path / "state.json")
+    (tmp_path / "a").mkdir()
+    ann, bob = {"user": "ann"}, {"user": "bob"}
+    pins = Pins(folder, state)
+    point = Path(pins.pin(str(tmp_path / "a"), ann))
+    pins.pin(str(tmp_path / "a"), bob)
+    judged: list[Any] = []
+    try:
+        for allowed, is_mounted in (("bob", True), ("carol", False), ("ann", True)):
+            unmount(tmp_path / "pins")
+
+            def why_refused(request: Any, allowed: str = allowed) -> str:
+                judged.append(request)
+                return "" if request["user"] == allowed else "user may not"
+
+            Pins(folder, state, why_refused=why_refused)
+            assert point.exists() is is_mounted
+        assert judged == [ann, bob] * 3
+    finally:
+        unmount(tmp_path / "pins")
+
+
+@pytest.mark.parametrize(
+    "document", ['"{}"', '{{"path": "{}"}}', '{{"path": "{}", "requests": 1}}']
+)
+def test_pin_that_nobody_is_known_for_is_not_made_again(tmp_path: Path, document: str) -> None:
+    (tmp_path / "a").mkdir()
+    name = "0" * 16
+    text = document.format(tmp_path / "a")
+    (tmp_path / "state.json").write_text(f'{{"{name}": {text}}}')
+    folder, state = str(tmp_path / "pins"), str(tmp_path / "state.json")
+    Pins(folder, state, why_refused=lambda _request: "")
+    assert not (tmp_path / "pins" / name).exists()
+
+
+def test_requests_beside_a_pin_are_bounded(pins: Pins, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    for number in range(20):
+        pins.pin(str(tmp_path / "a"), {"user": str(number % 10)})
+    (pin,) = json.loads((tmp_path / "state.json").read_text()).values()
+    assert [each["user"] for each in pin["requests"]] == ["0", "1", "2", "3"]
+
+
 def test_state_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text("{")
     with pytest.raises(PinError, match="remove it to begin without pins"):
@@ -196,8 +240,9 @@ def test_create_swap_start_across_a_restart_of_everything(
         unmount(daemon.folder / "pins")
         # Before the proxy runs, nothing is mounted.
         assert "judged" not in daemon.docker("start", "-a", "again").stdout
-        Pins(str(daemon.folder / "pins"), str(daemon.folder / "pins.json"))
-        assert daemon.docker("start", "-a", "again").stdout == "judged"
+        (tmp_path / "p").mkdir()
+        with proxied(daemon, tmp_path / "p", "operator", **given):
+            assert daemon.docker("start", "-a", "again").stdout == "judged"
         unmount(daemon.folder / "pins")
         folder.rename(allowed / "restarted-moved")
         folder.symlink_to("/etc")
@@ -207,6 +252,44 @@ def test_create_swap_start_across_a_restart_of_everything(
         assert "root:" not in started.stdout
     finally:
         daemon.docker("rm", "-f", "again")
+
+
+def test_pins_are_decided_again_when_the_host_starts(
+    daemon: PrivateDaemon, allowed: Path, tmp_path: Path
+) -> None:
+    folder = allowed / "decided"
+    folder.mkdir()
+    (folder / "canary").write_text("judged")
+    home = daemon.folder / "pins-decided"
+    options = {"pins": str(home), "pins_state": str(home.with_suffix(".json"))}
+    given = {**settings(daemon, allowed), "options": options}
+    closed = {**given, "mounts": {**given["mounts"], "allow": []}}
+    try:
+        with proxied(daemon, tmp_path, "operator", **given) as proxy:
+            show = ("img:1", "cat", "/v/canary")
+            secret = ("-e", "PASSWORD=hidden")
+            volume = ("-v", f"{folder}:/v")
+            done = proxy.docker("create", "--name", "decided", *NONE, *secret, *volume, *show)
+            assert done.returncode == 0, done.stderr
+        assert "hidden" not in home.with_suffix(".json").read_text()
+        for number, (roles, data, is_mounted) in enumerate(
+            [
+                (("operator",), given, True),
+                (("operator",), closed, False),
+                (("viewer",), given, False),
+                (("operator",), given, True),
+            ]
+        ):
+            unmount(home)
+            (tmp_path / str(number)).mkdir()
+            with proxied(daemon, tmp_path / str(number), *roles, **data) as proxy:
+                lines = proxy.decided()
+                assert (lines[0]["decision"] == "allow") is is_mounted, lines
+                started = daemon.docker("start", "-a", "decided")
+                assert (started.stdout == "judged") is is_mounted, started.stderr
+    finally:
+        daemon.docker("rm", "-f", "decided")
+        unmount(home)
 
 
 def test_folder_that_is_not_there_is_not_made(behind: Proxied, allowed: Path) -> None:

@@ -9,7 +9,10 @@ import data.policy.docker.owners
 import data.policy.docker.roles
 
 defaults := {
-	"builds": {"outputs": [], "unlimited": false},
+	"builds": {
+		"entitlements": [], "frontends": [], "options": [], "outputs": [], "raw": false,
+		"unlimited": false,
+	},
 	"capabilities": {"allow": []},
 	"images": {"allow": [], "require_digest": true},
 	"logging": {"drivers": [], "options": []},
@@ -617,6 +620,44 @@ build_objections contains {"rule": "builds", "message": message, "line": line} i
 	line := adding("builds", "outputs", [output])
 }
 
+# Calls of BuildKit, of which the proxy reads those that build. What their fields are not all known of
+# is refused, as is what is written in a language that nobody judges here.
+build_objections contains {"rule": "builds", "message": "the request of BuildKit cannot be read", "line": ""} if {
+	input.action == "build.grpc"
+	not is_readable
+}
+
+is_readable if input.build.readable == true
+
+build_objections contains {"rule": "builds", "message": message, "line": line} if {
+	input.action == "build.grpc"
+	input.build.raw == true
+	not setting("builds", "raw") == true
+	message := "instructions of BuildKit's own (LLB, source policies) are not allowed"
+	line := adding("builds", "raw", true)
+}
+
+build_objections contains {"rule": "builds", "message": message, "line": line} if {
+	some entitlement in input.build.entitlements
+	not entitlement in setting("builds", "entitlements")
+	message := sprintf("entitlement %s of a build is not allowed", [entitlement])
+	line := adding("builds", "entitlements", [entitlement])
+}
+
+build_objections contains {"rule": "builds", "message": message, "line": line} if {
+	input.build.frontend != ""
+	not input.build.frontend in setting("builds", "frontends")
+	message := sprintf("frontend %s of a build is not allowed", [input.build.frontend])
+	line := adding("builds", "frontends", [input.build.frontend])
+}
+
+build_objections contains {"rule": "builds", "message": message, "line": line} if {
+	some option in input.build.options
+	not option in setting("builds", "options")
+	message := sprintf("option %s of a build is not allowed", [option])
+	line := adding("builds", "options", [option])
+}
+
 # BuildKit takes no limits.
 build_objections contains {"rule": "builds", "message": "BuildKit does not apply the limits", "line": ""} if {
 	input.build.buildkit == true
@@ -669,7 +710,7 @@ contacted contains input.image.registry if {
 }
 
 contacted contains image.registry if {
-	input.action == "image.build"
+	input.action in {"build.grpc", "image.build"}
 	some image in input.build.cache_from
 }
 
@@ -706,7 +747,7 @@ asked_images contains input.container.image if {
 }
 
 asked_images contains image if {
-	input.action == "image.build"
+	input.action in {"build.grpc", "image.build"}
 	some image in array.concat(input.images, input.build.cache_from)
 }
 

@@ -42,6 +42,7 @@ from doorward.docker.proxy.requests import (
 )
 from doorward.docker.proxy.wire import LAST_CHUNK, Body, CutError, Wire, chunk
 from doorward.docker.request.call import AuthzRequest, Caller
+from doorward.docker.request.solves import Solve
 
 __all__ = ["Budget", "Decisions", "Exchange", "RefusedError", "Sides"]
 
@@ -141,7 +142,7 @@ class Exchange:
         """Carry a connection of HTTP/2, which only BuildKit's clients may use."""
         self._may_half_close = True
         await read_preface(self._client, with_head=False)
-        reason = await self._why_refused(b"")
+        reason = await self._why_refused(b"", None)
         self.is_streaming = True
         try:
             daemon = None if reason else await self._daemon.connect()
@@ -155,15 +156,20 @@ class Exchange:
                 daemon.abort()
             self._upstream = None
 
-    async def _why_refused(self, path: bytes) -> str:
-        """The reason why a method of BuildKit may not be called; "" where it may."""
+    async def _why_refused(self, path: bytes, message: bytes | None) -> str:
+        """The reason why a method of BuildKit may not be called, with `message` as its request;
+        "" where it may."""
         method, uri = method_of(path)
+        name = path.decode("ascii", errors="replace")
+        solve = None if message is None else Solve(name, message)
         try:
             caller = await self._sides.identify(self._client)
         except PeerError as error:
             return str(error)
-        headers = {"content-length": "0", "grpc-method": path.decode("ascii", errors="replace")}
-        request = AuthzRequest(method, uri, caller.name, caller.method, headers, caller=caller)
+        headers = {"content-length": "0", "grpc-method": name}
+        request = AuthzRequest(
+            method, uri, caller.name, caller.method, headers, caller=caller, solve=solve
+        )
         verdict = (await self._sides.decisions.judge(request)).verdict
         return "" if verdict.allow is True else verdict.reason or "denied by policy"
 

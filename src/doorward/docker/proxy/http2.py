@@ -7,6 +7,10 @@ would give it away. Each request is decided by the name of its method; a refused
 with a status of gRPC, and its frames reach nobody. Header blocks of the client are all decoded,
 since they share a table; what goes to the daemon is encoded without one. Frames of the daemon pass
 as they are.
+
+What is built stands in the request of a method that builds. Its bytes are held until all of it is
+there and was decided; its stream is open at the daemon by then, whose streams have to be opened in
+order, and is reset where it is refused.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from doorward.docker.proxy.wire import CutError, Wire
+from doorward.docker.request.solves import SOLVES
 from doorward.transport.http2.codes import FRAME_HEAD, ErrorCode, Flag, FrameType
 from doorward.transport.http2.headers import (
     MalformedError,
@@ -29,7 +34,16 @@ from doorward.transport.http2.headers import (
 )
 from doorward.transport.http2.hpack import Decoder, Header, HpackError, encode
 
-__all__ = ["Decide", "Frame", "Frames", "Relay", "is_preface", "method_of", "read_preface"]
+__all__ = [
+    "MOST_SOLVE",
+    "Decide",
+    "Frame",
+    "Frames",
+    "Relay",
+    "is_preface",
+    "method_of",
+    "read_preface",
+]
 
 PREFACE_REST: Final = b"SM\r\n\r\n"
 """What follows the first lines of the preface, which look like the head of HTTP/1."""
@@ -53,8 +67,16 @@ _DENIED: Final = b"7"
 _SIZE: Final = Struct(">L")
 _FIRST_LINES: Final = b"PRI * HTTP/2.0"
 
-Decide: TypeAlias = Callable[[bytes], Awaitable[str]]
-"""The reason why a method is refused; "" where it may be called."""
+MOST_SOLVE: Final = 512 * 1024
+"""Bytes of a request that builds: below the credit that a daemon gives a stream by itself."""
+MOST_PENDING: Final = 1 << 20
+"""The same for all streams of one connection."""
+_PREFIX: Final = Struct(">BL")
+"""Of a message: whether it is compressed, and its length."""
+
+Decide: TypeAlias = Callable[[bytes, bytes | None], Awaitable[str]]
+"""The reason why a method is refused, by its name, or by its request as well; "" where it may be
+called."""
 
 
 def is_preface(content: bytes) -> bool:
@@ -111,6 +133,16 @@ class Frames:
         return b"".join(pieces)
 
 
+class _Pending:
+    """A request that builds, as far as it has come."""
+
+    __slots__ = ("content", "request")
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.content = bytearray()
+
+
 class Relay:
     """Carries one connection between a client and the daemon; without one, refuses every call."""
 
@@ -121,6 +153,8 @@ class Relay:
         self._decoder = Decoder(_TABLE)
         self._streams: set[int] = set()
         """Those whose call was allowed and is not over."""
+        self._pending: dict[int, _Pending] = {}
+        """Those of them whose request is not whole yet."""
         self._highest = 0
 
     async def run(self) -> None:
@@ -158,7 +192,7 @@ class Relay:
         if kind == FrameType.HEADERS:
             await self._headers(frame, frames)
         elif kind == FrameType.DATA:
-            self._data(frame)
+            await self._data(frame)
         elif kind in (FrameType.SETTINGS, FrameType.PING) and frame.stream == 0:
             self._control(frame)
         elif kind == FrameType.WINDOW_UPDATE and frame.stream == 0:
@@ -167,7 +201,7 @@ class Relay:
             if frame.stream in self._streams:
                 self._send(frame)
             if kind == FrameType.RST_STREAM:
-                self._streams.discard(frame.stream)
+                self._forget(frame.stream)
         elif kind == FrameType.GOAWAY:
             self._send(frame)
         elif kind in (FrameType.CONTINUATION, FrameType.PUSH_PROMISE):
@@ -182,7 +216,15 @@ class Relay:
             payload = frame.payload if frame.kind == FrameType.PING else b""
             self._client.write(bytes(Frame(frame.kind, Flag.ACK, 0, payload)))
 
-    def _data(self, frame: Frame) -> None:
+    def _forget(self, stream: int) -> None:
+        self._streams.discard(stream)
+        self._pending.pop(stream, None)
+
+    async def _data(self, frame: Frame) -> None:
+        pending = self._pending.get(frame.stream)
+        if pending is not None:
+            await self._hold(frame, pending)
+            return
         if frame.stream not in self._streams:
             # The daemon never sees them, and so would never give the client its credit back.
             if frame.payload:
@@ -190,6 +232,43 @@ class Relay:
                 self._client.write(bytes(Frame(FrameType.WINDOW_UPDATE, 0, 0, credit)))
             return
         self._send(frame)
+
+    async def _hold(self, frame: Frame, pending: _Pending) -> None:
+        """Keep a part of a request that builds; send it once it is whole and was decided."""
+        if frame.flags & Flag.PADDED:
+            raise CutError  # its client would miss the credit for what is not sent on
+        pending.content += frame.payload
+        ends = bool(frame.flags & Flag.END_STREAM)
+        whole = len(pending.content) >= _PREFIX.size
+        compressed, size = _PREFIX.unpack_from(pending.content) if whole else (0, MOST_SOLVE)
+        if sum([len(each.content) for each in self._pending.values()]) > MOST_PENDING:
+            raise CutError
+        if compressed or size > MOST_SOLVE:
+            self._stop(frame.stream, pending.request, "the request of BuildKit cannot be read")
+            return
+        if len(pending.content) < _PREFIX.size + size:
+            if ends:
+                raise CutError
+            return
+        if len(pending.content) > _PREFIX.size + size:
+            raise CutError  # a second message, where there is one
+        del self._pending[frame.stream]
+        message = bytes(pending.content[_PREFIX.size :])
+        if reason := await self._decide(pending.request.path, message):
+            self._stop(frame.stream, pending.request, reason)
+            return
+        content = bytes(pending.content)
+        for at in range(0, len(content), _OURS):
+            is_last = ends and at + _OURS >= len(content)
+            flags = Flag.END_STREAM if is_last else 0
+            self._send(Frame(FrameType.DATA, flags, frame.stream, content[at : at + _OURS]))
+
+    def _stop(self, stream: int, request: Request, reason: str) -> None:
+        """Refuse a request whose stream is open at the daemon."""
+        self._forget(stream)
+        code = _SIZE.pack(ErrorCode.CANCEL)
+        self._send(Frame(FrameType.RST_STREAM, 0, stream, code))
+        self._refuse(stream, request, reason)
 
     async def _headers(self, frame: Frame, frames: Frames) -> None:
         block = _without_padding(frame)
@@ -215,6 +294,8 @@ class Relay:
 
     def _trailers(self, frame: Frame, headers: list[Header]) -> None:
         check_trailers(headers)
+        if frame.stream in self._pending:
+            raise CutError
         if frame.stream in self._streams and frame.flags & Flag.END_STREAM:
             self._send_block(frame, headers)
 
@@ -226,6 +307,10 @@ class Relay:
             self._refuse(frame.stream, request, reason)
             return
         self._streams.add(frame.stream)
+        if request.path.decode("latin-1") in SOLVES:
+            if frame.flags & Flag.END_STREAM:
+                raise CutError
+            self._pending[frame.stream] = _Pending(request)
         block = [
             (b":method", b"POST"), (b":scheme", b"http"), (b":path", request.path),
             (b":authority", b"docker"),
@@ -240,7 +325,7 @@ class Relay:
         )
         if not is_call or not _METHOD.fullmatch(request.path):
             return "over HTTP/2 only BuildKit's methods are served"
-        return await self._decide(request.path)
+        return await self._decide(request.path, None)
 
     def _refuse(self, stream: int, request: Request, reason: str) -> None:
         """A status of gRPC, or of HTTP for another request, which ends the stream."""
@@ -280,7 +365,7 @@ class Relay:
             if frame.kind == FrameType.RST_STREAM or (
                 frame.kind in (FrameType.DATA, FrameType.HEADERS) and frame.flags & Flag.END_STREAM
             ):
-                self._streams.discard(frame.stream)
+                self._forget(frame.stream)
             await self._client.drained()
 
 

@@ -5,7 +5,8 @@
 Between the creation of a container and its start, days may pass, and a folder may become a link to
 another one. So the daemon is given a mount of the judged folder in place of its path. Pins outlive
 this process; after a restart of the host they are made again before the daemon starts, from the
-paths that are written down, and where one leads elsewhere now its container does not start.
+paths that are written down. Where one leads elsewhere now, or nobody who asked for it may mount it
+any more, its container does not start.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ import struct
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from doorward.docker.proxy.pin_requests import PinnedRequest, to_pinned_request
 from doorward.docker.request.input import Draft
 
 __all__ = ["PINNED", "PinError", "Pins"]
@@ -35,6 +38,8 @@ _log: Final = logging.getLogger(__name__)
 PINNED: Final = frozenset({"container.create", "volume.create"})
 """The actions whose folders are pinned."""
 MOST_PINS: Final = 4096
+MOST_REQUESTS: Final = 4
+"""Requests that are remembered beside a pin."""
 NEW: Final = 60.0
 """Seconds in which a container must be there for which a folder was pinned."""
 _DETACH: Final = 2
@@ -51,6 +56,8 @@ _PLAIN_MODES: Final = frozenset(
 _NAME: Final = re.compile(r"[0-9a-f]{16}")
 _LENGTH: Final = 16
 _libc: Final = ctypes.CDLL(None, use_errno=True)
+_Pin: TypeAlias = Callable[[str], str]
+"""The pin of a source, as it stands in a request."""
 
 
 class PinError(Exception):
@@ -61,12 +68,18 @@ class Pins:
     """The pins in a folder, and the file beside it that remembers them. Safe in threads."""
 
     def __init__(
-        self, folder: str, state: str, in_use: Callable[[], bytes | None] = lambda: None
+        self,
+        folder: str,
+        state: str,
+        in_use: Callable[[], bytes | None] = lambda: None,
+        why_refused: Callable[[PinnedRequest], str] | None = None,
     ) -> None:
         """`folder`: for mounts, in the mount namespace of the daemon; `state`: what is held;
-        `in_use`: the daemon's documents that name what containers and volumes use, if it answers.
+        `in_use`: the daemon's documents that name what containers and volumes use, if it answers;
+        `why_refused`: decides a request for which a pin would be mounted again.
         """
         self._in_use = in_use
+        self._why_refused = why_refused
         self._since: dict[str, float] = {}
         self._state = Path(state)
         self._lock = threading.Lock()
@@ -74,6 +87,7 @@ class Pins:
         os.chmod(folder, 0o700)
         # As the kernel names its mounts.
         self.folder = os.path.realpath(folder)
+        self._requests: dict[str, list[PinnedRequest]] = {}
         self._paths = self._read()
         self._restore()
 
@@ -88,17 +102,27 @@ class Pins:
             raise PinError(
                 f"{self._state} cannot be read: remove it to begin without pins"
             ) from None
-        return {
-            name: path
-            for name, path in document.items()
-            if _NAME.fullmatch(name) and type(path) is str and path.startswith("/")
-        }
+        paths: dict[str, str] = {}
+        for name, pin in document.items():
+            path, requests = (
+                (pin.get("path"), pin.get("requests")) if type(pin) is dict else (pin, [])
+            )
+            if _NAME.fullmatch(name) and type(path) is str and path.startswith("/"):
+                paths[name] = path
+                self._requests[name] = requests if type(requests) is list else []
+        return paths
 
     def _write(self) -> None:
         self._state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = self._state.with_suffix(".new")
         with temporary.open("w", encoding="utf-8") as file:
-            json.dump(self._paths, file)
+            json.dump(
+                {
+                    name: {"path": path, "requests": self._requests.get(name, [])}
+                    for name, path in self._paths.items()
+                },
+                file,
+            )
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self._state)
@@ -113,19 +137,32 @@ class Pins:
             with suppress(OSError):
                 _remove(point)
             try:
+                self._check(name)
                 self._mount(path, point)
             except PinError as error:
                 _log.error("A pinned folder is gone", extra={"path": path, "why": str(error)})
 
+    def _check(self, name: str) -> None:
+        """PinError where none of those who asked for a pin may have it today."""
+        if self._why_refused is None:
+            return
+        reasons = [self._why_refused(request) for request in self._requests.get(name, [])]
+        if "" not in reasons:
+            raise PinError(reasons[0] if reasons else "nobody is known who asked for it")
+
     # Pins
 
-    def pin(self, path: str) -> str:
-        """A path of ours that is what `path` is now. PinError where a link is on the way."""
+    def pin(self, path: str, request: PinnedRequest | None = None) -> str:
+        """A path of ours that is what `path` is now. PinError where a link is on the way.
+
+        `request`: that which asks for it.
+        """
         with self._lock:
             descriptor = _open(path)
             try:
                 known = self._find(path, os.fstat(descriptor))
                 if known is not None:
+                    self._remember(known.rpartition("/")[2], request)
                     return known
                 if len(self._paths) >= MOST_PINS and not self._release():
                     raise PinError("too many folders are pinned")
@@ -136,8 +173,17 @@ class Pins:
                 os.close(descriptor)
             self._paths[name] = path
             self._since[name] = monotonic()
+            self._requests[name] = [] if request is None else [request]
             self._write()
             return point
+
+    def _remember(self, name: str, request: PinnedRequest | None) -> None:
+        """Write down one more request for a pin."""
+        requests = self._requests.setdefault(name, [])
+        if request is None or request in requests or len(requests) >= MOST_REQUESTS:
+            return
+        requests.append(request)
+        self._write()
 
     def _release(self) -> bool:
         """Let go of what no container and no volume uses; True if there is room then.
@@ -156,6 +202,7 @@ class Pins:
             with suppress(OSError):
                 _remove(point)
             del self._paths[name]
+            self._requests.pop(name, None)
         return len(self._paths) < MOST_PINS
 
     def _find(self, path: str, status: os.stat_result) -> str | None:
@@ -198,25 +245,26 @@ class Pins:
         body = draft.body
         if type(body) is not dict:
             return draft
+        pin = partial(self._pinned, resolved, to_pinned_request(draft))
         if draft.route.action == "volume.create":
-            return draft._replace(body=self._volume(body, "DriverOpts", resolved))
+            return draft._replace(body=self._volume(body, "DriverOpts", pin))
         host = body.get("HostConfig")
         if type(host) is not dict:
             return draft
-        return draft._replace(body={**body, "HostConfig": self._host(host, draft, resolved)})
+        return draft._replace(body={**body, "HostConfig": self._host(host, draft, pin)})
 
-    def _host(self, host: dict[str, Any], draft: Draft, resolved: Mapping[str, str]) -> Any:
+    def _host(self, host: dict[str, Any], draft: Draft, pin: _Pin) -> Any:
         binds: list[Any] = []
         mounts: list[Any] = []
         for text in host.get("Binds") or ():
-            mount = self._bind(text, draft, resolved)
+            mount = self._bind(text, draft, pin)
             (binds if isinstance(mount, str) else mounts).append(mount)
         for mount in host.get("Mounts") or ():
             if mount and mount.get("Type") == "bind":
-                mount = {**mount, "Source": self._pinned(mount.get("Source") or "", resolved)}
+                mount = {**mount, "Source": pin(mount.get("Source") or "")}
             elif mount and (driver := (mount.get("VolumeOptions") or {}).get("DriverConfig")):
                 options = mount["VolumeOptions"]
-                driver = self._volume(driver, "Options", resolved)
+                driver = self._volume(driver, "Options", pin)
                 mount = {**mount, "VolumeOptions": {**options, "DriverConfig": driver}}
             mounts.append(mount)
         changed = dict(host)
@@ -225,17 +273,17 @@ class Pins:
                 changed[name] = rows
         return changed
 
-    def _bind(self, text: str, draft: Draft, resolved: Mapping[str, str]) -> Any:
+    def _bind(self, text: str, draft: Draft, pin: _Pin) -> Any:
         """A bind as a mount where that can say it: the daemon makes no missing source of one."""
         source, *rest = text.split(":")
         if not source.startswith("/"):
             return text
-        pin = self._pinned(source, resolved)
+        point = pin(source)
         modes = rest[1].split(",") if len(rest) > 1 else []
         version = tuple(map(int, draft.target.version.split("."))) if draft.target.version else ()
         if not _PLAIN_MODES.issuperset(modes) or (version and version < (1, 25)):
-            return ":".join([pin, *rest])
-        mount: dict[str, Any] = {"Type": "bind", "Source": pin, "Target": rest[0]}
+            return ":".join([point, *rest])
+        mount: dict[str, Any] = {"Type": "bind", "Source": point, "Target": rest[0]}
         if "ro" in modes:
             mount["ReadOnly"] = True
         propagation = [mode for mode in modes if mode not in ("ro", "rw")]
@@ -243,18 +291,20 @@ class Pins:
             mount["BindOptions"] = {"Propagation": propagation[0]}
         return mount
 
-    def _volume(self, body: dict[str, Any], name: str, resolved: Mapping[str, str]) -> Any:
+    def _volume(self, body: dict[str, Any], name: str, pin: _Pin) -> Any:
         options = body.get(name) or {}
         device = options.get("device") or ""
         if not device.startswith("/"):
             return body
-        return {**body, name: {**options, "device": self._pinned(device, resolved)}}
+        return {**body, name: {**options, "device": pin(device)}}
 
-    def _pinned(self, source: str, resolved: Mapping[str, str]) -> str:
+    def _pinned(
+        self, resolved: Mapping[str, str], request: PinnedRequest | None, source: str
+    ) -> str:
         path = resolved.get(source)
         if not path:
             raise PinError(f"host path {source} was not judged")
-        return self.pin(path)
+        return self.pin(path, request)
 
 
 def _open(path: str) -> int:

@@ -21,6 +21,7 @@ from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
 from doorward.docker.decider.remote import DEADLINE, RemotePdp, check_url
 from doorward.docker.memory import return_large_blocks
 from doorward.docker.plugin import Plugin, PluginOptions
+from doorward.docker.proxy.pin_requests import PinJudge
 from doorward.docker.proxy.pins import Pins
 from doorward.docker.proxy.server import Listener, ProxyServer
 from doorward.docker.request.facts import ContainerFacts
@@ -116,20 +117,28 @@ class ProxyService:
                 with_input=options.audit_input,
                 denied_only=options.log_only_denied,
             )
+        self._listeners, self._files = open_listeners(options)
+        protecting = _protecting(options, _paths(self._listeners))
+        host = HostFacts(config=options.daemon_json, pidfile=options.pidfile)
         self._pins: Pins | None = None
         if options.pins:
-            self._pins = Pins(options.pins, options.pins_state, partial(_in_use, options.daemon))
+            judge = PinJudge(self._decider, protecting, host, self._audit)
+            self._pins = Pins(
+                options.pins,
+                options.pins_state,
+                partial(_in_use, options.daemon),
+                judge.why_refused,
+            )
         translate = bytes if self._pins is None else self._pins.translate
-        self._listeners, self._files = open_listeners(options)
         self._plugin = Plugin(
             self._decider,
-            _protecting(options, _paths(self._listeners)),
+            protecting,
             audit=self._audit,
             resolve=resolve_path,
             facts=ContainerFacts(
                 options.daemon, resolve_path, owners=self._has_owners(), translate=translate
             ),
-            host=HostFacts(config=options.daemon_json, pidfile=options.pidfile),
+            host=host,
             waits=bool(options.url),
         )
         self._notifier = Notifier()

@@ -14,6 +14,7 @@ from doorward.docker.request.limits import ulimits_view
 from doorward.docker.request.model.readers import Notes, Reader
 from doorward.docker.request.model.table import read_type
 from doorward.docker.request.schema import parse_json
+from doorward.docker.request.solves import NOT_SOLVED
 
 __all__ = ["NO_BUILD", "OF_THE_CLIENT", "build_ulimits", "build_view"]
 
@@ -22,6 +23,7 @@ NO_BUILD: Final[dict[str, Any]] = {
     "session": False,
     "outputs": [],
     "cache_from": [],
+    **NOT_SOLVED,
 }
 OF_THE_CLIENT: Final = frozenset({"client-session", "upload-request"})
 """Contexts that BuildKit has from the client: the daemon fetches nothing."""
@@ -41,6 +43,7 @@ def build_view(query: Mapping[str, list[str]]) -> dict[str, Any]:
         "session": bool(query.get("session", [""])[0]),
         "outputs": types + ["unknown"] * bool(notes.unknown),
         "cache_from": [parse_image(each) for each in caches],
+        **NOT_SOLVED,
     }
 
 

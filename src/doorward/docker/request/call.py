@@ -16,6 +16,7 @@ from urllib.parse import unquote_to_bytes
 
 from doorward.docker.request.errors import AmbiguousRequestError, MalformedRequestError
 from doorward.docker.request.schema import read_compact
+from doorward.docker.request.solves import Solve
 from doorward.rego import from_json
 
 __all__ = ["AuthzRequest", "Caller", "Target", "parse_request", "parse_target"]
@@ -59,6 +60,8 @@ class AuthzRequest(NamedTuple):
     """The status of the answer, in the response phase, where the daemon says it."""
     caller: Caller | None = None
     """Who sent it, where that was the proxy's to find out."""
+    solve: Solve | None = None
+    """The call of BuildKit that it stands for, where that was the proxy's to read."""
 
     @property
     def identified(self) -> bool:

@@ -45,6 +45,7 @@ from doorward.docker.request.model.readers import Notes
 from doorward.docker.request.model.table import read_body, read_query
 from doorward.docker.request.mounts import Mount, Resolve
 from doorward.docker.request.routes import IMPORT, Route, find_route
+from doorward.docker.request.solves import solve_views
 
 __all__ = [
     "Draft",
@@ -191,6 +192,8 @@ def finish_input(draft: Draft, resolve: Resolve = resolve_path) -> Input:
     views = _views_by_template(body, target, notes, resolve)
     if views is None:
         views = _views(route.action, body, target, name, resolve)
+    if request.solve is not None:
+        views |= solve_views(request.solve)
     views = secrets.mask_views(views)
     if body is None and route.kind == "withheld":
         views["registry"] = ""  # only the body says which
@@ -588,7 +591,13 @@ def _plugin(_body: Any, target: Target, name: str, _resolve: Resolve) -> _Views:
     return {"image": parse_image(remote) if remote else NO_IMAGE, "target": name or remote}
 
 
+def _grpc(_body: Any, _target: Target, _name: str, _resolve: Resolve) -> _Views:
+    """What is known of a connection with BuildKit: its calls are decided each by itself."""
+    return {}
+
+
 _BY_ACTION: Final[Mapping[str, Callable[[Any, Target, str, Resolve], _Views]]] = {
+    "build.grpc": _grpc,
     "container.create": _create,
     "container.start": _start,
     "container.update": _update,

@@ -1,0 +1,100 @@
+"""The requests for which folders were pinned, decided once more where a host starts.
+
+A pin outlives the proxy, and a container the boot: it would get its folder back by a decision of
+long ago. So beside each pin stand the requests that asked for it, and a pin is mounted again only
+where one of them would be allowed now: by the policies and the data of today, with the groups that
+its user has today. These decisions are made without the daemon, which does not run yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from doorward.docker.audit import AuditLog
+from doorward.docker.decider.answer import Decider
+from doorward.docker.plugin import Plugin, PluginOptions
+from doorward.docker.proxy.peers import Names, PeerError
+from doorward.docker.request.call import AuthzRequest, Caller
+from doorward.docker.request.facts import ContainerFacts
+from doorward.docker.request.host import HostFacts
+from doorward.docker.request.input import Draft, resolve_path
+from doorward.rego import to_json
+
+__all__ = ["PinJudge", "PinnedRequest", "to_pinned_request"]
+
+PinnedRequest: TypeAlias = dict[str, Any]
+"""A request as JSON: path, caller and body."""
+LONGEST: Final = 64 * 1024
+"""Bytes of a body that is remembered; the pin of a longer one is not mounted again."""
+_PEER: Final = "peer"
+
+
+def to_pinned_request(draft: Draft) -> PinnedRequest | None:
+    """The part of a request that is decided again: without the values of its environment."""
+    caller, body = draft.request.caller, draft.body
+    if caller is None or type(body) is not dict:
+        return None
+    text = to_json({name: item for name, item in body.items() if name != "Env"})
+    if len(text) > LONGEST:
+        return None
+    return {
+        "path": draft.target.path,
+        "user": caller.name,
+        "method": caller.method,
+        "groups": list(caller.groups),
+        "uid": caller.uid,
+        "container": caller.container,
+        "body": text,
+    }
+
+
+class _Absent(ContainerFacts):
+    """A daemon that does not run yet. What it would say of other things was judged before, and is
+    judged again when the container is started through the proxy."""
+
+    def join(self, view: dict[str, Any], *, may_wait: bool = True) -> None:
+        view["owner"] = {**view["owner"], "asked": True}
+
+
+class PinJudge:
+    """Decides remembered requests."""
+
+    def __init__(
+        self, decider: Decider, options: PluginOptions, host: HostFacts, audit: AuditLog | None
+    ) -> None:
+        self._names = Names()
+        self._plugin = Plugin(
+            decider, options, facts=_Absent("", resolve_path), host=host, audit=audit
+        )
+
+    def why_refused(self, document: Mapping[str, Any]) -> str:
+        """The reason why a request would be refused today; "" where it would be allowed."""
+        try:
+            caller = self._caller(document)
+            body = document["body"].encode()
+            path = document["path"]
+        except (KeyError, TypeError, AttributeError, ValueError):
+            return "its request cannot be read"
+        except PeerError as error:
+            return str(error)
+        headers = {"content-type": "application/json"}
+        request = AuthzRequest(
+            "POST", path, caller.name, caller.method, headers, body, caller=caller
+        )
+        verdict = self._plugin.judge(request, may_wait=True).verdict
+        return "" if verdict.allow is True else verdict.reason or "denied by policy"
+
+    def _caller(self, document: Mapping[str, Any]) -> Caller:
+        """Who asked, as the host knows them today."""
+        name, method, uid = document["user"], document["method"], document["uid"]
+        container, groups = document["container"], tuple(document["groups"])
+        texts = (name, method, container, document["path"], *groups)
+        if type(uid) is not int or any([type(each) is not str for each in texts]):
+            raise ValueError("a field has another type")
+        if method != _PEER:
+            return Caller(name, method, groups, uid, container)
+        caller = self._names.look_up(uid)
+        if caller.name != name:
+            raise PeerError(f"user {name} is another one now")
+        return caller

@@ -1,0 +1,310 @@
+"""The requests of BuildKit that build something: what the daemon would do for them.
+
+    bytes of a message -> fields of protobuf, all of them known -> `build` of the input
+
+A field that is not known here, or comes twice where one counts, makes a request unreadable, and
+the shipped policies refuse it. What a request says in a language of its own (LLB, source policies)
+is not judged: it is `raw`. Options that name images, registries or URLs become these; the others
+are given by their names, build arguments and labels by what they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from doorward.docker.request.errors import RequestError
+from doorward.docker.request.images import Image, parse_image
+from doorward.docker.request.schema import parse_json
+
+__all__ = ["NOT_SOLVED", "SOLVES", "Solve", "solve_views"]
+
+_CONTROL: Final = "/moby.buildkit.v1.Control/Solve"
+_BRIDGE: Final = "/moby.buildkit.v1.frontend.LLBBridge/Solve"
+SOLVES: Final = frozenset({_CONTROL, _BRIDGE})
+"""The methods whose requests are read."""
+NOT_SOLVED: Final[dict[str, Any]] = {
+    "readable": True,
+    "frontend": "",
+    "options": [],
+    "entitlements": [],
+    "raw": False,
+}
+"""What the `build` of an input has besides, where BuildKit is not called."""
+
+Fields: TypeAlias = dict[int, list[Any]]
+_MOST_FIELDS: Final = 4096
+_VARINT, _BYTES = 0, 2
+
+
+class _UnreadableError(Exception):
+    """A message that two readers could read differently, or of which not everything is known."""
+
+
+class Solve(NamedTuple):
+    """The method that is called, and its request."""
+
+    method: str
+    message: bytes
+
+
+def solve_views(solve: Solve) -> dict[str, Any]:
+    """The views of a request: `build`, with the `images` and the `remote` that it names."""
+    try:
+        return _control(solve.message) if solve.method == _CONTROL else _bridge(solve.message)
+    except (_UnreadableError, UnicodeDecodeError, RequestError):
+        return {"build": {**_BUILD, "readable": False}}
+
+
+_BUILD: Final[dict[str, Any]] = {
+    "buildkit": True,
+    "session": True,
+    "outputs": [],
+    "cache_from": [],
+    **NOT_SOLVED,
+}
+
+
+# Protobuf
+
+
+def _fields(content: bytes, known: Mapping[int, int]) -> Fields:
+    """The values of a message by their numbers; `known`: their kinds on the wire."""
+    fields: Fields = {}
+    at = count = 0
+    while at < len(content):
+        key, at = _varint(content, at)
+        number, kind = key >> 3, key & 7
+        count += 1
+        if known.get(number) != kind or count > _MOST_FIELDS:
+            raise _UnreadableError
+        value: Any
+        value, at = _varint(content, at)
+        if kind == _BYTES:
+            end = at + value
+            if end > len(content):
+                raise _UnreadableError
+            value, at = content[at:end], end
+        fields.setdefault(number, []).append(value)
+    return fields
+
+
+def _varint(content: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 63, 7):
+        if at >= len(content):
+            raise _UnreadableError
+        byte = content[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise _UnreadableError
+
+
+def _one(fields: Fields, number: int) -> Any:
+    """The value of a field of which the last one would count; None where it is not there."""
+    values = fields.get(number, [])
+    if len(values) > 1:
+        raise _UnreadableError
+    return values[0] if values else None
+
+
+def _text(fields: Fields, number: int) -> str:
+    value: bytes = _one(fields, number) or b""
+    return value.decode()
+
+
+def _texts(fields: Fields, number: int) -> list[str]:
+    return [value.decode() for value in fields.get(number, [])]
+
+
+def _map(fields: Fields, number: int) -> dict[str, str]:
+    entries: dict[str, str] = {}
+    for content in fields.get(number, []):
+        entry = _fields(content, _PAIR)
+        name = _text(entry, 1)
+        if name in entries:
+            raise _UnreadableError
+        entries[name] = _text(entry, 2)
+    return entries
+
+
+_PAIR: Final = {1: _BYTES, 2: _BYTES}
+_ENTRY: Final = _PAIR
+"""A type and its attributes."""
+_CACHE: Final = dict.fromkeys((1, 2, 3, 4, 5), _BYTES)
+_OF_CONTROL: Final = {
+    **dict.fromkeys((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13), _BYTES),
+    11: _VARINT,
+    14: _VARINT,
+}
+_OF_BRIDGE: Final = {
+    **dict.fromkeys((1, 2, 3, 11, 12, 13, 15), _BYTES),
+    **dict.fromkeys((5, 6, 10, 14), _VARINT),
+}
+
+
+# What a request asks for
+
+
+class _Request:
+    """What is collected of one request."""
+
+    def __init__(self) -> None:
+        self.options: set[str] = set()
+        self.images: list[Image] = []
+        self.caches: list[Image] = []
+        self.outputs: list[str] = []
+        self.remotes: list[str] = []
+
+    def views(self, frontend: str, entitlements: list[str], *, raw: bool) -> dict[str, Any]:
+        if len(self.remotes) > 1:
+            self.options.add("context:URL")
+        build = {
+            **_BUILD,
+            "frontend": frontend,
+            "options": sorted(self.options),
+            "entitlements": sorted(set(entitlements)),
+            "outputs": self.outputs,
+            "cache_from": self.caches,
+            "raw": raw,
+        }
+        remote = self.remotes[0] if self.remotes else ""
+        return {"build": build, "images": self.images, "remote": remote}
+
+
+def _control(content: bytes) -> dict[str, Any]:
+    fields = _fields(content, _OF_CONTROL)
+    for number in (1, 2, 5, 8, 11, 14):
+        _one(fields, number)
+    request = _Request()
+    _read_options(_map(fields, 7), request)
+    exporters = [(_text(each, 1), _map(each, 2)) for each in _parts(fields, 13, _ENTRY)]
+    old, attributes = _text(fields, 3), _map(fields, 4)
+    if old or attributes:
+        exporters.append((old, attributes))
+    for type_, values in exporters:
+        _read_output(type_, values, request)
+    _read_caches(_one(fields, 8) or b"", request)
+    raw = any(number in fields for number in (2, 10, 12))
+    return request.views(_text(fields, 6), _texts(fields, 9), raw=raw)
+
+
+def _bridge(content: bytes) -> dict[str, Any]:
+    fields = _fields(content, _OF_BRIDGE)
+    for number in (1, 5, 6, 10, 11, 14):
+        _one(fields, number)
+    request = _Request()
+    _read_options(_map(fields, 3), request)
+    for each in _parts(fields, 12, _ENTRY):
+        _read_cache(_text(each, 1), _map(each, 2), request)
+    raw = any(number in fields for number in (1, 11, 13, 15))
+    return request.views(_text(fields, 2), [], raw=raw)
+
+
+def _parts(fields: Fields, number: int, known: Mapping[int, int]) -> Iterator[Fields]:
+    for content in fields.get(number, []):
+        yield _fields(content, known)
+
+
+def _read_caches(content: bytes, request: _Request) -> None:
+    fields = _fields(content, _CACHE)
+    if any(number in fields for number in (1, 2, 3)):
+        raise _UnreadableError  # forms of before 2019
+    for number in (4, 5):
+        for each in _parts(fields, number, _ENTRY):
+            _read_cache(_text(each, 1), _map(each, 2), request)
+
+
+_OF_CACHES: Final = frozenset({"ref", "mode", "compression", "compression-level",
+    "force-compression", "oci-mediatypes", "image-manifest", "ignore-error", "digest", "src",
+    "dest", "tag", "scope"})  # fmt: skip
+"""Attributes of caches that reach nothing but the reference."""
+_OF_OUTPUTS: Final = frozenset({
+    "name", "push", "push-by-digest", "name-canonical", "unpack", "store", "tar", "dest",
+    "compression", "compression-level", "force-compression", "oci-mediatypes", "oci-artifact",
+    "dangling-name-prefix", "danglingName", "attestation-prefix", "rewrite-timestamp",
+    "source-date-epoch", "buildinfo", "buildinfo-attrs", "context",
+})  # fmt: skip
+"""Attributes of outputs that reach nothing but the names."""
+
+
+def _read_cache(type_: str, attributes: Mapping[str, str], request: _Request) -> None:
+    if type_ not in ("registry", "local", "inline"):
+        request.options.add(f"cache:{type_[:64]}")
+    elif type_ == "registry":
+        request.caches.append(parse_image(attributes.get("ref", "")))
+    request.options.update(f"cache:{name[:64]}" for name in attributes if name not in _OF_CACHES)
+
+
+def _read_output(type_: str, attributes: Mapping[str, str], request: _Request) -> None:
+    request.outputs.append(type_[:64])
+    names = attributes.get("name", "")
+    images = [parse_image(name) for name in names.split(",")] if names else []
+    request.images += images
+    if attributes.get("push", "false") not in ("", "false"):
+        request.caches += images  # their registries are contacted
+    for name in attributes:
+        if name not in _OF_OUTPUTS and not name.startswith("annotation"):
+            request.options.add(f"output:{name[:64]}")
+
+
+_LOCAL: Final = re.compile(r"[A-Za-z0-9_-]{0,128}")
+"""The name of a folder of the client: nothing that BuildKit takes for an address."""
+_DOCKER_IMAGE: Final = "docker-image://"
+_GROUPS: Final = ("label", "vcs", "input-metadata")
+"""Options whose rest is the user's, and whose values reach nothing."""
+
+
+def _read_options(options: Mapping[str, str], request: _Request) -> None:
+    for name, value in options.items():
+        group = name.partition(":")[0]
+        if name == "context":
+            if not _LOCAL.fullmatch(value):
+                request.remotes.append(value)
+        elif group == "context":
+            _read_named_context(value, request)
+        elif name == "cache-from":
+            request.caches += [parse_image(each) for each in value.split(",") if each]
+        elif name == "cache-imports":
+            _read_imports(value, request)
+        elif group in _GROUPS:
+            request.options.add(group)
+        else:
+            request.options.add(_name_of(name, value))
+
+
+def _name_of(name: str, value: str) -> str:
+    """What an option is called for a policy."""
+    group, _, rest = name.partition(":")
+    if group == "build-arg" and not rest.startswith("BUILDKIT_"):
+        return group
+    if group == "attest" and "generator" in value:
+        return "attest:generator"
+    if name == "force-network-mode" and value in ("", "default", "none", "sandbox"):
+        return "force-network-mode:own"
+    return name[:128]
+
+
+def _read_named_context(value: str, request: _Request) -> None:
+    if value.startswith(_DOCKER_IMAGE):
+        request.images.append(parse_image(value.removeprefix(_DOCKER_IMAGE)))
+    elif not value.startswith(("local:", "input:", "oci-layout:")):
+        request.options.add("context:URL")
+
+
+def _read_imports(text: str, request: _Request) -> None:
+    entries: Any = parse_json(text.encode())
+    if type(entries) is not list:
+        raise _UnreadableError
+    for each in entries:
+        if type(each) is not dict or not each.keys() <= {"Type", "Attrs"}:
+            raise _UnreadableError
+        type_, attributes = each.get("Type", ""), each.get("Attrs") or {}
+        if type(type_) is not str or type(attributes) is not dict:
+            raise _UnreadableError
+        if not all([type(each) is str for pair in attributes.items() for each in pair]):
+            raise _UnreadableError
+        _read_cache(type_, attributes, request)
