@@ -14,6 +14,7 @@ from doorward.cli.main import run
 from doorward.learn.data_patch import DataFile
 from doorward.learn.observations import LearnError
 from doorward.learn.unused import Unused, find_unused
+from doorward.learn.unused_data import Location, _Removal, without_members
 from doorward.pdp.loader import data_files
 from doorward.pdp.sources import Sources
 from doorward.rego import Engine
@@ -60,6 +61,51 @@ def test_members_that_nobody_used_are_named_with_their_lines(tmp_path: Path) -> 
     ]
     assert '-    "eve": [' in unused.patch
     assert "blocked" not in "".join(each.text for each in unused.parts)
+
+
+def test_a_removal_is_what_a_copy_without_the_members_is() -> None:
+    """After any changes, also where a part of what was copied before is taken again."""
+    rng = random.Random(11)
+    data = {
+        "a": {f"k{n}": {"x": [1, 2, {"y": n}], "z": n} for n in range(4)},
+        "b": [[1, 2], {"c": 3}, 4],
+    }
+    places: list[Location] = [("a", f"k{n}") for n in range(4)] + [("b", n) for n in range(3)]
+    places += [("a", f"k{n}", "x", m) for n in range(4) for m in range(3)]
+    removal, removed = _Removal(), set[Location]()
+    for _ in range(2_000):
+        place = rng.choice(places)
+        inside = any(place[:n] in removed for n in range(1, len(place)))
+        around = any(each[: len(place)] == place and each != place for each in removed)
+        if place in removed:
+            removal.discard(place)
+            removed.remove(place)
+        elif not inside and not around:
+            removal.put(place, None)
+            removed.add(place)
+        assert removal.prune(data) == without_members(data, removed) == naive(data, (), removed)
+
+
+def naive(value: Any, at: Location, removed: set[Location]) -> Any:
+    if isinstance(value, dict):
+        return {k: naive(v, (*at, k), removed) for k, v in value.items() if (*at, k) not in removed}
+    if isinstance(value, list):
+        return [naive(v, (*at, n), removed) for n, v in enumerate(value) if (*at, n) not in removed]
+    return value
+
+
+def test_a_change_copies_only_what_is_on_the_way_to_it() -> None:
+    data: Any = {"a": {"x": {"k": 1, "l": 2}, "y": {"k": 1}}, "b": {"k": 1, "l": 2}}
+    removal = _Removal()
+    removal.put(("b", "k"), None)
+    removal.put(("a", "x", "k"), None)
+    before = removal.prune(data)
+    removal.put(("a", "x", "l"), None)
+    after = removal.prune(data)
+    assert after == {"a": {"x": {}, "y": {"k": 1}}, "b": {"l": 2}}
+    assert after["b"] is before["b"]
+    assert after["a"]["y"] is data["a"]["y"]
+    assert before["a"]["x"] == {"l": 2}
 
 
 def test_what_was_denied_uses_nothing(tmp_path: Path) -> None:

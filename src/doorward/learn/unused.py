@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from doorward.learn.data_patch import DataFile, cut_members
 from doorward.learn.documents import POLICY, QUERY
+from doorward.learn.line_diff import diff_of_cut
 from doorward.learn.observations import LearnError
 from doorward.learn.unused_data import Location, narrow_data, value_at, without_members
 from doorward.pdp.loader import Loaded
@@ -459,7 +460,10 @@ def _diff(file: str, before: str, after: str) -> Iterator[str]:
     """A unified diff; a last line that has no end is followed by the note that says so."""
     name = file.lstrip("/")
     lines = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    for line in difflib.unified_diff(*lines, f"a/{name}", f"b/{name}"):
+    diff = diff_of_cut(*lines, name)
+    if diff is None:
+        diff = difflib.unified_diff(*lines, f"a/{name}", f"b/{name}")
+    for line in diff:
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 

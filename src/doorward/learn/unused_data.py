@@ -59,20 +59,19 @@ class _Narrowing:
         """Members that were put back, with an event that needed each."""
         self._by_text: defaultdict[str, set[Location]] = defaultdict(set)
         self._members: Removed = {}
-        self._tree: dict[Any, Any] = {}
-        """The removed members, as `_pruned` reads them."""
+        self._removal = _Removal()
         self._take_out(use.root(data))
         self._narrower = self._current()
 
     def _current(self) -> Version:
-        return self._version.with_data(_pruned(self._data, self._tree))
+        return self._version.with_data(self._removal.prune(self._data))
 
     def _take_out(self, member: DataMember) -> list[Location]:
         """Take out what is removable inside a member."""
         inner = list(_outermost(member))
         for each in inner:
             self.removed[each.location] = self._members[each.location] = each
-            _insert(self._tree, each.location)
+            self._removal.put(each.location, None)
             for text in _texts_of(each):
                 self._by_text[text].add(each.location)
         if len(self._members) > MAX_MEMBERS:
@@ -80,9 +79,6 @@ class _Narrowing:
                 f"more than {MAX_MEMBERS:,} members of data may be unused: check a part of the data"
             )
         return [each.location for each in inner]
-
-    def _without(self, locations: Iterable[Location]) -> Version:
-        return self._version.with_data(without_members(self._data, locations))
 
     def read(self, log: Iterable[Event]) -> bool:
         """Put back what events need, and of it no more than they need; False for nothing."""
@@ -101,7 +97,7 @@ class _Narrowing:
             inner: list[Location] = []
             for location in self._needed(event, order):
                 self._needers[location] = event
-                _discard(self._tree, location)
+                self._removal.discard(location)
                 inner += self._take_out(self.removed.pop(location))
             self._narrower = self._current()
             if allows(self._narrower.answer(event)):
@@ -128,7 +124,7 @@ class _Narrowing:
         present = [each for each in locations if each in self._needers]
         if not present:
             return True
-        before = [_exchange(self._tree, each, None) for each in present]
+        before = [self._removal.put(each, None) for each in present]
         version = self._current()
         first = [self._needers[each] for each in present]
         if all(allows(version.answer(each)) for each in (*first, *self._needers.values())):
@@ -139,7 +135,7 @@ class _Narrowing:
             self.removed |= {each: self._members[each] for each in present}
             return True
         for each, inner in zip(present, before, strict=True):
-            _exchange(self._tree, each, inner)
+            self._removal.put(each, inner or _Removal())
         return False
 
     def _needed(self, event: Event, order: Sequence[Location]) -> list[Location]:
@@ -168,10 +164,10 @@ class _Narrowing:
         """Return True if the event is allowed once these members are put back."""
         locations = [each for each in restored if each in self.removed]
         for each in locations:
-            _discard(self._tree, each)
-        version = self._version.with_data(_pruned(self._data, self._tree))
+            self._removal.discard(each)
+        version = self._version.with_data(self._removal.prune(self._data))
         for each in locations:
-            _insert(self._tree, each)
+            self._removal.put(each, None)
         return allows(version.answer(event))
 
 
@@ -231,50 +227,71 @@ def value_at(data: Any, location: Location) -> Any:
 
 def without_members(data: Any, locations: Iterable[Location]) -> Any:
     """A copy of data without members; what is not changed is shared."""
-    return _pruned(data, _tree_of(locations))
-
-
-def _tree_of(locations: Iterable[Location]) -> dict[Any, Any]:
-    tree: dict[Any, Any] = {}
+    removed = _Removal()
     for location in locations:
-        _insert(tree, location)
-    return tree
+        removed.put(location, None)
+    return removed.prune(data)
 
 
-def _exchange(tree: dict[Any, Any], location: Location, inner: Any) -> Any:
-    """Put a part of a tree in the position of another one, which is returned."""
-    for key in location[:-1]:
-        tree = tree.setdefault(key, {})
-    before = tree.get(location[-1], {})
-    tree[location[-1]] = inner
-    return before
+class _Removal:
+    """The members inside of a collection that are removed, and a copy of it without them.
 
+    `inner`: by key, None for a member that is removed, or what is removed inside of it. After a
+    change only the collections on the way to it are copied again. The order of keys is of no
+    account to policies, which read objects by their sorted keys.
+    """
 
-def _insert(tree: dict[Any, Any], location: Location) -> None:
-    for key in location[:-1]:
-        tree = tree.setdefault(key, {})
-    tree[location[-1]] = None
+    __slots__ = ("_changed", "_copy", "inner")
 
+    def __init__(self) -> None:
+        self.inner: dict[str | int, _Removal | None] = {}
+        self._changed: set[str | int] = set()
+        self._copy: Any = None
 
-def _discard(tree: dict[Any, Any], location: Location) -> None:
-    for key in location[:-1]:
-        tree = tree[key]
-    del tree[location[-1]]
+    def put(self, location: Location, inner: _Removal | None) -> _Removal | None:
+        """Remove a member (None), or what is inside it; what was removed inside it before."""
+        node = self._node_of(location)
+        before = node.inner.get(location[-1])
+        node.inner[location[-1]] = inner
+        return before
 
+    def discard(self, location: Location) -> None:
+        """Put a member back."""
+        del self._node_of(location).inner[location[-1]]
 
-def _pruned(value: Any, tree: dict[Any, Any]) -> Any:
-    """A copy without the members at which the tree has None."""
-    dropped = {key for key, inner in tree.items() if inner is None}
-    changed = {key: inner for key, inner in tree.items() if inner}
-    if not dropped and not changed:
-        return value
-    if isinstance(value, dict):
-        left = {k: v for k, v in value.items() if k not in dropped} if dropped else dict(value)
-        for key, inner in changed.items():
-            left[key] = _pruned(value[key], inner)
-        return left
-    return [
-        _pruned(item, changed[n]) if n in changed else item
-        for n, item in enumerate(value)
-        if n not in dropped
-    ]
+    def _node_of(self, location: Location) -> _Removal:
+        """The collection that has a member; all on the way to it are copied again."""
+        node = self
+        for key in location[:-1]:
+            node._changed.add(key)
+            inner = node.inner.get(key)
+            if inner is None:
+                inner = node.inner[key] = _Removal()
+            node = inner
+        node._changed.add(location[-1])
+        return node
+
+    def prune(self, value: Any) -> Any:
+        """The copy; `value` is the same collection at each call."""
+        if self._copy is None or self._changed:
+            if isinstance(value, dict):
+                is_first = self._copy is None
+                left = dict(value if is_first else self._copy)
+                for key in self.inner if is_first else self._changed:
+                    if key in self.inner and self.inner[key] is None:
+                        left.pop(key, None)
+                    else:
+                        left[key] = self._member(value, key)
+                self._copy = left
+            else:
+                self._copy = [
+                    self._member(value, n)
+                    for n in range(len(value))
+                    if n not in self.inner or self.inner[n] is not None
+                ]
+            self._changed.clear()
+        return self._copy
+
+    def _member(self, value: Any, key: Any) -> Any:
+        inner = self.inner.get(key)
+        return value[key] if inner is None or not inner.inner else inner.prune(value[key])

@@ -1,0 +1,87 @@
+"""A unified diff of a text and what is left of it, in a time that grows with the text.
+
+Lines of the text are left out, or lose their last comma. `difflib` looks for the longest common
+parts, which takes the square of the lines where many are left out; here each line that is left is
+the first one that it can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+__all__ = ["diff_of_cut"]
+
+CONTEXT: Final = 3
+Edit: TypeAlias = tuple[int, int, int, int]
+"""Lines of the text that others replace: from, to, and the same of the others."""
+
+
+def diff_of_cut(before: Sequence[str], after: Sequence[str], name: str) -> Iterator[str] | None:
+    """The lines of the diff; None where `after` is not what is left of `before`."""
+    edits = _edits(before, after)
+    return None if edits is None else _lines(before, after, edits, name)
+
+
+def _edits(before: Sequence[str], after: Sequence[str]) -> list[Edit] | None:
+    edits: list[Edit] = []
+    position = 0
+    start: tuple[int, int] | None = None
+    for number, line in enumerate(before):
+        is_left = position < len(after) and line == after[position]
+        if is_left and start is not None:
+            edits.append((start[0], number, start[1], position))
+            start = None
+        elif not is_left and start is None:
+            start = number, position
+        if is_left or (position < len(after) and _without_comma(line) == after[position]):
+            position += 1
+    if start is not None:
+        edits.append((start[0], len(before), start[1], position))
+    return edits if position == len(after) else None
+
+
+def _without_comma(line: str) -> str:
+    text = line.rstrip("\r\n")
+    return text.removesuffix(",") + line[len(text) :]
+
+
+def _lines(
+    before: Sequence[str], after: Sequence[str], edits: Sequence[Edit], name: str
+) -> Iterator[str]:
+    if edits:
+        yield f"--- a/{name}\n"
+        yield f"+++ b/{name}\n"
+    for hunk in _hunks(edits):
+        first, last = hunk[0], hunk[-1]
+        above = min(CONTEXT, first[0])
+        below = min(CONTEXT, len(before) - last[1])
+        old = _range(first[0] - above, last[1] + below)
+        new = _range(first[2] - above, last[3] + below)
+        yield f"@@ -{old} +{new} @@\n"
+        yield from (f" {line}" for line in before[first[0] - above : first[0]])
+        for number, (start, end, start_after, end_after) in enumerate(hunk):
+            yield from (f"-{line}" for line in before[start:end])
+            yield from (f"+{line}" for line in after[start_after:end_after])
+            stop = hunk[number + 1][0] if number + 1 < len(hunk) else end + below
+            yield from (f" {line}" for line in before[end:stop])
+
+
+def _hunks(edits: Sequence[Edit]) -> Iterator[list[Edit]]:
+    """The edits, together where the context of one reaches that of the next."""
+    hunk = list(edits[:1])
+    for one, other in pairwise(edits):
+        if other[0] - one[1] > 2 * CONTEXT:
+            yield hunk
+            hunk = []
+        hunk.append(other)
+    if hunk:
+        yield hunk
+
+
+def _range(start: int, end: int) -> str:
+    length = end - start
+    if length == 1:
+        return str(start + 1)
+    return f"{start + 1 if length else start},{length}"
