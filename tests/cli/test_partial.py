@@ -89,9 +89,61 @@ def _renamed(block: str) -> str:
     return GENERATED.sub(lambda match: names.setdefault(match[0], f"v{len(names)}"), block)
 
 
-def test_reports_of_an_evaluation_are_not_for_residuals(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["eval", "--partial", "--coverage", "input.x"]) == 1
-    assert "--partial cannot be combined with --coverage or --profile" in capsys.readouterr().err
+REPORTED = """package p
+
+allow if {
+	input.user == "ann"
+	data.levels[input.user] > 2
+	never
+}
+
+allow if {
+	1 == 1
+	input.admin
+}
+
+never if {
+	1 == 2
+	input.x
+}
+
+unused if input.y
+"""
+
+
+def test_coverage_of_a_residual_has_what_was_asked_and_rules_that_may_hold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `opa eval --partial --coverage` reports beside the residual."""
+    policy = tmp_path / "p.rego"
+    policy.write_text(REPORTED)
+    (tmp_path / "data.json").write_text('{"levels": {"ann": 3}}')
+    assert run(["eval", "--partial", "--coverage", "-d", str(tmp_path), "data.p.allow"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert len(answer["partial"]["queries"]) == 1
+    report = answer["coverage"]["files"][str(policy)]
+    spans = [(each["start"]["row"], each["end"]["row"]) for each in report["covered"]]
+    assert spans == [(4, 6), (9, 11), (15, 15)]
+    assert answer["coverage"]["covered_lines"] == 7
+    assert answer["coverage"]["not_covered_lines"] == 4
+
+
+def test_a_profile_of_a_residual_counts_its_expressions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.rego").write_text(REPORTED)
+    (tmp_path / "data.json").write_text('{"levels": {"ann": 3}}')
+    command = ["eval", "--partial", "--profile", "--profile-limit=20", "-d", str(tmp_path)]
+    assert run([*command, "data.p.allow"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    counts = {
+        each["location"]["row"]: each["num_eval"]
+        for each in answer["profile"]
+        if each["location"]["file"]
+    }
+    assert counts[4] == counts[10] == counts[11] == counts[15] == 1
+    assert counts.keys().isdisjoint({16, 19})
+    assert "timer_rego_partial_eval_ns" in answer["metrics"]
 
 
 @pytest.mark.parametrize("option", ["--explain=full", "--explain=notes", "--why"])

@@ -236,16 +236,14 @@ def command(query: tuple[str, ...], **options: Any) -> int:
         metrics=any(options[name] for name in ("metrics", "instrument", "profile", "profile_sort")),
         residual=residual,
     )
-    if residual is not None and (request.coverage or request.profile):
-        raise click.UsageError("--partial cannot be combined with --coverage or --profile")
     if residual is not None and request.explain != "off":
         click.echo("--partial has no explanation: --explain is ignored", err=True)
-        return _evaluate(request, options["style"], options["pretty_limit"], options)
+        request = replace(request, explain="off")
     if request.profile and (request.explain != "off" or request.coverage):
         raise click.UsageError("--profile cannot be combined with --coverage or --explain")
     if request.profile and options["count"] > 1:
         raise click.UsageError("--profile cannot be combined with --count")
-    if options["why"]:
+    if options["why"] and residual is None:
         return _why(request, as_json=_is_given("style") and options["style"] == "json")
     return _evaluate(request, options["style"], options["pretty_limit"], options)
 
@@ -348,6 +346,15 @@ def _no_coverage() -> str:
 def _partial(request: _Request, residual: Residual, timers: Timers) -> _Answer:
     from doorward.cli.partial import evaluate
 
+    coverage, profile = None, None
+    if request.coverage:
+        from doorward.testing.coverage import Coverage
+
+        coverage = Coverage()
+    if request.profile:
+        from doorward.rego import Profile
+
+        profile = Profile()
     try:
         engine = _engine(request, timers, traced=False)
         with timers.measure("rego_partial_eval"):
@@ -360,10 +367,17 @@ def _partial(request: _Request, residual: Residual, timers: Timers) -> _Answer:
                 package=request.package,
                 imports=request.imports,
                 strict_builtin_errors=request.strict_builtin_errors,
+                tracer=coverage or profile,
             )
     except (LoadError, RegoError) as error:
-        return _Answer(error=_in_words(error), is_stopped=True)
-    return _Answer(partial=left, metrics=[timers.document()] if request.metrics else [])
+        nothing = _no_coverage() if request.coverage else ""
+        return _Answer(error=_in_words(error), coverage=nothing, is_stopped=True)
+    return _Answer(
+        partial=left,
+        coverage=coverage.report(engine.trees) if coverage else "",
+        profile=profile.entries() if profile else [],
+        metrics=[timers.document()] if request.metrics else [],
+    )
 
 
 def _engine(request: _Request, timers: Timers, *, traced: bool) -> Engine:

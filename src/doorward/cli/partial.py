@@ -13,7 +13,8 @@ from doorward.rego import Engine, Undefined, Value
 from doorward.rego.golang import ordered_text
 
 if TYPE_CHECKING:
-    from doorward.rego import Partial
+    from doorward.rego import Partial, Profile
+    from doorward.testing.coverage import Coverage
 
 __all__ = ["FORMATS", "Residual", "check", "document", "evaluate", "shown"]
 
@@ -50,6 +51,7 @@ def evaluate(
     package: str,
     imports: Sequence[str],
     strict_builtin_errors: bool,
+    tracer: Coverage | Profile | None = None,
 ) -> Partial:
     """Return the residual of the query; LoadError for a path that is not valid."""
     try:
@@ -64,6 +66,7 @@ def evaluate(
             imports=imports,
             strict_builtin_errors=strict_builtin_errors,
             deadline=deadline,
+            tracer=tracer,
         )
     except ValueError as error:
         raise LoadError([f"failed to parse ref: {error}"]) from None

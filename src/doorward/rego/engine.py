@@ -63,6 +63,7 @@ from doorward.rego.values import UNDEFINED, Key, to_python
 
 if TYPE_CHECKING:
     from doorward.rego.codegen.saved import SavedFunctions
+    from doorward.rego.partial.context import PartialTracer
     from doorward.rego.partial.evaluate import Lowered, Partial
 
 __all__ = ["Engine", "Policies", "Query", "compile", "parse_term", "within"]
@@ -435,6 +436,7 @@ class Engine:
         max_size: int = MAX_PARTIAL,
         only_truth: bool = False,
         keep_else: bool = False,
+        tracer: PartialTracer | None = None,
     ) -> Partial:
         """Evaluate `query` partially: return the expressions that are left when only a part of the
         documents is known.
@@ -446,7 +448,7 @@ class Engine:
         rules keep their packages, and those that have to be made up are in `helpers`. `max_size`
         bounds the expressions made on the way. `only_truth`: the residual need not tell `false`
         from undefined, and needs no support for such defaults. `keep_else`: it refers to rules with
-        `else` even so, as OPA's does.
+        `else` even so, as OPA's does. `tracer`: it is told what is asked, and what holds.
 
         CompileError as for `prepare`; EvalError where what is known ends in an error, past the
         `deadline` (seconds) and `max_size`; ValueError for a path or a namespace that is none.
@@ -474,7 +476,7 @@ class Engine:
             evaluation.deadline = time.monotonic() + deadline
         lowered = self.policies.lowered
         residual: Partial = _run(
-            lambda _: lowered.evaluate(resolved, chosen, evaluation), evaluation
+            lambda _: lowered.evaluate(resolved, chosen, evaluation, tracer), evaluation
         )
         return residual
 

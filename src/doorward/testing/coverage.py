@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from doorward.rego import Evaluation
+from doorward.rego import Evaluation, Span
 from doorward.rego.golang import indent, object_text
 from doorward.rego.tools import (
     Array,
@@ -68,6 +68,11 @@ class Coverage:
             self._seen[id(node)] = node  # and with it what is below it: no other has its number
             for owner, rows in list(_operands(node)):
                 self._below.setdefault(id(owner), set()).update(rows)
+
+    def note(self, span: Span, *, holds: bool, is_rule: bool) -> None:
+        """The same of a partial evaluation, which has taken operands apart already."""
+        if holds is is_rule:
+            self.hits.add((span.file, span.row))
 
     def percent(self, trees: Mapping[str, Module]) -> float:
         """Return the percentage of lines that were reached; 0 where there are none."""

@@ -53,10 +53,14 @@ class Profile:
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
+        self.note(node.span, holds=holds)
+
+    def note(self, span: Span, *, holds: bool, is_rule: bool = False) -> None:
+        """The same of a partial evaluation."""
         self._count()
-        entry = self._entries.get(node.span)
+        entry = self._entries.get(span)
         if entry is None:
-            entry = self._entries[node.span] = Entry(node.span)
+            entry = self._entries[span] = Entry(span)
         if holds:
             entry.succeeded += 1
         else:

@@ -26,7 +26,7 @@ from doorward.rego.partial.state import (
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.source import Span
 
-__all__ = ["Conflict", "SearchContext", "Site", "Solutions"]
+__all__ = ["Conflict", "PartialTracer", "SearchContext", "Site", "Solutions"]
 
 Solutions: TypeAlias = Iterator[None]
 """One None for each way in which something holds."""
@@ -50,6 +50,13 @@ class Conflict:
     path: str
     first: Span
     second: Span
+
+
+class PartialTracer(Protocol):
+    """Listens to one partial evaluation."""
+
+    def note(self, span: Span, *, holds: bool, is_rule: bool) -> None:
+        """The rule or expression at `span` is about to be asked, or holds or is left over."""
 
 
 class SearchContext(Protocol):

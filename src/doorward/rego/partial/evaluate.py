@@ -22,7 +22,7 @@ from doorward.rego.analysis.passes import Program as Checked
 from doorward.rego.analysis.resolve import names_of_packages, resolve_modules
 from doorward.rego.analysis.rule_types import check_body_types
 from doorward.rego.errors import LIMIT_ERROR, EvalError
-from doorward.rego.partial.context import Conflict
+from doorward.rego.partial.context import Conflict, PartialTracer
 from doorward.rego.partial.core import (
     DATA,
     INPUT,
@@ -202,7 +202,13 @@ class Lowered:
         callees = self._checked.callees
         return find_data_use(self._rules, entries, lambda each: declared_arity(each, callees))
 
-    def evaluate(self, query: nodes.Body, settings: Settings, evaluation: Evaluation) -> Partial:
+    def evaluate(
+        self,
+        query: nodes.Body,
+        settings: Settings,
+        evaluation: Evaluation,
+        tracer: PartialTracer | None = None,
+    ) -> Partial:
         """Evaluate a resolved query partially; EvalError where its known part ends in an error."""
         body = lower_query(query, self._checked.callees)
         size = _Size()
@@ -213,7 +219,7 @@ class Lowered:
 
         program = self._for_filters if settings.truth else self._indexed
         settled = None if settings.shallow else self._settled_for(program, settings.documents)
-        search = Search(program, settings, evaluation, well_typed, settled)
+        search = Search(program, settings, evaluation, well_typed, settled, tracer)
         names = {name for expr in body for term in expr_terms(expr) for name in variables(term)}
         search.names.reserve(sorted(names))
         live = {name for name in names if not name.startswith("__local")}

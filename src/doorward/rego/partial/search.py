@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from doorward.rego.errors import CANCEL_ERROR, CONFLICT_ERROR, LIMIT_ERROR, EvalError
 from doorward.rego.partial import documents, functions, negation, replacing
-from doorward.rego.partial.context import Conflict, Site, Solutions
+from doorward.rego.partial.context import Conflict, PartialTracer, Site, Solutions
 from doorward.rego.partial.core import (
     DATA,
     EQUALITY,
@@ -76,7 +76,7 @@ class Search:
     """One partial evaluation; used once.
 
     `evaluation` is what built-ins see: time, deadline, caches. `settled`: what rules save in any
-    search for the same unknowns; None: everything is looked at.
+    search for the same unknowns; None, or with a `tracer`: everything is looked at.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class Search:
         evaluation: Evaluation,
         well_typed: Callable[[Body], Body | None],
         settled: Settled | None = None,
+        tracer: PartialTracer | None = None,
     ) -> None:
         self.program = program
         self.settings = settings
@@ -110,7 +111,8 @@ class Search:
         self._size = 0
         self._generated = 0
         self._reach = documents.Reach(self)
-        self._settled = settled
+        self._settled = settled if tracer is None else None
+        self._tracer = tracer
 
     # Bodies
 
@@ -124,6 +126,9 @@ class Search:
 
     def rule(self, rule: Rule, own: Bindings) -> Solutions:
         """The ways in which the body of a rule of the program holds."""
+        return self._traced(self._rule(rule, own), rule.span, is_rule=True)
+
+    def _rule(self, rule: Rule, own: Bindings) -> Solutions:
         # A built-in that `with` replaces may be evaluated where it would be saved.
         if self._settled is None or self.replaced.functions_number:
             return self.body(rule.body, own, own.number)
@@ -165,7 +170,11 @@ class Search:
         if type(part) is Run:
             return self._save_run(part)
         assert isinstance(part, Expr)
-        return self.expr(Site(part, index, bindings, number))
+        return self._traced(self.expr(Site(part, index, bindings, number)), part.span)
+
+    def _traced(self, solutions: Solutions, span: Span, *, is_rule: bool = False) -> Solutions:
+        """The same solutions; the tracer is told of the question and of each of them."""
+        return solutions if self._tracer is None else _tell(self._tracer, solutions, span, is_rule)
 
     def _save_run(self, run: Run) -> Solutions:
         count = len(run.saved)
@@ -522,6 +531,16 @@ class Search:
             deadline = self.evaluation.deadline
             if deadline is not None and time.monotonic() > deadline:
                 raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
+
+
+def _tell(tracer: PartialTracer, solutions: Solutions, span: Span, is_rule: bool) -> Solutions:
+    tracer.note(span, holds=False, is_rule=is_rule)
+    try:
+        for _ in solutions:
+            tracer.note(span, holds=True, is_rule=is_rule)
+            yield
+    finally:
+        solutions.close()  # type: ignore[attr-defined] # they are generators
 
 
 def _bind(var: Var, term: Term, own: Bindings, other: Bindings) -> Solutions:
