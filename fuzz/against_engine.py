@@ -225,7 +225,11 @@ def _is_path(query: str) -> bool:
 def _by_tests(program: Program, engine: Engine, opa: OpaEngine) -> Iterator[Difference]:
     if "fuzz_test.rego" not in program.modules:
         return
-    suite = Suite(Loaded(dict(program.modules), program.data))
+    try:
+        suite = Suite(Loaded(dict(program.modules), program.data))
+    except CompileError:
+        # Tests read METADATA, which the library does not.
+        raise RefusedError("METADATA that cannot be read") from None
     tests = [test for test in suite.tests if test.path[0] == TESTS]
     for result in run(suite, tests, timeout=DEADLINE):
         query = f"data.{TESTS}.{result.test.name}"

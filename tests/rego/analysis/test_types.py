@@ -113,3 +113,31 @@ def test_a_part_may_stand_in_many_places() -> None:
     members = ", ".join(["r"] * 400)
     with pytest.raises(CompileError, match="undefined ref"):
         Engine({"t.rego": f"package t\n\np if {{ r := {{`a`: 1}}; xs := [{members}]; xs[7].b }}\n"})
+
+
+FUNCTIONS = "package q\n\nf(x) := x\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "some k, _ in data.q",
+        "x := data.q[k]",
+        "data.q[input.k] == 1",
+        "x := data.q[k][j]",
+        "xs := [x | x := data.q[k]]",
+        "every x in data.q[k] { x }",
+    ],
+)
+@pytest.mark.parametrize("more", ["", "g(x) := 1\n", "g(x, y) := 1\n"])
+def test_nothing_is_known_of_the_members_of_a_package_of_functions(body: str, more: str) -> None:
+    """As in OPA."""
+    modules = {"q.rego": FUNCTIONS + more, "p.rego": f"package p\n\nr if {{ {body} }}\n"}
+    with pytest.raises(CompileError, match="match error"):
+        Engine(modules)
+
+
+@pytest.mark.parametrize("more", ["g := 1\n", "a := 1\n"])
+@pytest.mark.parametrize("body", ["some k, _ in data.q", "data.q[k] == `a`", "x := data.q"])
+def test_a_package_of_functions_and_rules_has_members(body: str, more: str) -> None:
+    Engine({"q.rego": FUNCTIONS + more, "p.rego": f"package p\n\nr if {{ {body} }}\n"})

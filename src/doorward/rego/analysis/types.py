@@ -8,7 +8,7 @@ nothing unifies. Syntax is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -205,6 +205,8 @@ def values_of(type_: Type | None) -> Type:
         case ArrayType(items, rest):
             return union(union_of(items), rest or UNKNOWN)
         case ObjectType(fields, rest):
+            if any(isinstance(t, Function) for _, t in fields):
+                return _values_with_functions(fields, rest)
             named = union_of(t for _, t in fields)
             return named if rest is None else union(named, rest[1])
         case SetType(of):
@@ -212,6 +214,25 @@ def values_of(type_: Type | None) -> Type:
         case AnyOf(options):
             return union_of(map(values_of, options)) if options else any_
     return UNKNOWN
+
+
+def _values_with_functions(
+    fields: Sequence[tuple[object, Type]], rest: tuple[Type, Type] | None
+) -> Type:
+    """The type of the members of a package with functions.
+
+    As in OPA a function and something else have no type in common, and the type is that of what
+    follows them: nothing is known of the members where all of them are functions.
+    """
+    known: Type = UNKNOWN
+    for type_ in [*(type_ for _, type_ in fields), *(rest[1:] if rest else ())]:
+        if known == UNKNOWN:
+            known = type_
+        elif isinstance(known, Function) is not isinstance(type_, Function):
+            known = UNKNOWN
+        elif not isinstance(type_, Function):
+            known = union(known, type_)
+    return known
 
 
 def select(type_: Type | None, key: Value) -> Type:
