@@ -230,6 +230,8 @@ def _by_tests(program: Program, engine: Engine, opa: OpaEngine) -> Iterator[Diff
     except CompileError:
         # Tests read METADATA, which the library does not.
         raise RefusedError("METADATA that cannot be read") from None
+    if any("#" in test.name for test in suite.tests):
+        raise RefusedError("tests of one name, which `opa test` tells apart")
     tests = [test for test in suite.tests if test.path[0] == TESTS]
     for result in run(suite, tests, timeout=DEADLINE):
         query = f"data.{TESTS}.{result.test.name}"

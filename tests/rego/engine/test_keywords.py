@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from doorward.rego import UNDEFINED, Engine
+from doorward.rego import UNDEFINED, CompileError, Engine
+from doorward.rego.source import Source
+from doorward.rego.syntax.format import format_source
 
 IMPORTS = "import future.keywords.and\nimport future.keywords.not\nimport future.keywords.or\n"
 
@@ -70,3 +72,66 @@ def test_an_operand_that_is_undefined_fails_its_side_only(
     for imports, wanted in ((plain, want), (IMPORTS, with_import)):
         engine = Engine({"a.rego": f"package a\n\n{imports}\n{rules}"})
         assert engine.prepare("data.a.p").value(input_) is wanted
+
+
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        ("(input.a or input.b) and input.c", UNDEFINED),
+        ("input.a or (input.b and input.c)", True),
+        ("(input.a and input.c) or input.b", True),
+        ("((input.a)) and ((input.b or input.c))", True),
+        ("not (input.a and input.c)", True),
+        ("not (input.a or input.c)", UNDEFINED),
+        ("(input.a) and (input.n + 1) == 3", True),
+        ("(input.a and input.c)\n\t[input.a]", UNDEFINED),
+    ],
+)
+def test_parentheses_group_operands(body: str, want: Any) -> None:
+    """OPA 1.20.2."""
+    text = f"package a\n\n{IMPORTS}\np if {{\n\t{body}\n}}\n"
+    query = Engine({"a.rego": text}).prepare("data.a.p")
+    assert query.value({"a": 1, "b": 2, "n": 2}) is want
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ("xs[_] and true", "_"),
+        ("true and xs[_]", "_"),
+        ("xs[y] or true", "y"),
+        ("lower(xs[_]) and true", "_"),
+        ("(xs[_] and true) or true", "_"),
+        ("some i; xs[i] and true", "i"),
+        ("y = 1 and true", "y"),
+        ("every x in xs { x and xs[_] }", "_"),
+    ],
+)
+def test_an_operand_without_braces_binds_no_variables(body: str, name: str) -> None:
+    """OPA 1.20.2."""
+    text = f"package a\n\n{IMPORTS}\nxs := [1]\n\np if {{\n\t{body}\n}}\n"
+    with pytest.raises(CompileError, match=f"var {name} is unsafe"):
+        Engine({"a.rego": text})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{ xs[_] } and true",
+        "{ xs[y] == 1 } or false",
+        "[1 | xs[_]] and true",
+        "y := 0; xs[y] and y == 0",
+    ],
+)
+def test_braces_and_what_is_bound_before_are_for_variables(body: str) -> None:
+    text = f"package a\n\n{IMPORTS}\nxs := [1]\n\np if {{\n\t{body}\n}}\n"
+    assert Engine({"a.rego": text}).prepare("data.a.p").value({}) is True
+
+
+def test_formatting_keeps_groups_and_the_braces_that_bind() -> None:
+    body = "\t(input.a or input.b) and input.c\n\t{ input.xs[_] } and true"
+    text = f"package a\n\n{IMPORTS}\np if {{\n{body}\n}}\n"
+    formatted = format_source(Source("a.rego", text))
+    assert "(input.a or input.b) and input.c" in formatted
+    assert "{ input.xs[_] } and true" in formatted
+    assert format_source(Source("a.rego", formatted)) == formatted

@@ -37,7 +37,7 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.syntax.opa_json import rank
 from doorward.rego.syntax.sameness import distinct, last_pairs
-from doorward.rego.syntax.walk import Node, rewrite
+from doorward.rego.syntax.walk import Node, rewrite, walk
 from doorward.rego.values import to_rego
 
 __all__ = ["MEMBERS", "TermWriter", "in_row", "scalar_text"]
@@ -197,8 +197,14 @@ class TermWriter:
             loose = isinstance(operation, And) and isinstance(first.term, Or)
             assigns = isinstance(first.term, Call) and first.term.name in ("assign", "eq")
             declares = isinstance(first.term, SomeDecl | SomeIn)
-            braces = bool(rest or first.withs or loose or assigns or declares)
-            self.operand(body, span, braces=braces)
+            binds = operation.braces[index] and _has_index(first)
+            braces = bool(rest or first.withs or assigns or declares or binds)
+            if loose and not braces and not operation.braces[index]:
+                self.layout.write("(")
+                self.expr(first)
+                self.layout.write(")")
+            else:
+                self.operand(body, span, braces=braces or loose)
 
     def operand(self, body: Body, span: Span, *, braces: bool) -> None:
         """Format an operand of `not`, `and` or `or`: a body in braces, or one expression."""
@@ -589,6 +595,12 @@ def _is_looser(term: Term, name: str, strict: int = 0) -> bool:
     if not isinstance(term, Call) or term.name not in _LEVELS or _is_negation(term):
         return False
     return _LEVELS[term.name] < _LEVELS[name] + strict
+
+
+def _has_index(expr: Expr) -> bool:
+    """Return True if an expression may bind a variable in brackets."""
+    refs = (node for node in walk(expr) if isinstance(node, Ref))
+    return any(isinstance(arg, Var) for ref in refs for arg in ref.args)
 
 
 def _begins_with_brace(term: object) -> bool:

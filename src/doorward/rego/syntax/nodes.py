@@ -302,10 +302,14 @@ class Not:
 
 @record
 class And:
-    """`left and right` (`future.keywords.and`); an operand is a body, `{ … }` or one expression."""
+    """`left and right` (`future.keywords.and`); an operand is a body, `{ … }` or one expression.
+
+    `braces`: which of the two has braces. Without them an operand binds no variables.
+    """
 
     left: Body
     right: Body
+    braces: tuple[bool, bool] = field(default=(False, False), compare=False)
     span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -315,6 +319,7 @@ class Or:
 
     left: Body
     right: Body
+    braces: tuple[bool, bool] = field(default=(False, False), compare=False)
     span: Span = field(default=NOWHERE, compare=False)
 
 

@@ -69,9 +69,12 @@ def expr_vars(expr: Expr, *, closures: bool = False) -> Iterator[Var]:
                 names = expr_vars(inner, closures=closures)
                 # Without braces nothing but what flattening makes is bound inside.
                 yield from (v for v in names if closures or not v.name.endswith("__@"))
-        case And(left, right) | Or(left, right) if closures:
-            for inner in (*left, *right):
-                yield from expr_vars(inner, closures=True)
+        case And(left, right, braces) | Or(left, right, braces):
+            for body, has_braces in zip((left, right), braces, strict=True):
+                if closures or not has_braces:
+                    for inner in body:
+                        names = expr_vars(inner, closures=closures)
+                        yield from (v for v in names if closures or not v.name.endswith("__@"))
         case _ if isinstance(term, Term):
             yield from term_vars(term, closures=closures, read_body=_body_vars)
     for item in expr.withs:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from doorward.records import replace
 from doorward.rego.syntax.keywords import LOGICAL
 from doorward.rego.syntax.lexer import IDENT
@@ -24,6 +26,9 @@ from doorward.rego.syntax.parser.terms import AFTER_TERM, Terms, parse_operator
 
 __all__ = ["Bodies"]
 
+_Operand: TypeAlias = tuple[Body, bool]
+"""An operand of `and` or `or`, and True where it stands in braces."""
+
 
 class Bodies:
     """The productions of bodies and of the expressions in them. Each returns None after noting an
@@ -33,7 +38,7 @@ class Bodies:
         self.cursor = cursor
         self.terms = terms
         self._no_bodies: set[int] = set()
-        """Where a `{` does not begin an operand of `and` or `or`, as was seen before."""
+        """Where a `{` or `(` does not begin an operand of `and` or `or`, as was seen before."""
 
     def forget(self) -> None:
         """Drop what is kept for going back."""
@@ -89,8 +94,8 @@ class Bodies:
         if cursor.keywords.isdisjoint(LOGICAL):
             expr = self._parse_plain(start)
         else:
-            body = self._parse_logical(start, ("or", "and"), left=True)
-            expr = body[0] if body else None
+            operand = self._parse_logical(start, ("or", "and"), left=True)
+            expr = operand[0][0] if operand is not None else None
         if expr is None or cursor.kind != "with" or isinstance(expr.term, SomeDecl):
             return expr
         withs = self._parse_withs()
@@ -98,7 +103,9 @@ class Bodies:
 
     # Logical words, where they are imported
 
-    def _parse_logical(self, start: int, operators: tuple[str, ...], *, left: bool) -> Body | None:
+    def _parse_logical(
+        self, start: int, operators: tuple[str, ...], *, left: bool
+    ) -> _Operand | None:
         """disjunction = conjunction { "or" conjunction }
         conjunction = operand { "and" operand }
         """
@@ -116,12 +123,13 @@ class Bodies:
                 return None
             cursor.enter()
             span = cursor.since(start)
-            first = (Expr(node(first, second, span), span=span),)
+            term = node(first[0], second[0], (first[1], second[1]), span)
+            first = (Expr(term, span=span),), False
         cursor.depth = depth
         return first
 
-    def _parse_logical_operand(self, start: int, *, left: bool) -> Body | None:
-        """operand = [ "not" ] expr | "{" body "}" """
+    def _parse_logical_operand(self, start: int, *, left: bool) -> _Operand | None:
+        """operand = "(" disjunction ")" | [ "not" ] expr | "{" body "}" """
         cursor = self.cursor
         if cursor.kind == "{" and start not in self._no_bodies:
             state = cursor.save()
@@ -131,17 +139,39 @@ class Bodies:
                 cursor.scan()
                 follows = cursor.kind in LOGICAL
                 if follows or (not left and cursor.kind not in AFTER_TERM):
-                    return body
+                    return body, True
             cursor.restore(state)
             self._no_bodies.add(start)
-        expr = self._parse_plain(start)
+        expr = self._parse_group(start) or self._parse_plain(start)
         if expr is None:
             return None
         in_logical = not left or cursor.kind in LOGICAL
         if in_logical and isinstance(expr.term, Call) and expr.term.name == "assign":
             cursor.error("unexpected assignment (':=') outside `{ ... }` in `and` or `or`")
             return None
-        return (expr,)
+        return (expr,), False
+
+    def _parse_group(self, start: int) -> Expr | None:
+        """group = "(" disjunction ")", of `and` and `or` only; None where it is a term."""
+        cursor = self.cursor
+        if (
+            cursor.kind != "("
+            or cursor.keywords.isdisjoint(LOGICAL)
+            or cursor.token.start in self._no_bodies
+        ):
+            return None
+        begin, state = cursor.token.start, cursor.save()
+        cursor.scan()
+        operand = self._parse_logical(cursor.token.start, ("or", "and"), left=True)
+        if operand is not None and cursor.kind == ")":
+            expr = operand[0][0]
+            cursor.scan()
+            ends = cursor.token.newline or cursor.kind not in AFTER_TERM
+            if isinstance(expr.term, And | Or) and ends:
+                return replace(expr, span=cursor.since(start))
+        cursor.restore(state)
+        self._no_bodies.add(begin)
+        return None
 
     # Plain expressions
 
@@ -178,7 +208,8 @@ class Bodies:
             if cursor.kind in ("some", "every") and not cursor.take_ref_keyword():
                 cursor.illegal(f"illegal negation of '{cursor.kind}'")
                 return None
-            expr = self._parse_expr_literal(cursor.token.start, negated=False)
+            begin = cursor.token.start
+            expr = self._parse_group(begin) or self._parse_expr_literal(begin, negated=False)
             body = None if expr is None else (expr,)
         if body is None:
             return None
