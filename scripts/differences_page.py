@@ -85,6 +85,7 @@ listed, and for one that is listed and no longer there.
 COLUMNS: Final = "| what differs, and why | kind | recorded rows |\n|---|---|---|\n"
 TITLES: Final = {
     "language": "Programs",
+    "newest": "Programs of the newest OPA",
     "compiler": "Errors of the compiler",
     "parser": "Errors of the parser",
     "function_answers": "Answers of functions that are kept",
@@ -124,6 +125,7 @@ def where(entry: dict[str, Any]) -> str:
 def sections() -> Iterable[tuple[str, list[Row]]]:
     for name in (
         "language",
+        "newest",
         "compiler",
         "parser",
         "function_answers",

@@ -5,10 +5,13 @@ The same programs in each run; longer by hand, see fuzz/README.md.
 
 from __future__ import annotations
 
-from typing import Final
+import tomllib
+from typing import Any, Final
 
 import pytest
+from tests.differences import FOLDER
 
+from doorward.rego import UNDEFINED, Engine, RegoError, to_json
 from fuzz.against_engine import compare
 from fuzz.campaign import text_of
 from fuzz.compare import RefusedError
@@ -52,3 +55,24 @@ def test_the_engine_that_is_asked_is_opas_own(opa: OpaEngine) -> None:
     refused = opa.ask({"modules": {"a.rego": "package a\np if x"}, "data": {}, "query": "data"})
     assert refused is not None
     assert refused["error"]["code"] == "rego_unsafe_var_error"
+
+
+DIFFERENCES: Final[list[dict[str, Any]]] = tomllib.loads(
+    (FOLDER / "newest.toml").read_text(encoding="utf-8")
+)["difference"]
+INPUT: Final = {"x": 1}
+
+
+@pytest.mark.parametrize("entry", DIFFERENCES, ids=lambda entry: entry["text"])
+def test_a_listed_difference_is_one(entry: dict[str, Any], opa: OpaEngine) -> None:
+    modules = {"t.rego": entry["module"]}
+    answer = opa.ask({"modules": modules, "data": {}, "query": "data.t.p", "input": INPUT})
+    assert answer is not None
+    theirs = answer["error"]["code"] if "error" in answer else "undefined"
+    assert (theirs, answer.get("result")) == (entry["opa"], None)
+    try:
+        value = Engine(modules).prepare("data.t.p").value(INPUT)
+        ours = "undefined" if value is UNDEFINED else to_json(value)
+    except RegoError as error:
+        ours = error.diagnostics[0].code
+    assert ours == entry["ours"] != entry["opa"]

@@ -40,6 +40,8 @@ NAMES = [
     ("p if print(input.x, y)", "3:21 var y is undeclared"),
     ("p if { print(y); y == 1 }", "3:14 var y is undeclared"),
     ("p if { print([y]); x := y }", "3:14 var y is undeclared"),
+    ("p if { print(input.x[y]) }", "3:14 var y is undeclared"),
+    ("p if { print(`a`, input.x[_]) }", "3:19 var _ is undeclared"),
     ("p if { lower = 1; x := lower(`A`) }", "3:24 called function lower shadowed"),
     ("p if { x := [1 | lower(`A`) == `a`]; input[lower] }", "3:18 called function lower shadowed"),
     ("p if { json = 1; json.marshal(2) }", "3:18 undefined function json.marshal"),

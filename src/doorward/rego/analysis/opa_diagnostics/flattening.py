@@ -71,7 +71,7 @@ class Flattener:
     read as `=`, as in modules; in queries it can be false. `prefix`: what OPA's names for generated
     variables begin with, which its errors show. `bind`: references and comprehensions
     inside terms are bound to variables; without, only calls are. `captured` are the expressions
-    made of what print and template strings hold, `templates` the latter's comprehensions:
+    made of what print and template strings hold, `templates` their comprehensions:
     variables must be bound outside of them.
     """
 
@@ -305,8 +305,7 @@ class Flattener:
         if part is None or not isinstance(term, Var):
             self.captured.update((id(expr), term.span) for expr in inside)
         comprehension = SetComprehension(local, tuple(inside), span)
-        if part is not None:
-            self.templates.add(id(comprehension))
+        self.templates.add(id(comprehension))
         return comprehension
 
 
