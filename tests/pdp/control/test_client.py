@@ -138,6 +138,21 @@ def test_a_token_is_not_sent_to_another_host() -> None:
     assert [each.headers.get("authorization") for each in seen] == ["Bearer t", None]
 
 
+@pytest.mark.parametrize(
+    ("status", "answered"), [(301, 301), (302, 302), (303, 303), (307, 200), (308, 200)]
+)
+def test_what_a_redirect_made_a_get_of_has_not_arrived(status: int, answered: int) -> None:
+    """Otherwise a chunk of the decision log that nobody took would count as taken."""
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/base/logs":
+            return httpx.Response(status, headers={"location": "http://s/other"})
+        return httpx.Response(200 if request.method == "GET" or request.content else 500)
+
+    answer = client(respond).request("POST", "/logs", content=b"events")
+    assert answer.status == answered
+
+
 def test_a_token_is_kept_until_it_expires() -> None:
     tokens: list[httpx.Request] = []
 

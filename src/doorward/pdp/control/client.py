@@ -133,6 +133,9 @@ class ServiceClient:
             body = _body(response, until, limit, named)
         finally:
             response.close()
+        if response.request.method != request.method:
+            # A redirect made a GET of it: what was sent has not arrived, whatever that one gets.
+            return Answer(response.history[0].status_code, {}, b"")
         names = {name.lower(): value for name, value in response.headers.items()}
         return Answer(response.status_code, names, body)
 
