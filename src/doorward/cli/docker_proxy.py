@@ -13,6 +13,7 @@ from doorward.docker.decider.embedded import DECISION, PACK, with_shipped
 from doorward.docker.decider.remote import UrlError
 from doorward.docker.plugin import PluginOptions
 from doorward.docker.proxy.pins import PinError
+from doorward.docker.proxy.recordings import LARGEST, RecordingError
 from doorward.docker.proxy.server import ProxyError
 from doorward.docker.proxy.service import (
     SHARED,
@@ -31,6 +32,15 @@ from doorward.rego import RegoError
 
 __all__ = ["proxy"]
 
+_FAILURES: Final = (
+    AuditLogError,
+    BindError,
+    LoadError,
+    PinError,
+    ProxyError,
+    RecordingError,
+    RegoError,
+)
 _CONSUMER: Final = re.compile(r"([a-z0-9][a-z0-9_.-]{0,63})=(/[^,]+)(?:,group=([^,]+))?")
 
 
@@ -104,6 +114,19 @@ _CONSUMER: Final = re.compile(r"([a-z0-9][a-z0-9_.-]{0,63})=(/[^,]+)(?:,group=([
     help="File that lists the pins for the next start.",
 )
 @click.option(
+    "--record",
+    default="",
+    metavar="FOLDER",
+    help="Folder in which the streams of exec and attach are recorded.",
+)
+@click.option(
+    "--record-limit",
+    type=click.IntRange(1),
+    default=LARGEST,
+    metavar="BYTES",
+    help="Size of a recording at which its stream ends.",
+)
+@click.option(
     "--daemon-json", default=DAEMON_CONFIG, metavar="FILE", help="The daemon's configuration file."
 )
 @click.option("--pidfile", default=PIDFILE, metavar="FILE", help="The daemon's PID file.")
@@ -117,7 +140,7 @@ def proxy(**params: Any) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         service = ProxyService(_options(params))
-    except (BindError, PinError, ProxyError, AuditLogError, LoadError, RegoError) as error:
+    except _FAILURES as error:
         raise click.ClickException(str(error)) from None
     except UrlError as error:
         raise click.UsageError(f"--pdp: {error}") from None
@@ -158,6 +181,8 @@ def _options(params: dict[str, Any]) -> ProxyOptions:
         log_only_denied=params["log_only_denied"],
         pins=params["pins"],
         pins_state=params["pins_state"],
+        record=params["record"],
+        record_largest=params["record_limit"],
         daemon_json=params["daemon_json"],
         pidfile=params["pidfile"],
         grace=params["grace"],

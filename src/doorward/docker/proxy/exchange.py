@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from doorward.docker.plugin import Judged
@@ -33,6 +35,7 @@ from doorward.docker.proxy.messages import (
     write_head,
 )
 from doorward.docker.proxy.peers import PeerError
+from doorward.docker.proxy.recordings import RECORDED, Recording, RecordingError, Recordings
 from doorward.docker.proxy.requests import (
     Reading,
     UpstreamHead,
@@ -45,6 +48,8 @@ from doorward.docker.request.call import AuthzRequest, Caller
 from doorward.docker.request.solves import Solve
 
 __all__ = ["Budget", "Decisions", "Exchange", "RefusedError", "Sides"]
+
+_log: Final = logging.getLogger(__name__)
 
 MOST_JSON: Final = 4 << 20
 """Bytes of a JSON body, as newer daemons limit them."""
@@ -113,6 +118,8 @@ class Sides(NamedTuple):
     budget: Budget
     translate: Edit | None = None
     """Applied to documents about containers and volumes: the paths of the host in place of pins."""
+    recordings: Recordings | None = None
+    """Where streams of `exec` and `attach` are written down."""
 
 
 class Exchange:
@@ -125,6 +132,7 @@ class Exchange:
         self._upstream: Wire | None = None
         self._request: Body | None = None
         self._may_half_close = False
+        self._recording: Recording | None = None
         self.is_streaming = False
         """Whether the request under way was decided, and may take as long as it likes."""
 
@@ -185,6 +193,9 @@ class Exchange:
             return keeps
         finally:
             self.is_streaming = False
+            if self._recording is not None:
+                self._recording.close()
+                self._recording = None
             if self._upstream is not None:
                 self._upstream.abort()
                 self._upstream = None
@@ -201,6 +212,7 @@ class Exchange:
             upstream = write_request(reading, judged.draft, content, view)
         except ViewError as error:
             raise RefusedError(403, f"authorization denied by doorward: {error}") from None
+        await self._begin_recording(reading, judged)
         self.is_streaming = True
         answer = await self._send(reading, upstream)
         upload: asyncio.Task[None] | None = None
@@ -256,6 +268,24 @@ class Exchange:
             reason = judged.verdict.reason or "denied by policy"
             raise RefusedError(403, f"authorization denied by doorward: {reason}")
         return judged
+
+    async def _begin_recording(self, reading: Reading, judged: Judged) -> None:
+        """Open the recording of a stream, where streams are recorded."""
+        recordings = self._sides.recordings
+        if recordings is None or not reading.is_taken_over or reading.action not in RECORDED:
+            return
+        document = judged.input or {}
+        about = {
+            "user": document.get("User", ""),
+            "action": reading.action,
+            "target": document.get("target", ""),
+        }
+        begin = partial(recordings.begin, judged.decision_id, about)
+        try:
+            self._recording = await self._client.loop.run_in_executor(recordings.threads, begin)
+        except RecordingError as error:
+            _log.error("A stream cannot be recorded", extra={"why": str(error)})
+            raise RefusedError(503, "the stream cannot be recorded") from None
 
     # To the daemon
 
@@ -425,13 +455,39 @@ class Exchange:
             await read_preface(client, with_head=True)
             await Relay(client, upstream, self._why_refused).run()
             return
-        up = client.loop.create_task(_pump(client, upstream))
+        up = client.loop.create_task(self._pump(client, upstream, "client"))
         try:
-            await _pump(upstream, client)
+            await self._pump(upstream, client, "daemon")
         finally:
             up.cancel()
             with suppress(asyncio.CancelledError):
                 await up
+
+    async def _pump(self, source: Wire, sink: Wire, name: str) -> None:
+        """Carry bytes one way, and the end; both ways end where they cannot be recorded."""
+        while piece := await source.piece():
+            if self._recording is not None and not await self._record(name, piece):
+                source.abort()
+                sink.abort()
+                return
+            sink.write(piece)
+            await sink.drained()
+            if sink.lost:
+                return
+        sink.end()
+
+    async def _record(self, source: str, piece: bytes) -> bool:
+        """Write a piece down; False where that fails."""
+        recording, recordings = self._recording, self._sides.recordings
+        assert recording is not None
+        assert recordings is not None
+        write = partial(recording.write, source, piece)
+        try:
+            await self._client.loop.run_in_executor(recordings.threads, write)
+        except (RecordingError, RuntimeError) as error:  # RuntimeError: the proxy ends
+            _log.error("A stream ends, which cannot be recorded", extra={"why": str(error)})
+            return False
+        return True
 
     def _answer(self, status: int, message: str, head: RequestHead, *, keeps: bool) -> None:
         content = json.dumps({"message": message}).encode() + b"\n"
@@ -443,13 +499,3 @@ class Exchange:
             fields.append(("Connection", "close"))
         body = b"" if head.method == "HEAD" else content
         self._client.write(write_head(status, fields) + body)
-
-
-async def _pump(source: Wire, sink: Wire) -> None:
-    """Carry bytes one way, and the end."""
-    while piece := await source.piece():
-        sink.write(piece)
-        await sink.drained()
-        if sink.lost:
-            return
-    sink.end()

@@ -26,6 +26,7 @@ from doorward.docker.proxy.decisions import PluginDecisions
 from doorward.docker.proxy.exchange import Budget, Sides
 from doorward.docker.proxy.peers import Names, Peer, PeerError
 from doorward.docker.proxy.pins import Pins
+from doorward.docker.proxy.recordings import Recordings
 from doorward.docker.proxy.tls import TlsLayer
 from doorward.docker.proxy.wire import Wire
 from doorward.docker.request.call import Caller
@@ -77,10 +78,12 @@ class ProxyServer:
         plugin: Plugin,
         *,
         pins: Pins | None = None,
+        recordings: Recordings | None = None,
         has_owners: Callable[[], bool] = bool,
     ) -> None:
         self._listeners = listeners
         self._pins = pins
+        self._recordings = recordings
         self._has_owners = has_owners
         self._path = daemon
         self._plugin = plugin
@@ -122,6 +125,8 @@ class ProxyServer:
             self._pool.close()
         if self._decisions is not None:
             self._decisions.close()
+        if self._recordings is not None:
+            self._recordings.close()
         for each in self._listeners:
             each.socket.close()
 
@@ -142,7 +147,7 @@ class ProxyServer:
             connection = ClientConnection(
                 loop,
                 self._connections,
-                Sides(daemon, decisions, callers.identify, budget, translate),
+                Sides(daemon, decisions, callers.identify, budget, translate, self._recordings),
                 callers.end,
             )
             if listener.tls is None:

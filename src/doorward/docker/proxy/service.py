@@ -23,6 +23,7 @@ from doorward.docker.memory import return_large_blocks
 from doorward.docker.plugin import Plugin, PluginOptions
 from doorward.docker.proxy.pin_requests import PinJudge
 from doorward.docker.proxy.pins import Pins
+from doorward.docker.proxy.recordings import LARGEST, Recordings
 from doorward.docker.proxy.server import Listener, ProxyServer
 from doorward.docker.request.facts import ContainerFacts
 from doorward.docker.request.host import PIDFILE, HostFacts
@@ -90,6 +91,10 @@ class ProxyOptions:
     """The folder of the mounts that hold what users mount; "" for none."""
     pins_state: str = ""
     """The file in which they are written down."""
+    record: str = ""
+    """The folder of recordings of `exec` and `attach`; "" for none."""
+    record_largest: int = LARGEST
+    """Bytes of one recording."""
     grace: float = 10.0
     """Seconds for streams that are open at the end."""
     plugin: PluginOptions = field(default_factory=PluginOptions)
@@ -143,11 +148,13 @@ class ProxyService:
         )
         self._notifier = Notifier()
         self._ended = threading.Event()
+        recordings = Recordings(options.record, options.record_largest) if options.record else None
         self._server = ProxyServer(
             self._listeners,
             options.daemon,
             self._plugin,
             pins=self._pins,
+            recordings=recordings,
             has_owners=self._has_owners,
         )
 
@@ -237,7 +244,7 @@ def _protecting(options: ProxyOptions, sockets: Sequence[str]) -> PluginOptions:
         *(options.certificate, options.key, options.authority),
         *(options.audit_log if options.audit_log != OFF else "", options.daemon),
         *sockets,
-        *(options.pins, options.pins_state),
+        *(options.pins, options.pins_state, options.record),
         *daemon_paths(options.daemon_json),
     ]
     url = check_url(options.url) if options.url else None
