@@ -143,7 +143,8 @@ def test_method_and_url_are_required() -> None:
         {"headers": {"a": 1}},
         {"method": "a b"},
         {"method": "GÉT"},
-        {"cache_ignored_headers": [1]},
+        {"cache_ignored_headers": [1], "headers": {}},
+        {"force_cache": True, "force_cache_duration_seconds": "1"},
         {"timeout": None},
         {"timeout": "soon"},
         {"timeout": -1},
@@ -181,7 +182,12 @@ def test_what_go_s_client_refuses_is_an_error_of_the_network(options: dict[str, 
 
 def test_a_request_without_a_method_is_a_get() -> None:
     sender = Answers(json_response())
-    send(Environment(http=sender), method="", cache_ignored_headers=None, enable_redirect=1)
+    unread: dict[str, Any] = {
+        "cache_ignored_headers": "x",
+        "caching_mode": 1,
+        "force_cache_duration_seconds": "1",
+    }
+    send(Environment(http=sender), method="", enable_redirect=1, **unread)
     assert sender.requests[0].method == "GET"
     assert sender.requests[0].follow_redirects
 

@@ -48,7 +48,7 @@ NETWORK_ERROR: Final = "eval_http_send_network_error"
 INTERNAL_ERROR: Final = "eval_http_send_internal_error"
 
 _STRINGS: Final = frozenset(
-    {"method", "url", "raw_body", "tls_server_name", "caching_mode"}
+    {"method", "url", "raw_body", "tls_server_name"}
     | {
         f"tls_{what}{source}"
         for what in ("ca_cert", "client_cert", "client_key")
@@ -71,6 +71,7 @@ _OTHERS: Final = frozenset(
     {
         "body",
         "cache_ignored_headers",
+        "caching_mode",
         "force_cache_duration_seconds",
         "headers",
         "max_retry_attempts",
@@ -106,7 +107,7 @@ def http_send(context: Context, request: dict[Key, Value]) -> Value:
     except SendError as error:
         if raises:
             raise BuiltinError(str(error)) from None
-        answer = _failure(INTERNAL_ERROR if error.is_local else NETWORK_ERROR, error)
+        answer = _failure(NETWORK_ERROR if error.is_network else INTERNAL_ERROR, error)
     except BuiltinError as error:
         if raises:
             raise
@@ -148,7 +149,6 @@ _SWITCHES: Final = frozenset(
 """Booleans that may be 0 and 1, as in OPA."""
 
 _KIND: Final = {
-    "force_cache_duration_seconds": "number",
     "headers": "object",
     "max_retry_attempts": "number",
 }
@@ -217,7 +217,7 @@ def _cache_key(options: Options) -> Hashable:
 
 def _ignored_headers(options: Options) -> list[str]:
     names = options.get("cache_ignored_headers")
-    if names is None:
+    if names is None or "headers" not in options:
         return []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise BuiltinError("cache_ignored_headers must be an array of strings")

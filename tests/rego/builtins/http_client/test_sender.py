@@ -57,8 +57,8 @@ class Echo(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
-        if self.path == "/gzip":
-            content = gzip.compress(b"plain")
+        if self.path in ("/gzip", "/no-gzip"):
+            content = gzip.compress(b"plain") if self.path == "/gzip" else b"plain"
             self.send_response(200)
             self.send_header("Content-Encoding", "gzip")
             self.send_header("Content-Length", str(len(content)))
@@ -145,6 +145,20 @@ def test_redirects_are_followed_only_when_asked(base: str, sender: HTTPXSender) 
 def test_a_redirect_without_a_place_is_the_response(base: str, sender: HTTPXSender) -> None:
     request = HTTPRequest("GET", f"{base}/status/302", follow_redirects=True)
     assert sender.send(request, None).status_code == 302
+
+
+def test_an_empty_location_is_not_followed(base: str, sender: HTTPXSender) -> None:
+    request = HTTPRequest("GET", f"{base}/redirect?to=", follow_redirects=True)
+    assert sender.send(request, None).status_code == 302
+
+
+def test_what_is_wrong_with_a_body_is_not_an_error_of_the_network(
+    base: str, sender: HTTPXSender
+) -> None:
+    """As in OPA, where it is read after the response came."""
+    with pytest.raises(SendError, match="invalid data") as caught:
+        sender.send(HTTPRequest("GET", f"{base}/no-gzip"), None)
+    assert not caught.value.is_network
 
 
 def test_a_policy_says_nothing_of_where_a_body_ends(base: str, sender: HTTPXSender) -> None:

@@ -16,8 +16,8 @@ class SendError(Exception):
     """No response came; the text says why and holds no credentials."""
 
     timed_out = False
-    is_local = False
-    """True for what is wrong on this side, before anything is sent."""
+    is_network = True
+    """False for what is wrong on this side, or with the body of a response, as in OPA."""
 
 
 @record(frozen=True)

@@ -148,9 +148,7 @@ class _Exchange(Thread):
         try:
             client = self.sender.client_for(request.certificates, socket)
         except (SendError, OSError, ValueError) as error:
-            refused = SendError(f"{_request_text(request)}: {_reason(error)}")
-            refused.is_local = True
-            raise refused from None
+            raise _internal(f"{_request_text(request)}: {_reason(error)}") from None
         for _ in range(MAX_REDIRECTS + 1):
             left = self.end - time.monotonic()
             if left <= 0:
@@ -217,13 +215,14 @@ class _Exchange(Thread):
         finally:
             response.close()
         following = ""
-        if response.is_redirect and "location" in response.headers:
+        if response.is_redirect and response.headers.get("location"):
             following = str(response.url.join(response.headers["location"]))
         dropped = _FRAMING if "transfer-encoding" in response.headers else frozenset()
         dropped |= {"content-encoding", "content-length"} if is_gzip else frozenset()
         pairs = [
             (from_bytes(name).lower(), from_bytes(value)) for name, value in response.headers.raw
         ]
+        pairs = [pair for pair in pairs if pair != ("connection", "close")]
         kept = tuple([pair for pair in pairs if pair[0] not in dropped])
         return HTTPResponse(response.status_code, _status(response), kept, body), following
 
@@ -239,8 +238,8 @@ class _Exchange(Thread):
                 if time.monotonic() > self.end:
                     raise _timed_out(self.request)
                 chunks.append(chunk)
-        except DecodingError as error:
-            raise SendError(f"{_request_text(self.request)}: {error}") from None
+        except (DecodingError, httpx.ProtocolError) as error:
+            raise _internal(f"{_request_text(self.request)}: {_reason(error)}") from None
         return b"".join(chunks)
 
 
@@ -283,6 +282,12 @@ def _request_text(request: HTTPRequest) -> str:
     user, at, host = parts.netloc.rpartition("@")
     shown = f"{user.partition(':')[0]}:***@{host}" if at else host
     return f'{request.method.capitalize()} "{urlunsplit(parts._replace(netloc=shown))}"'
+
+
+def _internal(text: str) -> SendError:
+    error = SendError(text)
+    error.is_network = False
+    return error
 
 
 def _timed_out(request: HTTPRequest) -> SendError:
