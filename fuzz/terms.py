@@ -667,9 +667,14 @@ class Terms:
         def block() -> str:
             return "{ " + "; ".join(self.body(inner.inner(), self.pick([1, 2]))) + " }"
 
+        def group() -> str:
+            return f"{operand()} {self.pick(['and', 'or'])} {operand()}"
+
         def operand() -> str:
             if self.chance() < 0.4:
                 return block()
+            if self.chance() < 0.15:
+                return f"({group()})"
             expr = self.weighted(
                 (1, lambda: self.comparison(inner)),
                 (1, lambda: self.truth(inner)),
@@ -682,7 +687,7 @@ class Terms:
 
         if self.chance() < 0.3:
             return f"not {block()}"
-        return f"{operand()} {self.pick(['and', 'or'])} {operand()}"
+        return f"not ({group()})" if self.chance() < 0.1 else group()
 
 
 def _beside(term: Term) -> str:

@@ -32,7 +32,7 @@ from doorward.rego.builtins.jose.constraints import (
     verified_by_any,
 )
 from doorward.rego.builtins.jose.jwk import VerificationKey, parse_key_set, verification_keys
-from doorward.rego.builtins.jose.jws import ALGORITHMS, ANY_SALT, Algorithm
+from doorward.rego.builtins.jose.jws import ALGORITHMS, LENIENT, Algorithm
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.context import Context, Environment
 from doorward.rego.builtins.registry.signature import any_, boolean, object_, string, tuple_
@@ -134,7 +134,7 @@ for _size in (256, 384, 512):
     for _family in ("rs", "ps", "es"):
         _name = f"{_family.upper()}{_size}"
         _declare_asymmetric(
-            ANY_SALT.get(_name, ALGORITHMS[_name]), f"io.jwt.verify_{_family}{_size}"
+            LENIENT.get(_name, ALGORITHMS[_name]), f"io.jwt.verify_{_family}{_size}"
         )
 _declare_asymmetric(ALGORITHMS["EdDSA"], "io.jwt.verify_eddsa")
 

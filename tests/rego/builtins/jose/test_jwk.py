@@ -250,12 +250,19 @@ def test_a_key_that_is_not_for_signatures_verifies_nothing(
 
 
 @pytest.mark.parametrize("algorithm", PAIRS)
-def test_a_private_key_verifies_by_its_public_part(algorithm: str) -> None:
-    """OPA 1.20.2."""
+def test_a_private_key_verifies_where_claims_are_checked_alone(algorithm: str) -> None:
+    """OPA 1.20.2: `decode_verify` takes its public part, and `verify_rs256` nothing."""
     private = PAIRS[algorithm][1]
     token = sign(algorithm, private)
-    assert verify(algorithm, token, json.dumps(private)) is True
-    assert verify(algorithm, f"{token[:-8]}AAAAAAAA", json.dumps(private)) is False
+    assert verify(algorithm, token, json.dumps(private)) is False
+
+    def is_valid(text: str) -> Any:
+        decode_verify = REGISTRY["io.jwt.decode_verify"]
+        context = Context(Environment(), now_ns=0)
+        return decode_verify.call(context, text, {"cert": json.dumps(private)})[0]
+
+    assert is_valid(token) is True
+    assert is_valid(f"{token[:-8]}AAAAAAAA") is False
 
 
 @pytest.mark.parametrize("curve", [ec.SECP256K1(), ec.BrainpoolP256R1()])
@@ -275,13 +282,28 @@ def test_a_private_key_whose_exponents_do_not_fit_signs_nothing(name: str, value
 
 
 @pytest.mark.parametrize("algorithm", ["ES256", "ES384", "ES512"])
-def test_a_signature_longer_than_its_curve_is_refused(algorithm: str) -> None:
-    """As in OPA: a signature is not valid with zeros in front of its numbers as well."""
+def test_the_numbers_of_a_signature_are_as_long_as_the_curve(algorithm: str) -> None:
+    """OPA 1.20.2: `decode_verify` wants that, `verify_es256` takes zeros in front of them."""
     private = PAIRS[algorithm][1]
     signed, _, text = sign(algorithm, private).rpartition(".")
     signature = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     half = len(signature) // 2
     longer = b"\0" + signature[:half] + b"\0" + signature[half:]
     shown = base64.urlsafe_b64encode(longer).rstrip(b"=").decode()
-    assert verify(algorithm, f"{signed}.{text}", json.dumps(public(private))) is True
-    assert verify(algorithm, f"{signed}.{shown}", json.dumps(public(private))) is False
+    keys = json.dumps(public(private))
+    decode_verify = REGISTRY["io.jwt.decode_verify"]
+    for token, is_valid in ((f"{signed}.{text}", True), (f"{signed}.{shown}", False)):
+        assert verify(algorithm, token, keys) is True
+        context = Context(Environment(), now_ns=0)
+        assert decode_verify.call(context, token, {"cert": keys})[0] is is_valid
+
+
+def test_a_token_may_name_the_curve_of_eddsa() -> None:
+    """OPA 1.20.2, RFC 9864."""
+    key, private = PAIRS["EdDSA"]
+    header = base64.urlsafe_b64encode(b'{"alg": "Ed25519"}').rstrip(b"=").decode()
+    signature = base64.urlsafe_b64encode(key.sign(f"{header}.e30".encode())).rstrip(b"=").decode()
+    decode_verify = REGISTRY["io.jwt.decode_verify"]
+    context, keys = Context(Environment(), now_ns=0), {"cert": json.dumps(public(private))}
+    assert decode_verify.call(context, f"{header}.e30.{signature}", keys)[0] is True
+    assert decode_verify.call(context, f"{header}.e30.AA", keys)[0] is False

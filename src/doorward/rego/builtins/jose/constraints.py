@@ -10,7 +10,7 @@ from typing import Any
 
 from doorward.records import record
 from doorward.rego.builtins.jose.compact import Header, Object, Token
-from doorward.rego.builtins.jose.jwk import VerificationKey, verification_keys
+from doorward.rego.builtins.jose.jwk import VerificationKey, public_part, verification_keys
 from doorward.rego.builtins.jose.jws import ALGORITHMS, Algorithm
 from doorward.rego.errors import BuiltinError
 from doorward.rego.golang.octets import to_bytes
@@ -40,7 +40,8 @@ class Constraints:
 
     def verifies(self, header: Header, token: Token, signature: bytes) -> bool:
         """Return true if the secret or one of the keys verifies the token."""
-        algorithm = ALGORITHMS.get(header.alg)
+        # RFC 9864 has another name for the one curve of EdDSA here.
+        algorithm = ALGORITHMS.get("EdDSA" if header.alg == "Ed25519" else header.alg)
         if algorithm is None:
             return False
         if self.keys is None:
@@ -62,7 +63,7 @@ def read_constraints(given: Object) -> Constraints:
         elif not isinstance(value, str):
             raise BuiltinError(f"{key} constraint: must be a string")
         elif key == "cert":
-            values["keys"] = verification_keys(value)
+            values["keys"] = tuple(map(public_part, verification_keys(value)))
         else:
             values[key] = value
     constraints = Constraints(**values)

@@ -29,6 +29,7 @@ __all__ = [
     "VerificationKey",
     "is_rsa_key",
     "parse_key_set",
+    "public_part",
     "verification_keys",
 ]
 
@@ -72,7 +73,7 @@ def verification_keys(text: str) -> tuple[VerificationKey, ...]:
     block, end = pem.decode(text)
     if block is None:
         keys = _key_set(text, "failed to parse a JWK key (set)")
-        return tuple([_public_part(key) for key in keys if _is_for_signatures(key)])
+        return tuple([key for key in keys if _is_for_signatures(key)])
     if end < len(text):
         raise BuiltinError("extra data after a PEM certificate block")
     return (VerificationKey(_public_key(block)),)
@@ -82,8 +83,11 @@ def _is_for_signatures(key: VerificationKey) -> bool:
     return not key.algorithm or key.algorithm in ALGORITHMS
 
 
-def _public_part(key: VerificationKey) -> VerificationKey:
-    """The key as one that verifies: a private key does so by its public part."""
+def public_part(key: VerificationKey) -> VerificationKey:
+    """The key as one that verifies: a private key does so by its public part.
+
+    `io.jwt.decode_verify` takes keys so, and `io.jwt.verify_rs256` and its like do not, as in OPA.
+    """
     private = getattr(key.material, "public_key", None)
     if private is None:
         return key

@@ -13,7 +13,7 @@ from typing import Any, Final
 from doorward.records import record
 from doorward.rego.errors import BuiltinError
 
-__all__ = ["ALGORITHMS", "ANY_SALT", "Algorithm"]
+__all__ = ["ALGORITHMS", "LENIENT", "Algorithm"]
 
 
 @record(frozen=True)
@@ -80,7 +80,7 @@ def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algori
     return Algorithm(name, verify, sign)
 
 
-def _ecdsa(name: str, digest: str) -> Algorithm:
+def _ecdsa(name: str, digest: str, *, any_length: bool = False) -> Algorithm:
     def scheme() -> Any:
         from cryptography.hazmat.primitives import hashes  # loaded by those who use it
         from cryptography.hazmat.primitives.asymmetric import ec
@@ -94,7 +94,7 @@ def _ecdsa(name: str, digest: str) -> Algorithm:
         if not isinstance(key, ec.EllipticCurvePublicKey):
             return False
         half = len(signature) // 2
-        if half > (key.curve.key_size + 7) // 8:
+        if not any_length and len(signature) != 2 * ((key.curve.key_size + 7) // 8):
             return False
         r = int.from_bytes(signature[:half], "big")
         s = int.from_bytes(signature[half:], "big")
@@ -153,11 +153,16 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
     ]
 }
 
-ANY_SALT: Final[dict[str, Algorithm]] = {
+LENIENT: Final[dict[str, Algorithm]] = {
     algorithm.name: algorithm
-    for algorithm in [
-        _rsa(f"PS{size}", f"sha{size}", pss=True, any_salt=True) for size in (256, 384, 512)
-    ]
+    for size in (256, 384, 512)
+    for algorithm in (
+        _rsa(f"PS{size}", f"sha{size}", pss=True, any_salt=True),
+        _ecdsa(f"ES{size}", f"sha{size}", any_length=True),
+    )
 }
-"""Those of PS, with a salt of any length: what `io.jwt.verify_ps256` takes in OPA, where
-`io.jwt.decode_verify` wants one as long as the hash, as RFC 7518 does."""
+"""Those of PS with a salt of any length, and those of ES with numbers of any length.
+
+`io.jwt.verify_ps256` and `verify_es256` take them in OPA, where `io.jwt.decode_verify` wants a salt
+as long as the hash, and numbers as long as the curve, as RFC 7518 does.
+"""
