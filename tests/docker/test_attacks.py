@@ -327,7 +327,7 @@ def test_role_adds_values_that_its_users_may_choose(tmp_path: Path) -> None:
                 "capabilities": {"allow": ["NET_ADMIN"]},
                 "mounts": {"allow": ["/srv/networks"]},
                 "registries": {"allow": ["registry.example"]},
-                # Not a list: it is for all users or for none.
+                # What is closed to all is open for this role.
                 "networks": {"join_containers": True},
             }
         },
@@ -341,11 +341,10 @@ def test_role_adds_values_that_its_users_may_choose(tmp_path: Path) -> None:
         pull = "/v1.41/images/create?fromImage=registry.example/x"
         assert decide(decider, "bob", "POST", pull)["allow"] is True
         assert decide(decider, "alice", "POST", pull)["allow"] is False
-        for body in (
-            host(CapAdd=["SYS_ADMIN"]),
-            host(Binds=["/srv:/v"]),
-            host(PidMode="container:c"),
-        ):
+        joined = host(PidMode="container:c")
+        assert decide(decider, "bob", "POST", CREATE, joined)["allow"] is True
+        assert decide(decider, "alice", "POST", CREATE, joined)["allow"] is False
+        for body in (host(CapAdd=["SYS_ADMIN"]), host(Binds=["/srv:/v"])):
             assert decide(decider, "bob", "POST", CREATE, body)["allow"] is False
     finally:
         decider.close()

@@ -12,7 +12,7 @@ import pytest
 
 from doorward.docker.audit import AuditLog, Entry
 from doorward.docker.decider.answer import Answer, PdpError
-from doorward.docker.plugin import PROBE_HEADER, Plugin, PluginOptions
+from doorward.docker.plugin import FEW_PATHS, PROBE_HEADER, Plugin, PluginOptions, Waiting
 from doorward.docker.reply import Verdict, clean, to_verdict
 from doorward.docker.request.call import AuthzRequest
 from doorward.docker.request.errors import WaitError
@@ -365,3 +365,28 @@ def test_full_disk_denies_where_every_decision_must_be_logged() -> None:
         assert answered(plugin, allowed) == expected
         assert log.lost == 1
         log.close()
+
+
+def call_with_binds(*sources: str) -> bytes:
+    binds = [f"{source}:/v" for source in sources]
+    return call("POST", "/v1.41/containers/create", {"Image": "a", "HostConfig": {"Binds": binds}})
+
+
+def test_path_is_followed_again_for_each_call(tmp_path: Path) -> None:
+    pdp = Pdp()
+    plugin = Plugin(pdp)
+    (tmp_path / "a").mkdir()
+    for _ in range(4):
+        plugin.answer(REQUEST, call_with_binds(str(tmp_path / "a")))
+        assert pdp.inputs[-1]["BindMounts"][0]["Resolved"] == str(tmp_path / "a")
+    (tmp_path / "a").rmdir()
+    (tmp_path / "a").symlink_to("/usr")
+    plugin.answer(REQUEST, call_with_binds(str(tmp_path / "a")))
+    assert pdp.inputs[-1]["BindMounts"][0]["Resolved"] == "/usr"
+
+
+def test_paths_that_take_long_are_followed_by_a_thread(tmp_path: Path) -> None:
+    plugin = Plugin(Pdp())
+    many = call_with_binds(*[str(tmp_path)] * (FEW_PATHS + 1))
+    assert isinstance(plugin.begin(REQUEST, many), Waiting)
+    assert isinstance(plugin.begin(REQUEST, call_with_binds(f"{tmp_path}/none")), Waiting)

@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from doorward.docker.audit import AuditLog, Entry
 from doorward.docker.decider.answer import Decider, PdpError
 from doorward.docker.reply import ALLOWED, Verdict, to_reply, to_verdict
+from doorward.docker.request.cached_paths import resolve_cached
 from doorward.docker.request.call import AuthzRequest, parse_request
 from doorward.docker.request.errors import RequestError, WaitError
 from doorward.docker.request.facts import ContainerFacts
@@ -33,7 +34,6 @@ from doorward.docker.request.input import (
     Input,
     InputOptions,
     begin_input,
-    binds_paths,
     finish_input,
     refuse_to_wait,
     refused_input,
@@ -45,7 +45,16 @@ from doorward.edge import FAULTS, Edge
 from doorward.history import History
 from doorward.pdp.decision import new_decision_id
 
-__all__ = ["PROBE_HEADER", "Judged", "Plugin", "PluginOptions", "Prepare", "Response", "Waiting"]
+__all__ = [
+    "FEW_PATHS",
+    "PROBE_HEADER",
+    "Judged",
+    "Plugin",
+    "PluginOptions",
+    "Prepare",
+    "Response",
+    "Waiting",
+]
 
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("docker-decision", "Decision failed: denied")
@@ -55,6 +64,8 @@ PROBE_HEADER: Final = "X-Doorward-Probe"
 
 _ACTIVATION: Final = b'{"Implements":["authz"]}'
 _PING: Final = re.compile(r"(?:/v[0-9.]+)?/_ping")
+FEW_PATHS: Final = 16
+"""Host paths that are followed without a thread."""
 _MAX_PROBES: Final = 32
 _MAX_PROBE: Final = 64
 
@@ -152,6 +163,8 @@ class Plugin:
         self._options = options or PluginOptions()
         self._audit = audit
         self._resolve = resolve
+        # On another root file system, the kernel would start from the wrong one.
+        self._resolve_now = resolve_cached if resolve is resolve_path else refuse_to_wait
         self._facts = facts
         self._host = host
         self._waits = waits
@@ -271,19 +284,17 @@ class Plugin:
         """The input of a call that was parsed; WaitError where the host must be asked for it."""
         request = call.request
         assert request is not None
-        resolve = self._resolve if may_wait else refuse_to_wait
+        resolve = self._resolve if may_wait else _few(self._resolve_now)
         # What was read before somebody had to wait need not be read again.
         draft = call.draft or begin_input(request, self._options.inputs)
         if call.draft is None and call.prepare is not None:
             draft = call.prepare(draft)
         call.draft = draft
-        if not may_wait and binds_paths(draft):
-            raise WaitError
         input_doc = finish_input(draft, resolve)
         if call.phase == "response":
             input_doc["phase"] = "response"
             input_doc["status"] = request.status
-        elif call.key is not None and not may_wait:
+        elif call.key is not None and not may_wait and not input_doc["mounts"]:
             self._known.add(call.key, input_doc)
         return input_doc
 
@@ -310,6 +321,20 @@ class Plugin:
             return Verdict(False, str(error), "doorward:pdp")
         call.decision_id = answer.decision_id or call.decision_id
         return to_verdict(answer.result)
+
+
+def _few(resolve: Resolve) -> Resolve:
+    """`resolve` for the few paths of a usual request; WaitError for more, which take long."""
+    left = FEW_PATHS
+
+    def resolve_one(path: str) -> str | None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise WaitError
+        return resolve(path)
+
+    return resolve_one
 
 
 def _text_of(request: AuthzRequest) -> bytes:

@@ -52,7 +52,6 @@ __all__ = [
     "Input",
     "InputOptions",
     "begin_input",
-    "binds_paths",
     "finish_input",
     "refuse_to_wait",
     "refused_input",
@@ -175,15 +174,6 @@ def begin_input(request: AuthzRequest, options: InputOptions | None = None) -> D
     if request.body is not None:
         body = read_body(request.body, model.body, notes, model.templates)
     return Draft(request, options, target, route, name, notes, body, visible, trusted)
-
-
-def binds_paths(draft: Draft) -> bool:
-    """Return True if a container is created with host paths, which `finish_input` resolves: so
-    that where nobody may wait it need not begin."""
-    if draft.route.action != "container.create" or not draft.body:
-        return False
-    binds = (draft.body.get("HostConfig") or {}).get("Binds") or ()
-    return any([text[:1] == "/" for text in binds])
 
 
 def finish_input(draft: Draft, resolve: Resolve = resolve_path) -> Input:
