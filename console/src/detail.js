@@ -41,6 +41,7 @@ export function Decision({ of, isTried = false }) {
       ${of.request && html`<dt>Request</dt><dd class="code">${of.request}</dd>`}
       ${of.user && html`<dt>User</dt><dd>${of.user}</dd>`}
       ${of.role && html`<dt>Role</dt><dd>${of.role}</dd>`}
+      ${of.response && html`<${Response} of=${of.response} />`}
       <dt>Revision</dt><dd class="code">${of.revision || "none"}</dd>
       <dt>Took</dt><dd>${micros(of.eval_us)}</dd></dl>
     ${(of.user?.endsWith("?") || of.role?.endsWith("?")) && html`<p class="quiet">? The policy did not verify the token that claims this.</p>`}
@@ -56,6 +57,13 @@ export function Decision({ of, isTried = false }) {
     <h3>Result</h3><pre tabindex="0">${"result" in of ? text(of.result) : "undefined"}</pre>
     <h3>Input</h3>${of.hidden?.length > 0 && html`<p class="quiet">Masked: ${of.hidden.join(", ")}</p>`}
     <pre tabindex="0">${of.has_input ? ("input" in of ? text(of.input) : "none") : "too large to be kept"}</pre>`;
+}
+
+// What became of a response that was decided about.
+function Response({ of }) {
+  const size = of.size === null ? "" : `, ${of.size.toLocaleString("en")} bytes`;
+  return html`<dt>Response</dt><dd>${of.outcome}${of.reason && html` <code>${of.reason}</code>`}, body ${of.body_state}${size}${of.left_out && ", left out of the log"}</dd>
+    ${of.lists.map((each) => html`<dt>List</dt><dd><code>${each.name}</code>: ${each.shown.toLocaleString("en")} of ${each.items.toLocaleString("en")} items stay</dd>`)}`;
 }
 
 function Change({ id }) {

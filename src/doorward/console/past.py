@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from doorward.console.callers import caller_of
 from doorward.console.log_tail import newest_rows
+from doorward.console.responses import response_of
 from doorward.console.rows import LONGEST as SHORT
 from doorward.console.rows import request
 from doorward.pdp.config import DecisionLogs
@@ -293,7 +294,8 @@ def _detail(text: str | None, verdict: str) -> dict[str, Any]:
             document[name] = to_python(shown[name])
     if event.get("error") is not None:
         document["error"] = event["error"]
-    return document | _rules(event.get("custom"))
+    custom = event.get("custom")
+    return document | _rules(custom) | response_of(custom, hidden)
 
 
 def _names(value: Any) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from doorward.console import why
 from doorward.console.reasons import short_names
 from doorward.console.rego_test import write_test
+from doorward.console.responses import response_of
 from doorward.console.ring import Entry, Ring, Second
 from doorward.console.rows import LONGEST, Row, row_of
 from doorward.console.why import short_text
@@ -117,6 +118,7 @@ def detail(entry: Entry) -> dict[str, Any]:
         "handler_us": None if entry.handler_ns is None else entry.handler_ns / 1000,
         "hidden": [*shown.get("erased", ()), *shown.get("masked", ())],
     }
+    document |= response_of(decision.custom, decision.erased)
     for name in ("input", "result"):
         if name in shown:
             document[name] = _document(shown[name])

@@ -12,8 +12,11 @@ from tests.envoy.ext_proc.test_exchange import BODY, Calls
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.cli.main import run
+from doorward.console.responses import response_of
 from doorward.console.ring import Ring
 from doorward.console.rows import row_of
+from doorward.console.views import detail
+from doorward.envoy.ext_proc.options import ListOptions
 from doorward.pdp.config import Shadow as ShadowOptions
 from doorward.pdp.hiding import hide_credentials
 from doorward.pdp.loader import Loaded
@@ -132,6 +135,41 @@ def test_the_console_has_a_row_for_each_response_and_no_body() -> None:
     assert [each["request"] for each in rows] == ["GET /a", "GET /c", "GET /a"]
     assert {each["path"] for each in rows} == {"envoy/response"}
     assert "CANARY" not in json.dumps(rows) + repr([each.input for each in ring._entries])
+
+
+def test_the_console_says_what_became_of_a_response() -> None:
+    calls = Calls(POLICY)
+    calls.respond()
+    calls.respond(path="/c")
+    calls.respond(b"{")
+    ring = Ring()
+    for each in calls.log.answered:
+        ring.observe(each)
+    seen = [detail(entry)["response"] for entry in ring._entries]
+    assert [each["outcome"] for each in seen] == ["filtered", "denied", "failed"]
+    assert [each["reason"] for each in seen] == ["", "denied", "response_malformed"]
+    assert [each["left_out"] for each in seen] == [True, True, False]
+
+
+def test_the_console_counts_the_items_of_lists() -> None:
+    rule = "\nowned if input.item.owner == 1\n"
+    lists = {"docs": ListOptions(("docs",), "envoy/response/owned")}
+    calls = Calls(POLICY + rule, lists=lists)
+    calls.respond(b'{"docs": [{"owner": 1}, {"owner": 2}, {"owner": 1}]}')
+    ring = Ring()
+    ring.observe(calls.log.answered[0])
+    [entry] = ring._entries
+    told = {"name": "docs", "items": 3, "shown": 2}
+    assert detail(entry)["response"]["lists"] == [told]
+    [event] = calls.events()
+    assert response_of(event["custom"], event["erased"])["response"]["lists"] == [told]
+
+
+@pytest.mark.parametrize(
+    "custom", [None, {}, {"response": 1}, {"response": {"lists": {"a": 1, "b": {"items": "x"}}}}]
+)
+def test_a_record_of_another_form_shows_nothing_of_it(custom: Any) -> None:
+    assert response_of(custom, ()).get("response", {}).get("lists", []) == []
 
 
 def test_credentials_in_a_logged_body_are_masked() -> None:

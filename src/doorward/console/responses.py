@@ -1,0 +1,39 @@
+"""What became of a response: the outcome, the reason, its size, and how many items of lists stayed.
+
+Decisions and events of logs have it in `custom.response`; bodies are never in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+__all__ = ["response_of"]
+
+MOST: Final = 50
+"""Lists that are shown."""
+LONGEST: Final = 200
+_BODY: Final = "/input/response/parsed_body"
+_TEXTS: Final = ("outcome", "reason", "body_state")
+
+
+def response_of(custom: Any, erased: Iterable[str]) -> dict[str, Any]:
+    """`{"response": …}` for a decision on a response, and nothing for another one."""
+    told = custom.get("response") if isinstance(custom, dict) else None
+    if not isinstance(told, dict):
+        return {}
+    lists = told.get("lists")
+    counts = [
+        {"name": str(name)[:LONGEST], "items": each.get("items"), "shown": each.get("shown")}
+        for name, each in (lists.items() if isinstance(lists, dict) else ())
+        if isinstance(each, dict) and type(each.get("items")) is type(each.get("shown")) is int
+    ]
+    size = told.get("size")
+    return {
+        "response": {
+            **{name: str(told.get(name, ""))[:LONGEST] for name in _TEXTS},
+            "size": size if type(size) is int else None,
+            "lists": counts[:MOST],
+            "left_out": _BODY in erased,
+        }
+    }
