@@ -7,11 +7,12 @@ undefined answers included.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from doorward.rego import UNDEFINED, Undefined, Value, from_json, to_json
 
-__all__ = ["KINDS", "UNCHANGED", "Answer", "allows", "kind_of"]
+__all__ = ["KINDS", "UNCHANGED", "Answer", "ListCount", "allows", "kind_of"]
 
 UNCHANGED: Final = "unchanged"
 KINDS: Final = {
@@ -27,6 +28,14 @@ KINDS: Final = {
 _VERDICTS: Final = ("allowed", "allow", "decision")
 
 
+class ListCount(NamedTuple):
+    """How many items a list had, how many stayed, and a digest of the places of the others."""
+
+    items: int
+    shown: int
+    hidden: str
+
+
 class Answer(NamedTuple):
     """The policies' answer to one event. `missing`: values that are not known; `is_late`: the error
     is that of the deadline."""
@@ -35,6 +44,8 @@ class Answer(NamedTuple):
     error: str = ""
     missing: str = ""
     is_late: bool = False
+    lists: Mapping[str, ListCount] | None = None
+    """Of a response, the lists that were filtered; None where that is not known."""
 
 
 def kind_of(before: Answer, now: Answer) -> str:
@@ -60,6 +71,8 @@ def allows(answer: Answer) -> bool:
 
 def _is_same(before: Answer, now: Answer) -> bool:
     if before.error:
+        return False
+    if before.lists is not None and now.lists is not None and before.lists != now.lists:
         return False
     a, b = before.value, now.value
     if isinstance(a, Undefined) or isinstance(b, Undefined):

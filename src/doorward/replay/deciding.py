@@ -30,8 +30,9 @@ from doorward.rego import (
     trail_of,
 )
 from doorward.rego.tools import Rule, walk
-from doorward.replay.compare import Answer
+from doorward.replay.compare import Answer, allows
 from doorward.replay.events import Event
+from doorward.replay.lists import filter_lists, logged_lists
 from doorward.replay.reading import ReplayError
 from doorward.replay.recorded import Claims, Recorded
 
@@ -59,7 +60,9 @@ def recorded_answer(event: Event) -> Answer:
     )
     if hidden:
         return Answer(missing=f"the recorded result, of which {hidden} is masked")
-    return Answer(error="failed") if event.is_error else comparable(event, Answer(event.result))
+    answer = Answer(error="failed") if event.is_error else comparable(event, Answer(event.result))
+    lists = logged_lists(told)
+    return answer._replace(lists={name: count for name, (_, count) in lists.items()} or None)
 
 
 def comparable(event: Event, answer: Answer) -> Answer:
@@ -138,15 +141,28 @@ class Version:
                 if missing:
                     return Answer(missing=missing)
             if not isinstance(document, Query):
-                return Answer(document.answer(event.input))
+                return self._with_lists(event, Answer(document.answer(event.input)))
             if len(document.body) != 1:
                 return Answer(missing="a query of a single expression")
-            return Answer(document.answer(event.input, now_ns=self._now_ns(event)))
+            answer = Answer(document.answer(event.input, now_ns=self._now_ns(event)))
+            return self._with_lists(event, answer)
         except RegoError as error:
             if self._recorded.missing:
                 return Answer(missing=self._recorded.missing)
             first = error.diagnostics[0]
             return Answer(error=str(first.message), is_late=first.code == CANCEL_ERROR)
+
+    def _with_lists(self, event: Event, answer: Answer) -> Answer:
+        """The answer with the lists of a response filtered again, where the log has its body."""
+        lists = logged_lists(_response_of(event))
+        if not lists or not allows(answer):
+            return answer
+        filtered = filter_lists(
+            self.snapshot, event, lists, answer.value, now_ns=self._now_ns(event)
+        )
+        if isinstance(filtered, str):
+            return answer._replace(missing=filtered)
+        return answer._replace(lists=filtered)
 
     def trail(self, event: Event) -> Trail:
         """Why: the same decision, traced."""

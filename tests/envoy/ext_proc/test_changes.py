@@ -9,15 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doorward.envoy.ext_proc.changes import (
-    HIDDEN,
-    MAX_LENGTH,
-    Path,
-    PathError,
-    change,
-    read_path,
-    values_at,
-)
+from doorward.enforcement.body_paths import Path, PathError, values_at
+from doorward.envoy.ext_proc.changes import HIDDEN, MAX_LENGTH, change, read_path
 
 BODY: Any = {"a": 1, "b": {"c": 2, "d": [{"e": 3, "f": 4}, {"e": 5}]}, "n": None}
 

@@ -179,7 +179,9 @@ def test_lists_are_counted_in_the_log() -> None:
     answer = calls.respond(b'{"items":[{"id":1},{"id":2}]}')
     assert answer.response_body.response.body_mutation.body == b'{"items":[{"id":1}]}'
     [event] = calls.events()
-    assert event["custom"]["response"]["lists"] == {"all": {"items": 2, "shown": 1}}
+    told = event["custom"]["response"]["lists"]["all"]
+    assert len(told.pop("hidden")) == 16
+    assert told == {"items": 2, "shown": 1, "path": ["items"], "rule": "d/r", "name": "item"}
 
 
 def test_a_list_that_is_not_configured_denies() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.envoy.ext_proc.stack import ENVOY, http_response, serve
 
-from doorward.envoy.ext_proc.lists import ListError, find_hidden
+from doorward.enforcement.lists import ListError, find_hidden
 from doorward.envoy.ext_proc.options import ListOptions
 from doorward.filters import to_conditions, to_sql
 from doorward.pdp.loader import Loaded

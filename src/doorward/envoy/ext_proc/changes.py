@@ -11,30 +11,23 @@ What is missing, or null, has nothing to hide.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from doorward.enforcement.body_paths import ANY, Name, Path, PathError
 from doorward.rego import Value, to_json
 
-__all__ = ["ANY", "HIDDEN", "Path", "PathError", "change", "read_path", "values_at"]
+__all__ = ["HIDDEN", "change", "read_path"]
 
-ANY: Final = "*"
 MAX_LENGTH: Final = 64
 """Steps of a path."""
-Name: TypeAlias = "str | int"
-Path: TypeAlias = tuple[Name, ...]
-
 MOST_KNOWN: Final = 64
 """Paths of a plan that is kept for the next response."""
 _NO_ITEMS: Final[Mapping[Path, AbstractSet[int]]] = {}
 HIDDEN: Final[Any] = object()
 """In place of a body of which nothing is kept."""
-
-
-class PathError(Exception):
-    """A path that is not one, or does not fit the body."""
 
 
 def read_path(value: Any) -> Path:
@@ -304,29 +297,3 @@ def _items(parts: _Parts, value: list[Value]) -> list[Value]:
         if outcome is not HIDDEN and (item := _apply(outcome, each)) is not HIDDEN:
             left.append(item)
     return left
-
-
-def values_at(body: Value, path: Path) -> Iterator[tuple[Path, Value]]:
-    """The values at a path, each with its own path; PathError where it does not fit the body."""
-    reached: list[tuple[Path, Value]] = [((), body)]
-    for name in path:
-        reached = [inner for each in reached for inner in _below(*each, name)]
-    yield from reached
-
-
-def _below(path: Path, value: Value, name: Name) -> Iterator[tuple[Path, Value]]:
-    if value is None:
-        return
-    if isinstance(value, dict) and isinstance(name, str):
-        members: Mapping[Any, Value] = value if name == ANY else {}
-        if name != ANY and name in value:
-            members = {name: value[name]}
-    elif isinstance(value, list) and (isinstance(name, int) or name == ANY):
-        if name == ANY:
-            members = dict(enumerate(value))
-        else:
-            members = {name: value[name]} if isinstance(name, int) and name < len(value) else {}
-    else:
-        raise PathError("a path does not fit the body")
-    for key, member in members.items():
-        yield (*path, key), member

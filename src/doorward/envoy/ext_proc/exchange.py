@@ -16,12 +16,13 @@ from time import perf_counter_ns
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from doorward.edge import FAULTS, Edge
+from doorward.enforcement.body_paths import PathError
 from doorward.enforcement.errors import RequestError
 from doorward.enforcement.http_input import HttpRequest, Input, join_headers, to_input
+from doorward.enforcement.lists import Hidden, ListError, find_hidden
 from doorward.envoy.ext_proc import messages
 from doorward.envoy.ext_proc.bodies import BodyError, State, parse_body, state_of, to_bytes
-from doorward.envoy.ext_proc.changes import HIDDEN, PathError, change
-from doorward.envoy.ext_proc.lists import Hidden, ListError, find_hidden
+from doorward.envoy.ext_proc.changes import HIDDEN, change
 from doorward.envoy.ext_proc.messages import Message, Mutation
 from doorward.envoy.ext_proc.options import Options
 from doorward.envoy.ext_proc.verdict import FIELDS, ResponseVerdict, read_response_verdict
@@ -481,10 +482,7 @@ class ResponseExchange:
             if reason:
                 told["reason"] = reason
             if hidden is not None and hidden.counts:
-                told["lists"] = {
-                    name: {"items": count, "shown": left}
-                    for name, (count, left) in hidden.counts.items()
-                }
+                told["lists"] = hidden.record(processor.options.lists)
             decision = decision._replace(custom={"response": told})
             self._record(decision, input, started, size)
         processor.note(outcome, reason, started)

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final
 
-from doorward.envoy.ext_proc.changes import Path, PathError, read_path
+from doorward.enforcement.body_paths import PathError
+from doorward.enforcement.lists import ListOptions
+from doorward.envoy.ext_proc.changes import read_path
 from doorward.envoy.option_values import (
     OptionsError,
     read_block,
@@ -31,18 +33,6 @@ _TAKEN: Final = frozenset(
     {"attributes", "parsed_path", "parsed_query", "parsed_body", "response", "truncated_body"}
     | {"version"}
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ListOptions:
-    """A list in bodies, and the rule that decides about each of its items."""
-
-    path: Path
-    """Where the list is in the body; `*` is any key or index."""
-    rule: str
-    """The document that must be allowed for an item, such as `documents/include`."""
-    name: str = "item"
-    """The rule reads the item as `input.NAME`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from doorward.envoy.ext_proc.changes import Path, PathError, read_path
+from doorward.enforcement.body_paths import Path, PathError
+from doorward.envoy.ext_proc.changes import read_path
 from doorward.rego import Key, Undefined, Value, from_key, sorted_keys
 from doorward.verdicts import (
     FORBIDDEN,

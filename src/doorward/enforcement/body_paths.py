@@ -1,0 +1,50 @@
+"""Paths in the body of a response, and the values that they reach.
+
+    ["items", "*", "ssn"]        `*` is any key or index
+
+What is missing, or null, is not reached. A path that goes on below a text or a number, by a key
+into an array or by an index into an object does not fit the body, and that is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from doorward.rego import Value
+
+__all__ = ["ANY", "Name", "Path", "PathError", "values_at"]
+
+ANY: Final = "*"
+Name: TypeAlias = "str | int"
+Path: TypeAlias = tuple[Name, ...]
+
+
+class PathError(Exception):
+    """A path that is not one, or does not fit the body."""
+
+
+def values_at(body: Value, path: Path) -> Iterator[tuple[Path, Value]]:
+    """The values at a path, each with its own path; PathError where it does not fit the body."""
+    reached: list[tuple[Path, Value]] = [((), body)]
+    for name in path:
+        reached = [inner for each in reached for inner in _below(*each, name)]
+    yield from reached
+
+
+def _below(path: Path, value: Value, name: Name) -> Iterator[tuple[Path, Value]]:
+    if value is None:
+        return
+    if isinstance(value, dict) and isinstance(name, str):
+        members: Mapping[Any, Value] = value if name == ANY else {}
+        if name != ANY and name in value:
+            members = {name: value[name]}
+    elif isinstance(value, list) and (isinstance(name, int) or name == ANY):
+        if name == ANY:
+            members = dict(enumerate(value))
+        else:
+            members = {name: value[name]} if isinstance(name, int) and name < len(value) else {}
+    else:
+        raise PathError("a path does not fit the body")
+    for key, member in members.items():
+        yield (*path, key), member

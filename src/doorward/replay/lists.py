@@ -1,0 +1,93 @@
+"""The lists of logged responses are filtered again, by the rules that the log names.
+
+    custom.response.lists + the logged body ─filter_lists─▶ how many items stay, and which
+
+A log without bodies has the counts of then, and nothing to filter again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from doorward.enforcement.lists import NOTHING_HIDDEN, ListError, ListOptions, find_hidden
+from doorward.pdp.snapshot import Snapshot
+from doorward.rego import EvalError, Undefined, Value, from_key
+from doorward.replay.compare import ListCount
+from doorward.replay.events import Event
+
+__all__ = ["filter_lists", "logged_lists"]
+
+Lists: TypeAlias = Mapping[str, tuple[ListOptions, ListCount]]
+_BODY: Final = "/input/response/parsed_body"
+
+
+def logged_lists(told: Mapping[Any, Any]) -> Lists:
+    """The lists that a decision on a response filtered, as the log has them."""
+    lists = told.get("lists")
+    read = {
+        str(name): _read(each)
+        for name, each in (lists.items() if isinstance(lists, dict) else ())
+        if isinstance(each, dict)
+    }
+    return {name: each for name, each in read.items() if each is not None}
+
+
+def _read(each: Mapping[Any, Any]) -> tuple[ListOptions, ListCount] | None:
+    texts = [each.get(name) for name in ("rule", "name", "hidden")]
+    numbers = [each.get(name) for name in ("items", "shown")]
+    path = each.get("path")
+    if any(type(text) is not str for text in texts) or type(path) is not list:
+        return None
+    if any(type(number) is not int for number in numbers):
+        return None
+    if any(type(step) not in (str, int) for step in path):
+        return None
+    rule, name, hidden = map(str, texts)
+    items, shown = (number for number in numbers if type(number) is int)
+    return ListOptions(tuple(path), rule, name), ListCount(items, shown, hidden)
+
+
+def filter_lists(
+    snapshot: Snapshot,
+    event: Event,
+    lists: Lists,
+    value: Value | Undefined,
+    *,
+    now_ns: int | None,
+) -> Mapping[str, ListCount] | str | None:
+    """The lists as these policies filter them; None without a body, and a text for what the log
+    lacks."""
+    input: Any = event.input
+    response = input.get("response") if isinstance(input, dict) else None
+    if not isinstance(response, dict) or "parsed_body" not in response:
+        return None
+    masked = next((each for each in event.hidden if each.startswith(_BODY)), "")
+    if masked:
+        return None if masked == _BODY else f"the body, of which {masked} is masked"
+    named = _named(value)
+    unknown = sorted((named or set()) - lists.keys())
+    if unknown:
+        return f"the rule of the list {unknown[0]}"
+    options = {name: each for name, (each, _) in lists.items() if named is None or name in named}
+    try:
+        hidden = find_hidden(snapshot, options, input, response["parsed_body"], now_ns=now_ns)
+    except ListError as error:
+        raise EvalError("response_list", str(error)) from None
+    return {
+        # A list that is filtered no more shows all of its items.
+        name: ListCount(*hidden.counts[name], hidden.digests[name])
+        if name in hidden.counts
+        else ListCount(count.items, count.items, NOTHING_HIDDEN)
+        for name, (_, count) in lists.items()
+    }
+
+
+def _named(value: Value | Undefined) -> set[str] | None:
+    """The lists that the document says are filtered; None for all."""
+    if not isinstance(value, dict) or "lists" not in value:
+        return None
+    names: Any = value["lists"]
+    if isinstance(names, frozenset):
+        return {str(from_key(each)) for each in names}
+    return {str(each) for each in names} if isinstance(names, list) else set()
