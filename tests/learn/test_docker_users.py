@@ -152,7 +152,7 @@ def test_a_name_of_a_user_that_is_a_name_of_a_role_gives_nothing(name: str) -> N
     data = data_of(files)
     assert data["users"]["bob"] == ["viewer"]
     assert not data["roles"].keys() & roles().keys()
-    assert all("admin" not in held for held in data["users"].values())
+    assert all("admin" not in names for names in data["users"].values())
     assert not allows(files, create("bob", "team/web"))
 
 

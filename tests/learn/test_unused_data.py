@@ -70,19 +70,19 @@ def test_a_removal_is_what_a_copy_without_the_members_is() -> None:
         "a": {f"k{n}": {"x": [1, 2, {"y": n}], "z": n} for n in range(4)},
         "b": [[1, 2], {"c": 3}, 4],
     }
-    places: list[Location] = [("a", f"k{n}") for n in range(4)] + [("b", n) for n in range(3)]
-    places += [("a", f"k{n}", "x", m) for n in range(4) for m in range(3)]
+    members: list[Location] = [("a", f"k{n}") for n in range(4)] + [("b", n) for n in range(3)]
+    members += [("a", f"k{n}", "x", m) for n in range(4) for m in range(3)]
     removal, removed = _Removal(), set[Location]()
     for _ in range(2_000):
-        place = rng.choice(places)
-        inside = any(place[:n] in removed for n in range(1, len(place)))
-        around = any(each[: len(place)] == place and each != place for each in removed)
-        if place in removed:
-            removal.discard(place)
-            removed.remove(place)
+        member = rng.choice(members)
+        inside = any(member[:n] in removed for n in range(1, len(member)))
+        around = any(each[: len(member)] == member and each != member for each in removed)
+        if member in removed:
+            removal.discard(member)
+            removed.remove(member)
         elif not inside and not around:
-            removal.put(place, None)
-            removed.add(place)
+            removal.put(member, None)
+            removed.add(member)
         assert removal.prune(data) == without_members(data, removed) == naive(data, (), removed)
 
 

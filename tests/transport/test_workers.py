@@ -42,6 +42,8 @@ def work_as(generation):
             for message in channel.receive():
                 if message["is"] == "go":
                     went = True
+                    if generation.startswith("after") and number == 0:
+                        kill_and_wait(int(generation.removeprefix("after")))
                     channel.send({"is": "state", "generation": generation, "pid": os.getpid()})
                 if message["is"] == "echo":
                     channel.send({"is": "state", "generation": generation, "text": message["text"]})
@@ -54,6 +56,17 @@ def work_as(generation):
         return 0
 
     return work
+
+
+def kill_and_wait(pid):
+    # Until its parent has noticed the end, too.
+    os.kill(pid, signal.SIGKILL)
+    try:
+        while True:
+            os.kill(pid, 0)
+            time.sleep(0.01)
+    except ProcessLookupError:
+        pass
 
 
 def say(**fields):
@@ -169,6 +182,22 @@ def test_workers_are_replaced_together(parent: Callable[..., Parent]) -> None:
     group.heard(lambda: {"over": 0} in group.said)
     assert group.process.wait(PATIENCE) == 0
     assert all(map(is_gone, group.pids()))
+
+
+def test_a_worker_that_dies_while_it_is_replaced_is_not_ended_again(
+    parent: Callable[..., Parent],
+) -> None:
+    """Its number may be that of another process by then, and nobody would wait for its end."""
+    group = parent()
+    group.begin("first")
+    group.heard(lambda: group.generations() == ["first"] * 2)
+    before = group.pids()
+    group.begin(f"after{before[0]}")
+    wait_until(lambda: all(map(is_gone, before)))
+    group.heard(lambda: sum("ended" in each for each in group.said) == 2)
+    group.tell("end")
+    group.heard(lambda: {"over": 0} in group.said)
+    assert group.process.wait(PATIENCE) == 0
 
 
 def test_a_generation_that_cannot_be_prepared_never_serves(parent: Callable[..., Parent]) -> None:

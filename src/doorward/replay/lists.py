@@ -41,7 +41,7 @@ def _read(each: Mapping[Any, Any]) -> tuple[ListOptions, ListCount] | None:
         return None
     if any(type(number) is not int for number in numbers):
         return None
-    if any(type(step) not in (str, int) for step in path):
+    if any(type(key) not in (str, int) for key in path):
         return None
     rule, name, hidden = map(str, texts)
     items, shown = (number for number in numbers if type(number) is int)

@@ -150,6 +150,8 @@ class Worker:
     is_serving: bool = False
     heard: float = 0.0
     stopping_since: float | None = None
+    is_buried: bool = False
+    """Its process is gone, and its number may be that of another one."""
     state: dict[str, Any] = field(default_factory=dict)
     """Its last message with `"is": "state"`."""
 
@@ -214,7 +216,8 @@ class Supervisor:
             if len(self.workers) < self._count or monotonic() > until:
                 break  # those that died are started again; the others serve already
         for each in before:
-            self._stop(each)
+            if not each.is_buried:  # one may have died since
+                self._stop(each)
 
     def send(self, message: dict[str, Any]) -> None:
         """Tell every worker."""
@@ -319,6 +322,7 @@ class Supervisor:
         if worker.stopping_since is None:
             self._kill(worker)
         _, status = os.waitpid(worker.pid, 0)
+        worker.is_buried = True
         if worker.state:
             self._on_end(worker)
         if worker in self._leaving:

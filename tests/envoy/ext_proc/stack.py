@@ -194,8 +194,11 @@ def serve(
     *,
     change: Callable[[dict[str, Any]], object] = lambda _filter: None,
     late_after: float = PATIENCE,
+    processors: tuple[str, ...] = ("unix:r.sock",),
 ) -> Iterator[Stack]:
-    """`late_after`: seconds of a message. `change`: differences from the kit's filter."""
+    """`late_after`: seconds of a message. `change`: differences from the kit's filter.
+
+    `processors`: the addresses that decide on responses."""
     stack = Stack(folder, policies, lists or {})
     with ExitStack() as ends:
         application = ends.enter_context(closing(_Application(stack)))
@@ -209,7 +212,7 @@ def serve(
                 listen=f"127.0.0.1:{stack.port}",
                 upstream=f"127.0.0.1:{application.port}",
                 pdp=("unix:c.sock",),
-                responses=("unix:r.sock",),
+                responses=processors,
                 timeout=PATIENCE,
                 upstream_timeout=PATIENCE,
                 response_timeout=late_after,
