@@ -462,6 +462,40 @@ test_cache_of_a_build_is_an_image if {
 	objected(building({"cache_from": [image("docker.io/library/x")]})) == set() with data.docker.images as allowed
 }
 
+calling(build) := object.union(plain, {
+	"action": "build.grpc",
+	"build": object.union({"readable": true, "raw": false, "frontend": "dockerfile.v0", "options": [], "entitlements": []}, build),
+})
+
+test_call_of_buildkit_that_builds if {
+	objected(calling({})) == set()
+	objected(calling({"options": ["target"], "outputs": ["moby"]})) == set()
+}
+
+test_call_of_buildkit_beyond_the_data if {
+	every build in [
+		{"readable": false}, {"raw": true}, {"frontend": "gateway.v0"}, {"options": ["cgroup-parent"]},
+		{"entitlements": ["network.host"]}, {"outputs": ["image"]},
+	] {
+		objected(calling(build)) == {"builds"}
+	}
+}
+
+test_call_of_buildkit_that_is_not_described if {
+	objected(object.union(plain, {"action": "build.grpc", "build": {}})) == {"builds"}
+}
+
+test_data_let_calls_of_buildkit_go_further if {
+	settings := {"entitlements": ["network.host"], "frontends": ["gateway.v0"], "options": ["source"], "raw": true}
+	build := {"raw": true, "frontend": "gateway.v0", "options": ["source"], "entitlements": ["network.host"]}
+	objected(calling(build)) == set() with data.docker.builds as settings
+}
+
+test_calls_of_buildkit_contact_the_registries_of_the_data if {
+	cache := object.union(image("evil.io/x"), {"registry": "evil.io"})
+	objected(calling({"cache_from": [cache]})) == {"registries"}
+}
+
 test_buildkit_applies_no_limits if {
 	ceilings := {"memory": 64, "cpus": 0, "pids": 0}
 	limited := object.union(building({"buildkit": true}), {"resources": {"memory": 32}})
