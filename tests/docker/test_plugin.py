@@ -17,7 +17,7 @@ from doorward.docker.reply import Verdict, clean, to_verdict
 from doorward.docker.request.call import AuthzRequest
 from doorward.docker.request.errors import WaitError
 from doorward.docker.request.input import InputOptions
-from doorward.docker.request.known import LONGEST, MOST_KNOWN, KnownCalls
+from doorward.docker.request.known import LONGEST, MOST_KNOWN, SHORT, KnownCalls
 from doorward.rego.values import UNDEFINED
 
 REQUEST = "/AuthZPlugin.AuthZReq"
@@ -390,3 +390,17 @@ def test_paths_that_take_long_are_followed_by_a_thread(tmp_path: Path) -> None:
     many = call_with_binds(*[str(tmp_path)] * (FEW_PATHS + 1))
     assert isinstance(plugin.begin(REQUEST, many), Waiting)
     assert isinstance(plugin.begin(REQUEST, call_with_binds(f"{tmp_path}/none")), Waiting)
+
+
+def test_long_calls_are_known_where_they_have_no_body() -> None:
+    known = KnownCalls()
+    certificate = call(RequestPeerCertificates=["x" * 2 * SHORT])
+    short = call("POST", "/v1.41/containers/create", {"Image": "a"})
+    long = call("POST", "/v1.41/containers/create", {"Image": "a", "Env": ["x" * SHORT]})
+    longest = call(RequestPeerCertificates=["x" * LONGEST])
+    for each in (certificate, short, long, longest):
+        known.key(each)
+    assert known.key(certificate) is not None
+    assert known.key(short) is not None
+    assert known.key(long) is None
+    assert known.key(longest) is None

@@ -16,9 +16,12 @@ from typing import Any, Final
 
 __all__ = ["KnownCalls"]
 
-LONGEST: Final = 1024
-"""Bytes of a call whose input is kept, as most without a body are. A body is seldom sent twice, and
-to find that out takes longer with each of its bytes."""
+LONGEST: Final = 8 * 1024
+"""Bytes of a call whose input is kept."""
+SHORT: Final = 1024
+"""The same for a call with a body, which is seldom sent twice: to find that out takes longer with
+each of its bytes."""
+_BODY: Final = b'"RequestBody":'
 MOST_KNOWN: Final = 128
 """Inputs of one generation: what has not come for two of them is forgotten."""
 SLOTS: Final = 2 * MOST_KNOWN
@@ -36,7 +39,7 @@ class KnownCalls:
 
     def key(self, call: bytes) -> bytes | None:
         """Under what the input of a call is kept; None for one that has not come lately."""
-        if len(call) > LONGEST:
+        if len(call) > SHORT and (len(call) > LONGEST or _BODY in call):
             return None
         mark = hash(call)
         slot = mark % SLOTS
