@@ -7,6 +7,8 @@ import { address } from "./router.js";
 export function Login() {
   const [token, setToken] = useState("");
   const [state, set] = useState({});
+  const [issuers, setIssuers] = useState([]);
+  useEffect(() => { ask("login").then((data) => setIssuers(data.issuers), () => {}); }, []);
   const submit = async (event) => {
     event.preventDefault();
     set({ isSent: true });
@@ -21,7 +23,8 @@ export function Login() {
     <p class="quiet">The token that the API takes as a bearer. It is sent once; a session of an hour takes its place.</p>
     <label>Token<input class="code" type="password" autocomplete="off" spellcheck="false" required value=${token} onInput=${(event) => setToken(event.target.value)} /></label>
     ${state.error && html`<p class="down" role="alert">${state.error}</p>`}
-    <button class="main" disabled=${state.isSent}>Log in</button></form>`;
+    <button class="main" disabled=${state.isSent}>Log in</button>
+    ${issuers.map((name) => html`<a class="issuer" rel="external" key=${name} href=${`/console/oidc/${encodeURIComponent(name)}`}>Log in at ${name}</a>`)}</form>`;
 }
 
 export function Logout() {

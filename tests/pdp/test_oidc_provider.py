@@ -36,10 +36,11 @@ allow if {
 class Provider:
     """The issuer in a process of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, redirect: str = "") -> None:
+        """`redirect`: where people are sent back to who log in."""
         self.url = f"http://127.0.0.1:{free_port()}"
         self._process = subprocess.Popen(
-            [_node(), "issuer.mjs", self.url],
+            [_node(), "issuer.mjs", self.url, redirect],
             cwd=folder,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

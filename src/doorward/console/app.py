@@ -19,11 +19,16 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from doorward import __version__
 from doorward.console import together, views
+from doorward.console.oidc import COOKIE as OIDC_COOKIE
+from doorward.console.oidc import SECONDS as SECONDS_OF_LOGIN
+from doorward.console.oidc import OidcError, OidcLogin
 from doorward.console.pages import (
     PAGES,
     headers,
     json_response,
+    notice,
     page,
+    redirect,
     refuse,
     static,
     to_bytes,
@@ -112,6 +117,8 @@ class Console:
         self._changing = asyncio.Semaphore(1)
         self.check: Callable[[str], bool] | None = None
         """Tells whether a token may look at the console; None where browsers need no session."""
+        self.issuers: Mapping[str, OidcLogin] = {}
+        """Where people may log in instead of typing a token, by name."""
         self._streams = 0
         self._plays = 0
         self._closed = False
@@ -165,6 +172,12 @@ class Console:
                 return await self._compare(request)
             case "GET", ("api", "session"):
                 return json_response({"login": self.check is not None})
+            case "GET", ("api", "login") if self.check is not None:
+                return json_response({"issuers": sorted(self.issuers)})
+            case "GET", ("oidc", name) if name in self.issuers:
+                return await self._begin_at(self.issuers[name])
+            case "GET", ("oidc", name, "callback") if name in self.issuers:
+                return await self._finish_at(self.issuers[name], request)
             case "POST", ("api", "login") if self.check is not None:
                 return await self._login(request)
             case "POST", ("api", "logout") if self.check is not None:
@@ -305,10 +318,13 @@ class Console:
         """Return True if a request below `/console` needs no session: it logs in."""
         if self.check is None:
             return False
-        return (
-            method in ("GET", "HEAD")
-            and (path == ("login",) or (len(path) == 2 and path[0] == "static"))
-        ) or (method == "POST" and path == ("api", "login"))
+        if path == ("api", "login"):
+            return method in ("GET", "POST")
+        if path[:1] == ("oidc",):
+            is_of_login = len(path) == 2 or path[2:] == ("callback",)
+            return method == "GET" and is_of_login and path[1] in self.issuers
+        is_page = path == ("login",) or (len(path) == 2 and path[0] == "static")
+        return method in ("GET", "HEAD") and is_page
 
     def is_page(self, method: str, path: tuple[str, ...]) -> bool:
         """Return True if a person asks for a page: without a session it is the one to log in."""
@@ -342,6 +358,47 @@ class Console:
         if not is_allowed:
             return json_response({"error": "the policy does not let this token in"}, 403)
         answer = json_response({"seconds": SECONDS_OF_SESSION})
+        return set_cookie(answer, request, self._process.sessions.begin(token))
+
+    async def _begin_at(self, login: OidcLogin) -> Response:
+        """Send the browser to an issuer."""
+        try:
+            async with self._changing:
+                begun = await self._workers.run(login.begin)
+        except OidcError as error:
+            return notice(str(error), 502)
+        answer = redirect(begun.url)
+        # Lax: the issuer's redirect back is a navigation from another site.
+        answer.set_cookie(
+            OIDC_COOKIE,
+            begun.cookie,
+            max_age=SECONDS_OF_LOGIN,
+            path="/console/oidc",
+            secure=login.redirect_url.startswith("https:"),
+            httponly=True,
+            samesite="lax",
+        )
+        return answer
+
+    async def _finish_at(self, login: OidcLogin, request: Request) -> Response:
+        """A session for a person whom an issuer and the system policy let in."""
+        parameters = dict(request.query_params)
+        if len(parameters) != len(request.query_params.multi_items()):
+            return notice("the issuer's answer has a parameter twice", 400)
+        cookie = request.cookies.get(OIDC_COOKIE, "")
+        assert self.check is not None
+        try:
+            async with self._changing:
+                token = await self._workers.run(login.finish, parameters, cookie)
+                is_allowed = await self._workers.run(self.check, token)
+        except OidcError as error:
+            return notice(str(error), 400)
+        if not is_allowed:
+            return notice("the policy does not let you in", 403)
+        # A page, and no redirect: a cookie for the same site is not sent in a chain of redirects
+        # that another site began.
+        answer = notice("Logged in.", 200, goes_on=True)
+        answer.delete_cookie(OIDC_COOKIE, path="/console/oidc")
         return set_cookie(answer, request, self._process.sessions.begin(token))
 
     async def _logout(self, request: Request) -> Response:

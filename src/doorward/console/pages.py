@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mimetypes
 import secrets
+from html import escape
 from importlib import resources
 from typing import Any, Final
 
@@ -19,7 +20,9 @@ __all__ = [
     "headers",
     "is_built",
     "json_response",
+    "notice",
     "page",
+    "redirect",
     "refuse",
     "static",
     "to_bytes",
@@ -108,6 +111,22 @@ def to_bytes(document: Any) -> bytes:
     except TypeError:
         # Numbers beyond 64 bits, or half a character.
         return json.dumps(document, ensure_ascii=True).encode()
+
+
+def notice(text: str, status: int, *, goes_on: bool = False) -> Response:
+    """A page with one line and the way on, for a browser that comes back from an issuer."""
+    address, label = ("/console", "Open the console") if goes_on else ("/console/login", "Log in")
+    refresh = f'<meta http-equiv="refresh" content="0;url={address}">' if goes_on else ""
+    body = f'<p>{escape(text)}</p><p><a href="{address}">{label}</a></p>'
+    whole = f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">{refresh}'
+    whole += '<meta name="viewport" content="width=device-width"><title>Doorward</title>'
+    whole += f'<link rel="stylesheet" href="/console/static/console.css"></head><body>{body}</body>'
+    return Response(f"{whole}</html>\n", status, headers(), "text/html; charset=utf-8")
+
+
+def redirect(url: str) -> Response:
+    """Send the browser to another site."""
+    return Response(b"", 303, headers() | {"location": url})
 
 
 def refuse(text: str, status: int = 403) -> Response:

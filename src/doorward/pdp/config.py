@@ -29,7 +29,7 @@ from doorward.pdp.control.upload_options import (
     read_file,
     read_upload,
 )
-from doorward.pdp.identity_options import Issuer, IssuerError
+from doorward.pdp.identity_options import Issuer, IssuerError, LoginClient
 from doorward.pdp.limits import DEADLINE, MAX_ITEMS
 from doorward.pdp.signatures import Key as SigningKey
 from doorward.pdp.trace_options import TraceOptions, read_tracing
@@ -494,17 +494,31 @@ def _identity(block: Block, warnings: list[str]) -> dict[str, Issuer]:
     issuers: dict[str, Issuer] = {}
     for name in block.values:
         each = block.block(name)
-        warnings += each.unknown(["interval_seconds", "issuer", "jwks_url"])
+        warnings += each.unknown(["interval_seconds", "issuer", "jwks_url", "login"])
         try:
             issuers[name] = Issuer(
                 each.get("issuer", str, ""),
                 each.get("jwks_url", str, ""),
                 each.get("interval_seconds", float, 300.0),
+                _login(each.block("login"), warnings) if "login" in each.values else None,
             )
         except IssuerError as error:
             key = "interval_seconds" if error.key == "interval" else error.key
             raise ConfigError(f"{each.location(key)} {error.message}") from None
     return issuers
+
+
+def _login(block: Block, warnings: list[str]) -> LoginClient:
+    warnings += block.unknown(["client_id", "client_secret", "console_url", "scopes"])
+    try:
+        return LoginClient(
+            block.get("client_id", str, ""),
+            block.get("console_url", str, ""),
+            block.get("client_secret", str, ""),
+            block.strings("scopes") if "scopes" in block.values else (),
+        )
+    except IssuerError as error:
+        raise ConfigError(f"{block.location(error.key)} {error.message}") from None
 
 
 def _authzen(block: Block, warnings: list[str]) -> Authzen:

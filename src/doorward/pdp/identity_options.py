@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-__all__ = ["Issuer", "IssuerError"]
+__all__ = ["Issuer", "IssuerError", "LoginClient"]
 
 _LOCAL: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -21,6 +21,27 @@ class IssuerError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class LoginClient:
+    """As whom the console lets people log in at an issuer. IssuerError for what cannot be used."""
+
+    client_id: str
+    console_url: str
+    """Scheme, host and port by which browsers reach the console; `/console/oidc/NAME/callback`
+    below it is registered at the issuer."""
+    client_secret: str = field(default="", repr=False)
+    """Empty for a public client, which PKCE alone protects."""
+    scopes: tuple[str, ...] = ()
+    """Besides `openid`: `email`, `groups`."""
+
+    def __post_init__(self) -> None:
+        if not self.client_id:
+            raise IssuerError("client_id", "must be the id of the console at the issuer")
+        _check_url("console_url", self.console_url)
+        if urlsplit(self.console_url).path.strip("/"):
+            raise IssuerError("console_url", "must be a scheme and a host without a path")
+
+
+@dataclass(frozen=True, slots=True)
 class Issuer:
     """Whose keys are fetched, and how often. IssuerError for what cannot be used."""
 
@@ -30,6 +51,8 @@ class Issuer:
     """Where the keys are, for an issuer without discovery."""
     interval: float = 300.0
     """Seconds between two fetches."""
+    login: LoginClient | None = None
+    """Where people log in to the console at this issuer."""
 
     def __post_init__(self) -> None:
         for key, url in (("issuer", self.issuer), ("jwks_url", self.jwks_url)):

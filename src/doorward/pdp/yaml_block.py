@@ -1,10 +1,10 @@
 """YAML with its lines kept: mappings that can say where each of their keys stands.
 
 `${VAR}` inside a value is replaced by the environment variable. One that is not set stays as it is,
-as in OPA, with a warning that names it; in `keys` and `credentials` it is an error, since a text
-that everybody knows would be the secret. The text of a variable stays text inside its value: it can
-never add keys to the file. A value that is not quoted is read again as YAML after that
-(`port: ${PORT}`).
+as in OPA, with a warning that names it; in `keys`, `credentials` and `client_secret` it is an
+error, since a text that everybody knows would be the secret. The text of a variable stays text
+inside its value: it can never add keys to the file. A value that is not quoted is read again as
+YAML after that (`port: ${PORT}`).
 
 What the keys mean is not known here.
 """
@@ -38,7 +38,7 @@ _KEY: Final = re.compile(r"([^\[\]]+)((?:\[[0-9]{1,3}\])*)")
 _INDEX: Final = re.compile(r"\[([0-9]{1,3})\]")
 _NEXT: Final = re.compile(r"[\w.\[\]\\-]+=")
 _MAX_FILE: Final = 4 << 20
-_SECRET: Final = frozenset({"credentials", "keys"})
+_SECRET: Final = frozenset({"client_secret", "credentials", "keys"})
 """Where a variable must be set."""
 
 T = TypeVar("T")

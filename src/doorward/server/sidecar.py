@@ -63,6 +63,7 @@ from doorward.server.sidecar_options import (
 
 if TYPE_CHECKING:
     from doorward.console import Console
+    from doorward.console.oidc import OidcLogin
     from doorward.envoy.ext_proc.server import ExtProcServer
     from doorward.pdp.identity import Identity
     from doorward.pdp.identity_options import Issuer
@@ -234,6 +235,23 @@ class Sidecar:
         access = self._options.access
         if access.authorizes and access.authentication == "token":
             self._console.check = self._lets_in
+            self._console.issuers = self._logins()
+
+    def _logins(self) -> dict[str, OidcLogin]:
+        """The issuers at which people log in to the console, by name."""
+        clients = {
+            name: (issuer, issuer.login)
+            for name, issuer in self._options.config.identity.items()
+            if issuer.login is not None
+        }
+        if not clients:
+            return {}
+        from doorward.console.oidc import OidcLogin  # few have one, and it brings a client
+
+        return {
+            name: OidcLogin(name, issuer, client, lambda: self.pdp.snapshot.engine)
+            for name, (issuer, client) in clients.items()
+        }
 
     def _lets_in(self, token: str) -> bool:
         """Return True if a token may look at the console."""

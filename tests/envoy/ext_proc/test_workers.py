@@ -94,7 +94,7 @@ def test_an_exchange_of_all_workers_in_the_middle_lets_nothing_through(
             delayed = Delayed()
             stack.responses["/late"] = delayed
             answers: list[Answer] = []
-            thread = threading.Thread(target=lambda: answers.append(stack.send("/late")))  # noqa: B023
+            thread = threading.Thread(target=lambda to=answers: to.append(stack.send("/late")))
             thread.start()
             assert delayed.begun.wait(PATIENCE)
             before = set(point.workers())

@@ -1,10 +1,12 @@
 // An issuer whose keys change when it is told to: POST /rotate/N publishes the keys 1 to N, and signs with
-// the newest; POST /retire forgets all but that one.
+// the newest; POST /retire forgets all but that one. With the URL of a console as the second argument people log in
+// to it, in the forms that the package brings for development.
 import { generateKeyPairSync } from "node:crypto";
 import { createServer } from "node:http";
 import Provider from "oidc-provider";
 
 const issuer = process.argv[2];
+const redirect = process.argv[3];
 const made = [];
 let first = 0;
 let count = 1;
@@ -20,10 +22,14 @@ function serve() {
   const provider = new Provider(issuer, {
     clients: [
       { client_id: "ann", client_secret: "a-secret", grant_types: ["client_credentials"], redirect_uris: [], response_types: [] },
+      ...(redirect ? [
+        { client_id: "console", client_secret: "c:secret/+%", redirect_uris: [redirect] },
+        { client_id: "public", token_endpoint_auth_method: "none", redirect_uris: [redirect] },
+      ] : []),
     ],
     jwks: { keys },
     features: {
-      devInteractions: { enabled: false },
+      devInteractions: { enabled: Boolean(redirect) },
       clientCredentials: { enabled: true },
       resourceIndicators: {
         enabled: true,

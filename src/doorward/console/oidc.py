@@ -1,0 +1,256 @@
+"""Log in to the console at an issuer of OpenID Connect: authorization code with PKCE.
+
+    browser -> /console/oidc/NAME           a redirect to the issuer, and a cookie that binds it
+    issuer  -> /console/oidc/NAME/callback  the code; the issuer gives an ID token for it
+
+The ID token then is what a token is that a person types: the policy is asked whether it lets it in.
+RFC 6749, 7636 (PKCE), 9207 (`iss` of the answer), and OpenID Connect Core 1.0, 3.1.3.7, say what
+is checked. Logins that have begun are kept in memory, by the state that only the browser and the
+issuer are told; each can be finished once.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+import httpx
+
+from doorward.pdp.identity_options import Issuer, LoginClient
+from doorward.rego import Engine, RegoError
+from doorward.unzipping import DecodingError, decoded_body
+
+__all__ = ["COOKIE", "SECONDS", "Beginning", "OidcError", "OidcLogin"]
+
+COOKIE: Final = "doorward_console_oidc"
+"""Binds a login to the browser that began it."""
+SECONDS: Final = 600
+"""How long a person may take at the issuer."""
+MOST: Final = 200
+"""Logins that have begun; the oldest goes."""
+WITHIN: Final = 10.0
+"""Seconds that an answer of the issuer may take."""
+MAX_BYTES: Final = 1 << 20
+FRESH: Final = 300.0
+"""Seconds in which the issuer's document is not read again."""
+LONGEST: Final = 16 << 10
+"""Characters of a parameter or of a token."""
+_VERIFY: Final = """[valid, _, claims] := io.jwt.decode_verify(input.token, {
+	"cert": data.identity[input.name].jwks,
+	"iss": input.issuer,
+	"aud": input.client_id,
+})
+valid"""
+
+
+class OidcError(Exception):
+    """The reason why a login did not succeed, for the person who tried."""
+
+
+class Beginning(NamedTuple):
+    """Where the browser goes, and the cookie that it keeps meanwhile."""
+
+    url: str
+    cookie: str
+
+
+class _Pending(NamedTuple):
+    cookie: bytes
+    """A digest."""
+    nonce: str
+    verifier: str
+    until: float
+
+
+class OidcLogin:
+    """The logins at one issuer; safe in any number of threads. Its methods wait for the network."""
+
+    def __init__(
+        self,
+        name: str,
+        issuer: Issuer,
+        client: LoginClient,
+        engine: Callable[[], Engine],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """`engine`: the policies and data in force, with the issuer's keys."""
+        self.name = name
+        self._issuer = issuer
+        self._client = client
+        self._engine = engine
+        self._clock = clock
+        self._transport = transport
+        self._lock = threading.Lock()
+        self._pending: OrderedDict[str, _Pending] = OrderedDict()
+        self._document: dict[str, Any] = {}
+        self._read_at = -FRESH
+
+    @property
+    def redirect_url(self) -> str:
+        """Where the issuer sends the browser back to."""
+        return f"{self._client.console_url.rstrip('/')}/console/oidc/{self.name}/callback"
+
+    def begin(self) -> Beginning:
+        """Begin a login. OidcError where the issuer cannot be used."""
+        url = self._endpoint("authorization_endpoint")
+        state, cookie, nonce = (secrets.token_urlsafe(32) for _ in range(3))
+        verifier = secrets.token_urlsafe(64)
+        pending = _Pending(_digest(cookie), nonce, verifier, self._clock() + SECONDS)
+        with self._lock:
+            self._pending[state] = pending
+            while len(self._pending) > MOST:
+                self._pending.popitem(last=False)
+        challenge = base64.urlsafe_b64encode(_digest(verifier)).rstrip(b"=").decode()
+        parameters = {
+            "response_type": "code",
+            "client_id": self._client.client_id,
+            "redirect_uri": self.redirect_url,
+            "scope": " ".join(("openid", *self._client.scopes)),
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        }
+        separator = "&" if urlsplit(url).query else "?"
+        return Beginning(f"{url}{separator}{urlencode(parameters)}", cookie)
+
+    def finish(self, parameters: Mapping[str, str], cookie: str) -> str:
+        """The ID token for what the issuer sent the browser back with. OidcError for anything that
+        does not belong to a login that this browser began."""
+        with self._lock:
+            pending = self._pending.pop(parameters.get("state", ""), None)
+        if pending is None or pending.until <= self._clock():
+            raise OidcError("this login took too long or was finished before: log in again")
+        if not hmac.compare_digest(pending.cookie, _digest(cookie)):
+            raise OidcError("this login began in another browser: log in again")
+        if parameters.get("iss", self._issuer.issuer) != self._issuer.issuer:
+            raise OidcError("another issuer has answered")
+        if "error" in parameters:
+            raise OidcError(f"the issuer refuses the login{_reason(parameters['error'])}")
+        code = parameters.get("code", "")
+        if not 0 < len(code) <= LONGEST:
+            raise OidcError("the issuer gave no code")
+        token = self._exchange(code, pending.verifier)
+        self._check(token, pending.nonce)
+        return token
+
+    def _exchange(self, code: str, verifier: str) -> str:
+        """The ID token for a code."""
+        url = self._endpoint("token_endpoint")
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self.redirect_url,
+            "code_verifier": verifier,
+            "client_id": self._client.client_id,
+        }
+        secret = self._client.client_secret
+        # RFC 6749, 2.3.1: both are encoded as form values before they are put together.
+        auth = None
+        if secret:
+            del form["client_id"]
+            auth = httpx.BasicAuth(_form(self._client.client_id), _form(secret))
+        token = self._ask("POST", url, form, auth).get("id_token")
+        if not isinstance(token, str) or not 0 < len(token) <= LONGEST:
+            raise OidcError("the issuer gave no ID token for the code")
+        return token
+
+    def _check(self, token: str, nonce: str) -> None:
+        """OidcError unless the token is the issuer's, for this client and for this login."""
+        question = {
+            "token": token,
+            "name": self.name,
+            "issuer": self._issuer.issuer,
+            "client_id": self._client.client_id,
+        }
+        try:
+            rows = self._engine().prepare(_VERIFY).results(question)
+        except RegoError:
+            rows = []
+        if not rows:
+            raise OidcError("the ID token is not valid, or its key is not known yet: log in again")
+        claims = rows[0]["claims"]
+        if not hmac.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
+            raise OidcError("the ID token belongs to another login")
+        audience = claims.get("aud")
+        party = claims.get("azp")
+        is_several = isinstance(audience, list) and len(audience) > 1
+        if (party is not None or is_several) and party != self._client.client_id:
+            raise OidcError("the ID token was issued to another client")
+        if "exp" not in claims:
+            raise OidcError("the ID token never ends")
+
+    def _endpoint(self, name: str) -> str:
+        """A URL of the issuer's document."""
+        now = self._clock()
+        if now - self._read_at >= FRESH:
+            base = self._issuer.issuer.rstrip("/")
+            document = self._ask("GET", f"{base}/.well-known/openid-configuration")
+            if document.get("issuer") != self._issuer.issuer:
+                raise OidcError("the issuer calls itself by another name")
+            self._document, self._read_at = document, now
+        url = self._document.get(name)
+        parts = urlsplit(url) if isinstance(url, str) and len(url) < 2_000 else urlsplit("")
+        is_plain = parts.scheme == "http" and self._issuer.issuer.startswith("http://")
+        if not isinstance(url, str) or not parts.netloc or parts.fragment:
+            raise OidcError(f"the issuer's document has no {name}")
+        if parts.scheme != "https" and not is_plain:
+            raise OidcError(f"the {name} of the issuer is not as safe as the issuer")
+        return url
+
+    def _ask(
+        self,
+        method: str,
+        url: str,
+        form: Mapping[str, str] | None = None,
+        auth: httpx.BasicAuth | None = None,
+    ) -> dict[str, Any]:
+        """The JSON object of an answer: no redirects, at most `MAX_BYTES`, in `WITHIN` seconds."""
+        until = time.monotonic() + WITHIN
+        body = bytearray()
+        headers = {"accept": "application/json"}
+        try:
+            with (
+                httpx.Client(transport=self._transport, timeout=WITHIN) as client,
+                client.stream(
+                    method, url, data=dict(form or {}), headers=headers, auth=auth
+                ) as answer,
+            ):
+                for part in decoded_body(answer):
+                    body += part
+                    if len(body) > MAX_BYTES or time.monotonic() > until:
+                        raise OidcError("the issuer's answer is too long or too slow")
+                status = answer.status_code
+            document = json.loads(body) if status == 200 else None
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, DecodingError):
+            raise OidcError("the issuer does not answer: try again later") from None
+        except (ValueError, RecursionError):
+            document = None
+        if not isinstance(document, dict):
+            raise OidcError(f"the issuer answers {status} without what was asked for")
+        return document
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "replace")).digest()
+
+
+def _form(text: str) -> str:
+    return urlencode({"": text})[1:]
+
+
+def _reason(error: str) -> str:
+    """An error code of OAuth; anything else is text of somebody, and left out."""
+    is_code = 0 < len(error) <= 40 and all(c.isascii() and (c.islower() or c == "_") for c in error)
+    return f": {error}" if is_code else ""
