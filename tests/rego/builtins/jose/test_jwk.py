@@ -307,3 +307,22 @@ def test_a_token_may_name_the_curve_of_eddsa() -> None:
     context, keys = Context(Environment(), now_ns=0), {"cert": json.dumps(public(private))}
     assert decode_verify.call(context, f"{header}.e30.{signature}", keys)[0] is True
     assert decode_verify.call(context, f"{header}.e30.AA", keys)[0] is False
+
+
+@pytest.mark.parametrize(
+    ("names", "is_read"),
+    [
+        ({"KTY": "RSA"}, True),
+        ({"kty": "RSA", "Kty": "RSA"}, True),
+        ({"kty": "RSA", "KTY": "x"}, False),
+    ],
+)
+def test_the_kind_of_a_key_is_found_in_any_case(names: dict[str, str], is_read: bool) -> None:
+    """OPA 1.20.2."""
+    key = names | {name: RSA_JWK[name] for name in ("n", "e")}
+    token = sign("RS256", RSA_JWK)
+    if is_read:
+        assert verify("RS256", token, json.dumps({"keys": [key]})) is True
+    else:
+        with pytest.raises(BuiltinError, match="invalid key type"):
+            verify("RS256", token, json.dumps({"keys": [public(RSA_JWK), key]}))

@@ -144,7 +144,9 @@ def _key_set(text: str, context: str) -> tuple[VerificationKey, ...]:
 def _parse_key(key: object) -> VerificationKey:
     if not isinstance(key, dict):
         raise BuiltinError("a JWK is an object")
-    kind = key.get("kty")
+    # Go finds the last kind, in any case; the reader of that kind looks in small letters.
+    kinds = [value for name, value in key.items() if str(name).lower() == "kty"]
+    kind = kinds[-1] if kinds and key.get("kty", kinds[-1]) == kinds[-1] else None
     read = _KINDS.get(kind) if isinstance(kind, str) else None
     if read is None:
         raise BuiltinError(f"invalid key type from JSON ({kind if isinstance(kind, str) else ''})")
