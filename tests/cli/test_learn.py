@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.learn.docker_logs import create, entry
 from tests.learn.logs import line, text_of
 
 from doorward.cli.main import run
@@ -115,6 +116,33 @@ def test_shadow_prints_a_configuration_and_writes_its_entry(
     assert all(Path(each).is_file() for each in paths)
     assert run(["check", *[each for each in paths if each.endswith(".rego")]]) == 0
     assert learn(log, "-o", str(out), "--shadow", "no document") == 1
+
+
+def test_learned_data_of_docker_decide_the_log_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usual = [entry(n, user, create(user, f"team/{user}")) for n in range(9) for user in ("a", "b")]
+    once = entry(9, "b", create("b", "team/a"))
+    (tmp_path / "audit.log").write_text("".join(json.dumps(each) + "\n" for each in [*usual, once]))
+    assert learn(str(tmp_path / "audit.log"), "-o", str(tmp_path / "out")) == 0
+    capsys.readouterr()
+    data = ["--data", str(tmp_path / "out" / "data.json")]
+    assert run(["docker", "replay", str(tmp_path / "audit.log"), *data]) == 1
+    printed = capsys.readouterr().out
+    assert "allow -> deny  container.create" in printed
+    assert "image team/a is not allowed" in printed
+    assert printed.endswith("19 requests, 1 changed\n")
+
+
+def test_a_log_of_docker_has_no_policy_to_shadow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [entry(n, "a", create("a")) for n in range(9)]
+    (tmp_path / "audit.log").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    out = ["-o", str(tmp_path / "out"), "--shadow", "policy/docker/authz/allow"]
+    assert learn(str(tmp_path / "audit.log"), *out) == 1
+    assert "docker replay" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_check_reports_dead_grants(

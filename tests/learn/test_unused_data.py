@@ -108,6 +108,12 @@ def test_a_change_copies_only_what_is_on_the_way_to_it() -> None:
     assert before["a"]["x"] == {"l": 2}
 
 
+def test_a_log_of_docker_is_not_one_of_decisions(tmp_path: Path) -> None:
+    lines = [{"action": "a", "phase": "request", "decision": "allow", "uri": "/", "user": "ann"}]
+    with pytest.raises(LearnError, match="docker replay"):
+        check(tmp_path, lines)
+
+
 def test_what_was_denied_uses_nothing(tmp_path: Path) -> None:
     events = [line("ann", "/papers/1"), line("eve", "/desks/1"), line("joe", "/papers/1")]
     texts = {each.text for each in check(tmp_path, events).parts}

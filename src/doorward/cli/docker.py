@@ -434,12 +434,22 @@ def doctor(**given: Any) -> int:
 @click.option(
     "--policy", multiple=True, metavar="PATH", help="Decide in this process, by these policies."
 )
+@click.option(
+    "--data", multiple=True, metavar="PATH", help="Decide by the shipped policies with these data."
+)
 @click.option("--all", "everything", is_flag=True, help="Show unchanged decisions too.")
-def replay_(files: tuple[Path, ...], pdp: str, policy: tuple[str, ...], everything: bool) -> int:
+def replay_(
+    files: tuple[Path, ...],
+    pdp: str,
+    policy: tuple[str, ...],
+    data: tuple[str, ...],
+    everything: bool,
+) -> int:
     """Decide captured or logged requests again and show what changed: 1 if anything did."""
     changed = count = 0
+    paths = with_shipped(data) if data else policy or (str(PACK),)
     try:
-        decider = RemotePdp(pdp) if pdp else EmbeddedPdp(policy or (str(PACK),), watch=False)
+        decider = RemotePdp(pdp) if pdp else EmbeddedPdp(paths, watch=False)
         for each in replay(files, decider):
             count += 1
             changed += each.changed

@@ -130,6 +130,11 @@ def command(logs: tuple[str, ...], **options: Any) -> int:
         )
         with waiting("learning"):
             output = make_files(gathered, limits, options["output"])
+        if entry is not None and "policy.rego" not in output.files:
+            raise LearnError(
+                "--shadow is not for audit logs of Docker: leave it out, and try data.json on the "
+                "log with `doorward docker replay LOG --data data.json`"
+            )
         write_files({**output.files, **({"entry.rego": entry} if entry else {})}, options["output"])
     except (LearnError, ReplayError) as error:
         raise click.ClickException(str(error)) from None

@@ -100,6 +100,11 @@ def find_unused(
     candidates = parts_of(trees)[:MAX_PARTS]
     candidates = [part for part in candidates if part.file not in fixed]
     examples, entries, counts = _first(log, version)
+    if counts["events"] == counts["skipped"]:
+        raise LearnError(
+            "no line of the log can be decided again: decision logs can, with inputs that are not "
+            "masked; for audit logs of Docker there is `doorward docker replay`"
+        )
     if not counts["allowed"]:
         raise LearnError("the policy allows no request of the log: nothing can be said of its use")
     removed, narrower = _narrow_policies(log, version, loaded, candidates, examples, v0=v0)
