@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO, TypeAlias
 
 from doorward.records import replace
-from doorward.rego import REGISTRY, Engine, Environment, Registry, RegoError, from_json
+from doorward.rego import REGISTRY, Engine, Environment, Registry, RegoError, from_json, to_rego
 from doorward.rego.analysis.dependencies import branches
 from doorward.rego.analysis.evaluation_order import rule_in_steps
 from doorward.rego.analysis.opa_diagnostics.flattening import Flattener
@@ -45,6 +45,7 @@ from doorward.rego.codegen.constants import Constants
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.program import unit
 from doorward.rego.codegen.rules import one_rule_function, piece_function
+from doorward.rego.partial.core import Constant
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Rule
 from doorward.rego.types import null, string
@@ -165,7 +166,7 @@ def _exact(engine: Engine, query: str) -> Iterator[str]:
 
 
 def _exact_function(node: RuleNode, definition: Definition, plan: Plan) -> str:
-    rule, constants = rule_in_steps(definition.rule, plan.callees.arity), Constants()
+    rule, constants = rule_in_steps(definition.rule, plan.callees), Constants()
     operands = rule.head.ref.args
     tail = operands[len(operands) - len(definition.tail) :]
     stepped = replace(definition, rule=rule, tail=tail)
@@ -191,10 +192,10 @@ def _flat(engine: Engine, _query: str) -> Iterator[str]:
 
 
 def _steps(engine: Engine, _query: str) -> Iterator[str]:
-    arity = engine.policies.program.callees.arity
+    callees = engine.policies.program.callees
     for rule in _rules(engine):
         for branch in branches(rule):
-            yield _numbered(_dump(rule_in_steps(branch, arity)))
+            yield _numbered(_dump(rule_in_steps(branch, callees)))
 
 
 def _residuals(engine: Engine, query: str) -> Iterator[str]:
@@ -224,6 +225,8 @@ def _dump(value: object) -> str:
     """A tree as text; of the positions those at which expressions begin."""
     if isinstance(value, tuple):
         return f"({', '.join(map(_dump, value))})"
+    if isinstance(value, Constant):
+        return f"Constant({to_rego(value.value)})"
     if not is_dataclass(value):
         return repr(value)
     parts = [getattr(value, each.name) for each in fields(value) if each.compare]

@@ -654,7 +654,7 @@ class Query:
         """The code, and its names beside those of the program."""
         plan, body = code.plan, self.body
         if not plan.traced and (plan.exact or plan.failures.body(body)):
-            body = query_in_steps(body, plan.callees.arity)
+            body = query_in_steps(body, plan.callees)
         constants = Constants(shared=code.linked.namespace)
         if single:
             function = query_value("query.value", body, plan, constants)

@@ -34,7 +34,7 @@ def steps(body: str, module: str = "") -> list[str]:
     engine = Engine({"t.rego": f"package t\n\n{module}\n\np if {{ {body} }}\n"})
     plan = exact_plan(engine)
     rule = plan.root.children["t"].children["p"].definitions[0].rule
-    return [shown(expr) for expr in rule_in_steps(rule, plan.callees.arity).body]
+    return [shown(expr) for expr in rule_in_steps(rule, plan.callees).body]
 
 
 def shown(expr: Expr) -> str:
@@ -114,7 +114,7 @@ q := $"{r}"
 def test_added_steps_of_a_query_are_known() -> None:
     engine = Engine()
     query = engine.prepare("x := input.a; f = lower(input.b); f == x")
-    body = query_in_steps(query.body, exact_plan(engine).callees.arity)
+    body = query_in_steps(query.body, exact_plan(engine).callees)
     assert [expr for expr in body if not is_step(expr)] != list(body)
     assert len([expr for expr in body if not is_step(expr)]) == 3
     rows = engine.prepare("x := lower(input.b); x == 1", strict_builtin_errors=True)
@@ -127,5 +127,5 @@ def test_added_steps_of_a_query_are_known() -> None:
 def test_an_equation_with_a_result_is_no_step(query: str) -> None:
     engine = Engine({"t.rego": "package t"})
     body = engine.prepare(query).body
-    steps = query_in_steps(body, exact_plan(engine).callees.arity)
+    steps = query_in_steps(body, exact_plan(engine).callees)
     assert [expr.span for expr in steps if not is_step(expr)] == [expr.span for expr in body]

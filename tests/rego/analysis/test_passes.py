@@ -86,7 +86,7 @@ def errors(error: CompileError) -> str:
         (
             ["p[xs[i]] contains i if i > 0", "xs := [1, 2, 3]"],
             None,
-            "3: var i is unsafe",
+            "{2: {1}, 3: {2}}",
         ),
         (
             ["p := xs[i] if {\n\ti > 0\n\tj > 0\n}", "xs := [1, 2, 3]"],
@@ -151,7 +151,7 @@ def errors(error: CompileError) -> str:
         (
             ["p := {xs[i], j} if {\n\ti > 0\n\tsome j in [1]\n}", "xs := [1, 2]"],
             None,
-            "4: var i is unsafe",
+            "{1, 2}",
         ),
         (
             ["f(x) := 1", "p := f()"],

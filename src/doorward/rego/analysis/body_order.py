@@ -1,23 +1,32 @@
-"""Bodies in the order in which they are evaluated: every variable is bound before it is used.
+"""Bodies in the order in which they are evaluated: OPA's, of the expressions as they were written.
 
-Programs are checked before (`opa_diagnostics.unsafe_variables` decides what is reported as unsafe);
-what this module finds unsafe besides is an error too, since there is no order to evaluate.
-An expression that needs a variable waits until another has bound it; otherwise the order stays as
-written. What never becomes ready is unsafe. Bodies of closures are ordered with what is bound
-around them at the place where they are. What is asked before something is negated goes before it
-(`negation.py`).
+OPA puts bodies in order when calls inside of terms are expressions of their own (`safe_order`). An
+expression as it was written stands where the last of its parts stands. Where another one needs what
+an earlier part binds, that part becomes an expression of its own here as well: a head that binds
+what its body needs (`p := xs[i] if i > 1`), or a call. What precedes the negation of an expression
+goes before it (`negation.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TypeVar
 
-from doorward.records import replace
-from doorward.rego.analysis.bindings import Arity, analyse
+from doorward.records import record, replace
+from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.negation import Negations
-from doorward.rego.analysis.scope import pattern_vars, source_name
-from doorward.rego.analysis.variables import body_vars, expr_vars, term_vars
-from doorward.rego.analysis.written_order import WrittenOrder
+from doorward.rego.analysis.opa_diagnostics.flat_variables import all_vars
+from doorward.rego.analysis.opa_diagnostics.flattening import FlatRule, Flattener, Origins
+from doorward.rego.analysis.opa_diagnostics.unsafe_variables import (
+    first_stage,
+    query_errors,
+    rule_findings,
+)
+from doorward.rego.analysis.safe_order import Ordered, SafeOrder, Unsafe
+from doorward.rego.analysis.scope import source_name
+from doorward.rego.analysis.variables import ROOTS
+from doorward.rego.analysis.written_order import is_in_order, is_rule_in_order
 from doorward.rego.errors import UNSAFE_VAR_ERROR, Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
@@ -36,6 +45,7 @@ from doorward.rego.syntax.nodes import (
     Or,
     Ref,
     Rule,
+    Scalar,
     Set,
     SetComprehension,
     SomeIn,
@@ -45,259 +55,339 @@ from doorward.rego.syntax.nodes import (
     is_ground,
 )
 
-__all__ = ["Safety", "order_modules", "order_query"]
+__all__ = ["order_modules", "order_query", "order_steps"]
+
+_Part = TypeVar("_Part", bound=Term)
 
 
 def order_modules(
-    modules: Sequence[Module], written: WrittenOrder
-) -> tuple[list[Module], list[Diagnostic]]:
-    """Every module with its bodies in order, and the variables that are unsafe."""
-    safety = Safety(written.arity, Negations(in_query=False), written)
-    ordered = [
-        replace(module, rules=tuple(safety.rule(rule, set()) for rule in module.rules))
-        for module in modules
-    ]
-    return ordered, safety.errors
+    modules: Sequence[Module], callees: Callees
+) -> tuple[Sequence[Module], list[Diagnostic]]:
+    """Every module with its bodies in order, or the variables that are unsafe."""
+    orders: dict[int, _Order | None] = {}
+    findings = []
+    for rule in _branches(rule for module in modules for rule in module.rules):
+        if is_rule_in_order(rule, callees.arity):
+            orders[id(rule)] = None
+            continue
+        order = _Order.of_rule(rule, callees)
+        findings.append(rule_findings(order.flat, order.unsafe, order.flattener))
+        orders[id(rule)] = order
+    errors = first_stage(findings)
+    if errors:
+        return modules, errors
+    negations = Negations(in_query=False)
+    try:
+        return [
+            replace(module, rules=tuple([_rule(rule, orders, negations) for rule in module.rules]))
+            for module in modules
+        ], []
+    except _UnsafeError as error:
+        return modules, error.diagnostics
 
 
-def order_query(body: Body, arity: Arity) -> tuple[Body, list[Diagnostic]]:
-    """A query's body in order, and the variables that are unsafe."""
-    safety = Safety(arity, Negations(in_query=True))
-    outer = {v.name for v in body_vars(body, closures=False)}
-    ordered, _ = safety.body(body, set(), outer)
-    return ordered, safety.errors
+def order_query(body: Body, callees: Callees) -> tuple[Body, list[Diagnostic]]:
+    """A query's body in order, or the variables that are unsafe."""
+    flattener = Flattener(callees.arity, unify_equals=False, bind=False)
+    order = SafeOrder(callees.operands, flattener.templates)
+    unsafe = order.body(flattener.body(body), ROOTS)
+    errors = query_errors(body, unsafe, flattener, callees)
+    if errors:
+        return body, errors
+    try:
+        return _Rebuilding(order, flattener.origins, Negations(in_query=True)).body(body), []
+    except _UnsafeError as error:
+        return body, error.diagnostics
 
 
-def _names_by_expression(body: Body) -> list[tuple[Expr, set[str]]]:
-    """Each expression with the variables it names, those inside closures too."""
-    return [(expr, {v.name for v in expr_vars(expr)}) for expr in body]
+def order_steps(
+    body: Body, around: Iterable[str], callees: Callees, negations: Negations
+) -> Body | None:
+    """A body, whose calls are expressions of their own, in order; None where there is none."""
+    if is_in_order(body, around, callees.arity):
+        return body
+    flattener = Flattener(callees.arity, unify_equals=False, bind=False)
+    order = SafeOrder(callees.operands, flattener.templates)
+    if order.body(flattener.body(body), ROOTS.union(around)):
+        return None
+    try:
+        return _Rebuilding(order, flattener.origins, negations).body(body)
+    except _UnsafeError:
+        return None
 
 
-class Safety:
-    def __init__(
-        self, arity: Arity, negations: Negations, written: WrittenOrder | None = None
-    ) -> None:
-        self.arity = arity
-        self.written = written or WrittenOrder(arity)
-        self.negations = negations
-        self.errors: list[Diagnostic] = []
+def _branches(rules: Iterable[Rule]) -> Iterator[Rule]:
+    for rule in rules:
+        branch: Rule | None = rule
+        while branch is not None:
+            yield branch
+            branch = branch.else_rule
 
-    def unsafe(self, variables: Iterable[Var], span: Span | None = None) -> None:
-        first: dict[str, Var] = {}
-        for var in variables:
-            first.setdefault(var.name, var)
-        for name, var in first.items():
-            message = f"var {source_name(name)} is unsafe"
-            self.errors.append(Diagnostic(UNSAFE_VAR_ERROR, message, span or var.span))
 
-    def rule(self, rule: Rule, arguments: set[str]) -> Rule:
-        head = rule.head
-        if self.written.has(rule):
-            return self._as_written(rule, arguments)
-        bound = set(arguments)
-        for arg in head.args or ():
-            bound.update(v.name for v in pattern_vars(arg))
-        parts = (*(head.args or ()), *head.ref.args, head.key, head.value)
-        head_terms = [t for t in parts if t is not None]
-        outer = set(bound)
-        outer.update(v.name for v in body_vars(rule.body, closures=False))
-        for term in head_terms:
-            outer.update(v.name for v in term_vars(term, closures=False))
-        body, head = self._with_head(rule.body, head, bound, outer)
-        body, safe = self.body(body, bound, outer)
-        for part in (*(head.args or ()), *head.ref.args, head.key, head.value):
-            if part is not None:
-                self.unsafe(analyse(Expr(part), safe, outer, self.arity).missing())
-        otherwise = None
-        if rule.else_rule is not None:
-            otherwise = self.rule(rule.else_rule, bound)
-        return replace(rule, head=self._head(head, safe, outer), body=body, else_rule=otherwise)
+class _UnsafeError(Exception):
+    """An expression cannot be evaluated where it stands, though its parts have an order."""
 
-    def _as_written(self, rule: Rule, arguments: set[str]) -> Rule:
-        """A rule that is in order, and has nothing negated in closures."""
-        body, otherwise = rule.body, None
+    def __init__(self, names: AbstractSet[str], span: Span) -> None:
+        super().__init__(span)
+        self.diagnostics = [
+            Diagnostic(UNSAFE_VAR_ERROR, f"var {source_name(name)} is unsafe", span)
+            for name in sorted(names)
+        ]
+
+
+@record
+class _Order:
+    """The flat form of a rule without its `else`, and the order of its bodies."""
+
+    flat: FlatRule
+    flattener: Flattener
+    order: SafeOrder
+    unsafe: Unsafe
+
+    @classmethod
+    def of_rule(cls, rule: Rule, callees: Callees) -> _Order:
+        """The order of a rule's bodies; its arguments are bound around them."""
+        flattener = Flattener(callees.arity, unify_equals=False, bind=False)
+        flat = flattener.rule(rule)
+        order = SafeOrder(callees.operands, flattener.templates)
+        args = {v.name for arg in flat.head.args or () for v in all_vars(arg)}
+        return cls(flat, flattener, order, order.body(flat.body, ROOTS | args))
+
+
+def _rule(rule: Rule, orders: Mapping[int, _Order | None], negations: Negations) -> Rule:
+    """A rule and its `else` branches, with their bodies in order."""
+    order = orders[id(rule)]
+    if order is None:
+        body, head = rule.body, rule.head
         if any([expr.negated for expr in body]):
-            body = tuple([self.negations.apart(e) if e.negated else e for e in body])
-        if rule.else_rule is not None:
-            parameters = [arg for arg in rule.head.args or () if isinstance(arg, Var)]
-            otherwise = self.rule(rule.else_rule, arguments | {v.name for v in parameters})
-        if body is rule.body and otherwise is rule.else_rule:
-            return rule
-        return replace(rule, body=body, else_rule=otherwise)
+            body = tuple([negations.apart(e) if e.negated else e for e in body])
+    else:
+        rebuilding = _Rebuilding(order.order, order.flattener.origins, negations)
+        body, head = rebuilding.rule_body(rule)
+    otherwise = None if rule.else_rule is None else _rule(rule.else_rule, orders, negations)
+    if order is not None:
+        head = rebuilding.head(head)
+    if body is rule.body and head is rule.head and otherwise is rule.else_rule:
+        return rule
+    return replace(rule, head=head, body=body, else_rule=otherwise)
 
-    def _with_head(
-        self, body: Body, head: Head, bound: set[str], outer: set[str]
-    ) -> tuple[Body, Head]:
-        """A head's reference may bind what the rest needs: `p := xs[i] if i > 1`, `p[i] := xs[i]`.
 
-        It then becomes an equation of the body, and the head the variable it defines.
-        """
-        places = tuple(Expr(arg, span=arg.span) for arg in head.ref.args)
-        if not self._stuck((*body, *places), bound, outer):
-            return body, head
-        if head.value is not None:
-            body, value = self._move(body, head.value, places, bound, outer)
-            head = replace(head, value=value)
-        if head.key is not None:
-            body, key = self._move(body, head.key, places, bound, outer)
-            head = replace(head, key=key)
-        return body, head
+class _Rebuilding:
+    """The tree as it was written, with its bodies in the order of the flat ones."""
 
-    def _move(
-        self, body: Body, term: Term, places: Body, bound: set[str], outer: set[str]
-    ) -> tuple[Body, Term]:
-        var = Var(f"head@@{term.span.start}", term.span)
-        operator = Ref(Var("eq", term.span), (), term.span)
-        equation = Call(operator, (var, term), term.span, infix=True)
-        moved = (*body, Expr(equation, span=term.span))
-        before = self._stuck((*body, *places), bound, outer)
-        if len(self._stuck((*moved, *places), bound, outer)) < len(before):
-            return moved, var
-        return body, term
+    def __init__(self, order: SafeOrder, origins: Origins, negations: Negations) -> None:
+        self.order = order
+        self.origins = origins
+        self.negations = negations
 
-    def _stuck(self, body: Body, bound: set[str], outer: set[str]) -> list[Expr]:
-        """The expressions that no order makes ready."""
-        waiting = _names_by_expression(body)
-        for _ in self._ready(waiting, set(bound), outer):
-            pass
-        return [expr for expr, _ in waiting]
+    def rule_body(self, rule: Rule) -> tuple[Body, Head]:
+        """The body of a rule, and its head, of which parts may be in the body now."""
+        head = rule.head
+        heads = [t for t in (*head.ref.args, head.key, head.value) if t is not None]
+        body, moved = self._in_order(rule.body, heads, heads)
+        args = [moved.get(id(arg), arg) for arg in head.ref.args]
+        if moved:
+            head = replace(
+                head,
+                ref=replace(head.ref, args=tuple(args)),
+                key=moved.get(id(head.key), head.key),
+                value=moved.get(id(head.value), head.value),
+            )
+        return tuple([self.expr(expr) for expr in body]), head
 
-    def _ready(
-        self, waiting: list[tuple[Expr, set[str]]], safe: set[str], outer: set[str]
-    ) -> Iterator[tuple[Expr, set[str]]]:
-        """Each expression that can be evaluated after those before it, with what it binds.
+    def head(self, head: Head) -> Head:
+        """The head of a rule with the bodies of its closures in order."""
+        ref = self.term(head.ref)
+        key = None if head.key is None else self.term(head.key)
+        value = None if head.value is None else self.term(head.value)
+        if ref is head.ref and key is head.key and value is head.value:
+            return head
+        return replace(head, ref=ref, key=key, value=value)
 
-        It is taken from `waiting`, and what it binds is added to `safe`; what is left in `waiting`
-        at the end no order makes ready.
-        """
-        fresh: set[str] | None = None
-        while waiting:
-            rest, added = [], set[str]()
-            for expr, names in waiting:
-                # What names nothing that has been bound since then would fail again.
-                if fresh is not None and names.isdisjoint(fresh | added):
-                    rest.append((expr, names))
-                    continue
-                binding = analyse(expr, safe, outer, self.arity)
-                if binding.missing():
-                    rest.append((expr, names))
-                    continue
-                yield expr, binding.binds
-                safe |= binding.binds
-                added |= binding.binds
-            is_stuck = len(rest) == len(waiting)
-            waiting[:], fresh = rest, added
-            if is_stuck:
-                return
+    def body(self, body: Body) -> Body:
+        """A body in order."""
+        return self._closed(body, ())[0]
 
-    def _head(self, head: Head, safe: set[str], outer: set[str]) -> Head:
-        ref = self.term(head.ref, safe, outer)
-        return replace(
-            head,
-            ref=ref if isinstance(ref, Ref) else head.ref,
-            key=None if head.key is None else self.term(head.key, safe, outer),
-            value=None if head.value is None else self.term(head.value, safe, outer),
-        )
+    def _closed(self, body: Body, heads: tuple[Term, ...]) -> tuple[Body, tuple[Term, ...]]:
+        """The body of a comprehension in order, and its heads."""
+        ordered, moved = self._in_order(body, heads)
+        heads = tuple([moved.get(id(head), head) for head in heads])
+        return tuple([self.expr(e) for e in ordered]), tuple([self.term(h) for h in heads])
 
-    def body(self, body: Body, bound: set[str], outer: set[str]) -> tuple[Body, set[str]]:
-        """The ordered body, and what is bound after it."""
-        waiting = _names_by_expression(body)
-        ordered: list[Expr] = []
-        safe = set(bound)
-        for expr, binds in self._ready(waiting, safe, outer):
-            ordered.append(self._closures(expr, safe | binds, outer))
-        if not waiting:
-            return tuple(ordered), safe
-        stuck = tuple(expr for expr, _ in waiting)
-        self._report(stuck, safe, outer)
-        return (*ordered, *stuck), safe | {v.name for v in body_vars(stuck)}
-
-    def _report(self, stuck: Sequence[Expr], safe: set[str], outer: set[str]) -> None:
-        for expr in stuck:
-            binding = analyse(expr, safe, outer, self.arity)
-            self.unsafe(binding.missing(), expr.span)
-
-    # Closures
-
-    def _closures(self, expr: Expr, safe: set[str], outer: set[str]) -> Expr:
+    def expr(self, expr: Expr) -> Expr:
+        """An expression with the bodies of its closures in order."""
         term = expr.term
         if isinstance(term, SomeIn):
-            term = replace(term, domain=self.term(term.domain, safe, outer))
+            term = replace(term, domain=self.term(term.domain))
         elif isinstance(term, Every):
-            term = self._every(term, safe, outer)
+            body = self.body(term.body)
+            term = replace(term, domain=self.term(term.domain), body=body)
         elif isinstance(term, Not):
-            term = replace(term, body=self._closure(term.body, (), safe, outer)[0])
+            term = replace(term, body=self.body(term.body))
         elif isinstance(term, (And, Or)):
-            left, _ = self._closure(term.left, (), safe, outer)
-            right, _ = self._closure(term.right, (), safe, outer)
-            term = replace(term, left=left, right=right)
+            left = self.body(term.left)
+            term = replace(term, left=left, right=self.body(term.right))
         elif isinstance(term, Term):
-            term = self.term(term, safe, outer)
-        withs = tuple(replace(w, value=self.term(w.value, safe, outer)) for w in expr.withs)
+            term = self.term(term)
+        withs = tuple([replace(item, value=self.term(item.value)) for item in expr.withs])
         expr = replace(expr, term=term, withs=withs)
-        return self.negations.apart(expr) if expr.negated else expr
+        # A body in steps may hold what was taken apart before: parts of template strings.
+        is_whole = expr.negated and not expr.before
+        return self.negations.apart(expr) if is_whole else expr
 
-    def _every(self, term: Every, safe: set[str], outer: set[str]) -> Every:
-        inner = safe | {term.value.name}
-        if term.key is not None:
-            inner.add(term.key.name)
-        inside = outer | inner | {v.name for v in body_vars(term.body, closures=False)}
-        body, _ = self.body(term.body, inner, inside)
-        return replace(term, domain=self.term(term.domain, safe, outer), body=body)
-
-    def _closure(
-        self, body: Body, heads: tuple[Term, ...], safe: set[str], outer: set[str]
-    ) -> tuple[Body, tuple[Term, ...]]:
-        inside = outer | {v.name for v in body_vars(body, closures=False)}
-        for head in heads:
-            inside |= {v.name for v in term_vars(head, closures=False)}
-        body, heads = self._with_heads(body, heads, safe, inside)
-        ordered, bound = self.body(body, safe, inside)
-        self.unsafe(analyse(Expr(Array(heads)), bound, inside, self.arity).missing())
-        return ordered, tuple(self.term(head, bound, inside) for head in heads)
-
-    def _with_heads(
-        self, body: Body, heads: tuple[Term, ...], bound: set[str], outer: set[str]
-    ) -> tuple[Body, tuple[Term, ...]]:
-        """A comprehension's head may bind what its body needs: `[xs[i] | startswith(i, "x")]`."""
-        moved = []
-        for head in heads:
-            if self._stuck(body, bound, outer):
-                body, head = self._move(body, head, (), bound, outer)
-            moved.append(head)
-        return body, tuple(moved)
-
-    def term(self, term: Term, safe: set[str], outer: set[str]) -> Term:
-        """`term` with the bodies of its closures in order."""
+    def term(self, term: _Part) -> _Part:
+        """A term with the bodies of its closures in order."""
+        new: Term = term
         if is_ground(term):
             return term
         match term:
             case Ref(head, args):
-                return replace(
-                    term,
-                    head=self.term(head, safe, outer),
-                    args=tuple(self.term(a, safe, outer) for a in args),
-                )
+                head = self.term(head)
+                new = replace(term, head=head, args=tuple([self.term(arg) for arg in args]))
             case Call(_, args):
-                return replace(term, args=tuple(self.term(a, safe, outer) for a in args))
+                new = replace(term, args=tuple([self.term(arg) for arg in args]))
             case Array(items) | Set(items):
-                return replace(term, items=tuple(self.term(i, safe, outer) for i in items))
+                new = replace(term, items=tuple([self.term(item) for item in items]))
             case Object(items):
-                pairs = tuple(
-                    (self.term(k, safe, outer), self.term(v, safe, outer)) for k, v in items
-                )
-                return replace(term, items=pairs)
+                new = replace(term, items=tuple([(self.term(k), self.term(v)) for k, v in items]))
             case ArrayComprehension(inner, body) | SetComprehension(inner, body):
-                ordered, heads = self._closure(body, (inner,), safe, outer)
-                return replace(term, term=heads[0], body=ordered)
+                ordered, heads = self._closed(body, (inner,))
+                new = replace(term, term=heads[0], body=ordered)
             case ObjectComprehension(key, value, body):
-                ordered, heads = self._closure(body, (key, value), safe, outer)
-                return replace(term, key=heads[0], value=heads[1], body=ordered)
+                ordered, heads = self._closed(body, (key, value))
+                new = replace(term, key=heads[0], value=heads[1], body=ordered)
             case TemplateString(parts):
-                return replace(
-                    term,
-                    parts=tuple(
-                        p if isinstance(p, str) else self._closures(p, safe, outer) for p in parts
-                    ),
-                )
-        return term
+                inside = [part if isinstance(part, str) else self.expr(part) for part in parts]
+                new = replace(term, parts=tuple(inside))
+        return new  # type: ignore[return-value]  # it has the class of `term`
+
+    # The order of one body
+
+    def _in_order(
+        self, body: Body, heads: Sequence[Term], read: Sequence[Term] = ()
+    ) -> tuple[Sequence[Expr], dict[int, Var]]:
+        """The expressions of a body in order, and the variables that stand for those of its
+        `heads` that are among them, by the identity of the heads.
+
+        `read`: heads in the order in which they are read, each of which has to find bound what it
+        names.
+        """
+        flat = self.origins.flat(body)
+        if flat is None:  # a part of an expression that was taken apart
+            known = self.order.orders.get(id(body))
+            return body if known is None else known.exprs, {}
+        order = self.order.orders[id(flat)]
+        if order.is_as_written and not read:
+            return body, {}
+        return _Sequence(order, self.order, self.origins, heads, read).exprs()
+
+
+class _Sequence:
+    """One body: which of its flat expressions stand together as one that was written.
+
+    They stand where the last of them stands.
+    """
+
+    def __init__(
+        self,
+        ordered: Ordered,
+        order: SafeOrder,
+        origins: Origins,
+        heads: Sequence[Term],
+        read: Sequence[Term],
+    ) -> None:
+        self.ordered = ordered
+        self.order = order
+        self.origins = origins
+        self.heads = {id(head) for head in heads}
+        self.read = read
+        self.parts: dict[int, list[Expr]] = {}
+        for step in ordered.exprs:
+            self.parts.setdefault(id(origins.part_of(step)), []).append(step)
+        self.here = {name for step in ordered.exprs for name in order.names(step)} - ordered.around
+        self.moved: dict[int, Var] = {}
+        """The variables that stand for heads, which are expressions of the body."""
+        self.apart: set[int] = set()
+        """The expressions of which each part is one of its own."""
+
+    def exprs(self) -> tuple[Sequence[Expr], dict[int, Var]]:
+        """The expressions in order, and the variables that stand for heads."""
+        while True:
+            groups = list(self._groups())
+            missing, part = self._missing(groups)
+            if not missing:
+                return [expr for expr, _ in groups], self.moved
+            if not self._take_apart(missing, part):
+                raise _UnsafeError(missing, part.span)
+
+    def _groups(self) -> Iterator[tuple[Expr, list[Expr]]]:
+        """The expressions, each with the flat ones that it stands for."""
+        for step in self.ordered.exprs:
+            part = self.origins.part_of(step)
+            if id(part) in self.apart:
+                yield step, [step]
+                continue
+            group = self._steps_of(part)
+            if step is not group[-1]:
+                continue
+            if isinstance(part, Expr):
+                yield part, group
+            elif id(part) in self.moved:
+                yield self._equation(part), group
+
+    def _steps_of(self, part: Expr | Term) -> list[Expr]:
+        """The flat expressions that an expression or a head stands for, in order."""
+        return self.parts.get(id(part), [])
+
+    def _equation(self, head: Term) -> Expr:
+        """`variable = head`."""
+        operator = Ref(Var("eq", head.span), (), head.span)
+        call = Call(operator, (self.moved[id(head)], head), head.span, infix=True)
+        return Expr(call, span=head.span)
+
+    def _missing(self, groups: Sequence[tuple[Expr, list[Expr]]]) -> tuple[set[str], Expr | Term]:
+        """The variables that the first expression or head lacks that is not ready where it is."""
+        bound = set(self.ordered.around)
+        for expr, steps in groups:
+            missing = self._bind(steps, bound)
+            if missing:
+                return missing, expr
+        for head in self.read:
+            missing = set()
+            if id(head) not in self.moved:
+                missing = self._bind(self._steps_of(head), bound)
+                missing |= {v.name for v in all_vars(head) if v.name in self.here} - bound
+            if missing:
+                return missing, head
+        return set(), Scalar(None)
+
+    def _bind(self, steps: Iterable[Expr], bound: set[str]) -> set[str]:
+        """Add what `steps` bind to `bound`; return what the first one lacks that is not ready."""
+        # What is in a template string is read before the string is anything.
+        for step in sorted(steps, key=lambda step: not self.order.is_template(step)):
+            missing = self.order.lacking(step, bound, self.here)
+            if missing:
+                return missing
+            bound |= self.order.outputs(step, bound)
+        return set()
+
+    def _take_apart(self, missing: AbstractSet[str], lacking: Expr | Term) -> bool:
+        """Move what binds `missing`, for `lacking`, out of the head or the expression that it is a
+        part of."""
+        bound = set(self.ordered.around)
+        for step in self.ordered.exprs:
+            outputs = self.order.outputs(step, bound)
+            bound |= outputs
+            part = self.origins.part_of(step)
+            if outputs.isdisjoint(missing) or id(part) in self.moved or id(part) in self.apart:
+                continue
+            if isinstance(part, Expr):
+                if part is lacking or any(map(self.order.is_template, self._steps_of(part))):
+                    continue
+                self.apart.add(id(part))
+            elif id(part) in self.heads:
+                self.moved[id(part)] = Var(f"head@@{part.span.start}", part.span)
+            else:
+                continue
+            return True
+        return False

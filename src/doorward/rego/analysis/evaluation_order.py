@@ -16,13 +16,13 @@ from functools import partial
 from typing import Final
 
 from doorward.records import replace
-from doorward.rego.analysis.bindings import Arity, names_function
-from doorward.rego.analysis.body_order import Safety
+from doorward.rego.analysis.bindings import names_function
+from doorward.rego.analysis.body_order import order_steps
+from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.dependencies import branches
 from doorward.rego.analysis.negation import GENERATED, Negations, is_generated
 from doorward.rego.analysis.tree import Definition
-from doorward.rego.analysis.variables import ROOTS, body_vars, term_vars
-from doorward.rego.analysis.written_order import is_in_order
+from doorward.rego.analysis.variables import ROOTS, term_vars
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
     And,
@@ -56,9 +56,9 @@ __all__ = ["definition_in_steps", "is_step", "query_in_steps", "rule_in_steps"]
 _CLOSURES: Final = (ArrayComprehension, SetComprehension, ObjectComprehension)
 
 
-def rule_in_steps(rule: Rule, arity: Arity) -> Rule:
+def rule_in_steps(rule: Rule, callees: Callees) -> Rule:
     """`rule` without its `else`, in steps; what its head computes is computed by its body."""
-    steps = _Steps(arity, {"eq", "equal", "assign"})
+    steps = _Steps(callees, {"eq", "equal", "assign"})
     head, after = rule.head, list[Expr]()
     args = None if head.args is None else tuple([steps.result(arg, after) for arg in head.args])
     places = tuple([steps.result(arg, after) for arg in head.ref.args])
@@ -66,29 +66,28 @@ def rule_in_steps(rule: Rule, arity: Arity) -> Rule:
     value = None if head.value is None else steps.result(head.value, after)
     new = replace(head, ref=replace(head.ref, args=places), args=args, key=key, value=value)
     bound = {var.name for arg in args or () for var in term_vars(arg)}
-    outer = bound | {v.name for part in (*places, key, value) if part for v in term_vars(part)}
     # As it was written: OPA puts it in order when operands are expressions of their own.
     text = sorted(rule.body, key=lambda expr: expr.span.start)
-    body = steps.ordered((*steps.body(text), *after), bound, outer)
+    body = steps.ordered((*steps.body(text), *after), bound)
     if body is None:
         return replace(rule, else_rule=None)
     return replace(rule, head=new, body=body, else_rule=None)
 
 
-def definition_in_steps(definition: Definition, arity: Arity) -> Definition:
+def definition_in_steps(definition: Definition, callees: Callees) -> Definition:
     """`definition` with its rule and its `else` branches in steps."""
     chain: Rule | None = None
     for branch in reversed(list(branches(definition.rule))):
-        chain = replace(rule_in_steps(branch, arity), else_rule=chain)
+        chain = replace(rule_in_steps(branch, callees), else_rule=chain)
     assert chain is not None
     operands = chain.head.ref.args
     return replace(definition, rule=chain, tail=operands[len(operands) - len(definition.tail) :])
 
 
-def query_in_steps(body: Body, arity: Arity) -> Body:
+def query_in_steps(body: Body, callees: Callees) -> Body:
     """A query's body in steps: `is_step` tells which of its expressions were added."""
-    steps = _Steps(arity, {"eq", "assign"})
-    result = steps.ordered(steps.body(body), set(), set())
+    steps = _Steps(callees, {"eq", "assign"})
+    result = steps.ordered(steps.body(body), set())
     if result is None:
         return body
     spans = [expr.span for expr in result if not is_step(expr)]
@@ -108,20 +107,16 @@ def is_step(expr: Expr) -> bool:
 class _Steps:
     """Takes expressions apart. `equalities`: the calls that take references as they are."""
 
-    def __init__(self, arity: Arity, equalities: set[str]) -> None:
-        self.arity = arity
+    def __init__(self, callees: Callees, equalities: set[str]) -> None:
+        self.callees = callees
         self.equalities = equalities
         self.count = 0
 
-    def ordered(self, body: Body, bound: set[str], outer: set[str]) -> Body | None:
+    def ordered(self, body: Body, bound: set[str]) -> Body | None:
         """`body`, whose calls are taken apart, in order and in steps; None if there is no order."""
-        if is_in_order(body, bound, self.arity):
-            return self.spread(body)
         negations = Negations(in_query="equal" not in self.equalities, prefix="__negated")
-        safety = Safety(self.arity, negations)
-        outer = outer | {var.name for var in body_vars(body, closures=False)}
-        result, _ = safety.body(body, set(bound), outer)
-        return None if safety.errors else self.spread(result)
+        result = order_steps(body, bound, self.callees, negations)
+        return None if result is None else self.spread(result)
 
     def _bind(self, term: Term, out: list[Expr]) -> Var:
         local = Var(f"__step{self.count}{GENERATED}", term.span)
@@ -174,7 +169,7 @@ class _Steps:
         return [*first, *steps, replace(expr, term=term, withs=withs, before=())]
 
     def _with(self, item: With, out: list[Expr]) -> With:
-        if names_function(item, self.arity):
+        if names_function(item, self.callees.arity):
             return item
         return replace(item, value=self.result(item.value, out))
 

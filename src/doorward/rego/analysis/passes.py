@@ -36,7 +36,6 @@ from doorward.rego.analysis.existence import (
     sites_of,
 )
 from doorward.rego.analysis.metadata import answer_metadata
-from doorward.rego.analysis.opa_diagnostics.unsafe_variables import check_body_safety, check_safety
 from doorward.rego.analysis.operator_chains import split_chains
 from doorward.rego.analysis.resolve import (
     import_name,
@@ -47,7 +46,6 @@ from doorward.rego.analysis.resolve import (
 from doorward.rego.analysis.rule_types import check_body_types
 from doorward.rego.analysis.schemas import Schemas
 from doorward.rego.analysis.tree import RuleNode, build_tree
-from doorward.rego.analysis.written_order import WrittenOrder
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.clock import CLOCK
 from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
@@ -195,11 +193,8 @@ def check_calls(program: Program) -> list[Diagnostic]:
 
 def order_bodies(program: Program) -> list[Diagnostic]:
     """Orders the bodies, so the tree is rebuilt from what it returns."""
-    callees = program.callees
-    written = WrittenOrder(callees.arity)
-    errors = check_safety(program.new, callees, written)
+    ordered, errors = order_modules(program.new, program.callees)
     if not errors:
-        ordered, errors = order_modules(program.new, written)
         program.modules = program.with_known(ordered)
         program.root = build_tree(program.modules)
     return errors
@@ -337,9 +332,9 @@ def _check_query(
     errors = errors or check_values(calls, callees)
     errors = errors or replacements.check_replacements(withs, callees)
     of_calls = [] if errors else existence.check_calls(calls, callees, [resolved])
-    errors = errors or of_calls or check_body_safety(resolved, callees)
+    errors = errors or of_calls
     if not errors:
-        resolved, errors = order_query(resolved, callees.arity)
+        resolved, errors = order_query(resolved, callees)
     if not errors:
         errors = check_body_types(resolved, program.types, callees, called_builtins(calls))
     if errors:

@@ -1,10 +1,8 @@
 """Rules that are safe in the order in which they are written, as one look at each expression tells.
 
-Most bodies read what precedes them: `x := input.xs[i]`, then tests of `x`. For these both
-questions of safety have the same answer, and neither is asked: OPA's, which variables are unsafe
-(`opa_diagnostics.unsafe_variables`), and ours, which order binds every variable before its use
-(`body_order`). What is not said to be plain here may be so: `not` in closures, patterns of objects,
-and calls that give back a value are left to them.
+Most bodies read what precedes them: `x := input.xs[i]`, then tests of `x`. They are not taken apart
+to find their order (`safe_order`), which is the written one. What is not said to be plain here may
+be so: `not` in closures, patterns of objects, and calls that give back a value are left to it.
 """
 
 from __future__ import annotations
@@ -34,40 +32,22 @@ from doorward.rego.syntax.nodes import (
     is_ground,
 )
 
-__all__ = ["WrittenOrder", "is_in_order"]
+__all__ = ["is_in_order", "is_rule_in_order"]
 
 _OTHERS: Final = frozenset({"assign", "eq", "internal.print", "internal.test_case", "print"})
 """Equations, which OPA knows as expressions only, and what is looked at behind all else."""
 
 
-class WrittenOrder:
-    """Which rules are safe as they are written; each is looked at once, and both algorithms ask.
-
-    INVARIANT: the rules outlive it; what is known of one is kept by its identity.
-    """
-
-    def __init__(self, arity: Arity) -> None:
-        self.arity = arity
-        self._known: dict[int, bool] = {}
-
-    def has(self, rule: Rule) -> bool:
-        """Return True if a rule, without its `else`, is safe at one look; others may be
-        safe, too."""
-        known = self._known.get(id(rule))
-        if known is None:
-            known = self._known[id(rule)] = self._is_safe(rule)
-        return known
-
-    def _is_safe(self, rule: Rule) -> bool:
-        head = rule.head
-        bound = set(ROOTS)
-        for parameter in head.args or ():
-            if not isinstance(parameter, Var):
-                return False
-            bound.add(parameter.name)
-        body = _Body(self.arity, bound)
-        parts = [part for part in (head.key, head.value, *head.ref.args) if part is not None]
-        return body.holds(rule.body, parts)
+def is_rule_in_order(rule: Rule, arity: Arity) -> bool:
+    """Return True if a rule, without its `else`, is safe at one look; others may be safe, too."""
+    head = rule.head
+    bound = set(ROOTS)
+    for parameter in head.args or ():
+        if not isinstance(parameter, Var):
+            return False
+        bound.add(parameter.name)
+    parts = [part for part in (head.key, head.value, *head.ref.args) if part is not None]
+    return _Body(arity, bound).holds(rule.body, parts)
 
 
 def is_in_order(body: Body, bound: Iterable[str], arity: Arity) -> bool:

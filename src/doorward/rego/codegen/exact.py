@@ -141,7 +141,7 @@ class ExactRules:
 
     def _in_steps(self, rule: Rule | None) -> Iterator[Rule]:
         while rule is not None:
-            yield rule_in_steps(rule, self.code.plan.callees.arity)
+            yield rule_in_steps(rule, self.code.plan.callees)
             rule = rule.else_rule
 
     def _own_chains(self, selection: Selection) -> Iterator[tuple[int, tuple[int, ...]]]:

@@ -219,7 +219,7 @@ def _in_order(definition: Definition, plan: Plan) -> Definition:
     """
     if plan.exact or plan.traced or not plan.failures.rule(definition.rule):
         return definition
-    return definition_in_steps(definition, plan.callees.arity)
+    return definition_in_steps(definition, plan.callees)
 
 
 def _final(definitions: Sequence[Definition], plan: Plan) -> tuple[bool, ...]:
@@ -237,7 +237,7 @@ def _final(definitions: Sequence[Definition], plan: Plan) -> tuple[bool, ...]:
         return tuple([n >= last for n in range(len(rules))])
     from doorward.rego.codegen.rule_index import RuleIndex  # few rules need it, all pay for it
 
-    chains = [[rule_in_steps(rule, plan.callees.arity)] for rule in rules]
+    chains = [[rule_in_steps(rule, plan.callees)] for rule in rules]
     index = RuleIndex(chains, plan.is_virtual, prints=plan.prints)
     return tuple(
         [

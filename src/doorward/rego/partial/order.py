@@ -7,14 +7,19 @@ same round keep their order. The bodies were checked before (`opa_diagnostics`),
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from doorward.rego.analysis.flat_terms import FlatTerms
+from doorward.rego.analysis.safe_order import Step, take_in_order
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.partial.core import (
     Array,
     Body,
+    Call,
     Comprehension,
+    Constant,
     Every,
     Expr,
     Object,
@@ -37,41 +42,16 @@ Arity: TypeAlias = Callable[[Operator], int | None]
 
 def in_safe_order(body: Body, known: Iterable[str], arity: Arity) -> Body:
     """`body` in order, and the bodies of its closures; `known` are bound around it."""
-    globals_ = ROOTS.union(known)
-    here = {name for expr in body for name in expr_variables(expr)} - globals_
-    lacking = [set(expr_variables(expr)) - globals_ for expr in body]
-    inside = [_close_over(expr) & here for expr in body]
-    safe = set(globals_)
-    waiting = list(range(len(body)))
-    ordered: list[int] = []
-    bound: set[str] = set()
-    while waiting:
-        left = []
-        for index in waiting:
-            expr = body[index]
-            outputs = outputs_of(expr, safe, arity)
-            missing = inside[index] - bound
-            if missing == outputs and missing:
-                left.append(index)
-                continue
-            if missing:
-                lacking[index] = missing
-            lacking[index] -= outputs | safe
-            if lacking[index]:
-                left.append(index)
-                continue
-            ordered.append(index)
-            safe |= outputs
-            bound |= outputs
-        if len(left) == len(waiting):
-            ordered += left  # the checks let through what is safe in another way
-            break
-        waiting = left
-    around = set(globals_)
+    steps = [Step(expr, set(expr_variables(expr)), _close_over(expr)) for expr in body]
+    around, unsafe = set(ROOTS.union(known)), dict[int, tuple[Expr, set[str]]]()
+    ordered = take_in_order(steps, around, lambda e, safe: outputs_of(e, safe, arity), unsafe)
+    # The checks let through what is safe in another way.
+    ready = {id(expr) for expr in ordered}
+    ordered += [expr for expr in body if id(expr) not in ready]
     result = []
-    for index in ordered:
-        result.append(_inside(body[index], around, arity))
-        around.update(expr_variables(body[index]))
+    for expr in ordered:
+        result.append(_inside(expr, around, arity))
+        around.update(expr_variables(expr))
     return tuple(result)
 
 
@@ -147,7 +127,7 @@ def outputs_of_body(body: Body, safe: set[str], arity: Arity) -> set[str]:
     return known - safe
 
 
-def outputs_of(expr: Expr, safe: set[str], arity: Arity) -> set[str]:
+def outputs_of(expr: Expr, safe: AbstractSet[str], arity: Arity) -> set[str]:
     """Return the variables that `expr` binds when `safe` are bound."""
     if expr.negated:
         return set()
@@ -155,145 +135,29 @@ def outputs_of(expr: Expr, safe: set[str], arity: Arity) -> set[str]:
         if not {*_names(item.target), *_names(item.value)} <= safe:
             return set()
     if expr.every is not None:
-        return _outputs_of_terms([expr.every.domain], safe)
-    outputs = _outputs_of_terms(expr.args, safe)
+        return FLAT.walked_names([expr.every.domain], safe)
     if expr.operator is None:
-        return outputs
+        return FLAT.walked_names(expr.args, safe)
     if expr.is_equation:
-        known = outputs | safe
-        return (outputs | _Unification(known).outputs(*expr.args)) - safe
-    count = arity(expr.operator)
-    if count is None:
-        return set()
-    if count >= len(expr.args):
-        return outputs
-    inputs = {name for arg in expr.args[:count] for name in _pattern_names(arg)}
-    if not inputs <= outputs | safe:
-        return set()
-    return outputs.union(*[_pattern_names(arg) for arg in expr.args[count:]])
+        left, right = expr.args
+        outputs = FLAT.walked_names(expr.args, safe)
+        return (outputs | FLAT.equation_names(left, right, outputs | safe)) - safe
+    return FLAT.call_names(expr.args, arity(expr.operator), safe)
 
 
-def _outputs_of_terms(terms: Iterable[Term], safe: set[str]) -> set[str]:
-    """Variables in brackets of references whose heads are bound."""
-    outputs: set[str] = set()
-    waiting = list(terms)
-    while waiting:
-        term = waiting.pop()
-        if type(term) is Comprehension:
-            continue
-        if type(term) is Ref:
-            if not _is_safe(term, safe):
-                continue
-            outputs.update(name for part in term.parts[1:] for name in _without_heads(part))
-            waiting += term.parts[1:]
-        else:
-            waiting += parts(term)
-    return outputs
+def _path(ref: Ref) -> tuple[Term, tuple[Term, ...]]:
+    return ref.parts[0], ref.parts[1:]
 
 
-def _without_heads(term: Term) -> Iterator[str]:
-    if type(term) is Ref:
-        for part in term.parts[1:]:
-            yield from _without_heads(part)
-    elif type(term) is Var:
-        yield term.name
-    elif type(term) is not Comprehension:
-        for part in parts(term):
-            yield from _without_heads(part)
-
-
-def _pattern_names(term: Term) -> set[str]:
-    """Variables outside of closures, sets, keys of objects and heads of references."""
-    match term:
-        case Var(name):
-            return {name}
-        case Ref(items):
-            return set().union(*map(_pattern_names, items[1:]))
-        case Array(items):
-            return set().union(*map(_pattern_names, items))
-        case Object(pairs):
-            return set().union(*[_pattern_names(value) for _, value in pairs])
-    return set()
-
-
-def _is_safe(ref: Ref, safe: set[str]) -> bool:
-    head = ref.parts[0]
-    return type(head) is not Var or head.name in safe
-
-
-class _Unification:
-    """Which variables of two terms are bound when the terms are made equal."""
-
-    def __init__(self, safe: set[str]) -> None:
-        self.safe = safe
-        self.bound: set[str] = set()
-        self.waiting: dict[str, set[str]] = {}
-
-    def outputs(self, left: Term, right: Term) -> set[str]:
-        self.unify(left, right)
-        return self.bound
-
-    def is_safe(self, name: str) -> bool:
-        return name in self.safe or name in self.bound
-
-    def unify(self, a: Term, b: Term) -> None:
-        if type(a) is not Var and type(b) is Var:
-            a, b = b, a
-        if type(a) is Var:
-            if type(b) is Var:
-                self.variables(a.name, b.name)
-            elif type(b) in (Array, Object):
-                self.composite(a.name, b)
-            elif type(b) is not Ref or _is_safe(b, self.safe):
-                self.mark(a.name)
-            return
-        if type(a) is Array and type(b) is Array:
-            if len(a.items) == len(b.items):
-                for left, right in zip(a.items, b.items, strict=True):
-                    self.unify(left, right)
-        elif type(a) is Object and type(b) is Object:
-            others = dict(b.items)
-            for key, value in a.items:
-                if key in others:
-                    self.unify(value, others[key])
-        else:
-            for term, other in ((a, b), (b, a)):
-                is_pattern = type(term) in (Array, Object)
-                is_known = type(other) is not Ref or _is_safe(other, self.safe)
-                if is_pattern and is_known and type(other) not in (Array, Object, Set):
-                    self.mark_all(term)
-
-    def variables(self, a: str, b: str) -> None:
-        if self.is_safe(b):
-            self.mark(a)
-        elif self.is_safe(a):
-            self.mark(b)
-        else:
-            self.waiting.setdefault(a, set()).add(b)
-            self.waiting.setdefault(b, set()).add(a)
-
-    def composite(self, name: str, term: Term) -> None:
-        if self.is_safe(name):
-            self.mark_all(term)
-            return
-        unsafe = {each for each in _pattern_names(term) if not self.is_safe(each)}
-        if unsafe:
-            self.waiting.setdefault(name, set()).update(unsafe)
-        else:
-            self.mark(name)
-
-    def mark_all(self, term: Term) -> None:
-        for name in _pattern_names(term):
-            self.mark(name)
-
-    def mark(self, name: str) -> None:
-        """`name` is bound, and with it what it is made of, and what is made of bound ones alone."""
-        if self.is_safe(name):
-            return
-        self.bound.add(name)
-        for other in self.waiting.pop(name, ()):
-            self.mark(other)
-        for whole, of in list(self.waiting.items()):
-            of.discard(name)
-            if not of and self.waiting.pop(whole, None) is not None:
-                self.mark(whole)
+FLAT: Final = FlatTerms(
+    var=Var,
+    ref=Ref,
+    array=Array,
+    object_=Object,
+    comprehensions=(Comprehension,),
+    values=(Constant, Call),
+    path=_path,
+    parts=parts,
+    is_object=lambda term: bool(term.kind == "object"),
+)
+"""The terms of partial evaluation."""

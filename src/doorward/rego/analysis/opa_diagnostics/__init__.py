@@ -2,7 +2,7 @@
 
 OPA's compiler takes terms apart (`flattening`) before it looks for variables that nothing binds
 (`unsafe_variables`) and checks types, and its texts and positions show that. These modules decide
-what is reported; the order in which bodies are evaluated is `body_order`'s.
+what is reported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The variables of flat expressions: which are in them, and which a walk over them binds.
+"""The variables of flat expressions of the syntax tree.
 
 As OPA counts them: the names of functions that `with` puts in force are not variables, and `not …`
 of `future.keywords.not` is a closure only if it has braces. What is inside a closure counts
@@ -8,8 +8,11 @@ only with `closures=True`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Final
 
-from doorward.rego.analysis.variables import ROOTS, term_vars
+from doorward.rego.analysis.flat_terms import FlatTerms
+from doorward.rego.analysis.variables import term_vars
 from doorward.rego.syntax.nodes import (
     And,
     Array,
@@ -30,12 +33,13 @@ from doorward.rego.syntax.nodes import (
 )
 
 __all__ = [
+    "FLAT",
     "Closure",
     "all_vars",
+    "closure_vars",
     "closures_of",
     "expr_vars",
-    "outputs_of_terms",
-    "pattern_names",
+    "heads_and_bodies",
 ]
 
 Closure = ArrayComprehension | SetComprehension | ObjectComprehension | Every | Not | And | Or
@@ -95,9 +99,29 @@ def closures_of(expr: Expr) -> Iterator[Closure]:
     elif isinstance(term, Call):
         for arg in term.args:
             yield from _in_term(arg)
-    else:
-        assert isinstance(term, Term)  # flattening leaves no declarations
+    elif isinstance(term, Term):
         yield from _in_term(term)
+
+
+def heads_and_bodies(closure: Closure) -> tuple[tuple[Term, ...], tuple[Body, ...]]:
+    """The heads of a closure, and its bodies."""
+    match closure:
+        case Every(_, _, _, body) | Not(body):
+            return (), (body,)
+        case And(left, right) | Or(left, right):
+            return (), (left, right)
+        case ObjectComprehension(key, value, body):
+            return (key, value), (body,)
+    return (closure.term,), (closure.body,)
+
+
+def closure_vars(closure: Closure) -> Iterator[Var]:
+    """Every variable inside a closure."""
+    heads, bodies = heads_and_bodies(closure)
+    for head in heads:
+        yield from all_vars(head)
+    for body in bodies:
+        yield from _body_vars(body)
 
 
 def _in_term(term: Term) -> Iterator[Closure]:
@@ -116,50 +140,28 @@ def _in_term(term: Term) -> Iterator[Closure]:
                 yield from _in_term(value)
 
 
-def outputs_of_terms(terms: Iterable[Term], safe: set[str]) -> set[str]:
-    """Return the variables that references in `terms` bind where their heads are bound."""
-    outputs: set[str] = set()
-    for term in terms:
-        match term:
-            case Ref(head, args):
-                if not isinstance(head, Var) or head.name in safe or head.name in ROOTS:
-                    for arg in args:
-                        outputs.update(_walk(arg))
-            case Array(items) | Set(items):
-                outputs |= outputs_of_terms(items, safe)
-            case Object(items):
-                for pair in items:
-                    outputs |= outputs_of_terms(pair, safe)
-    return outputs
+def _path(ref: Ref) -> tuple[Term, tuple[Term, ...]]:
+    return ref.head, ref.args
 
 
-def _walk(term: Term) -> Iterator[str]:
-    """The variables of an operand; heads of further references are walked, not bound."""
+def _parts(term: Term) -> Iterable[Term]:
     match term:
-        case Var(name):
-            if name not in ROOTS:
-                yield name
-        case Ref(_, items) | Array(items) | Set(items):
-            for item in items:
-                yield from _walk(item)
+        case Array(items) | Set(items):
+            return items
         case Object(items):
-            for key, value in items:
-                yield from _walk(key)
-                yield from _walk(value)
+            return chain.from_iterable(items)
+    return ()
 
 
-def pattern_names(term: Term) -> Iterator[str]:
-    """The variables that matching `term` binds: not in sets, keys, or heads of references."""
-    match term:
-        case Var(name):
-            if name not in ROOTS:
-                yield name
-        case Ref(_, args):
-            for arg in args:
-                yield from pattern_names(arg)
-        case Array(items):
-            for item in items:
-                yield from pattern_names(item)
-        case Object(items):
-            for _, value in items:
-                yield from pattern_names(value)
+FLAT: Final = FlatTerms(
+    var=Var,
+    ref=Ref,
+    array=Array,
+    object_=Object,
+    comprehensions=(ArrayComprehension, SetComprehension, ObjectComprehension),
+    values=(),
+    path=_path,
+    parts=_parts,
+    is_object=lambda term: isinstance(term, ObjectComprehension),
+)
+"""The terms of the syntax tree."""

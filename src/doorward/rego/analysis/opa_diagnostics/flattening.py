@@ -60,6 +60,40 @@ class FlatRule:
     rule: Rule
 
 
+class Origins:
+    """The written expressions, heads and bodies that flat ones were made of, by identity.
+
+    An entry holds the flat one as well, so that its identity is not that of another one later.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[int, tuple[Expr, Expr | Term]] = {}
+        self._bodies: dict[int, tuple[Body, Body]] = {}
+
+    def add_expr(self, written: Expr, steps: Sequence[Expr]) -> None:
+        """Note that `steps` stand for `written`."""
+        for step in steps:
+            self._parts[id(step)] = step, written
+
+    def add_head(self, term: Term, steps: Sequence[Expr]) -> None:
+        """Note that `steps` compute a head."""
+        for step in steps:
+            self._parts[id(step)] = step, term
+
+    def add_body(self, written: Body, flat: Body) -> None:
+        """Note that `flat` was made of a body, of which the heads may have become a part."""
+        self._bodies[id(written)] = written, flat
+
+    def part_of(self, step: Expr) -> Expr | Term:
+        """The expression, or the term of a head, that `step` is a part of."""
+        return self._parts[id(step)][1]
+
+    def flat(self, written: Body) -> Body | None:
+        """The flat form of a body."""
+        entry = self._bodies.get(id(written))
+        return None if entry is None else entry[1]
+
+
 def _equation(left: Term, right: Term, span: Span) -> Expr:
     return Expr(Call(Ref(Var("eq", span), (), span), (left, right), span), span=span)
 
@@ -71,8 +105,8 @@ class Flattener:
     read as `=`, as in modules; in queries it can be false. `prefix`: what OPA's names for generated
     variables begin with, which its errors show. `bind`: references and comprehensions
     inside terms are bound to variables; without, only calls are. `captured` are the expressions
-    made of what print and template strings hold, `templates` their comprehensions:
-    variables must be bound outside of them.
+    made of what print and template strings hold, `templates` their comprehensions: variables must
+    be bound outside of them. `origins`: what the expressions were, without `bind`.
     """
 
     def __init__(
@@ -86,6 +120,7 @@ class Flattener:
         self.captured: dict[int, Span] = {}
         self.templates: set[int] = set()
         self.expr_span: Span | None = None
+        self.origins = Origins()
 
     def rule(self, rule: Rule) -> FlatRule:
         """A rule without its `else`, all its terms taken apart."""
@@ -96,13 +131,24 @@ class Flattener:
         value = None if head.value is None else self.result(head.value, out)
         args = head.args and tuple(self.result(arg, out) for arg in head.args)
         ref = replace(head.ref, args=tuple(self.result(arg, out) for arg in head.ref.args))
-        return FlatRule(replace(head, ref=ref, args=args, key=key, value=value), tuple(out), rule)
+        flat = tuple(out)
+        if not self.bind:
+            self.origins.add_body(rule.body, flat)
+        return FlatRule(replace(head, ref=ref, args=args, key=key, value=value), flat, rule)
 
     def body(self, body: Body) -> Body:
         """A body, all its terms taken apart."""
+        return self._closed(body, ())[0]
+
+    def _closed(self, body: Body, heads: Sequence[Term]) -> tuple[Body, tuple[Term, ...]]:
+        """A body with what computes the heads of its comprehension, and these."""
         out: list[Expr] = []
         self.exprs(body, out)
-        return tuple(out)
+        values = tuple([self.result(head, out) for head in heads])
+        flat = tuple(out)
+        if not self.bind:
+            self.origins.add_body(body, flat)
+        return flat, values
 
     def local(self, span: Span) -> Var:
         self.count += 1
@@ -119,11 +165,14 @@ class Flattener:
         self.expr_span = around
 
     def expr(self, expr: Expr, out: list[Expr]) -> None:
+        begin = len(out)
         withs = tuple(self._with(item, out) for item in expr.withs)
         first = len(out)
         self._expr(expr, withs, out)
         if withs:  # what is taken out of the expression is evaluated under its `with` as well
             out[first:-1] = [replace(step, withs=(*step.withs, *withs)) for step in out[first:-1]]
+        if not self.bind:
+            self.origins.add_expr(expr, out[begin:])
 
     def _expr(self, expr: Expr, withs: tuple[With, ...], out: list[Expr]) -> None:
         for before in expr.before:
@@ -132,7 +181,8 @@ class Flattener:
         term = expr.term
         match term:
             case SomeDecl():
-                return
+                if not self.bind:
+                    out.append(flat)
             case SomeIn(key, value, domain):
                 reference = self._member(domain, key)
                 self._call(flat, "eq", (value, reference), out)
@@ -144,6 +194,8 @@ class Flattener:
             case Not((inner,), False):
                 # Without braces its only expression stands, for OPA, where the `not` does.
                 body = self.body((replace(inner, span=expr.span),))
+                if not self.bind:
+                    self.origins.add_body(term.body, body)
                 out.append(replace(flat, term=replace(term, body=body)))
             case Not(body):
                 out.append(replace(flat, term=replace(term, body=self.body(body))))
@@ -237,12 +289,15 @@ class Flattener:
 
     def result(self, term: Term, out: list[Expr]) -> Term:
         """`term` without anything to evaluate in it: that is in `out`."""
-        flat = self.term(term, out)
-        if not _is_evaluated(flat):
-            return flat
-        local = self.local(term.span)
-        self.emit(_equation(local, flat, term.span), out)
-        return local
+        begin = len(out)
+        flat: Term = self.term(term, out)
+        if _is_evaluated(flat):
+            local = self.local(term.span)
+            self.emit(_equation(local, flat, term.span), out)
+            flat = local
+        if not self.bind:
+            self.origins.add_head(term, out[begin:])
+        return flat
 
     def term(self, term: Term, out: list[Expr]) -> Term:
         """`term` without calls: those are in `out`."""
@@ -269,13 +324,11 @@ class Flattener:
                 pairs = tuple((self.term(k, out), self.term(v, out)) for k, v in items)
                 return replace(term, items=pairs)
             case ArrayComprehension(inner, body) | SetComprehension(inner, body):
-                inside = list(self.body(body))
-                head = self.result(inner, inside)
-                return replace(term, term=head, body=tuple(inside))
+                flat, (head,) = self._closed(body, (inner,))
+                return replace(term, term=head, body=flat)
             case ObjectComprehension(key, value, body):
-                inside = list(self.body(body))
-                heads = self.result(key, inside), self.result(value, inside)
-                return replace(term, key=heads[0], value=heads[1], body=tuple(inside))
+                flat, heads = self._closed(body, (key, value))
+                return replace(term, key=heads[0], value=heads[1], body=flat)
             case TemplateString(parts):
                 captured = tuple(
                     self._capture(self._at_expr(p.term, term.span), p)

@@ -1,30 +1,20 @@
-"""Which variables are unsafe, as OPA finds them: on flat bodies, by what each expression can bind.
+"""Which variables are reported as unsafe, in OPA's words, where a body has no order (`safe_order`).
 
-An expression can be put in order once everything it needs is bound by those before it. Nothing is
-guessed about values: `[x, y] = [1, x + 1]` is unsafe, since the sum is computed before the two
-sides meet. What print and template strings hold is looked at first: there a variable that nobody
-binds is called undeclared.
+What print and template strings hold is looked at first: there a variable that nobody binds is
+called undeclared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from doorward.rego.analysis.bindings import Arity
 from doorward.rego.analysis.calls import Callees
-from doorward.rego.analysis.opa_diagnostics.flat_variables import (
-    all_vars,
-    closures_of,
-    expr_vars,
-    outputs_of_terms,
-    pattern_names,
-)
-from doorward.rego.analysis.opa_diagnostics.flattening import Flattener
-from doorward.rego.analysis.opa_diagnostics.unification import unify
+from doorward.rego.analysis.opa_diagnostics.flat_variables import all_vars, expr_vars
+from doorward.rego.analysis.opa_diagnostics.flattening import FlatRule, Flattener
+from doorward.rego.analysis.safe_order import Unsafe
 from doorward.rego.analysis.scope import source_name
 from doorward.rego.analysis.variables import ROOTS
-from doorward.rego.analysis.written_order import WrittenOrder
 from doorward.rego.errors import COMPILE_ERROR, UNSAFE_VAR_ERROR, Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
@@ -35,7 +25,6 @@ from doorward.rego.syntax.nodes import (
     Call,
     Every,
     Expr,
-    Module,
     Not,
     Object,
     ObjectComprehension,
@@ -46,42 +35,31 @@ from doorward.rego.syntax.nodes import (
     SetComprehension,
     SomeDecl,
     SomeIn,
-    Term,
     Var,
 )
 from doorward.rego.syntax.walk import Node, children
 
-__all__ = ["check_body_safety", "check_safety"]
+__all__ = ["Findings", "first_stage", "query_errors", "rule_findings"]
 
 _KEYWORDS = frozenset({"contains", "every", "if", "in"})
 
 _CLOSED = (ArrayComprehension, Set, SetComprehension, ObjectComprehension)
 
-Unsafe = dict[int, tuple[Expr, set[str]]]
-"""The expressions that cannot be put in order, by identity, and the variables they lack."""
 
-
-def check_safety(
-    modules: Sequence[Module], callees: Callees, written: WrittenOrder
-) -> list[Diagnostic]:
-    """The unsafe variables of all rules."""
-    findings = [
-        _rule(rule, callees)
-        for module in modules
-        for rule in _rules(module)
-        if not written.has(rule)
-    ]
+def first_stage(findings: Iterable[Findings]) -> list[Diagnostic]:
+    """The errors of all rules that OPA reports: those of the first stage that has any."""
+    listed = list(findings)
     for kind in ("undeclared", "heads", "bodies"):
-        problems = [problem for finding in findings for problem in getattr(finding, kind)]
+        problems = [problem for each in listed for problem in getattr(each, kind)]
         if problems:
             return problems
     return []
 
 
-def check_body_safety(body: Body, callees: Callees) -> list[Diagnostic]:
-    """The unsafe variables of a query."""
-    flattener = Flattener(callees.arity, unify_equals=False, bind=False)
-    _, unsafe = _Order(callees.operands, flattener).body(flattener.body(body), set(ROOTS))
+def query_errors(
+    body: Body, unsafe: Unsafe, flattener: Flattener, callees: Callees
+) -> list[Diagnostic]:
+    """The unsafe variables of a query, of which the expressions in `unsafe` have no order."""
     return _undeclared(unsafe, flattener) or _report(unsafe) + _captures(body, unsafe, callees)
 
 
@@ -124,16 +102,8 @@ def _has_value(expr: Expr, callees: Callees) -> bool:
     return term.name not in ("assign", "eq") and callees.arity(term) == len(term.args)
 
 
-def _rules(module: Module) -> Iterator[Rule]:
-    for rule in module.rules:
-        branch: Rule | None = rule
-        while branch is not None:
-            yield branch
-            branch = branch.else_rule
-
-
 @dataclass(slots=True)
-class _Findings:
+class Findings:
     """The errors of one rule, by OPA's stages: a stage with errors hides the later ones."""
 
     undeclared: list[Diagnostic] = field(default_factory=list)
@@ -141,18 +111,16 @@ class _Findings:
     bodies: list[Diagnostic] = field(default_factory=list)
 
 
-def _rule(rule: Rule, callees: Callees) -> _Findings:
-    flattener = Flattener(callees.arity, unify_equals=False, bind=False)
-    flat = flattener.rule(rule)
+def rule_findings(flat: FlatRule, unsafe: Unsafe, flattener: Flattener) -> Findings:
+    """The unsafe variables of a rule, of which the expressions in `unsafe` have no order."""
     head = flat.head
-    args = [v for arg in head.args or () for v in all_vars(arg)]
-    _, unsafe = _Order(callees.operands, flattener).body(flat.body, ROOTS | {v.name for v in args})
-    known = ROOTS.union((v.name for v in args), (v.name for e in flat.body for v in expr_vars(e)))
+    args = {v.name for arg in head.args or () for v in all_vars(arg)}
+    known = ROOTS.union(args, (v.name for e in flat.body for v in expr_vars(e)))
     terms = [t for t in (head.key, head.value, *head.ref.args) if t is not None]
     lacking = [v for t in terms for v in all_vars(t) if v.name not in known]
-    return _Findings(
+    return Findings(
         _undeclared(unsafe, flattener),
-        _in_head(lacking) + _in_arguments(rule),
+        _in_head(lacking) + _in_arguments(flat.rule),
         _report(unsafe),
     )
 
@@ -227,139 +195,3 @@ def _unsafe(name: str, span: Span) -> Diagnostic:
 
 def _hint(name: str) -> str | None:
     return None if name == "_" else f"assign `{name}`, or bind it with `some {name} in …`"
-
-
-class _Order:
-    """Puts flat bodies in order."""
-
-    def __init__(self, arity: Arity, flattener: Flattener) -> None:
-        self.arity = arity
-        self.templates = flattener.templates
-
-    def body(self, body: Body, globals_: set[str] | frozenset[str]) -> tuple[list[Expr], Unsafe]:
-        """The expressions that can be ordered, in order, and what the others lack."""
-        unsafe: Unsafe = {}
-        here: set[str] = set()
-        safe: set[str] = set()
-        for expr in body:
-            names = {v.name for v in expr_vars(expr)}
-            here |= names
-            safe |= names & globals_
-            if names - globals_:
-                unsafe[id(expr)] = expr, names - globals_
-        ordered: list[Expr] = []
-        bound: set[str] = set()
-        here -= globals_
-        waiting = [(expr, {v.name for v in expr_vars(expr, closures=True)}) for expr in body]
-        fresh: set[str] | None = None
-        while waiting and (fresh is None or fresh):
-            rest, added = [], set[str]()
-            for expr, names in waiting:
-                # What names nothing that has been bound since then would fail again.
-                tried = fresh is not None and names.isdisjoint(fresh | added)
-                if tried or not self._ready(expr, safe, bound, here, unsafe):
-                    rest.append((expr, names))
-                    continue
-                ordered.append(expr)
-                outputs = self._outputs(expr, safe)
-                safe |= outputs
-                bound |= outputs
-                added |= outputs
-            waiting, fresh = rest, added
-        around = set(globals_)
-        for expr in ordered:
-            self._closures(expr, around, unsafe)
-            around |= {v.name for v in expr_vars(expr)}
-        return ordered, unsafe
-
-    def _ready(
-        self, expr: Expr, safe: set[str], bound: set[str], here: set[str], unsafe: Unsafe
-    ) -> bool:
-        outputs = self._outputs(expr, safe)
-        inside = {v.name for closure in closures_of(expr) for v in _all_vars(closure)} & here
-        if not inside <= bound:
-            if inside - bound == outputs:
-                return False  # it closes over what it binds itself
-            unsafe[id(expr)] = expr, inside - bound
-        lacking = unsafe.get(id(expr), (expr, set[str]()))[1]
-        lacking -= outputs | safe
-        if not lacking:
-            unsafe.pop(id(expr), None)
-        return not lacking
-
-    def _outputs(self, expr: Expr, safe: set[str]) -> set[str]:
-        """Return the variables that `expr` binds when `safe` are bound."""
-        if expr.negated:
-            return set()
-        withs = Expr(Var("input"), withs=expr.withs)
-        if any(v.name not in safe for v in expr_vars(withs) if v.name not in ROOTS):
-            return set()
-        term = expr.term
-        if isinstance(term, Every):
-            return outputs_of_terms([term.domain], safe)
-        if isinstance(term, Call):
-            return self._call_outputs(term, safe)
-        return outputs_of_terms([term], safe) if isinstance(term, Term) else set()
-
-    def _call_outputs(self, call: Call, safe: set[str]) -> set[str]:
-        if call.name in ("eq", "assign"):
-            if len(call.args) != 2:
-                return set()
-            left, right = call.args
-            outputs = known = outputs_of_terms(call.args, safe)
-            known = known | safe
-            if call.name == "assign":
-                # Nothing goes from the left side to the right one.
-                known -= {v.name for v in all_vars(left)}
-            return (outputs | unify(known, left, right)) - safe
-        arity = self.arity(call)
-        if arity is None:
-            return set()
-        outputs = outputs_of_terms(call.args, safe)
-        inputs = {n for arg in call.args[:arity] for n in pattern_names(arg)}
-        if arity >= len(call.args) or not inputs <= outputs | safe:
-            return outputs if arity >= len(call.args) else set()
-        return outputs | {n for arg in call.args[arity:] for n in pattern_names(arg)}
-
-    def _closures(self, expr: Expr, around: set[str], unsafe: Unsafe) -> None:
-        heads: list[Term]
-        for closure in closures_of(expr):
-            if isinstance(closure, Every):
-                names = {v.name for v in (closure.key, closure.value) if v is not None}
-                bodies, heads = [closure.body], []
-                around |= names
-            elif isinstance(closure, Not):
-                bodies, heads = [closure.body], []
-            elif isinstance(closure, (And, Or)):
-                bodies, heads = [closure.left, closure.right], []
-            elif isinstance(closure, ObjectComprehension):
-                bodies, heads = [closure.body], [closure.key, closure.value]
-            else:
-                bodies, heads = [closure.body], [closure.term]
-            inside = {v.name for body in bodies for e in body for v in expr_vars(e)} | around
-            lacking = {v.name for t in heads for v in all_vars(t)} - inside
-            if lacking:
-                known = unsafe.get(id(expr), (expr, set[str]()))[1]
-                unsafe[id(expr)] = expr, known | lacking
-            for body in bodies:
-                unsafe.update(self.body(body, around)[1])
-            if id(closure) in self.templates:
-                for inner in bodies[0]:
-                    names = {v.name for v in expr_vars(inner)} - around
-                    free = {name for name in names if not name.startswith("__local")}
-                    if free:
-                        unsafe[id(inner)] = inner, free
-
-
-def _all_vars(closure: object) -> Iterator[Var]:
-    match closure:
-        case Every(_, _, _, body) | Not(body):
-            bodies = [body]
-        case And(left, right) | Or(left, right):
-            bodies = [left, right]
-        case _:
-            yield from all_vars(closure)  # type: ignore[arg-type]  # a comprehension
-            return
-    for body in bodies:
-        for expr in body:
-            yield from expr_vars(expr, closures=True)

@@ -1,0 +1,240 @@
+"""The order in which each expression of a flat body finds bound what it needs: OPA's own.
+
+An expression is taken as soon as all that it needs is bound by those before it; expressions that
+become ready in the same round keep their order. Nothing is guessed about values:
+`[x, y] = [1, x + 1]` has no order, since the sum is computed before the two sides meet. This order
+decides what is reported as unsafe (`opa_diagnostics.unsafe_variables`) and the order of evaluation
+(`body_order`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, TypeAlias
+
+from doorward.records import record
+from doorward.rego.analysis.bindings import Arity
+from doorward.rego.analysis.opa_diagnostics.flat_variables import (
+    FLAT,
+    all_vars,
+    closure_vars,
+    closures_of,
+    expr_vars,
+    heads_and_bodies,
+)
+from doorward.rego.syntax.nodes import Array, Body, Call, Every, Expr, Term, Var
+
+__all__ = ["Ordered", "SafeOrder", "Step", "Unsafe", "take_in_order"]
+
+Unsafe: TypeAlias = dict[int, tuple[Any, set[str]]]
+"""The expressions that cannot be put in order, by identity, and the variables they lack."""
+
+
+@record
+class Ordered:
+    """The expressions of one flat body that have an order, and what is bound around the body."""
+
+    body: Body
+    exprs: list[Expr]
+    around: AbstractSet[str]
+
+    @property
+    def is_as_written(self) -> bool:
+        """True if the order is that of the body."""
+        return len(self.exprs) == len(self.body) and all(
+            [a is b for a, b in zip(self.exprs, self.body, strict=True)]
+        )
+
+
+class Step:
+    """One expression with the variables in it, outside of its closures and inside of them."""
+
+    __slots__ = ("expr", "inside", "names")
+
+    def __init__(self, expr: Any, names: set[str], inside: set[str]) -> None:
+        self.expr = expr
+        self.names = names
+        self.inside = inside
+
+
+def take_in_order(
+    steps: Sequence[Step],
+    around: AbstractSet[str],
+    outputs: Callable[[Any, AbstractSet[str]], set[str]],
+    unsafe: Unsafe,
+) -> list[Any]:
+    """The expressions of a body that become ready, in order, where variables `around` it are bound.
+
+    `outputs` tells what an expression binds when others are bound. What has no order goes to
+    `unsafe`.
+    """
+    here: set[str] = set()
+    for step in steps:
+        here |= step.names
+        if not step.names <= around:
+            unsafe[id(step.expr)] = step.expr, step.names - around
+    return _Rounds(here & around, here - around, outputs, unsafe).take(steps)
+
+
+class _Rounds:
+    """The rounds in which the expressions of one body become ready."""
+
+    def __init__(
+        self,
+        safe: set[str],
+        here: set[str],
+        outputs: Callable[[Any, AbstractSet[str]], set[str]],
+        unsafe: Unsafe,
+    ) -> None:
+        self.safe = safe
+        self.here = here
+        self.outputs = outputs
+        self.unsafe = unsafe
+        self.bound: set[str] = set()
+
+    def take(self, waiting: Sequence[Step]) -> list[Any]:
+        ordered: list[Any] = []
+        fresh: set[str] | None = None
+        while waiting and (fresh is None or fresh):
+            rest, added = [], set[str]()
+            for step in waiting:
+                outputs = None
+                # What names nothing that has been bound since then would fail again.
+                if fresh is None or not _is_apart(step, fresh, added):
+                    outputs = self._try(step)
+                if outputs is None:
+                    rest.append(step)
+                    continue
+                ordered.append(step.expr)
+                self.safe |= outputs
+                self.bound |= outputs
+                added |= outputs
+            waiting, fresh = rest, added
+        return ordered
+
+    def _try(self, step: Step) -> set[str] | None:
+        """What an expression binds, if it is ready."""
+        expr, unsafe = step.expr, self.unsafe
+        outputs = self.outputs(expr, self.safe)
+        inside = step.inside & self.here
+        if not inside <= self.bound:
+            if inside - self.bound == outputs:
+                return None  # it closes over what it binds itself
+            unsafe[id(expr)] = expr, inside - self.bound
+        known = unsafe.get(id(expr))
+        if known is not None:
+            lacking = known[1]
+            lacking -= outputs | self.safe
+            if lacking:
+                return None
+            del unsafe[id(expr)]
+        return outputs
+
+
+def _is_apart(step: Step, fresh: set[str], added: set[str]) -> bool:
+    """Return True if an expression names nothing of what was bound lately."""
+    return not any(
+        names & recent for names in (step.names, step.inside) for recent in (fresh, added)
+    )
+
+
+class SafeOrder:
+    """Puts the flat bodies of one rule or query in order.
+
+    `arity`: how many operands a call declares. `templates`: the comprehensions made of the parts of
+    template strings, by identity; their variables must be bound outside of them.
+    """
+
+    def __init__(self, arity: Arity, templates: AbstractSet[int]) -> None:
+        self._arity = arity
+        self._templates = templates
+        self._steps: dict[int, Step] = {}
+        self.orders: dict[int, Ordered] = {}
+        """The orders of all bodies, those of closures included, by the identity of the body."""
+
+    def body(self, body: Body, around: AbstractSet[str]) -> Unsafe:
+        """Put a body in order, with what `around` it is bound; return what has no order."""
+        unsafe: Unsafe = {}
+        ordered = take_in_order([*map(self._step, body)], around, self.outputs, unsafe)
+        self.orders[id(body)] = Ordered(body, ordered, frozenset(around))
+        inner = set(around)
+        for expr in ordered:
+            self._closures(expr, inner, unsafe)
+            inner |= self._step(expr).names
+        return unsafe
+
+    def _step(self, expr: Expr) -> Step:
+        step = self._steps.get(id(expr))
+        if step is None:
+            names = {v.name for v in expr_vars(expr)}
+            inside = {v.name for closure in closures_of(expr) for v in closure_vars(closure)}
+            step = self._steps[id(expr)] = Step(expr, names, inside)
+        return step
+
+    def is_template(self, expr: Expr) -> bool:
+        """Return True if an expression holds the parts of a template string."""
+        term = expr.term
+        return isinstance(term, Array) and any(id(each) in self._templates for each in term.items)
+
+    def lacking(self, expr: Expr, bound: AbstractSet[str], here: AbstractSet[str]) -> set[str]:
+        """The variables that an expression of a body, which names `here`, lacks where `bound` are
+        bound."""
+        step = self._step(expr)
+        return (step.names | (step.inside & here)) - self.outputs(expr, bound) - bound
+
+    def names(self, expr: Expr) -> set[str]:
+        """The variables of an expression outside of its closures."""
+        return self._step(expr).names
+
+    def outputs(self, expr: Expr, safe: AbstractSet[str]) -> set[str]:
+        """Return the variables that `expr` binds when `safe` are bound."""
+        if expr.negated:
+            return set()
+        if expr.withs:
+            withs = Expr(Var("input"), withs=expr.withs)
+            if any(v.name not in safe for v in expr_vars(withs)):
+                return set()
+        term = expr.term
+        if isinstance(term, Call):
+            return self._call_outputs(term, safe)
+        if isinstance(term, Every):
+            return FLAT.walked_names([term.domain], safe)
+        return FLAT.walked_names([term], safe) if isinstance(term, Term) else set()
+
+    def _call_outputs(self, call: Call, safe: AbstractSet[str]) -> set[str]:
+        if call.name in ("eq", "assign"):
+            if len(call.args) != 2:
+                return set()
+            left, right = call.args
+            outputs = FLAT.walked_names(call.args, safe)
+            known = outputs | safe
+            if call.name == "assign":
+                # Nothing goes from the left side to the right one.
+                known -= {v.name for v in all_vars(left)}
+            return (outputs | FLAT.equation_names(left, right, known)) - safe
+        return FLAT.call_names(call.args, self._arity(call), safe)
+
+    def _closures(self, expr: Expr, around: set[str], unsafe: Unsafe) -> None:
+        for closure in closures_of(expr):
+            if isinstance(closure, Every):
+                around |= {v.name for v in (closure.key, closure.value) if v is not None}
+            heads, bodies = heads_and_bodies(closure)
+            if heads:
+                lacking = self._head_names(heads, bodies) - around
+                if lacking:
+                    known = unsafe.get(id(expr), (expr, set[str]()))[1]
+                    unsafe[id(expr)] = expr, known | lacking
+            for body in bodies:
+                unsafe.update(self.body(body, around))
+            if id(closure) in self._templates:
+                for inner in bodies[0]:
+                    names = self.names(inner) - around
+                    free = {name for name in names if not name.startswith("__local")}
+                    if free:
+                        unsafe[id(inner)] = inner, free
+
+    def _head_names(self, heads: Iterable[Term], bodies: Iterable[Body]) -> set[str]:
+        """The variables of heads that nothing in the bodies names."""
+        names = {v.name for head in heads for v in all_vars(head)}
+        return names.difference(*[self.names(expr) for body in bodies for expr in body])
