@@ -11,7 +11,7 @@ from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.residuals import residual_of_rows
 from doorward.pdp.snapshot import build
-from doorward.rego import Engine, Partial
+from doorward.rego import Partial, PartialQuery
 
 POLICY = """package app
 
@@ -37,13 +37,13 @@ def pdp() -> PDP:
 def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The queries that were evaluated partially."""
     queries: list[str] = []
-    partial = Engine.partial
+    evaluate = PartialQuery.evaluate
 
-    def noted(engine: Engine, query: str, *arguments: Any, **options: Any) -> Partial:
-        queries.append(query)
-        return partial(engine, query, *arguments, **options)
+    def noted(question: PartialQuery, *arguments: Any, **options: Any) -> Partial:
+        queries.append(question.text)
+        return evaluate(question, *arguments, **options)
 
-    monkeypatch.setattr(Engine, "partial", noted)
+    monkeypatch.setattr(PartialQuery, "evaluate", noted)
     return queries
 
 

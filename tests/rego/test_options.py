@@ -7,8 +7,17 @@ from typing import get_type_hints
 
 import pytest
 
-from doorward.rego import Capabilities, Engine, Environment, Options, Schemas, Timers
+from doorward.rego import (
+    Capabilities,
+    Engine,
+    Environment,
+    Options,
+    PartialOptions,
+    Schemas,
+    Timers,
+)
 from doorward.rego.options import OptionArguments
+from doorward.rego.partial.options import PartialArguments
 from doorward.rego.saved.programs import SavedPrograms
 
 
@@ -22,6 +31,14 @@ def test_the_keyword_arguments_are_the_fields() -> None:
         "SavedPrograms": SavedPrograms,
     }
     hints = [get_type_hints(kind, localns=names) for kind in (OptionArguments, Options)]
+    assert hints[0] == hints[1]
+
+
+def test_the_keyword_arguments_of_partial_evaluation_are_the_fields() -> None:
+    assert [field.name for field in fields(PartialOptions)] == list(
+        PartialArguments.__annotations__
+    )
+    hints = [get_type_hints(kind) for kind in (PartialArguments, PartialOptions)]
     assert hints[0] == hints[1]
 
 

@@ -24,6 +24,7 @@ from doorward.rego import (
     Engine,
     Environment,
     Options,
+    PartialOptions,
     RegoError,
     Undefined,
     Value,
@@ -165,11 +166,11 @@ def _asking(
     engine = _engine(options)
     package, imports = options["package"], options["imports"]
     if options["partially"]:
-        unknowns = options["unknowns"]
+        chosen = PartialOptions(package=package, imports=tuple(imports))
+        question = engine.prepare_partial(text, options["unknowns"], chosen)
 
         def partial() -> object:
-            left = engine.partial(text, unknowns, input, package=package, imports=imports)
-            return left.queries
+            return question.evaluate(input).queries
 
         return partial, "timer_rego_partial_eval_ns"
     query = engine.prepare(text, package=package, imports=imports)

@@ -135,7 +135,7 @@ class Optimizer:
         left = engine.partial(
             f"{_reference(entrypoint)} = {RESULT}",
             ["input", *_foreign(modules.values(), self.roots)],
-            disable_inlining=_replace(modules.values()),
+            disable_inlining=tuple(_replace(modules.values())),
             shallow=self.shallow,
             namespace=None,
             helpers=self.namespace,

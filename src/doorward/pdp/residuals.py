@@ -17,6 +17,7 @@ from doorward.rego import (
     CompileError,
     Diagnostic,
     ParseError,
+    PartialOptions,
     Source,
     Undefined,
     Value,
@@ -99,25 +100,30 @@ def residual(
     """Return the residual of `query`; the errors of `Engine.partial`, and CompileError for a query
     that calls what clients may not.
     """
-    engine = snapshot.engine
-    if errors := unsafe_calls(parse_client_query(query, v0=engine.options.v0)):
+    options = PartialOptions(
+        disable_inlining=tuple(disable_inlining),
+        nondeterministic=nondeterministic,
+        max_size=MAX_SIZE,
+        only_truth=only_truth,
+        keep_else=keep_else,
+    )
+    key = query, tuple(unknowns), options
+    prepared = snapshot.partial_queries.get(key)
+    if prepared is None and (errors := _unsafe_calls_in(query, snapshot)):
         raise CompileError(errors)
     has_turn = turns.are_taken and turns.begin()
     try:
-        return engine.partial(
-            query,
-            unknowns,
-            input,
-            disable_inlining=disable_inlining,
-            nondeterministic=nondeterministic,
-            deadline=snapshot.deadline,
-            max_size=MAX_SIZE,
-            only_truth=only_truth,
-            keep_else=keep_else,
-        )
+        if prepared is None:
+            prepared = snapshot.engine.prepare_partial(*key)
+            snapshot.partial_queries.keep(key, prepared)
+        return prepared.evaluate(input, deadline=snapshot.deadline)
     finally:
         if has_turn:
             turns.end()
+
+
+def _unsafe_calls_in(query: str, snapshot: Snapshot) -> list[Diagnostic]:
+    return unsafe_calls(parse_client_query(query, v0=snapshot.engine.options.v0))
 
 
 def residual_of_rows(

@@ -27,6 +27,7 @@ from doorward.pdp.kept_residuals import KeptResiduals
 from doorward.pdp.limits import DEADLINE, MAX_ITEMS
 from doorward.pdp.loader import Loaded
 from doorward.pdp.owners import Owners
+from doorward.pdp.partial_queries import PartialQueries
 from doorward.pdp.process_memory import resident_memory
 from doorward.pdp.sources import Sources
 from doorward.rego import (
@@ -161,6 +162,7 @@ class Snapshot:
         "kept_residuals",
         "notes_answers",
         "owners",
+        "partial_queries",
         "revision",
     )
 
@@ -187,6 +189,8 @@ class Snapshot:
         """The bundle that a policy is from, by its file."""
         self.kept_residuals = KeptResiduals()
         """What is left of filters that were made before."""
+        self.partial_queries = PartialQueries()
+        """The queries that were prepared for partial evaluation."""
         self.owners = Owners(loaded.roots)
         """What bundles own, where nobody else may write."""
         self._queries = _Queries(engine, deadline)
@@ -213,6 +217,7 @@ class Snapshot:
         changed = copy(self)
         changed.engine = engine
         changed.kept_residuals = KeptResiduals()
+        changed.partial_queries = PartialQueries()
         changed.revision = revision
         if bundles is not None:
             changed.bundles = _show_bundles(bundles)

@@ -47,7 +47,15 @@ if TYPE_CHECKING:
         names_all_below,
         names_credential,
     )
-    from doorward.rego.engine import Engine, Policies, Query, compile, parse_term, within
+    from doorward.rego.engine import (
+        Engine,
+        PartialQuery,
+        Policies,
+        Query,
+        compile,
+        parse_term,
+        within,
+    )
     from doorward.rego.errors import (
         CALL_ERRORS,
         CANCEL_ERROR,
@@ -86,6 +94,7 @@ if TYPE_CHECKING:
     from doorward.rego.options import Options
     from doorward.rego.partial.definitions import Branch, Definitions, Outcome
     from doorward.rego.partial.evaluate import Partial
+    from doorward.rego.partial.options import PartialOptions
     from doorward.rego.runtime.evaluation import Evaluation, Tracer
     from doorward.rego.source import Source, Span
     from doorward.rego.timers import Timers
@@ -129,7 +138,7 @@ else:
                 "MASKED assigns_credential has_credential_names mask_credentials"
                 " may_contain_credentials mentions_credential names_all_below names_credential"
             ),
-            "engine": "Engine Policies Query compile parse_term within",
+            "engine": "Engine PartialQuery Policies Query compile parse_term within",
             "errors": (
                 "CALL_ERRORS CANCEL_ERROR COMPILE_ERROR INTERNAL_ERROR PARSE_ERROR TYPE_ERROR "
                 "BuiltinError CompileError Diagnostic EvalError Fix EvaluationAborted InputError "
@@ -145,6 +154,7 @@ else:
             "options": "Options",
             "partial.definitions": "Branch Definitions Outcome",
             "partial.evaluate": "Partial",
+            "partial.options": "PartialOptions",
             "runtime.evaluation": "Evaluation Tracer",
             "source": "Source Span",
             "timers": "Timers",
@@ -203,6 +213,8 @@ __all__ = [
     "Outcome",
     "ParseError",
     "Partial",
+    "PartialOptions",
+    "PartialQuery",
     "Policies",
     "Profile",
     "Query",

@@ -54,6 +54,7 @@ from doorward.rego.modules import (
     unchanged_modules,
 )
 from doorward.rego.options import OptionArguments, Options
+from doorward.rego.partial.options import PartialArguments, PartialOptions
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.runtime.operations import lookup_data
 from doorward.rego.source import Source
@@ -64,22 +65,21 @@ from doorward.rego.values import UNDEFINED, Key, to_python
 if TYPE_CHECKING:
     from doorward.rego.codegen.saved import SavedFunctions
     from doorward.rego.partial.context import PartialTracer
-    from doorward.rego.partial.evaluate import Lowered, Partial
+    from doorward.rego.partial.evaluate import Lowered, Partial, Question
 
-__all__ = ["Engine", "Policies", "Query", "compile", "parse_term", "within"]
+__all__ = ["Engine", "PartialQuery", "Policies", "Query", "compile", "parse_term", "within"]
 
 Work: TypeAlias = Callable[[Evaluation], Any]
 """Code that gives an answer when it is evaluated."""
 
-MAX_PARTIAL: Final = 200_000
-"""Expressions that a partial evaluation makes at most, unless the caller says otherwise."""
 _UNSAFE_VALUE: Final = "var _ is unsafe"
 _LABELS: Final = "labels:"
 MAX_VARIANTS: Final = 16
 """Codes kept for queries that replace functions; each is the whole program once more."""
-MAX_RESOLVED: Final = 64
-LONGEST_RESOLVED: Final = 512
-"""Queries of as many characters that are kept for partial evaluation, as what they mean."""
+MAX_QUESTIONS: Final = 64
+LONGEST_QUESTION: Final = 1_024
+"""Queries that are kept prepared for partial evaluation, of as many characters with what is
+unknown."""
 
 
 def compile(
@@ -160,7 +160,7 @@ class Policies:
         self._rule_tree: RuleNode | None = None
         self._lowered: Lowered | None = None
         self._labels: dict[int, dict[str, Any]] = {}
-        self._resolved: dict[tuple[str, str, tuple[str, ...]], Body] = {}
+        self._questions: dict[tuple[str, tuple[str, ...], PartialOptions], Question] = {}
         self._lock = threading.Lock()
         if options.saved is not None and not options.saved.with_code:
             self._save()
@@ -182,20 +182,24 @@ class Policies:
             self._rule_tree = insert_rules(self.program.modules)
         return self._rule_tree
 
-    def resolved(self, query: str, package: str, imports: tuple[str, ...]) -> Body:
+    def question(self, query: str, unknowns: tuple[str, ...], options: PartialOptions) -> Question:
         """A query for partial evaluation, which asks the same ones again and again.
 
-        CompileError for one that cannot be compiled.
+        CompileError for one that cannot be compiled; ValueError for a path or a namespace that is
+        not valid.
         """
-        key = query, package, imports
-        body = self._resolved.get(key)
-        if body is None:
-            body = self._resolve(query, package, imports)
-            if len(self._resolved) >= MAX_RESOLVED:
-                self._resolved.clear()
-            if len(query) <= LONGEST_RESOLVED:
-                self._resolved[key] = body
-        return body
+        key = query, unknowns, options
+        question = self._questions.get(key)
+        if question is None:
+            from doorward.rego.partial.evaluate import settings  # few ask for it
+
+            resolved = self._resolve(query, options.package, options.imports)
+            question = self.lowered.prepare(resolved, settings(unknowns, options))
+            if len(self._questions) >= MAX_QUESTIONS:
+                self._questions.clear()
+            if len(query) + sum(map(len, unknowns)) <= LONGEST_QUESTION:
+                self._questions[key] = question
+        return question
 
     def _resolve(self, query: str, package: str, imports: tuple[str, ...]) -> Body:
         v0 = self.options.v0
@@ -417,68 +421,35 @@ class Engine:
             imports=tuple(imports),
         )
 
+    def prepare_partial(
+        self,
+        query: str,
+        unknowns: Iterable[str] = ("input",),
+        options: PartialOptions | None = None,
+    ) -> PartialQuery:
+        """A question that can be put many times while `unknowns` (paths such as `input.resource`,
+        `data.rows`) are not known: nothing is parsed or compiled when it is evaluated.
+
+        CompileError as for `prepare`; ValueError for a path or a namespace that is not valid.
+        """
+        return PartialQuery(self, query, tuple(unknowns), options or PartialOptions())
+
     def partial(
         self,
         query: str,
         unknowns: Iterable[str] = ("input",),
         input: Any = UNDEFINED,
         *,
-        disable_inlining: Iterable[str] = (),
-        shallow: bool = False,
-        nondeterministic: bool = False,
-        namespace: str | None = "partial",
-        helpers: str = "partial",
-        package: str = "",
-        imports: Iterable[str] = (),
-        strict_builtin_errors: bool = False,
         now_ns: int | None = None,
         deadline: float | None = None,
-        max_size: int = MAX_PARTIAL,
-        only_truth: bool = False,
-        keep_else: bool = False,
         tracer: PartialTracer | None = None,
+        **options: Unpack[PartialArguments],
     ) -> Partial:
-        """Evaluate `query` partially: return the expressions that are left when only a part of the
-        documents is known.
-
-        For any values of the `unknowns` (paths such as `input.resource`, `data.rows`) the residual
-        decides as the query does. Rules below `disable_inlining` are referred to; with `shallow`
-        all that know something unknown are. Built-ins that ask the world are left to the residual,
-        unless `nondeterministic`. `namespace`: the package of support modules below `data`; None:
-        rules keep their packages, and those that have to be made up are in `helpers`. `max_size`
-        bounds the expressions made on the way. `only_truth`: the residual need not tell `false`
-        from undefined, and needs no support for such defaults. `keep_else`: it refers to rules with
-        `else` even so, as OPA's does. `tracer`: it is told what is asked, and what holds.
-
-        CompileError as for `prepare`; EvalError where what is known ends in an error, past the
-        `deadline` (seconds) and `max_size`; ValueError for a path or a namespace that is none.
+        """Evaluate `query` partially, once: `prepare_partial` and `PartialQuery.evaluate` in one
+        call. The `options` are the fields of `PartialOptions`.
         """
-        from doorward.rego.partial.evaluate import settings  # few ask for it
-
-        if input is not UNDEFINED:
-            input = from_python(input, "input")
-        resolved = self.policies.resolved(query, package, tuple(imports))
-        chosen = settings(
-            unknowns,
-            disable_inlining,
-            shallow,
-            nondeterministic,
-            namespace,
-            helpers,
-            max_size,
-            only_truth,
-            keep_else,
-        )
-        evaluation = self._evaluation(input, strict=strict_builtin_errors)
-        if now_ns is not None:
-            evaluation.now_ns = now_ns
-        if deadline is not None:
-            evaluation.deadline = time.monotonic() + deadline
-        lowered = self.policies.lowered
-        residual: Partial = _run(
-            lambda _: lowered.evaluate(resolved, chosen, evaluation, tracer), evaluation
-        )
-        return residual
+        prepared = self.prepare_partial(query, unknowns, PartialOptions(**options))
+        return prepared.evaluate(input, now_ns=now_ns, deadline=deadline, tracer=tracer)
 
     def _evaluation(self, input: Any, *, strict: bool) -> Evaluation:
         """The state for an evaluation of no query of its own."""
@@ -578,6 +549,49 @@ def parse_term(text: str) -> Any:
     if value is UNDEFINED:
         raise ValueError("the term has no value")
     return value
+
+
+class PartialQuery:
+    """A query prepared for partial evaluation; safe in any number of threads."""
+
+    __slots__ = ("_question", "engine", "options", "text")
+
+    def __init__(
+        self, engine: Engine, text: str, unknowns: tuple[str, ...], options: PartialOptions
+    ) -> None:
+        self.engine = engine
+        self.text = text
+        self.options = options
+        self._question = engine.policies.question(text, unknowns, options)
+
+    def evaluate(
+        self,
+        input: Any = UNDEFINED,
+        *,
+        now_ns: int | None = None,
+        deadline: float | None = None,
+        tracer: PartialTracer | None = None,
+    ) -> Partial:
+        """Return the expressions that are left when only a part of the documents is known.
+
+        For any values of what is unknown the residual decides as the query does. `deadline`: the
+        seconds that the evaluation may take. EvalError where what is known ends in an error, past
+        the deadline, and where the residual is larger than `PartialOptions.max_size`. `tracer`: it
+        is told what is asked, and what holds.
+        """
+        if input is not UNDEFINED:
+            input = from_python(input, "input")
+        engine = self.engine
+        evaluation = engine._evaluation(input, strict=self.options.strict_builtin_errors)
+        if now_ns is not None:
+            evaluation.now_ns = now_ns
+        if deadline is not None:
+            evaluation.deadline = time.monotonic() + deadline
+        lowered = engine.policies.lowered
+        left: Partial = _run(
+            lambda _: lowered.evaluate(self._question, evaluation, tracer), evaluation
+        )
+        return left
 
 
 class Query:

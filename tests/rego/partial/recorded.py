@@ -23,7 +23,7 @@ def residual_of(row: Row) -> tuple[Engine, Partial]:
         row["query"],
         row["unknowns"],
         from_python(row["input"]) if "input" in row else UNDEFINED,
-        disable_inlining=row.get("disable_inlining") or (),
+        disable_inlining=tuple(row.get("disable_inlining") or ()),
         shallow=bool(row.get("shallow_inlining")),
         nondeterministic=bool(row.get("nondeterministic")),
         namespace=None if row.get("skip_partial_namespace") else namespace,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
-from doorward.rego import Engine, EvalError
+from doorward.rego import CompileError, Engine, EvalError, PartialOptions
+from doorward.rego import engine as engine_module
+from doorward.rego.partial import evaluate
 
 ROLES = """package authz
 
@@ -30,6 +34,46 @@ def test_what_is_known_is_evaluated_away() -> None:
     partial = engine.partial("data.authz.allow", ["input.resource"], INPUT)
     assert partial.query_texts == ('"doc" = input.resource.kind; "ann" = input.resource.owner',)
     assert partial.support_texts == ()
+
+
+def test_a_prepared_question_is_not_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine({"authz.rego": ROLES}, data=DATA)
+    question = engine.prepare_partial("data.authz.allow", ["input.resource"])
+    for module, name in COMPILING:
+        monkeypatch.setattr(module, name, _refuse)
+    assert question.evaluate(INPUT).query_texts == (
+        '"doc" = input.resource.kind; "ann" = input.resource.owner',
+    )
+    again = engine.partial("data.authz.allow", ["input.resource"], INPUT)
+    assert again.query_texts == question.evaluate(INPUT).query_texts
+
+
+COMPILING: list[tuple[object, str]] = [
+    (engine_module, "parse_query"),
+    (engine_module, "check_query"),
+    (engine_module, "resolve_query"),
+    (evaluate, "lower_query"),
+]
+
+
+def _refuse(*_: object, **__: object) -> None:
+    raise AssertionError("the query is compiled again")
+
+
+def test_a_prepared_question_has_options_of_its_own() -> None:
+    engine = Engine({"authz.rego": ROLES}, data=DATA)
+    ask = functools.partial(engine.prepare_partial, "data.authz.allow", ["input.resource"])
+    inlined = ask().evaluate(INPUT)
+    referred = ask(PartialOptions(disable_inlining=("data.authz.allow",))).evaluate(INPUT)
+    assert inlined.query_texts != referred.query_texts
+    assert referred.query_texts == ("data.partial.authz.allow",)
+
+
+def test_a_question_that_is_not_valid_is_refused_when_it_is_prepared() -> None:
+    with pytest.raises(ValueError, match="not a name"):
+        Engine().prepare_partial("input.x", options=PartialOptions(namespace="a.b"))
+    with pytest.raises(CompileError):
+        Engine().prepare_partial("x > 1")
 
 
 def test_no_query_is_never_true_and_an_empty_one_always() -> None:

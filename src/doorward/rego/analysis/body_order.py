@@ -363,8 +363,11 @@ class _Sequence:
 
     def _bind(self, steps: Iterable[Expr], bound: set[str]) -> set[str]:
         """Add what `steps` bind to `bound`; return what the first one lacks that is not ready."""
-        # What is in a template string is read before the string is anything.
-        for step in sorted(steps, key=lambda step: not self.order.is_template(step)):
+        steps = list(steps)
+        if any(map(self.order.is_template, steps)):
+            # What is in a template string is read before the string is anything.
+            steps = [step for step in self.ordered.body if step in steps]
+        for step in steps:
             missing = self.order.lacking(step, bound, self.here)
             if missing:
                 return missing

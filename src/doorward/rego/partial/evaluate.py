@@ -16,6 +16,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Final
 
+from doorward.records import record
 from doorward.rego.analysis.metadata import answer_metadata
 from doorward.rego.analysis.operator_chains import split_chains
 from doorward.rego.analysis.passes import Program as Checked
@@ -45,6 +46,7 @@ from doorward.rego.partial.core import (
 from doorward.rego.partial.data_use import DataUse, find_data_use
 from doorward.rego.partial.definitions import Definitions, define
 from doorward.rego.partial.lower import declared_arity, lower_modules, lower_query
+from doorward.rego.partial.options import PartialOptions
 from doorward.rego.partial.paths import parse_path
 from doorward.rego.partial.program import Program, Settings
 from doorward.rego.partial.propagation import Propagation
@@ -65,7 +67,7 @@ from doorward.rego.syntax import nodes
 from doorward.rego.syntax.opa_json import rank
 from doorward.rego.values import Boxed, Key, from_key, to_key
 
-__all__ = ["MAX_PARTS", "Lowered", "Partial", "settings"]
+__all__ = ["MAX_PARTS", "Lowered", "Partial", "Question", "settings"]
 
 MAX_SHAPES: Final = 4_096
 """Comparisons whose types are remembered."""
@@ -156,6 +158,22 @@ class Partial:
         }
 
 
+@record(frozen=True)
+class Question:
+    """A query for partial evaluation: its lowered body, and what is known of it beforehand."""
+
+    body: Body
+    settings: Settings
+    program: Program
+    settled: Settled | None
+    names: tuple[str, ...]
+    """The variables of the query."""
+    live: set[str]
+    """The variables and documents that the reader of the residual knows."""
+    document: Ref | None
+    """The document whose truth the query asks for, if it is no more than that."""
+
+
 class Lowered:
     """The rules of checked policies, ready for partial evaluation; safe in any thread."""
 
@@ -202,34 +220,42 @@ class Lowered:
         callees = self._checked.callees
         return find_data_use(self._rules, entries, lambda each: declared_arity(each, callees))
 
-    def evaluate(
-        self,
-        query: nodes.Body,
-        settings: Settings,
-        evaluation: Evaluation,
-        tracer: PartialTracer | None = None,
-    ) -> Partial:
-        """Evaluate a resolved query partially; EvalError where its known part ends in an error."""
+    def prepare(self, query: nodes.Body, settings: Settings) -> Question:
+        """A resolved query with all that evaluating it needs beside an input and data."""
         body = lower_query(query, self._checked.callees)
-        size = _Size()
+        names = {name for expr in body for term in expr_terms(expr) for name in variables(term)}
+        live = {name for name in names if not name.startswith("__local")}
+        live |= {path[0].name for path in settings.documents if isinstance(path[0], Var)}
+        program = self._for_filters if settings.truth else self._indexed
+        return Question(
+            body,
+            settings,
+            program,
+            None if settings.shallow else self._settled_for(program, settings.documents),
+            tuple(sorted(names)),
+            live,
+            _document(body) if settings.truth else None,
+        )
+
+    def evaluate(
+        self, question: Question, evaluation: Evaluation, tracer: PartialTracer | None = None
+    ) -> Partial:
+        """Evaluate a query partially; EvalError where its known part ends in an error."""
+        settings, settled, size = question.settings, question.settled, _Size()
 
         def well_typed(body: Body) -> Body | None:
             size.take(_terms_of(body))
             return self._well_typed(body)
 
-        program = self._for_filters if settings.truth else self._indexed
-        settled = None if settings.shallow else self._settled_for(program, settings.documents)
+        body, program = question.body, question.program
         search = Search(program, settings, evaluation, well_typed, settled, tracer)
-        names = {name for expr in body for term in expr_terms(expr) for name in variables(term)}
-        search.names.reserve(sorted(names))
-        live = {name for name in names if not name.startswith("__local")}
-        live |= {path[0].name for path in settings.documents if isinstance(path[0], Var)}
-        propagation = Propagation(program, live)
-        document = _document(body) if settings.truth else None
+        search.names.reserve(question.names)
+        propagation = Propagation(program, question.live)
+        document = question.document
         definitions = None if document is None else define(search, document)
-        if definitions is not None:
+        if document is not None and definitions is not None:
             # What contradicts itself here is for the reader of the definitions to tell.
-            search.compared.add((document.parts, None))  # type: ignore[union-attr]  # it is there
+            search.compared.add((document.parts, None))
         queries = []
         for _ in search.body(body, search.root, search.root.number):
             left = [saved.plug(search.names) for saved in search.saved[0]]
@@ -355,32 +381,23 @@ def _terms_of(body: Body) -> list[Term]:
     return [term for expr in body for term in expr_terms(expr)]
 
 
-def settings(
-    unknowns: Iterable[str],
-    disabled: Iterable[str],
-    shallow: bool,
-    nondeterministic: bool,
-    namespace: str | None,
-    helpers: str,
-    max_size: int,
-    truth: bool,
-    keep_else: bool,
-) -> Settings:
+def settings(unknowns: Iterable[str], options: PartialOptions) -> Settings:
     """Return the settings of a partial evaluation; ValueError for a path or namespace that is not
     valid."""
-    for name in (namespace, helpers):
+    namespace = options.namespace
+    for name in (namespace, options.helpers):
         if name is not None and not _NAMESPACE.fullmatch(name):
             raise ValueError(f"`{name}` is not a name for a package")
     return Settings(
         tuple(map(parse_path, unknowns)),
-        tuple(map(parse_path, disabled)),
-        shallow,
-        nondeterministic,
+        tuple(map(parse_path, options.disable_inlining)),
+        options.shallow,
+        options.nondeterministic,
         namespace,
-        namespace or helpers,
-        max_size,
-        truth,
-        keep_else,
+        namespace or options.helpers,
+        options.max_size,
+        options.only_truth,
+        options.keep_else,
     )
 
 
