@@ -102,7 +102,7 @@ def test_an_exchange_of_all_workers_in_the_middle_lets_nothing_through(
                 with suppress(ProcessLookupError):
                     os.kill(pid, ending)
             if ending == signal.SIGKILL:
-                wait_until(lambda: before.isdisjoint(point.workers()))  # noqa: B023
+                wait_until(lambda: before.isdisjoint(point.workers()))  # noqa: B023  # waited for in the same round
             delayed.go_on.set()
             thread.join(PATIENCE)
             [answer] = answers
@@ -111,7 +111,7 @@ def test_an_exchange_of_all_workers_in_the_middle_lets_nothing_through(
             assert answer.status in (403, 500, 502, 503, 504) or (
                 ending == signal.SIGTERM and answer.body == LEFT
             )
-            wait_until(lambda: before.isdisjoint(point.workers()))  # noqa: B023
+            wait_until(lambda: before.isdisjoint(point.workers()))  # noqa: B023  # waited for in the same round
             wait_until(lambda: len(point.workers()) == WORKERS)
             wait_until(lambda: stack.send("/a").body == LEFT)
 
@@ -133,14 +133,14 @@ def test_requests_during_exchanges_are_filtered_or_refused(tmp_path: Path) -> No
             for ending in (signal.SIGTERM, signal.SIGKILL):
                 [first, *_] = point.workers()
                 os.kill(first, ending)
-                wait_until(lambda: first not in point.workers())  # noqa: B023
+                wait_until(lambda: first not in point.workers())  # noqa: B023  # waited for in the same round
             # A new policy exchanges all of them.
             before = set(point.workers())
             (tmp_path / "new").write_text(f"{POLICY}\n# {round}\n")
             (tmp_path / "new").replace(tmp_path / "p.rego")
-            wait_until(lambda: before.isdisjoint(point.workers()))  # noqa: B023
+            wait_until(lambda: before.isdisjoint(point.workers()))  # noqa: B023  # waited for in the same round
             number = len(answers)
-            wait_until(lambda: len(answers) > number + 5)  # noqa: B023
+            wait_until(lambda: len(answers) > number + 5)  # noqa: B023  # waited for in the same round
         done.set()
         for thread in threads:
             thread.join(PATIENCE)
