@@ -13,17 +13,17 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from doorward.pdp.config import DecisionLogs
-from doorward.pdp.control.client import ServiceClient
-from doorward.pdp.control.services import Service
-from doorward.pdp.control.upload_options import UploadOptions
-from doorward.pdp.control.uploads import Uploads
-from doorward.pdp.decision_log import DecisionLog
-from doorward.pdp.loader import Loaded
-from doorward.pdp.log import line_for
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import DecisionLogs
+from doorward.config.services import Service
+from doorward.config.upload_options import UploadOptions
+from doorward.control.client import ServiceClient
+from doorward.control.uploads import Uploads
+from doorward.decision_log.log import DecisionLog
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rego import Value
+from doorward.telemetry.log import line_for
 
 
 class Slow(BaseHTTPRequestHandler):

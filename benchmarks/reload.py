@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from doorward.pdp.health import Health
+from doorward.bundles.sources import Sources
 from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Snapshot, read
-from doorward.pdp.sources import Sources
+from doorward.telemetry.health import Health
 
 PEOPLE = Path(__file__).resolve().parent.parent / "examples/people/policy.rego"
 LATEST = 60.0

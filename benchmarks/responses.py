@@ -29,11 +29,11 @@ from typing import Any, Final
 
 from envoy.service.ext_proc.v3 import external_processor_pb2 as pb
 
+from doorward.bundles.loader import Loaded
 from doorward.envoy.ext_proc.exchange import Processor
 from doorward.envoy.ext_proc.options import ListOptions, Options
 from doorward.envoy.ext_proc.server import ExtProcServer
 from doorward.envoy.kit.bootstrap import Bootstrap, to_document
-from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 

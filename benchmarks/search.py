@@ -29,8 +29,8 @@ from typing import Any
 from benchmarks.cases import CASES
 from benchmarks.page import machine, put
 from benchmarks.plots import Points, line_plot
-from doorward.pdp.loader import Loaded
-from doorward.pdp.sources import Sources
+from doorward.bundles.loader import Loaded
+from doorward.bundles.sources import Sources
 from doorward.rego import CompileError, RegoError
 from doorward.replay.deciding import Version
 from doorward.search import entry_points, search

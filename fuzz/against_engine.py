@@ -14,15 +14,15 @@ from typing import Any, Final
 
 from tests.rest.asgi import ask
 
-from doorward.pdp.config import Config
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import Config
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, RegoError
 from doorward.rego.engine import Query
 from doorward.rest.app import Api
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 from doorward.testing import Suite, run
 from fuzz.compare import Difference, RefusedError, contradicts, values_of
 from fuzz.opa import as_json, canonical

@@ -97,7 +97,7 @@ TITLES: Final = {
     "filters": "Data filters",
     "cli": "Commands",
     "rest": "HTTP API",
-    "pdp/control": "Bundles, discovery and status",
+    "control": "Bundles, discovery and status",
     "envoy": "Envoy's external authorization",
 }
 
@@ -137,7 +137,7 @@ def sections() -> Iterable[tuple[str, list[Row]]]:
         "filters",
     ):
         yield TITLES[name], of_file(FOLDER / f"{name}.toml")
-    for name in ("cli", "rest", "pdp/control", "envoy"):
+    for name in ("cli", "rest", "control", "envoy"):
         yield TITLES[name], of_file(ROOT / "tests" / name / "differences.toml")
 
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from doorward.cli.main import cli  # noqa: E402  # found from the root
 from doorward.cli.run import REFUSED_FLAGS  # noqa: E402  # the same
-from doorward.pdp.config import REFUSED  # noqa: E402  # the same
+from doorward.config.configuration import REFUSED  # noqa: E402  # the same
 from doorward.rest.openapi import document  # noqa: E402  # src is on the path
 from doorward.rest.route import Routes  # noqa: E402  # the same
 from doorward.rest.routes import ROUTES  # noqa: E402  # the same

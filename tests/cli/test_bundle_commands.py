@@ -19,10 +19,10 @@ from tests.corpora import GOLDEN
 from tests.corpora import rows as read_rows
 from tests.rego.partial.recorded import comparable
 
+from doorward.bundles.bundle import read_bundle
+from doorward.bundles.signatures import Verification
+from doorward.bundles.sources import Sources
 from doorward.cli.main import run
-from doorward.pdp.bundle import read_bundle
-from doorward.pdp.signatures import Verification
-from doorward.pdp.sources import Sources
 from doorward.rego import UNDEFINED, Engine, EvalError, Query, Source
 from doorward.rego.tools import module_to_json, parse_module
 

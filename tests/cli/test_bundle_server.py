@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bundles.archives import member, write_archive
 from tests.cli.test_run import Process
-from tests.pdp.archives import member, write_archive
 from tests.ports import free_port
 from tests.waiting import wait_until
 
-from doorward.pdp.signing import sign
+from doorward.bundles.signing import sign
 
 NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
 KEY = "a secret of at least thirty-two bytes"

@@ -11,17 +11,17 @@ import click
 import pytest
 from tests.cli.test_run import Process, folder, start, until  # noqa: F401  # fixtures
 
+from doorward.bundles.loader import Loaded
 from doorward.cli.main import Commands, cli, run
-from doorward.pdp.config import DecisionLogs, parse_config
-from doorward.pdp.decision_log import DecisionLog
-from doorward.pdp.loader import Loaded
-from doorward.pdp.log import line_for, stamp_for
+from doorward.config.configuration import DecisionLogs, parse_config
+from doorward.decision_log.log import DecisionLog
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rego import CompileError
 from doorward.rego.builtins.http_client.cache import StoredResponse
 from doorward.rego.builtins.http_client.message import HTTPResponse
 from doorward.server.sidecar_options import SidecarOptions, settings_of
+from doorward.telemetry.log import line_for, stamp_for
 
 
 def test_a_configuration_is_checked_before_a_server_starts(

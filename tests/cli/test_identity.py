@@ -12,7 +12,7 @@ from tests.pdp.test_identity import ONE, POLICY, TWO, Provider
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.pdp.config import ConfigError, parse_config
+from doorward.config.configuration import ConfigError, parse_config
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.bundles.archives import write_archive
 from tests.cli.test_run import Process
-from tests.pdp.archives import write_archive
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 

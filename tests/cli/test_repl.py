@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from tests.waiting import wait_until
 
+from doorward.bundles.loader import Loaded
 from doorward.cli.main import run
 from doorward.cli.repl import Session
-from doorward.pdp.loader import Loaded
 
 POLICY = (
     'package authz\n\nallow if input.user in data.admins\n\nnote if print("seen", input.user)\n'

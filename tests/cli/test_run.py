@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.pdp.archives import write_archive
+from tests.bundles.archives import write_archive
 from tests.ports import free_port
 from tests.transport.certificates import Authority
 from tests.waiting import PATIENCE, wait_until

@@ -12,9 +12,9 @@ import pytest
 from tests.corpora import GOLDEN
 from tests.corpora import rows as read_rows
 
+from doorward.bundles.signatures import Verification
+from doorward.bundles.sources import Sources
 from doorward.cli.main import run
-from doorward.pdp.signatures import Verification
-from doorward.pdp.sources import Sources
 
 ROWS = [row for row in read_rows(GOLDEN / "cli-partial.jsonl.gz") if row["argv"][1] == "sign"]
 

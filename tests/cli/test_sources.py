@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.pdp.archives import write_archive
+from tests.bundles.archives import write_archive
 from tests.waiting import PATIENCE
 
 from doorward.cli.main import run

@@ -150,7 +150,7 @@ def test_the_http_api_leaves_what_few_ask_for_until_they_do(tmp_path: Path) -> N
 
 def test_a_server_loads_no_http_client_until_it_sends(tmp_path: Path) -> None:
     loaded = python("import sys, doorward.server.sidecar; print(*sys.modules)", tmp_path).split()
-    assert "doorward.pdp.traced_sender" in loaded
+    assert "doorward.telemetry.traced_sender" in loaded
     assert not {"graphql", "grpc", "httpx", "opentelemetry"} & set(loaded)
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bundles.archives import write_archive
 from tests.cli.test_run import Process
-from tests.pdp.archives import write_archive
 from tests.waiting import PATIENCE, wait_until
 
 FAST = {"min_delay_seconds": 0, "max_delay_seconds": 1}

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from doorward.pdp.config import Config
-from doorward.pdp.control.status import StatusReporter
-from doorward.pdp.control.status_options import StatusOptions
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import Config
+from doorward.config.status_options import StatusOptions
+from doorward.control.status import StatusReporter
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.pdp.store import Store
 from doorward.rest.app import Api
 from doorward.rest.server import HttpServer, Listener, bind
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 
 __all__ = ["serving"]
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from doorward.pdp.config import parse_config
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import parse_config
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.pdp.store import Store
 from doorward.rest.app import Api
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.long
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from doorward.bundles.loader import Loaded
 from doorward.console import Ring
 from doorward.console.ring import Entry
-from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP, Tee
 from doorward.pdp.snapshot import Settings, build
 from doorward.rego import Environment, VerifiedTokens

@@ -24,10 +24,10 @@ from tests.pdp.test_oidc_provider import FOLDER, Provider
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
+from doorward.config.configuration import ConfigError, parse_config
+from doorward.config.identity_options import Issuer, IssuerError, LoginClient
 from doorward.console import is_built, oidc
 from doorward.console.oidc import OidcError, OidcLogin
-from doorward.pdp.config import ConfigError, parse_config
-from doorward.pdp.identity_options import Issuer, IssuerError, LoginClient
 from doorward.rego import Engine
 
 POLICY = """package system.authz

@@ -19,24 +19,24 @@ from tests.browser import CHROMIUM, chromium, new_page
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
+from doorward.bundles.loader import Loaded
+from doorward.bundles.sources import Sources
+from doorward.config.configuration import Config
+from doorward.config.configuration import Shadow as ShadowOptions
 from doorward.console import AuditTail, Console, Process, Ring, Traffic
 from doorward.console.app import STREAMS, is_host_allowed
 from doorward.console.pages import is_built
 from doorward.docker.audit import AuditLog, Entry
 from doorward.docker.reply import Verdict
 from doorward.edge import Parts
-from doorward.pdp.config import Config
-from doorward.pdp.config import Shadow as ShadowOptions
-from doorward.pdp.health import Health, State
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP, Tee
 from doorward.pdp.snapshot import Settings, build
-from doorward.pdp.sources import Sources
 from doorward.replay.deciding import Version
 from doorward.replay.shadow import Shadow
 from doorward.rest.app import Api
 from doorward.rest.server import HttpServer, Listener, bind
+from doorward.telemetry.health import Health, State
+from doorward.telemetry.metrics import Metrics
 from doorward.transport.peers import Mailbox, Peers
 
 AXE = Path(__file__).parents[2] / "console/node_modules/axe-core/axe.min.js"

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from tests.waiting import PATIENCE
 
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import DecisionLogs
+from doorward.config.upload_options import FileOptions, UploadOptions
 from doorward.console import log_files, past, views
 from doorward.console.past import PastError, Question, Search
 from doorward.console.ring import Ring
-from doorward.pdp.config import DecisionLogs
-from doorward.pdp.control.upload_options import FileOptions, UploadOptions
+from doorward.decision_log.log import event_of
 from doorward.pdp.decision import Answered
-from doorward.pdp.decision_log import event_of
-from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 

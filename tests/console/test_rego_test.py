@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.console.points import PEOPLE, Point
 
+from doorward.bundles.loader import Loaded
 from doorward.console.rego_test import write_test
-from doorward.pdp.loader import Loaded
 from doorward.testing import Suite, run
 
 GUEST = {"role": "guest", "active": True}

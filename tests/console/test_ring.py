@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from doorward.bundles.loader import Loaded
 from doorward.console import Ring
 from doorward.console import ring as rings
 from doorward.console.rows import row_of
 from doorward.console.views import batch, detail, revisions
 from doorward.pdp.decision import Answered, Decision, DecisionError
-from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP, Tee
 from doorward.pdp.snapshot import build
 from doorward.rego import UNDEFINED

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from doorward.bundles.loader import Loaded
 from doorward.console import Traffic
 from doorward.console import traffic as traffics
 from doorward.console.together import policies
 from doorward.console.traffic import document
-from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP, Tee
 from doorward.pdp.snapshot import Settings, Snapshot, build
 

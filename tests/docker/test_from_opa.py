@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.pdp.control.test_bundles import archive
+from tests.control.test_bundles import archive
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 

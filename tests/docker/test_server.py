@@ -332,7 +332,7 @@ FEW_DESCRIPTORS = """
 import os, resource, sys
 from doorward.docker.plugin import Response
 from doorward.docker.server import PluginServer, bind_unix
-from doorward.pdp.log import configure
+from doorward.telemetry.log import configure
 
 configure("info", "json")
 server = PluginServer(bind_unix(sys.argv[1]), lambda path, body: Response(200, b"fine"))

@@ -9,14 +9,14 @@ from typing import Any, Final
 import pytest
 from tests.rest.asgi import Answer, ask
 
+from doorward.config.configuration import Config
 from doorward.filters import Conditions, FilterError, to_conditions, to_sql
 from doorward.pdp import DecisionPoint, from_modules
-from doorward.pdp.config import Config
-from doorward.pdp.health import Health
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.residuals import residual_of_rows
 from doorward.rego import Engine
 from doorward.rest.app import Api
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 
 COLUMNS: Final[Any] = {"doc": {"ok": "boolean", "a": "number", "s": "text"}}
 ROWS: Final = [

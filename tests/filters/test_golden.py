@@ -19,16 +19,16 @@ from tests.differences import load
 from tests.rego.partial.recorded import comparable
 from tests.rest.asgi import Answer, ask
 
-from doorward.pdp.config import Config
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import Config
+from doorward.decision_log.log import event_of
 from doorward.pdp.decision import Answered
-from doorward.pdp.decision_log import event_of
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rego import from_python, number_text, parse_number
 from doorward.rest.app import Api
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.long
 

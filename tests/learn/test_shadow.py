@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from doorward.config.configuration import read_config
 from doorward.learn.documents import POLICY
 from doorward.learn.observations import LearnError
 from doorward.learn.shadow import entry_for, shadow_text
-from doorward.pdp.config import read_config
 from doorward.rego import Engine
 
 

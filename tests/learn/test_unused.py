@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.learn.logs import line, text_of
 
+from doorward.bundles.sources import Sources
 from doorward.learn.observations import LearnError
 from doorward.learn.unused import Unused, find_unused, without
-from doorward.pdp.sources import Sources
 
 POLICY = """package httpapi.authz
 

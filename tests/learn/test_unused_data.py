@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from tests.learn.logs import line, text_of
 
+from doorward.bundles.loader import data_files
+from doorward.bundles.sources import Sources
 from doorward.cli.main import run
 from doorward.learn.data_patch import DataFile
 from doorward.learn.observations import LearnError
 from doorward.learn.unused import Unused, find_unused
 from doorward.learn.unused_data import Location, _Removal, without_members
-from doorward.pdp.loader import data_files
-from doorward.pdp.sources import Sources
 from doorward.rego import Engine
 
 POLICY = """package httpapi.authz

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from tests.waiting import PATIENCE, wait_until
 
+from doorward.bundles.sources import Sources
 from doorward.pdp import build_gate
 from doorward.pdp.build_gate import BuildGate
-from doorward.pdp.health import Health
 from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Snapshot, read
-from doorward.pdp.sources import Sources
 from doorward.rego import REGISTRY, Engine, Registry, types
+from doorward.telemetry.health import Health
 
 
 class Evaluations:

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import DecisionLogs
+from doorward.decision_log.log import DecisionLog
 from doorward.pdp.builtin_answers import MAX_ANSWERS, noting
-from doorward.pdp.config import DecisionLogs
-from doorward.pdp.decision_log import DecisionLog
-from doorward.pdp.loader import Loaded
-from doorward.pdp.log import line_for
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
 from doorward.rego import REGISTRY, UNDEFINED, Environment, Registry
 from doorward.rego.types import any_
+from doorward.telemetry.log import line_for
 
 SETTINGS = Settings(
     registry=noting(REGISTRY),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
+from doorward.bundles.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.residuals import residual_of_rows
 from doorward.pdp.snapshot import Settings, build
@@ -19,6 +18,7 @@ from doorward.rego import (
     ResponseCache,
     VerifiedTokens,
 )
+from doorward.telemetry.metrics import Metrics
 
 POLICY = """package app
 

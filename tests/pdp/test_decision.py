@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from doorward.bundles.loader import Loaded
 from doorward.pdp.decision import Decision, DecisionError, error_document, new_decision_id
-from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rego.errors import CompileError, Diagnostic, EvalError

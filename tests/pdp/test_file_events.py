@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from tests.waiting import PATIENCE, wait_until
 
+from doorward.bundles.sources import Sources
 from doorward.pdp import file_events, reload
 from doorward.pdp.file_events import FileEvents, watched_names
-from doorward.pdp.health import Health
 from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Snapshot, read
-from doorward.pdp.sources import Sources
+from doorward.telemetry.health import Health
 
 POLICY = "package a\n\nallow := {}\n"
 

@@ -20,11 +20,11 @@ from tests.pdp.bearer import allows
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
+from doorward.bundles.owners import OwnedError
+from doorward.config.identity_options import IssuerError
 from doorward.pdp import Issuer, LoadError, from_modules
 from doorward.pdp import identity as identity_module
 from doorward.pdp.identity import Identity, IdentityError, read_keys
-from doorward.pdp.identity_options import IssuerError
-from doorward.pdp.owners import OwnedError
 
 SERVER = """
 import http.server, json, sys

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from doorward.bundles.loader import Loaded
 from doorward.pdp import kept_residuals
-from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.residuals import residual_of_rows
 from doorward.pdp.snapshot import build

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from doorward.pdp.config import HTTP_BUCKETS, ConfigError, parse_config
-from doorward.pdp.metrics import Metrics
+from doorward.config.configuration import HTTP_BUCKETS, ConfigError, parse_config
+from doorward.telemetry.metrics import Metrics
 
 SERVICE = "services:\n  acmecorp:\n    url: https://example.com/\n"
 KEYS = "keys:\n  k: {algorithm: RS512, private_key: key.pem}\n"

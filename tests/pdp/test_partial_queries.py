@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from doorward.bundles.loader import Loaded
 from doorward.pdp import residuals
-from doorward.pdp.loader import Loaded
 from doorward.pdp.partial_queries import LONGEST, MOST, PartialQueries
 from doorward.pdp.pdp import PDP
 from doorward.pdp.residuals import residual

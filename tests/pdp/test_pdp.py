@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.waiting import PATIENCE
 
+from doorward.bundles.loader import Loaded
 from doorward.edge import counts
 from doorward.pdp.decision import Answered, Decision, DecisionError
-from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, Snapshot, build
 from doorward.rego import (

@@ -14,13 +14,13 @@ import pytest
 from tests.waiting import PATIENCE, wait_until
 
 from doorward import edge
+from doorward.bundles.loader import LoadError
+from doorward.bundles.sources import Sources
 from doorward.pdp import reload
-from doorward.pdp.health import Health
-from doorward.pdp.loader import LoadError
 from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Snapshot, read
-from doorward.pdp.sources import Sources
+from doorward.telemetry.health import Health
 
 FIRST = "package a\n\nallow := 1\n"
 SECOND = "package a\n\nallow := 2\n"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.waiting import PATIENCE
 
+from doorward.bundles.loader import Loaded
 from doorward.pdp import snapshot as module
-from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, Snapshot, build, document_ref
 from doorward.rego import UNDEFINED, CompileError, Engine, EvalError

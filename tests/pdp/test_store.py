@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from tests.waiting import PATIENCE
 
+from doorward.bundles.edit import Operation, PathNotFoundError
+from doorward.bundles.loader import Loaded
+from doorward.bundles.owners import OwnedError
+from doorward.bundles.sources import Sources
 from doorward.pdp import store as store_module
-from doorward.pdp.edit import Operation, PathNotFoundError
-from doorward.pdp.loader import Loaded
-from doorward.pdp.owners import OwnedError
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Snapshot, build
-from doorward.pdp.sources import Sources
 from doorward.pdp.store import BusyError, PolicyNotFoundError, Store
 from doorward.rego import CompileError
 

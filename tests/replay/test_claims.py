@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
+from doorward.bundles.sources import Sources
 from doorward.cli.token import sign
-from doorward.pdp.claims import claims_of, key_name
-from doorward.pdp.config import DecisionLogs
-from doorward.pdp.decision_log import DecisionLog
-from doorward.pdp.log import line_for
+from doorward.config.configuration import DecisionLogs
+from doorward.decision_log.claims import claims_of, key_name
+from doorward.decision_log.log import DecisionLog
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
-from doorward.pdp.sources import Sources
 from doorward.rego import Environment, VerifiedTokens
 from doorward.replay import Job, Tally, replay
 from doorward.replay.deciding import Version
+from doorward.telemetry.log import line_for
 
 SECRET = "the shared secret"
 POLICY = """package app

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.envoy.ext_proc.test_exchange import Calls
 
+from doorward.bundles.loader import Loaded
 from doorward.enforcement.lists import ListOptions
-from doorward.pdp.loader import Loaded
 from doorward.rego import from_python, to_json
 from doorward.replay.compare import kind_of
 from doorward.replay.deciding import Version, comparable, recorded_answer

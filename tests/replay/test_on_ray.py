@@ -13,8 +13,8 @@ import pytest
 from tests.replay.clusters import WaitingRecipe, living_actors, on_ray, ray, settings
 from tests.waiting import wait_until
 
+from doorward.bundles.loader import Loaded
 from doorward.cli.main import run
-from doorward.pdp.loader import Loaded
 from doorward.replay import ReplayError, Tally, as_json, replay
 
 # Ray reads settings that it calls deprecated itself.

@@ -12,7 +12,7 @@ import pytest
 from tests.replay.clusters import WaitingRecipe, living_actors, on_ray, ray, settings
 from tests.waiting import wait_until
 
-from doorward.pdp.loader import Loaded
+from doorward.bundles.loader import Loaded
 from doorward.replay import Tally, as_json, replay
 
 pytestmark = [

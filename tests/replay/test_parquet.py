@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from doorward.pdp.loader import Loaded
+from doorward.bundles.loader import Loaded
 from doorward.replay import Job, ReplayError, as_json, replay
 from doorward.replay.deciding import Version
 from doorward.replay.reading import chunks_of, is_whole

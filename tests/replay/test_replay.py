@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
+from doorward.bundles.sources import Sources
 from doorward.cli.main import run
-from doorward.pdp.config import DecisionLogs
-from doorward.pdp.decision_log import DecisionLog
-from doorward.pdp.log import line_for
+from doorward.config.configuration import DecisionLogs
+from doorward.decision_log.log import DecisionLog
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import read
-from doorward.pdp.sources import Sources
 from doorward.replay import Job, ReplayError, as_json, replay
 from doorward.replay.deciding import Version
 from doorward.replay.events import events_of, read_event
+from doorward.telemetry.log import line_for
 
 pytestmark = pytest.mark.long
 

@@ -17,10 +17,10 @@ import pytest
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.pdp.config import ConfigError, parse_config
-from doorward.pdp.config import Shadow as ShadowOptions
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import ConfigError, parse_config
+from doorward.config.configuration import Shadow as ShadowOptions
 from doorward.pdp.decision import Answered
-from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP, Tee
 from doorward.pdp.snapshot import build
 from doorward.replay.deciding import Version

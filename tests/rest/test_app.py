@@ -7,14 +7,14 @@ import json
 import pytest
 from tests.rest.asgi import ask
 
-from doorward.pdp.config import Config
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import Config
 from doorward.pdp.decision import Answered
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rest.app import Api
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 
 
 class Sink:

@@ -18,15 +18,15 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from starlette.requests import Request
 from tests.rest.asgi import Answer, ask
 
-from doorward.pdp.config import Config, Server
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import Config, Server
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rest.app import Api
 from doorward.rest.authorization import Access, authorize
 from doorward.rest.requests import parameters
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 
 POLICY = """package system.authz
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from tests.rest.asgi import Answer, ask
 
-from doorward.pdp.config import Config, Server
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import Config, Server
 from doorward.pdp.decision import Answered
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
 from doorward.rest.app import Api
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 
 POLICY = """package a
 

@@ -16,18 +16,18 @@ from typing import Any, Final
 import pytest
 from tests.rest.asgi import Answer, ask
 
-from doorward.pdp.config import Config, parse_config
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import Config, parse_config
+from doorward.decision_log.log import DecisionLog
 from doorward.pdp.decision import Answered
-from doorward.pdp.decision_log import DecisionLog
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.log import line_for
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Snapshot, build
 from doorward.rego import Undefined, parse_number
 from doorward.rest.app import Api
 from doorward.rest.authorization import Access
+from doorward.telemetry.health import Health
+from doorward.telemetry.log import line_for
+from doorward.telemetry.metrics import Metrics
 
 NOTHING: Final = "nothing"
 POLICIES: Final = {

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from tests.rest.asgi import Answer, ask
 
-from doorward.pdp.config import Config, Server
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import Config, Server
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
 from doorward.rest.app import Api
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 
 RULES = "".join(f"p if input.a{n} == 1\n\n" for n in range(8))
 POLICY = f"package a\n\n{RULES}all if {{ {'; '.join(['p'] * 12)} }}\n"

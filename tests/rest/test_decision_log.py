@@ -14,24 +14,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.control.scripted import Script
 from tests.corpora import GOLDEN
-from tests.pdp.control.scripted import Script
 from tests.rest.asgi import ask
 from tests.waiting import wait_until
 
+from doorward.bundles.sources import Sources
+from doorward.config.configuration import parse_config
+from doorward.control.client import ServiceClient
+from doorward.control.uploads import Uploads
+from doorward.decision_log.log import DecisionLog
 from doorward.pdp.builtin_answers import noting
-from doorward.pdp.config import parse_config
-from doorward.pdp.control.client import ServiceClient
-from doorward.pdp.control.uploads import Uploads
-from doorward.pdp.decision_log import DecisionLog
-from doorward.pdp.health import Health
-from doorward.pdp.log import line_for
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
-from doorward.pdp.sources import Sources
 from doorward.rego import REGISTRY
 from doorward.rest.app import Api
+from doorward.telemetry.health import Health
+from doorward.telemetry.log import line_for
+from doorward.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ROWS = GOLDEN / "decisionlog.jsonl.gz"

@@ -18,17 +18,17 @@ from tests.corpora import GOLDEN
 from tests.rego.partial.recorded import comparable
 from tests.rest.asgi import Answer, ask
 
-from doorward.pdp.config import Config, ConfigError, identified, parse_config
+from doorward.bundles.sources import Sources
+from doorward.config.configuration import Config, ConfigError, identified, parse_config
 from doorward.pdp.decision import Answered
-from doorward.pdp.health import Health
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
-from doorward.pdp.sources import Sources
 from doorward.pdp.store import Store
 from doorward.rego import parse_number
 from doorward.rest.app import Api
 from doorward.rest.authorization import Access
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ROWS = (GOLDEN / "rest.jsonl.gz", GOLDEN / "rest-more.jsonl.gz")

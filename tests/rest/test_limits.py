@@ -20,14 +20,11 @@ import pytest
 from tests.rest.asgi import Answer, ask
 from tests.waiting import PATIENCE, wait_until
 
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import Config, DecisionLogs, Server
+from doorward.decision_log.log import DecisionLog
 from doorward.edge import counts
-from doorward.pdp.config import Config, DecisionLogs, Server
 from doorward.pdp.decision import Decision
-from doorward.pdp.decision_log import DecisionLog
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.log import line_for
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import estimate_memory
 from doorward.pdp.snapshot import build
@@ -36,6 +33,9 @@ from doorward.rest import server as server_module
 from doorward.rest.app import Api
 from doorward.rest.memory import Memory, NoRoomError
 from doorward.rest.server import HttpServer, Listener, bind
+from doorward.telemetry.health import Health
+from doorward.telemetry.log import line_for
+from doorward.telemetry.metrics import Metrics
 from doorward.transport.http1.limits import Limits
 
 POLICY = "package a\n\nallow := input\n\nparsed := json.unmarshal(input.text)\n"

@@ -8,13 +8,13 @@ import pytest
 from tests.rest.asgi import ask
 from tests.rest.test_writes import api
 
-from doorward.pdp.config import Config
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import Config
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
 from doorward.rest.app import Api
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 
 
 @pytest.mark.parametrize(

@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 from tests.waiting import PATIENCE, wait_until
 
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import Config, DecisionLogs
+from doorward.decision_log.log import DecisionLog
 from doorward.edge import Parts
-from doorward.pdp.config import Config, DecisionLogs
-from doorward.pdp.decision_log import DecisionLog
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.log import line_for, stamp_for
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rest import request_log
 from doorward.rest.app import Api
 from doorward.rest.request_log import RequestLog
 from doorward.rest.server import HttpServer, Listener, bind
+from doorward.telemetry.health import Health
+from doorward.telemetry.log import line_for, stamp_for
+from doorward.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.system
 

@@ -13,17 +13,17 @@ from starlette.types import Message
 from tests.rest.asgi import Answer, ask
 from tests.waiting import PATIENCE
 
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import Config, Server
 from doorward.edge import Part
-from doorward.pdp.config import Config, Server
 from doorward.pdp.decision import Decision
-from doorward.pdp.health import Health, State
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rest.app import Api
 from doorward.rest.memory import Memory, Room
 from doorward.rest.requests import BadRequest, logged_headers, parameters, read_body, segments
+from doorward.telemetry.health import Health, State
+from doorward.telemetry.metrics import Metrics
 
 POLICY = "package a\n\nallow := input.x\n"
 

@@ -12,10 +12,8 @@ from scripts.opa_page import endpoints
 from starlette.responses import Response
 from tests.rest.asgi import ask
 
-from doorward.pdp.config import Config, Server
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import Config, Server
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rest import rules
@@ -27,6 +25,8 @@ from doorward.rest.exchange import Exchange
 from doorward.rest.openapi import document
 from doorward.rest.route import RequestBody, Route, Routes, Rule
 from doorward.rest.routes import ROUTES
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from tests.rest.asgi import Answer, ask
 
-from doorward.pdp.config import ConfigError, parse_config
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import ConfigError, parse_config
 from doorward.pdp.decision import Answered
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rest.app import Api
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 
 POLICY = "package a\n\nallow if input.key == data.keys.signing\n"
 DATA: dict[Any, Any] = {"keys": {"signing": "hunter2", "public": "p"}, "keys2": 1, "top": "hunter2"}

@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 from tests.waiting import PATIENCE
 
-from doorward.pdp.config import Config
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import Config
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rest.app import Api
 from doorward.rest.server import BindError, HttpServer, Listener, bind
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 from doorward.transport.http1.limits import Limits
 
 
@@ -173,7 +173,7 @@ def test_addresses_are_those_of_opa(address: str) -> None:
 FEW_DESCRIPTORS = """
 import asyncio, os, resource, sys
 from doorward.transport import loop
-from doorward.pdp.log import configure
+from doorward.telemetry.log import configure
 from doorward.rest import server as module
 from doorward.rest.server import HttpServer, Listener, bind
 

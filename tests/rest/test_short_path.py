@@ -19,17 +19,17 @@ from tests.transport.http1.wire import Wire
 from tests.waiting import wait_until
 
 from doorward import history
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import Config, DecisionLogs, parse_config
 from doorward.edge import counts
 from doorward.pdp import pdp as pdps
-from doorward.pdp.config import Config, DecisionLogs, parse_config
 from doorward.pdp.decision import Answered, RequestContext
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rest import short_path
 from doorward.rest.app import Api
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 from doorward.transport import pool
 from doorward.transport.http1.connection import Application
 

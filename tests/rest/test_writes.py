@@ -12,15 +12,15 @@ from itertools import count
 import pytest
 from tests.rest.asgi import Answer, ask
 
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import Config, Server
 from doorward.pdp import store as store_module
-from doorward.pdp.config import Config, Server
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.pdp.store import Store
 from doorward.rest.app import Api
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 
 POLICY = "package a\n\nallow if data.users[input.user]\n"
 

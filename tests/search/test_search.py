@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from doorward.bundles.loader import Loaded
 from doorward.cli import diff
 from doorward.cli.main import run
-from doorward.pdp.loader import Loaded
 from doorward.rego import Engine, Value
 from doorward.replay.compare import allows
 from doorward.replay.deciding import Version

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from doorward.pdp.loader import Loaded
+from doorward.bundles.loader import Loaded
 from doorward.pdp.snapshot import build
 from doorward.rego.modules import ParsedLater
 from doorward.rego.saved.keys import LEAST_TEXT

@@ -17,10 +17,10 @@ import grpc
 import pytest
 from envoy.service.auth.v3 import external_auth_pb2, external_auth_pb2_grpc
 from tests.cli.test_run import Process
-from tests.pdp.collectors import Collector, grpc_collector, http_collector, texts_of
+from tests.telemetry.collectors import Collector, grpc_collector, http_collector, texts_of
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.pdp.config import parse_config
+from doorward.config.configuration import parse_config
 from doorward.server.sidecar import Sidecar
 from doorward.server.sidecar_options import SidecarOptions, StartupError
 
@@ -235,7 +235,7 @@ def test_without_being_asked_nothing_of_it_is_loaded() -> None:
 def test_traces_without_the_library_are_refused_or_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(sys.modules, "doorward.pdp.tracing", None)
+    monkeypatch.setitem(sys.modules, "doorward.telemetry.tracing", None)
     config = parse_config("distributed_tracing: {type: grpc}")
     with pytest.raises(StartupError, match=r"distributed_tracing: .*doorward\[otel\]"):
         Sidecar(SidecarOptions(config=config, addresses=["unix:s"]))

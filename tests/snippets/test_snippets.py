@@ -22,7 +22,7 @@ from tests.parsing import parsed
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.pdp.config import read_config
+from doorward.config.configuration import read_config
 from doorward.rego import CompileError, Engine, EvalError, Source
 from doorward.rego.tools import parse_query
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from doorward.pdp.loader import Loaded
+from doorward.bundles.loader import Loaded
 from doorward.testing import Result, Suite
 from doorward.testing.bench import Measured, bench_gobench, bench_json, bench_pretty, measure
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from doorward.pdp.loader import Loaded
+from doorward.bundles.loader import Loaded
 from doorward.testing import Coverage, Suite, run
 from doorward.testing.coverage import lines_of
 

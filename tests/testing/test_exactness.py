@@ -13,7 +13,7 @@ from tests.corpora import GOLDEN
 from tests.oracle.recorded import sample
 
 import doorward
-from doorward.pdp.loader import Loaded
+from doorward.bundles.loader import Loaded
 from doorward.rego import UNDEFINED, Engine, EvalError, Key, Query, RegoError, Value
 from doorward.rego.tools import path_text
 from doorward.testing import Suite, run

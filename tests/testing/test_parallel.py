@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from doorward.pdp.loader import Loaded
+from doorward.bundles.loader import Loaded
 from doorward.testing import Coverage, Result, Suite, parallel, run
 from doorward.testing.parallel import run_parallel
 

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from doorward.pdp.loader import Loaded
+from doorward.bundles.loader import Loaded
 from doorward.testing import Suite, run
 from doorward.testing.reports import _duration, json_report, junit_report, pretty
 

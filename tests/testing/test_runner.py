@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from doorward.pdp.loader import Loaded
+from doorward.bundles.loader import Loaded
 from doorward.rego import BuiltinError
 from doorward.testing import Case, Result, Suite, run, why
 

@@ -16,15 +16,15 @@ import pytest
 from tests.transport.certificates import Authority
 from tests.waiting import PATIENCE
 
-from doorward.pdp.config import Config
-from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
-from doorward.pdp.metrics import Metrics
+from doorward.bundles.loader import Loaded
+from doorward.config.configuration import Config
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rest.app import Api
 from doorward.rest.authorization import Access
 from doorward.rest.server import HttpServer, Listener, bind
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 from doorward.transport.tls import TlsContext, TlsError, TlsOptions
 
 POLICY = """package system.authz

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import click
 
+from doorward.bundles.loader import LoadError
+from doorward.bundles.sources import Sources
 from doorward.cli import extensions, saved_programs, schemas
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.input_document import read_input
 from doorward.cli.queries import read_query
 from doorward.cli.results import framed
-from doorward.pdp.loader import LoadError
-from doorward.pdp.sources import Sources
 from doorward.rego import (
     Engine,
     Environment,

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Final
 from urllib.parse import quote
 
-from doorward.pdp.loader import LoadError
+from doorward.bundles.loader import LoadError
 from doorward.rego import Key, Undefined, Value, to_json
 
 __all__ = ["BenchServer", "arguments_of", "question"]

@@ -17,17 +17,17 @@ from typing import Any, Final
 
 import click
 
+from doorward.bundles.bundle import Bundle, read_bundle
+from doorward.bundles.loader import LoadError, io_message, united
+from doorward.bundles.manifest import Manifest, ManifestError
+from doorward.bundles.optimize import OptimizeError, Optimizer, entrypoints_of
+from doorward.bundles.signatures import ALGORITHMS, SignatureError, Verification
+from doorward.bundles.signing import sign
+from doorward.bundles.sources import Sources
 from doorward.cli import capabilities
 from doorward.cli.errors import OneOf
 from doorward.cli.sign import read_claims, read_key
 from doorward.cli.waiting import waiting
-from doorward.pdp.bundle import Bundle, read_bundle
-from doorward.pdp.loader import LoadError, io_message, united
-from doorward.pdp.manifest import Manifest, ManifestError
-from doorward.pdp.optimize import OptimizeError, Optimizer, entrypoints_of
-from doorward.pdp.signatures import ALGORITHMS, SignatureError, Verification
-from doorward.pdp.signing import sign
-from doorward.pdp.sources import Sources
 from doorward.rego import PARSE_ERROR, Capabilities, Key, Options, RegoError, Source, Value, compile
 from doorward.rego.golang import marshal, ordered_text
 from doorward.rego.tools import format_source

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import click
 
+from doorward.bundles.loader import LoadError
 from doorward.cli import extensions
-from doorward.pdp.loader import LoadError
 from doorward.rego import Capabilities
 from doorward.rego.tools import (
     FEATURES,

@@ -8,11 +8,11 @@ from dataclasses import replace
 import click
 from click.core import ParameterSource
 
+from doorward.bundles.loader import Loaded, LoadError
+from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.findings import findings_of, github, junit, sarif
-from doorward.pdp.loader import Loaded, LoadError
-from doorward.pdp.sources import Sources
 from doorward.rego import (
     Capabilities,
     CompileError,

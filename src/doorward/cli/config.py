@@ -6,7 +6,7 @@ import click
 
 from doorward.cli import overrides
 from doorward.cli.errors import warn
-from doorward.pdp.config import ConfigError, read_config
+from doorward.config.configuration import ConfigError, read_config
 
 __all__ = ["command"]
 

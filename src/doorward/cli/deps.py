@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import click
 
+from doorward.bundles.loader import LoadError
+from doorward.bundles.sources import Sources
 from doorward.cli import extensions
 from doorward.cli.errors import OneOf, for_people
 from doorward.cli.results import table
-from doorward.pdp.loader import LoadError
-from doorward.pdp.sources import Sources
 from doorward.rego import RegoError, from_key, kind_name
 from doorward.rego.golang import indent, marshal, object_text
 from doorward.rego.tools import Documents, Path, path_text

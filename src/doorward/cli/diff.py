@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import click
 
+from doorward.bundles.loader import LoadError
+from doorward.bundles.sources import Sources
 from doorward.cli import colors, extensions
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf
 from doorward.cli.waiting import waiting
-from doorward.pdp.loader import LoadError
-from doorward.pdp.sources import Sources
 from doorward.replay import KINDS, ReplayError
 from doorward.replay.deciding import Version
 from doorward.search import Search, are_same, as_json, entry_points, markdown, search, text

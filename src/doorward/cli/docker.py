@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from doorward.bundles.loader import LoadError
 from doorward.cli.docker_proxy import proxy
 from doorward.counting import counted
 from doorward.docker.audit import AuditLogError
@@ -28,9 +29,8 @@ from doorward.docker.server import LISTEN_FD, BindError
 from doorward.docker.service import SIGNALS, OwnersError, Service, ServiceOptions, bind
 from doorward.docker.watch.notify import NOTIFY_FD
 from doorward.docker.watch.watchdog import Watchdog
-from doorward.pdp.loader import LoadError
-from doorward.pdp.log import configure
 from doorward.rego import RegoError
+from doorward.telemetry.log import configure
 
 if TYPE_CHECKING:
     from doorward.docker.install.installer import Installation

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from doorward.bundles.loader import LoadError
 from doorward.docker.audit import AuditLogError
 from doorward.docker.decider.embedded import DECISION, PACK, with_shipped
 from doorward.docker.decider.remote import UrlError
@@ -26,9 +27,8 @@ from doorward.docker.request.host import PIDFILE
 from doorward.docker.request.input import InputOptions
 from doorward.docker.request.protected import DAEMON_CONFIG
 from doorward.docker.server import BindError
-from doorward.pdp.loader import LoadError
-from doorward.pdp.log import configure
 from doorward.rego import RegoError
+from doorward.telemetry.log import configure
 
 __all__ = ["proxy"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from doorward.bundles.loader import LoadError
+from doorward.bundles.sources import Sources
 from doorward.cli import extensions
 from doorward.cli.errors import for_people
-from doorward.pdp.loader import LoadError
-from doorward.pdp.sources import Sources
 from doorward.rego import RegoError
 
 __all__ = ["command"]

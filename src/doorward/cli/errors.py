@@ -11,8 +11,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from doorward.bundles.loader import LoadError
 from doorward.pdp.error_documents import diagnostic_fields
-from doorward.pdp.loader import LoadError
 from doorward.rego import Diagnostic, RegoError, render_all
 from doorward.rego.golang import marshal, object_text
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from doorward.bundles.loader import LoadError
+from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
@@ -20,9 +22,7 @@ from doorward.cli.metrics import metrics_field, metrics_table
 from doorward.cli.profiles import in_order, profile_document, profile_table
 from doorward.cli.queries import read_query
 from doorward.cli.results import FORMATS, framed, to_document
-from doorward.pdp.loader import LoadError
 from doorward.pdp.solutions import Solution, solutions_of
-from doorward.pdp.sources import Sources
 from doorward.records import record
 from doorward.rego import (
     UNDEFINED,
@@ -417,7 +417,7 @@ def _prepare(request: _Request, timers: Timers, *, traced: bool) -> Query:
 
 def _in_words(error: LoadError | RegoError) -> LoadError | RegoError:
     """Return the error of a bundle that cannot be read, in the words of `opa eval`."""
-    from doorward.pdp.bundle import BundleError
+    from doorward.bundles.bundle import BundleError
 
     if isinstance(error, BundleError):
         return LoadError([f"loading error: {error}"])

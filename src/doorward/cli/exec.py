@@ -11,21 +11,21 @@ from typing import Any, Final
 
 import click
 
+from doorward.bundles.loader import LoadError, read_document
+from doorward.bundles.sources import Sources
 from doorward.cli import overrides
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people
 from doorward.cli.log_time import log_time_option
-from doorward.pdp.config import Config, ConfigError, read_config
-from doorward.pdp.decision_log import DecisionLog
-from doorward.pdp.loader import LoadError, read_document
-from doorward.pdp.log import line_for, now, stamp_for
-from doorward.pdp.log_options import FORMATS, LEVELS
+from doorward.config.configuration import Config, ConfigError, read_config
+from doorward.config.log_options import FORMATS, LEVELS
+from doorward.decision_log.log import DecisionLog
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
-from doorward.pdp.sources import Sources
 from doorward.rego import EvalError, RegoError, Undefined, Value, within
 from doorward.rego.golang import indent, marshal, object_text
 from doorward.server.open_log import open_log
+from doorward.telemetry.log import line_for, now, stamp_for
 
 __all__ = ["command"]
 

@@ -7,9 +7,9 @@ from typing import Final
 
 import click
 
+from doorward.bundles.sources import Sources
 from doorward.cli.errors import warn
 from doorward.pdp.extensions import Extensions, project_extensions
-from doorward.pdp.sources import Sources
 from doorward.rego import Engine, Registry, gc_paused
 
 __all__ = ["engine_of", "option", "registry_for"]

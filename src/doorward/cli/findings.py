@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from doorward import __version__
-from doorward.pdp.loader import LoadError
+from doorward.bundles.loader import LoadError
 from doorward.rego import Diagnostic, RegoError, render
 
 __all__ = ["findings_of", "github", "junit", "sarif"]

@@ -14,9 +14,9 @@ from typing import Final
 
 import click
 
+from doorward.bundles.loader import LoadError, io_message
 from doorward.cli import capabilities as options
 from doorward.cli.errors import for_people
-from doorward.pdp.loader import LoadError, io_message
 from doorward.rego import REGISTRY, Capabilities, CompileError, ParseError, RegoError, Source
 from doorward.rego.tools import Target, format_source, parse_module
 

@@ -7,8 +7,8 @@ from typing import Final
 
 import click
 
+from doorward.bundles.loader import LoadError
 from doorward.cli.input_document import docker_inputs, envoy_input
-from doorward.pdp.loader import LoadError
 from doorward.rego.golang import indent, marshal
 
 __all__ = ["command"]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from doorward.pdp.loader import LoadError, io_message, read_document
+from doorward.bundles.loader import LoadError, io_message, read_document
 from doorward.rego import UNDEFINED, Undefined, Value, gc_paused
 from doorward.rego.golang import JSONError, read_json
 

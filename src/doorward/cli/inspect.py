@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import click
 
+from doorward.bundles.bundle import SIGNATURES, read_bundle
+from doorward.bundles.loader import LoadError
+from doorward.bundles.manifest import Manifest
+from doorward.bundles.sources import Sources
 from doorward.cli.errors import OneOf
 from doorward.cli.results import table
-from doorward.pdp.bundle import SIGNATURES, read_bundle
-from doorward.pdp.loader import LoadError
-from doorward.pdp.manifest import Manifest
-from doorward.pdp.sources import Sources
 from doorward.rego import REGISTRY, ParseError, Source
 from doorward.rego.golang import indent, marshal, ordered_text, read_json
 from doorward.rego.tools import (

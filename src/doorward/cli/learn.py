@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import click
 
+from doorward.bundles.loader import LoadError, data_files
+from doorward.bundles.sources import Sources
 from doorward.cli.waiting import waiting
 from doorward.counting import counted
 from doorward.learn.gathering import Gather, Gathered, failed_requests
@@ -16,8 +18,6 @@ from doorward.learn.output import make_files, write_files
 from doorward.learn.reading import MAX_LOCATION, Options
 from doorward.learn.shadow import entry_for, shadow_text
 from doorward.learn.templates import Limits
-from doorward.pdp.loader import LoadError, data_files
-from doorward.pdp.sources import Sources
 from doorward.rego import RegoError
 from doorward.replay import ReplayError, replay
 from doorward.replay.reading import log_files

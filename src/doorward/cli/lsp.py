@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from doorward.bundles.loader import LoadError
 from doorward.cli import capabilities, extensions
-from doorward.pdp.loader import LoadError
 from doorward.rego import Capabilities
 
 __all__ = ["command"]

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import click
 
+from doorward.bundles.loader import Loaded
 from doorward.counting import counted
-from doorward.pdp.loader import Loaded
 from doorward.rego import CompileError, Registry
 from doorward.replay.deciding import Version
 from doorward.search import Finding, entry_points, rego_test, search

@@ -8,9 +8,9 @@ from typing import Final
 
 import click
 
+from doorward.bundles.loader import Limits, LoadError, policy_text, read_file
 from doorward.cli.errors import OneOf, documents_text
 from doorward.cli.opa_tree import tree_lines
-from doorward.pdp.loader import Limits, LoadError, policy_text, read_file
 from doorward.rego import Number, ParseError, Source, Span
 from doorward.rego.golang import indent, object_text, ordered_text
 from doorward.rego.tools import module_to_json, parse_module

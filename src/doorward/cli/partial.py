@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from doorward.pdp.loader import LoadError
+from doorward.bundles.loader import LoadError
 from doorward.records import record
 from doorward.rego import Engine, Undefined, Value
 from doorward.rego.golang import ordered_text

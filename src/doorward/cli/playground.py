@@ -9,11 +9,11 @@ import click
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+from doorward.bundles.loader import Loaded, LoadError
+from doorward.bundles.sources import Sources
 from doorward.cli.errors import for_people
 from doorward.console import Console
 from doorward.edge import FAULTS, Edge, SignalSafeEvent
-from doorward.pdp.loader import Loaded, LoadError
-from doorward.pdp.sources import Sources
 from doorward.rego import to_python
 from doorward.rest.answers import internal_error, redirect, unknown_path
 from doorward.rest.server import BindError, HttpServer, Listener, bind

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import click
 
+from doorward.bundles.loader import LoadError
+from doorward.bundles.sources import Sources
 from doorward.cli import extensions
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf
-from doorward.pdp.loader import LoadError
-from doorward.pdp.sources import Sources
 from doorward.rego import RegoError
 from doorward.replay import ReplayError
 from doorward.replay.deciding import Version

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import click
 
+from doorward.bundles.loader import Loaded, LoadError, read_document
 from doorward.cli.errors import for_people
 from doorward.cli.results import FORMATS, to_document
-from doorward.pdp.loader import Loaded, LoadError, read_document
 from doorward.pdp.solutions import solutions_of
 from doorward.rego import (
     REGISTRY,

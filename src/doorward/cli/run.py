@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from doorward.bundles.loader import LoadError
+from doorward.bundles.signatures import ALGORITHMS, Verification
+from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, extensions, overrides
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people, warn
 from doorward.cli.log_time import log_time_option
-from doorward.pdp.config import Config, ConfigError, read_config
-from doorward.pdp.loader import LoadError
-from doorward.pdp.log_options import FORMATS, LEVELS
-from doorward.pdp.signatures import ALGORITHMS, Verification
-from doorward.pdp.sources import Sources
+from doorward.config.configuration import Config, ConfigError, read_config
+from doorward.config.log_options import FORMATS, LEVELS
 from doorward.rego import RegoError
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def command(
         if options[name]:
             raise click.UsageError(f"--{name} is not supported: {reason}")
     # The extra `server` brings what writes logs.
-    from doorward.pdp.log import configure
+    from doorward.telemetry.log import configure
 
     configure(log_level, log_format, timestamp_format=options["log_timestamp_format"])
     return _serve(files, log_format, options)

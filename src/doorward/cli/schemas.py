@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from doorward.pdp.loader import LoadError, io_message, read_document
+from doorward.bundles.loader import LoadError, io_message, read_document
 from doorward.rego import to_python
 
 __all__ = ["Schemas", "option", "read_schemas"]

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import click
 
-from doorward.pdp.bundle import signed_files
-from doorward.pdp.loader import LoadError, io_message, read_file
-from doorward.pdp.signatures import SignatureError
-from doorward.pdp.signing import sign
+from doorward.bundles.bundle import signed_files
+from doorward.bundles.loader import LoadError, io_message, read_file
+from doorward.bundles.signatures import SignatureError
+from doorward.bundles.signing import sign
 from doorward.rego.golang import JSONError, read_json
 
 __all__ = ["command", "read_claims", "read_key"]

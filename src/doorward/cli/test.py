@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from doorward.bundles.bundle import BundleError
+from doorward.bundles.loader import Loaded, LoadError
+from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people, warn
 from doorward.cli.findings import github, sarif
 from doorward.cli.waiting import waiting
 from doorward.counting import counted
-from doorward.pdp.bundle import BundleError
-from doorward.pdp.loader import Loaded, LoadError
 from doorward.pdp.reload import changes, read_signature
-from doorward.pdp.sources import Sources
 from doorward.rego import CALL_ERRORS, REGISTRY, Diagnostic, RegoError, gc_paused
 from doorward.testing import Coverage, Result, Suite, Test, run, why
 from doorward.testing.bench import (

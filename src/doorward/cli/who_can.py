@@ -8,17 +8,17 @@ from typing import Any, Final
 
 import click
 
+from doorward.bundles.loader import LoadError
+from doorward.bundles.sources import Sources
 from doorward.cli import extensions
 from doorward.cli.errors import OneOf
 from doorward.cli.input_document import read_input
-from doorward.pdp.access import Path
-from doorward.pdp.loader import LoadError
-from doorward.pdp.sources import Sources
 from doorward.rego import UNDEFINED, RegoError
 from doorward.rego.tools import path_names
 from doorward.replay import ReplayError
 from doorward.replay.deciding import Version
 from doorward.search.proofs.access import Question, answer, as_csv, as_json, text
+from doorward.search.who_can import Path
 
 __all__ = ["command"]
 

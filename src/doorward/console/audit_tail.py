@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from doorward.pdp.hiding import hide_credentials
+from doorward.decision_log.redaction.hiding import hide_credentials
 from doorward.rego import from_json, to_python
 
 __all__ = ["AuditTail"]

@@ -25,7 +25,7 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx
 
-from doorward.pdp.identity_options import Issuer, LoginClient
+from doorward.config.identity_options import Issuer, LoginClient
 from doorward.rego import Engine, RegoError
 from doorward.unzipping import DecodingError, decoded_body
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from doorward.config.configuration import DecisionLogs
 from doorward.console.callers import caller_of
 from doorward.console.log_tail import newest_rows
 from doorward.console.responses import response_of
 from doorward.console.rows import LONGEST as SHORT
 from doorward.console.rows import request
-from doorward.pdp.config import DecisionLogs
-from doorward.pdp.hiding import hide_credentials
+from doorward.decision_log.redaction.hiding import hide_credentials
 from doorward.rego import from_json, to_python
 
 __all__ = ["VERDICTS", "PastError", "Question", "Search", "log_files"]
@@ -242,7 +242,7 @@ def _summary(number: int, row: Any) -> dict[str, Any]:
 
 
 def _payload(claims: Any) -> Any:
-    """The claims of the first token that was verified, as `pdp/claims.py` notes them."""
+    """The claims of the first token that was verified, as `decision_log/claims.py` notes them."""
     tokens = [*claims.values()] if isinstance(claims, dict) else []
     return tokens[0].get("payload") if tokens and isinstance(tokens[0], dict) else None
 

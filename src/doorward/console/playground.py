@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from doorward.bundles.loader import Loaded
 from doorward.console.beginnings import begin
 from doorward.console.play_requests import (
     DEADLINE,
@@ -27,7 +28,6 @@ from doorward.console.play_requests import (
 )
 from doorward.console.row_filters import filter_rows
 from doorward.lsp import Policies
-from doorward.pdp.loader import Loaded
 from doorward.rego import (
     UNDEFINED,
     Diagnostic,

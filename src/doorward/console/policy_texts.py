@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from doorward.bundles.loader import Loaded
 from doorward.console.reasons import short_names
-from doorward.pdp.loader import Loaded
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import REGISTRY, Environment, EvalError, RegoError, Source, to_rego, within
 from doorward.rego.tools import Annotations, parse_module

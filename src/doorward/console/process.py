@@ -19,9 +19,9 @@ from doorward.console.ring import Ring
 from doorward.console.selection import Filter, select
 from doorward.console.sessions import Sessions
 from doorward.console.traffic import Traffic
-from doorward.pdp.health import Health
 from doorward.pdp.pdp import PDP
 from doorward.rego import to_python
+from doorward.telemetry.health import Health
 
 __all__ = ["Process"]
 

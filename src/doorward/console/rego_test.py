@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from doorward.console.ring import Entry
-from doorward.pdp.hiding import hide_credentials
+from doorward.decision_log.redaction.hiding import hide_credentials
 from doorward.pdp.snapshot import document_ref
 from doorward.rego import RegoError, Undefined, to_rego
 

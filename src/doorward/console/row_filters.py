@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, Final
 
+from doorward.bundles.loader import Loaded
 from doorward.console.play_requests import (
     DEADLINE,
     MAX_ITEMS,
@@ -20,7 +21,6 @@ from doorward.console.play_requests import (
     text_of,
     value_of,
 )
-from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
 from doorward.rego import RegoError

@@ -10,8 +10,8 @@ from typing import Any, Final
 from doorward.console.callers import caller_of
 from doorward.console.reasons import Noted, Reader
 from doorward.console.ring import Entry, is_refusal
+from doorward.decision_log.redaction.hiding import hide_credentials
 from doorward.pdp.decision import Decision
-from doorward.pdp.hiding import hide_credentials
 from doorward.rego import RegoError, Undefined, mask_credentials
 
 __all__ = ["LONGEST", "Row", "request", "row_of", "verdict"]

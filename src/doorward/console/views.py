@@ -14,8 +14,8 @@ from doorward.console.ring import Entry, Ring, Second
 from doorward.console.rows import LONGEST, Row, row_of
 from doorward.console.why import short_text
 from doorward.counting import counted
+from doorward.decision_log.redaction.hiding import hide_credentials
 from doorward.pdp.decision import Answered, error_document
-from doorward.pdp.hiding import hide_credentials
 from doorward.pdp.pdp import PDP
 from doorward.rego import RegoError, Undefined, to_json, to_python, trail_of
 from doorward.search.changes import smallest_change

@@ -29,9 +29,8 @@ from doorward.cancellation import Cancellation
 from doorward.docker.plugin import Response, Waiting
 from doorward.edge import FAULTS, Edge, Part, Parts
 from doorward.history import History
-from doorward.pdp import unix_sockets
-from doorward.pdp.rate_limited_log import RateLimitedLog
-from doorward.pdp.unix_sockets import PathTakenError
+from doorward.telemetry.rate_limited_log import RateLimitedLog
+from doorward.transport import unix_sockets
 from doorward.transport.http1 import messages
 from doorward.transport.http1.bodies import BodyBudget
 from doorward.transport.http1.connection import LATER, Application, HttpConnection, Respond
@@ -39,6 +38,7 @@ from doorward.transport.http1.limits import Limits
 from doorward.transport.http1.messages import Request
 from doorward.transport.loop import Connections, Endpoint, LoopServer, exhaustion
 from doorward.transport.pool import Pool
+from doorward.transport.unix_sockets import PathTakenError
 
 __all__ = [
     "BACKLOG",

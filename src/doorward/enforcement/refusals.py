@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from doorward.pdp.decision import Decision
-from doorward.pdp.rate_limited_log import RateLimitedLog
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import InputError, RegoError, Undefined
 from doorward.rego.tools import Scalar, Var, near_name
+from doorward.telemetry.rate_limited_log import RateLimitedLog
 from doorward.verdicts import ResultError, read_verdict
 
 __all__ = ["REASON_HEADER", "failure_of", "log_failure"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from doorward.pdp.unix_sockets import PathTakenError, clear_stale
+from doorward.transport.unix_sockets import PathTakenError, clear_stale
 
 __all__ = [
     "Address",

@@ -21,9 +21,9 @@ from doorward.envoy.request.descriptors import Services
 from doorward.envoy.request.input import Input, MalformedRequestError, Version, to_input
 from doorward.envoy.response import ResultError, to_denial, to_refusal, to_response
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
-from doorward.pdp.rate_limited_log import RateLimitedLog
 from doorward.pdp.sizes import estimate_memory
 from doorward.rego import UNDEFINED, RegoError, Undefined, Value
+from doorward.telemetry.rate_limited_log import RateLimitedLog
 
 __all__ = ["Check", "Decider", "Observer", "make_check"]
 

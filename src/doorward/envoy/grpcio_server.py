@@ -21,6 +21,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from doorward.config.limits import DEADLINE
 from doorward.edge import Edge, Part, Parts, loop_thread
 from doorward.envoy.addresses import AddressError, clear_stale_socket, parse_address
 from doorward.envoy.check import Check
@@ -35,10 +36,9 @@ from doorward.envoy.serving import (
     traced_check,
     warn_if_public,
 )
-from doorward.pdp.limits import DEADLINE
 
 if TYPE_CHECKING:
-    from doorward.pdp.tracing import Tracer
+    from doorward.telemetry.tracing import Tracer
 
 __all__ = ["GrpcioServer"]
 

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from doorward.config.limits import DEADLINE
 from doorward.edge import Parts
 from doorward.envoy.addresses import (
     Address,
@@ -36,8 +37,6 @@ from doorward.envoy.serving import (
     traced_check,
     warn_if_public,
 )
-from doorward.pdp.limits import DEADLINE
-from doorward.pdp.unix_sockets import PathTakenError, bind_unix
 from doorward.transport.grpc import health, methods
 from doorward.transport.grpc.reflection import Reflection
 from doorward.transport.grpc.status import GrpcError, Status
@@ -45,9 +44,10 @@ from doorward.transport.http2.headers import Request
 from doorward.transport.listeners import bind_tcp
 from doorward.transport.runner import AdaptiveRunner
 from doorward.transport.server import Http2Server, ServerOptions
+from doorward.transport.unix_sockets import PathTakenError, bind_unix
 
 if TYPE_CHECKING:
-    from doorward.pdp.tracing import Tracer
+    from doorward.telemetry.tracing import Tracer
 
 __all__ = ["GrpcListener", "Http2CheckServer", "bind_check", "bind_each"]
 

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from doorward.config.limits import DEADLINE
 from doorward.edge import Parts
 from doorward.envoy.check import Check, Decider, Observer, make_check
 from doorward.envoy.http2_server import Http2CheckServer, bind_each
@@ -18,10 +19,9 @@ from doorward.envoy.options import Options
 from doorward.envoy.request.descriptors import load_services
 from doorward.envoy.request.input import Version
 from doorward.envoy.serving import SERVICES, Server, StartError, State
-from doorward.pdp.limits import DEADLINE
 
 if TYPE_CHECKING:
-    from doorward.pdp.tracing import Tracer
+    from doorward.telemetry.tracing import Tracer
 
 __all__ = ["PLUGIN", "Server", "StartError", "State", "bind_workers", "make_server"]
 

@@ -13,7 +13,7 @@ from doorward.envoy.request.input import Version
 from doorward.transport.grpc.status import Status
 
 if TYPE_CHECKING:
-    from doorward.pdp.tracing import Tracer
+    from doorward.telemetry.tracing import Tracer
 
 __all__ = [
     "SERVICES",

@@ -15,8 +15,8 @@ from typing import Any, Final, TypeAlias
 
 import yaml
 
+from doorward.bundles.loader import LoadError, read_document
 from doorward.learn.unused_data import Location, without_members
-from doorward.pdp.loader import LoadError, read_document
 from doorward.rego import to_json
 
 __all__ = ["DataFile", "cut_members"]

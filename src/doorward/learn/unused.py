@@ -19,12 +19,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from doorward.bundles.loader import Loaded
 from doorward.learn.data_patch import DataFile, cut_members
 from doorward.learn.documents import POLICY, QUERY
 from doorward.learn.line_diff import diff_of_cut
 from doorward.learn.observations import LearnError
 from doorward.learn.unused_data import Location, narrow_data, value_at, without_members
-from doorward.pdp.loader import Loaded
 from doorward.rego import CompileError
 from doorward.rego.tools import (
     Array,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from doorward.pdp.loader import Loaded
+from doorward.bundles.loader import Loaded
 from doorward.rego import Registry, RegoError
 from doorward.replay.deciding import Version
 from doorward.search.proofs import COUNTEREXAMPLE, PREFIX, Verdict, lines_of, prove

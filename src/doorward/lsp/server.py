@@ -20,9 +20,9 @@ from pygls.uris import from_fs_path, to_fs_path
 from pygls.workspace import TextDocument
 
 from doorward import __version__
+from doorward.bundles.loader import LoadError, list_files
 from doorward.lsp.language import NEAR_NAME, Policies, RenameError
 from doorward.lsp.properties import PREFIX, property_title
-from doorward.pdp.loader import LoadError, list_files
 from doorward.rego import REGISTRY, Diagnostic, Fix, Registry, Source, Span
 from doorward.rego.tools import Rule
 

@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING
 from doorward.exporting import exporter as _exporter
 
 if TYPE_CHECKING:
+    from doorward.bundles.loader import Loaded, LoadError, load
+    from doorward.config.identity_options import Issuer
+    from doorward.embedded.in_process import DecisionPoint, from_bundle, from_folder, from_modules
     from doorward.pdp.decision import Decision, DecisionError
-    from doorward.pdp.identity_options import Issuer
-    from doorward.pdp.in_process import DecisionPoint, from_bundle, from_folder, from_modules
-    from doorward.pdp.loader import Loaded, LoadError, load
     from doorward.pdp.pdp import PDP, DecisionObserver, DecisionSink, Tee
     from doorward.pdp.snapshot import Settings, Snapshot, build, read
 else:
     __getattr__ = _exporter(
         __name__,
         {
-            "decision": "Decision DecisionError",
-            "identity_options": "Issuer",
-            "in_process": "DecisionPoint from_bundle from_folder from_modules",
-            "loader": "LoadError Loaded load",
-            "pdp": "PDP DecisionObserver DecisionSink Tee",
-            "snapshot": "Settings Snapshot build read",
+            "bundles.loader": "LoadError Loaded load",
+            "config.identity_options": "Issuer",
+            "embedded.in_process": "DecisionPoint from_bundle from_folder from_modules",
+            "pdp.decision": "Decision DecisionError",
+            "pdp.pdp": "PDP DecisionObserver DecisionSink Tee",
+            "pdp.snapshot": "Settings Snapshot build read",
         },
-        below="doorward.pdp",
+        below="doorward",
     )
 
 __all__ = [

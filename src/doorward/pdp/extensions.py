@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, Final
 
-from doorward.pdp.loader import LoadError
+from doorward.bundles.loader import LoadError
 from doorward.records import record
 from doorward.rego import REGISTRY, ForeignError, Registry, foreign_code
 

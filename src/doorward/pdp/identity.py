@@ -25,8 +25,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from doorward.config.identity_options import Issuer
 from doorward.edge import Edge, Part, Parts, loop_thread
-from doorward.pdp.identity_options import Issuer
 from doorward.pdp.store import Store
 from doorward.rego import BuiltinError, EvaluationAborted, Key, Value, parse_key_set
 from doorward.unzipping import DecodingError, decoded_body

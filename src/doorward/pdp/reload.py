@@ -22,12 +22,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final, TypeAlias
 
+from doorward.bundles.loader import LoadError
 from doorward.edge import FAULTS, Edge, Part, SignalSafeEvent, loop_thread
 from doorward.pdp.file_events import FileEvents, open_events, watched_names
-from doorward.pdp.health import Health
-from doorward.pdp.loader import LoadError
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import RegoError
+from doorward.telemetry.health import Health
 
 __all__ = ["Stop", "Watcher", "changes", "read_signature"]
 

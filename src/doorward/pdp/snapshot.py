@@ -23,13 +23,13 @@ from itertools import count
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
+from doorward.bundles.loader import Loaded
+from doorward.bundles.owners import Owners
+from doorward.bundles.sources import Sources
+from doorward.config.limits import DEADLINE, MAX_ITEMS
 from doorward.pdp.kept_residuals import KeptResiduals
-from doorward.pdp.limits import DEADLINE, MAX_ITEMS
-from doorward.pdp.loader import Loaded
-from doorward.pdp.owners import Owners
 from doorward.pdp.partial_queries import PartialQueries
 from doorward.pdp.process_memory import resident_memory
-from doorward.pdp.sources import Sources
 from doorward.rego import (
     CANCEL_ERROR,
     COMPILE_ERROR,

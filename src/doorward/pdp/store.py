@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from doorward.pdp.build_gate import BuildGate
-from doorward.pdp.edit import (
+from doorward.bundles.edit import (
     Edit,
     Operation,
     Path,
@@ -27,16 +26,17 @@ from doorward.pdp.edit import (
     path_text,
     rebase,
 )
-from doorward.pdp.loader import Loaded
-from doorward.pdp.owners import OwnedError, Owners
+from doorward.bundles.loader import Loaded
+from doorward.bundles.owners import OwnedError, Owners
+from doorward.bundles.sources import with_bundles
+from doorward.pdp.build_gate import BuildGate
 from doorward.pdp.snapshot import Settings, Snapshot, build
-from doorward.pdp.sources import with_bundles
 from doorward.rego import UNDEFINED, Key, Timers, Undefined, Value, parse_modules
 from doorward.rego.golang import quote
 from doorward.rego.tools import Module
 
 if TYPE_CHECKING:
-    from doorward.pdp.bundle import Bundle
+    from doorward.bundles.bundle import Bundle
 
 __all__ = ["BusyError", "Deciding", "NotReplacedError", "PolicyNotFoundError", "Store"]
 
@@ -302,8 +302,8 @@ class Store:
         """The bundle as it is to be active: a delta bundle with what it changes."""
         if bundle.changes is None:
             return bundle
-        from doorward.pdp.bundle import changed
-        from doorward.pdp.manifest import ManifestError
+        from doorward.bundles.bundle import changed
+        from doorward.bundles.manifest import ManifestError
 
         before = self._bundles.get(name)
         if before is None:
@@ -322,7 +322,7 @@ class Store:
 
     def _change(self, whole: Mapping[str, Bundle], delta: Bundle) -> Snapshot:
         """Put a delta bundle into force, `whole` with it: only data changes."""
-        from doorward.pdp.bundle import changed
+        from doorward.bundles.bundle import changed
 
         changes = delta.changes or ()
         bundles = {**self._bundles, **whole}

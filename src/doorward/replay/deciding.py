@@ -11,10 +11,10 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final
 
-from doorward.pdp.limits import DEADLINE
-from doorward.pdp.loader import Loaded, LoadError
+from doorward.bundles.loader import Loaded, LoadError
+from doorward.bundles.sources import Sources
+from doorward.config.limits import DEADLINE
 from doorward.pdp.snapshot import PathKey, Settings, Snapshot, build
-from doorward.pdp.sources import Sources
 from doorward.rego import (
     CANCEL_ERROR,
     REGISTRY,

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import ray
 from ray.data import ActorPoolStrategy, DataContext
 
-from doorward.pdp.loader import Loaded
+from doorward.bundles.loader import Loaded
 from doorward.replay.deciding import Version
 from doorward.replay.reading import Chunk, ReplayError, chunks_of, is_whole
 from doorward.replay.tally import Tally

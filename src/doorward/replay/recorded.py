@@ -17,8 +17,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from doorward.decision_log.claims import key_name
 from doorward.pdp.builtin_answers import TIME_ALONE
-from doorward.pdp.claims import key_name
 from doorward.rego import (
     Builtin,
     EvaluationAborted,

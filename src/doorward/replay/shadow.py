@@ -16,14 +16,14 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from doorward.config.configuration import Shadow as ShadowOptions
 from doorward.edge import Edge, Part, Parts, loop_thread
-from doorward.pdp.config import Shadow as ShadowOptions
 from doorward.pdp.decision import Answered
-from doorward.pdp.rate_limited_log import RateLimitedLog
 from doorward.replay.causes import cause_of
 from doorward.replay.compare import UNCHANGED, kind_of
 from doorward.replay.deciding import Version, comparable, recorded_answer
 from doorward.replay.events import Event
+from doorward.telemetry.rate_limited_log import RateLimitedLog
 
 __all__ = ["Shadow"]
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from doorward.pdp.config import Server
+from doorward.bundles.edit import PathNotFoundError, WriteConflictError
+from doorward.config.configuration import Server
 from doorward.pdp.decision import Decision, DecisionError, error_document
-from doorward.pdp.edit import PathNotFoundError, WriteConflictError
 from doorward.pdp.error_documents import diagnostic_fields
 from doorward.pdp.store import BusyError, PolicyNotFoundError
 from doorward.rego import (

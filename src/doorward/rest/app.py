@@ -19,13 +19,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from doorward.config.configuration import Config
+from doorward.control.status import Status
 from doorward.edge import FAULTS, Edge, Part
-from doorward.pdp.config import Config
-from doorward.pdp.control.status import Status
-from doorward.pdp.health import Health
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
-from doorward.pdp.span_attributes import request_attributes, response_attributes
 from doorward.pdp.store import Store
 from doorward.rest import authorization
 from doorward.rest.answers import (
@@ -47,12 +44,15 @@ from doorward.rest.route import Match, Routes
 from doorward.rest.routes import ROUTES
 from doorward.rest.short_path import ShortPath
 from doorward.rest.workers import CURRENT, AbandonedError
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
+from doorward.telemetry.span_attributes import request_attributes, response_attributes
 from doorward.transport.http1.asgi import CANCELLATION
 from doorward.transport.http1.connection import Answer
 from doorward.transport.pool import Pool
 
 if TYPE_CHECKING:
-    from doorward.pdp.tracing import Tracer
+    from doorward.telemetry.tracing import Tracer
 
 __all__ = ["Api"]
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from doorward.cancellation import is_stopped
-from doorward.pdp.config import Authzen
+from doorward.config.configuration import Authzen
 from doorward.pdp.decision import Decision, RequestContext, new_decision_id
 from doorward.pdp.pdp import PDP
 from doorward.rego import Key, Undefined, Value, to_python

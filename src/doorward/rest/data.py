@@ -14,7 +14,6 @@ from starlette.responses import Response
 
 from doorward import __version__
 from doorward.pdp.decision import Decision, DecisionError, RequestContext, UndefinedDocumentError
-from doorward.pdp.log import second_text
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import estimate_memory
 from doorward.pdp.snapshot import INTEGER, document_ref
@@ -29,6 +28,7 @@ from doorward.rest.requests import (
     Parameters,
     input_of_parameter,
 )
+from doorward.telemetry.log import second_text
 
 __all__ = [
     "ID_HEADER",

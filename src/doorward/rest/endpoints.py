@@ -11,7 +11,7 @@ from typing import Final
 from starlette.responses import Response
 
 from doorward import __version__
-from doorward.pdp.config import active_config
+from doorward.config.configuration import active_config
 from doorward.rego import from_python
 from doorward.rego.golang import marshal, object_text, ordered_text
 from doorward.rest import authzen, batch, data, health, policies, query, writes

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from starlette.requests import Request
 from starlette.responses import Response
 
-from doorward.pdp.config import Config, Server
+from doorward.config.configuration import Config, Server
 from doorward.pdp.decision import RequestContext
-from doorward.pdp.health import Health
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import estimate_memory
 from doorward.pdp.store import Store
@@ -33,9 +31,11 @@ from doorward.rest.requests import (
     unzip,
 )
 from doorward.rest.workers import Workers
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from doorward.pdp.control.status import Status
+    from doorward.control.status import Status
     from doorward.rest.route import Route, Routes
 
 __all__ = [

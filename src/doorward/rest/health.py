@@ -6,14 +6,14 @@ from typing import Final
 
 from starlette.responses import Response
 
-from doorward.pdp.health import Health, State
-from doorward.pdp.metric_documents import CONTENT_TYPE
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.rego import EvalError, Key, Undefined, Value
 from doorward.rego.golang import marshal, object_text
 from doorward.rest.answers import json_answer
 from doorward.rest.requests import Parameters
+from doorward.telemetry.health import Health, State
+from doorward.telemetry.metric_documents import CONTENT_TYPE
+from doorward.telemetry.metrics import Metrics
 
 __all__ = ["get_health", "get_health_policy", "get_metrics"]
 

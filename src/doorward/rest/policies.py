@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from starlette.responses import Response
 
-from doorward.pdp.edit import StorageError
-from doorward.pdp.owners import OwnedError
+from doorward.bundles.edit import StorageError
+from doorward.bundles.owners import OwnedError
 from doorward.pdp.store import BusyError, Store
 from doorward.rego import PARSE_ERROR, CompileError, Diagnostic, Source, Span, Timers
 from doorward.rego.golang import marshal, object_text, ordered_text

@@ -16,7 +16,7 @@ from time import time_ns
 from typing import Any, Final
 
 from doorward.edge import Edge, Part, Parts, loop_thread
-from doorward.pdp.log import Line, Stamp, address_text
+from doorward.telemetry.log import Line, Stamp, address_text
 
 __all__ = ["RequestLog"]
 

@@ -15,8 +15,8 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.requests import ClientDisconnect, Request
 
-from doorward.pdp.config import Server
-from doorward.pdp.loader import LoadError, read_document
+from doorward.bundles.loader import LoadError, read_document
+from doorward.config.configuration import Server
 from doorward.rego import MUCH, UNDEFINED, Key, Undefined, Value, gc_paused
 from doorward.rego.golang import MAX_EXPLAINED, JSONError, read_data, read_json
 from doorward.rest.memory import Room

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from doorward.edge import Parts
-from doorward.pdp.rate_limited_log import RateLimitedLog
-from doorward.pdp.unix_sockets import PathTakenError, bind_unix
+from doorward.telemetry.rate_limited_log import RateLimitedLog
 from doorward.transport.http1.asgi import AsgiApp
 from doorward.transport.http1.connection import Answer, Application, HttpConnection, no_answer
 from doorward.transport.http1.limits import Limits
 from doorward.transport.listeners import bind_tcp
 from doorward.transport.loop import Connections, Endpoint, LoopServer, exhaustion
 from doorward.transport.tls import TlsContext
+from doorward.transport.unix_sockets import PathTakenError, bind_unix
 
 __all__ = ["MAX_CONNECTIONS", "BindError", "HttpServer", "Listener", "bind"]
 

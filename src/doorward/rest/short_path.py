@@ -19,24 +19,24 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import Response as AsgiResponse
 
 from doorward.cancellation import Cancellation
+from doorward.config.configuration import Config
 from doorward.edge import FAULTS, Edge
 from doorward.history import SLOW, History
-from doorward.pdp.config import Config
 from doorward.pdp.decision import RequestContext
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
-from doorward.pdp.span_attributes import request_attributes, response_attributes
 from doorward.rest.answers import busy, internal_error, json_answer, zipped
 from doorward.rest.body import Body
 from doorward.rest.data import ID_HEADER, Answer, get_v1_text, post_v1_text
 from doorward.rest.request_log import RequestLog
 from doorward.rest.requests import MAX_SEGMENTS, logged_headers, parameters
+from doorward.telemetry.metrics import Metrics
+from doorward.telemetry.span_attributes import request_attributes, response_attributes
 from doorward.transport.http1.connection import LATER, Respond
 from doorward.transport.http1.messages import Request, Response
 from doorward.transport.pool import Pool
 
 if TYPE_CHECKING:
-    from doorward.pdp.tracing import Tracer
+    from doorward.telemetry.tracing import Tracer
 
 __all__ = ["ShortPath"]
 

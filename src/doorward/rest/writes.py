@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from starlette.responses import Response
 
-from doorward.pdp.edit import OPERATORS, Operation, StorageError
-from doorward.pdp.owners import OwnedError
+from doorward.bundles.edit import OPERATORS, Operation, StorageError
+from doorward.bundles.owners import OwnedError
 from doorward.pdp.store import BusyError, Store
 from doorward.rego import CompileError, Timers, Value
 from doorward.rego.golang import object_text

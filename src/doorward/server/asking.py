@@ -24,15 +24,15 @@ from socket import AF_UNIX, SOCK_SEQPACKET, recv_fds, send_fds, socketpair
 from socket import socket as Socket
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from doorward.control.answers import Answer, ServiceError
+from doorward.control.registry import RegistryError
+from doorward.control.rounds import FAILURES, Ask
 from doorward.edge import FAULTS, Edge
-from doorward.pdp.control.answers import Answer, ServiceError
-from doorward.pdp.control.registry import RegistryError
-from doorward.pdp.control.rounds import FAILURES, Ask
 from doorward.transport.workers import run_child
 
 if TYPE_CHECKING:
-    from doorward.pdp.control.client import ServiceClient
-    from doorward.pdp.control.services import Service
+    from doorward.config.services import Service
+    from doorward.control.client import ServiceClient
 
 __all__ = ["AskingProcess", "RemoteClient"]
 
@@ -194,7 +194,7 @@ class _Clients:
 
     def __init__(self) -> None:
         # It brings httpx, which the parent has no need of.
-        from doorward.pdp.control.client import ServiceClient
+        from doorward.control.client import ServiceClient
 
         self._made = ServiceClient
         self._lock = threading.Lock()

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from doorward.pdp.config import Config
-from doorward.pdp.control.outbox import SpoolError
-from doorward.pdp.control.plane import ControlPlane
-from doorward.pdp.control.uploads import Uploads
-from doorward.pdp.decision_log import DecisionLog
-from doorward.pdp.health import Health, State
-from doorward.pdp.metrics import Metrics
+from doorward.config.configuration import Config
+from doorward.control.outbox import SpoolError
+from doorward.control.plane import ControlPlane
+from doorward.control.uploads import Uploads
+from doorward.decision_log.log import DecisionLog
 from doorward.pdp.pdp import PDP, DecisionSink
 from doorward.server.open_log import open_log
 from doorward.server.sidecar_options import SidecarOptions, StartupError
+from doorward.telemetry.health import Health, State
+from doorward.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from doorward.pdp.control.answers import Client
-    from doorward.pdp.tracing import Tracer
+    from doorward.control.answers import Client
+    from doorward.telemetry.tracing import Tracer
 
 __all__ = ["DecisionLogging"]
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from doorward.config.configuration import Config
+from doorward.control.log_file import LogFile
+from doorward.decision_log.log import DecisionLog, EventSink
 from doorward.edge import Parts
-from doorward.pdp.config import Config
-from doorward.pdp.control.log_file import LogFile
-from doorward.pdp.decision_log import DecisionLog, EventSink
-from doorward.pdp.log import line_for, stamp_for
+from doorward.telemetry.log import line_for, stamp_for
 
 __all__ = ["open_log"]
 

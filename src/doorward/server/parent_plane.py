@@ -17,17 +17,17 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry
 
 from doorward import __version__
-from doorward.pdp.config import Config
-from doorward.pdp.control.bundle_metrics import BundleMetrics
-from doorward.pdp.control.bundle_status import BundleStatus
-from doorward.pdp.control.plane import ControlPlane
-from doorward.pdp.control.rounds import Schedule
-from doorward.pdp.control.status import ToldStatus
-from doorward.pdp.health import Health, State
+from doorward.config.configuration import Config
+from doorward.control.bundle_metrics import BundleMetrics
+from doorward.control.bundle_status import BundleStatus
+from doorward.control.plane import ControlPlane
+from doorward.control.rounds import Schedule
+from doorward.control.status import ToldStatus
 from doorward.pdp.snapshot import Settings
 from doorward.pdp.store import Store
-from doorward.pdp.worker_state import worst
 from doorward.server.asking import AskingProcess, RemoteClient
+from doorward.server.worker_state import worst
+from doorward.telemetry.health import Health, State
 
 __all__ = ["ParentPlane", "has_asks", "note_told", "without_asks"]
 

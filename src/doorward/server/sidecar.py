@@ -14,27 +14,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from doorward import __version__
+from doorward.bundles.loader import Loaded
+from doorward.bundles.sources import Sources
+from doorward.config.configuration import Config
+from doorward.config.configuration import Shadow as ShadowOptions
+from doorward.control.bundle_metrics import BundleMetrics
+from doorward.control.bundle_status import BundleStatus
+from doorward.control.plane import ControlPlane
+from doorward.control.status import Status
+from doorward.decision_log.log import DecisionLog
 from doorward.edge import Edge, SignalSafeEvent, repeat
 from doorward.envoy.ext_proc.options import PLUGIN as EXT_PROC
 from doorward.envoy.metrics import Metrics as EnvoyMetrics
 from doorward.envoy.server import PLUGIN, Server, StartError, make_server
 from doorward.forward.app import ForwardAuth
-from doorward.pdp.config import Config
-from doorward.pdp.config import Shadow as ShadowOptions
-from doorward.pdp.control.bundle_metrics import BundleMetrics
-from doorward.pdp.control.bundle_status import BundleStatus
-from doorward.pdp.control.plane import ControlPlane
-from doorward.pdp.control.status import Status
-from doorward.pdp.decision_log import DecisionLog
-from doorward.pdp.health import Health, State
-from doorward.pdp.loader import Loaded
-from doorward.pdp.log import line_for, stamp_for
-from doorward.pdp.metric_documents import documents_of
-from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP, DecisionSink, Tee
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Snapshot, build
-from doorward.pdp.sources import Sources
 from doorward.pdp.store import Store
 from doorward.rest.app import Api
 from doorward.rest.authorization import allows_token
@@ -60,13 +56,17 @@ from doorward.server.sidecar_options import (
     warm,
     write_to_stderr,
 )
+from doorward.telemetry.health import Health, State
+from doorward.telemetry.log import line_for, stamp_for
+from doorward.telemetry.metric_documents import documents_of
+from doorward.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
+    from doorward.config.identity_options import Issuer
     from doorward.console import Console
     from doorward.console.oidc import OidcLogin
     from doorward.envoy.ext_proc.server import ExtProcServer
     from doorward.pdp.identity import Identity
-    from doorward.pdp.identity_options import Issuer
     from doorward.replay.shadow import Shadow
 
 __all__ = ["Sidecar"]

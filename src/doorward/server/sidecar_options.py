@@ -16,6 +16,12 @@ from socket import socket as Socket
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from doorward import __version__
+from doorward.bundles.loader import Loaded
+from doorward.bundles.sources import Sources
+from doorward.config.configuration import Config, ConfigError, identified
+from doorward.config.trace_options import asks_for_traces
+from doorward.config.yaml_block import Block
+from doorward.control.status import ToldStatus
 from doorward.envoy.ext_proc.options import PLUGIN as EXT_PROC
 from doorward.envoy.ext_proc.options import Options as ExtProcOptions
 from doorward.envoy.ext_proc.options import from_block as ext_proc_from_block
@@ -26,14 +32,7 @@ from doorward.forward.options import Options as ForwardOptions
 from doorward.forward.options import OptionsError as ForwardOptionsError
 from doorward.forward.options import from_block as forward_from_block
 from doorward.pdp.builtin_answers import noting
-from doorward.pdp.config import Config, ConfigError, identified
-from doorward.pdp.control.status import ToldStatus
-from doorward.pdp.loader import Loaded
 from doorward.pdp.snapshot import Settings, Snapshot
-from doorward.pdp.sources import Sources
-from doorward.pdp.trace_options import asks_for_traces
-from doorward.pdp.traced_sender import TracedSender
-from doorward.pdp.yaml_block import Block
 from doorward.rego import (
     REGISTRY,
     Capabilities,
@@ -46,10 +45,11 @@ from doorward.rego import (
 from doorward.rego.tools import SavedFolder, SavedPrograms
 from doorward.rest.authorization import Access
 from doorward.rest.server import BindError, bind
+from doorward.telemetry.traced_sender import TracedSender
 from doorward.transport.tls import TlsContext, TlsError, TlsOptions
 
 if TYPE_CHECKING:
-    from doorward.pdp.tracing import Tracer
+    from doorward.telemetry.tracing import Tracer
     from doorward.transport.peers import Peers
 
 __all__ = [
@@ -294,7 +294,7 @@ def tracer_of(options: SidecarOptions) -> Tracer | None:
     if options.sender is None:
         return None
     try:
-        from doorward.pdp.tracing import tracer_for  # it needs the extra `otel`
+        from doorward.telemetry.tracing import tracer_for  # it needs the extra `otel`
     except ImportError:
         missing = "traces need OpenTelemetry: pip install 'doorward[otel]'"
         if options.config.tracing is not None:

@@ -24,19 +24,17 @@ from socket import AF_UNIX
 from socket import socket as Socket
 from typing import Any, Final
 
+from doorward.config.configuration import Config, ConfigError
+from doorward.control.plane import followed
+from doorward.control.status import ToldStatus
 from doorward.edge import Edge, SignalSafeEvent, repeat
 from doorward.envoy.ext_proc.options import PLUGIN as EXT_PROC
 from doorward.envoy.http2_server import bind_each
 from doorward.envoy.server import PLUGIN, StartError, bind_workers
 from doorward.pdp.build_gate import BuildGate
-from doorward.pdp.config import Config, ConfigError
-from doorward.pdp.control.plane import followed
-from doorward.pdp.control.status import ToldStatus
-from doorward.pdp.health import Health
 from doorward.pdp.reload import Stop, Watcher
 from doorward.pdp.snapshot import Snapshot, build
 from doorward.pdp.store import NotReplacedError, Store
-from doorward.pdp.worker_state import Totals, state_of
 from doorward.server.asking import AskingProcess
 from doorward.server.parent_plane import ParentPlane, has_asks, note_told, without_asks
 from doorward.server.sidecar import Sidecar
@@ -55,6 +53,8 @@ from doorward.server.sidecar_options import (
     tls_context,
     warm,
 )
+from doorward.server.worker_state import Totals, state_of
+from doorward.telemetry.health import Health
 from doorward.transport.peers import Mailbox, Peers
 from doorward.transport.workers import Alarm, Channel, GenerationError, Supervisor, Worker
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from doorward.pdp.loader import Loaded
+from doorward.bundles.loader import Loaded
 from doorward.rego import REGISTRY, Registry
 from doorward.rego.golang import marshal, object_text
 from doorward.rego.tools import path_text

@@ -71,7 +71,7 @@ class RegoFile(pytest.File):
 
     def collect(self) -> Iterator[RegoItem | RegoProperty]:
         # Imported by the first test in Rego only: others shall not pay for the plugin.
-        from doorward.pdp.loader import LoadError
+        from doorward.bundles.loader import LoadError
         from doorward.rego import RegoError
 
         try:
@@ -106,7 +106,7 @@ class RegoFile(pytest.File):
         return paths if inside else (*paths, str(self.path))
 
     def _suite(self) -> Suite:
-        from doorward.pdp.loader import load
+        from doorward.bundles.loader import load
         from doorward.testing.runner import Suite
 
         paths = self._paths()
@@ -172,7 +172,7 @@ class RegoProperty(pytest.Item):
         self.subject = subject
 
     def runtest(self) -> None:
-        from doorward.pdp.loader import load
+        from doorward.bundles.loader import load
         from doorward.search.proofs import NONE_EXISTS, lines_of
         from doorward.testing.properties import check_properties
 

@@ -19,13 +19,13 @@ from tests.envoy.deciders import Fixed
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
+from doorward.bundles.loader import Loaded
 from doorward.envoy.ext_proc.options import ListOptions, Options
 from doorward.envoy.ext_proc.server import ExtProcServer
 from doorward.envoy.kit.bootstrap import Bootstrap, to_document
 from doorward.envoy.options import Options as CheckOptions
 from doorward.envoy.server import make_server
 from doorward.pdp.decision import Answered
-from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 

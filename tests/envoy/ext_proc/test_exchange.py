@@ -10,12 +10,12 @@ import pytest
 from envoy.service.ext_proc.v3 import external_processor_pb2 as pb
 from prometheus_client import CollectorRegistry
 
+from doorward.bundles.loader import Loaded
+from doorward.decision_log.log import event_of
 from doorward.envoy.ext_proc.exchange import Processor, ResponseExchange
 from doorward.envoy.ext_proc.metrics import Metrics
 from doorward.envoy.ext_proc.options import ListOptions, Options
 from doorward.pdp.decision import Answered
-from doorward.pdp.decision_log import event_of
-from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.transport.grpc.status import GrpcError, Status

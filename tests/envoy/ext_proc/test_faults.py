@@ -19,9 +19,9 @@ import pytest
 from tests.envoy.ext_proc.stack import ENVOY, Answer, Stack, http_response, serve
 from tests.waiting import PATIENCE, wait_until
 
+from doorward.bundles.loader import Loaded
 from doorward.envoy.ext_proc import messages
 from doorward.envoy.ext_proc.exchange import ResponseExchange
-from doorward.pdp.loader import Loaded
 from doorward.pdp.snapshot import build
 from doorward.transport.grpc.status import GrpcError, Status
 
@@ -205,7 +205,7 @@ from doorward.envoy.ext_proc import messages
 from doorward.envoy.ext_proc.exchange import ResponseExchange
 from doorward.envoy.ext_proc.options import Options
 from doorward.envoy.ext_proc.server import ExtProcServer
-from doorward.pdp.loader import Loaded
+from doorward.bundles.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 _, address, phase, policy, number = sys.argv

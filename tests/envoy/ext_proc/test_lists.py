@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from tests.envoy.ext_proc.stack import ENVOY, http_response, serve
 
+from doorward.bundles.loader import Loaded
 from doorward.enforcement.lists import ListError, find_hidden
 from doorward.envoy.ext_proc.options import ListOptions
 from doorward.filters import to_conditions, to_sql
-from doorward.pdp.loader import Loaded
 from doorward.pdp.snapshot import Snapshot, build
 from doorward.rego import Engine, RegoError
 

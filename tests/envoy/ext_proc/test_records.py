@@ -11,15 +11,15 @@ import pytest
 from tests.envoy.ext_proc.test_exchange import BODY, Calls
 from tests.waiting import PATIENCE, wait_until
 
+from doorward.bundles.loader import Loaded
 from doorward.cli.main import run
+from doorward.config.configuration import Shadow as ShadowOptions
 from doorward.console.responses import response_of
 from doorward.console.ring import Ring
 from doorward.console.rows import row_of
 from doorward.console.views import detail
+from doorward.decision_log.redaction.hiding import hide_credentials
 from doorward.envoy.ext_proc.options import ListOptions
-from doorward.pdp.config import Shadow as ShadowOptions
-from doorward.pdp.hiding import hide_credentials
-from doorward.pdp.loader import Loaded
 from doorward.rego import from_python, to_json
 from doorward.replay.deciding import Version
 from doorward.replay.shadow import Shadow

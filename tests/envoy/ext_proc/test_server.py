@@ -15,11 +15,11 @@ from tests.envoy.ext_proc.test_exchange import POLICY, request
 from tests.envoy.streams import Connection
 from tests.waiting import PATIENCE, wait_until
 
+from doorward.bundles.loader import Loaded
 from doorward.envoy.ext_proc.messages import SERVICE
 from doorward.envoy.ext_proc.options import Options
 from doorward.envoy.ext_proc.server import ExtProcServer
 from doorward.envoy.serving import StartError
-from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 

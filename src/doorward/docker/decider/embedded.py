@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from doorward.bundles.sources import Sources
 from doorward.docker.decider.answer import Answer, PdpError
 from doorward.docker.decider.remote import DEADLINE
-from doorward.pdp.health import Health
 from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Settings, Snapshot, document_ref, read
-from doorward.pdp.sources import Sources
 from doorward.rego import RegoError
+from doorward.telemetry.health import Health
 
 __all__ = ["DECISION", "PACK", "EmbeddedPdp", "shipped_policies", "with_shipped"]
 

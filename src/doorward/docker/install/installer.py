@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from doorward.bundles.loader import LoadError
 from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp, with_shipped
 from doorward.docker.decider.remote import DEADLINE, RemotePdp, UrlError
 from doorward.docker.decider.trial import why_undecided
@@ -28,7 +29,6 @@ from doorward.docker.request.host import PIDFILE
 from doorward.docker.request.protected import DAEMON_CONFIG
 from doorward.docker.unix_http import call_plugin
 from doorward.docker.watch.status import TRIAL
-from doorward.pdp.loader import LoadError
 from doorward.rego import RegoError
 
 __all__ = ["Installation", "check_name", "copy_pack", "install", "uninstall"]

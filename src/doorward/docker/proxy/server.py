@@ -32,7 +32,7 @@ from doorward.docker.proxy.wire import Wire
 from doorward.docker.request.call import Caller
 from doorward.edge import FAULTS, Edge, Part, Parts
 from doorward.history import History
-from doorward.pdp.rate_limited_log import RateLimitedLog
+from doorward.telemetry.rate_limited_log import RateLimitedLog
 from doorward.transport.loop import Connections, Endpoint, LoopServer, exhaustion
 from doorward.transport.pool import Pool
 

@@ -33,8 +33,8 @@ from doorward.docker.server import BACKLOG, BindError, bind_tcp, tls_context
 from doorward.docker.unix_http import UnixConnection
 from doorward.docker.watch.notify import READY, STOPPING, WATCHDOG, Notifier, watchdog_seconds
 from doorward.edge import Edge, loop_thread
-from doorward.pdp import unix_sockets
-from doorward.pdp.unix_sockets import PathTakenError
+from doorward.transport import unix_sockets
+from doorward.transport.unix_sockets import PathTakenError
 
 __all__ = ["SHARED", "SIGNALS", "Consumer", "ProxyOptions", "ProxyService", "open_listeners"]
 

@@ -28,9 +28,9 @@ from doorward.envoy.ext_proc.options import Options
 from doorward.envoy.ext_proc.verdict import FIELDS, ResponseVerdict, read_response_verdict
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.pdp import PDP
-from doorward.pdp.rate_limited_log import RateLimitedLog
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import UNDEFINED, RegoError, Undefined, Value
+from doorward.telemetry.rate_limited_log import RateLimitedLog
 from doorward.transport.grpc.status import GrpcError, Status
 from doorward.verdicts import FORBIDDEN, ResultError
 

@@ -10,13 +10,13 @@ import asyncio
 import socket
 from collections.abc import Callable, Sequence
 
+from doorward.config.limits import DEADLINE
 from doorward.edge import Parts
 from doorward.envoy.ext_proc.exchange import Observer, Processor
 from doorward.envoy.ext_proc.messages import SERVICE
 from doorward.envoy.ext_proc.options import Options
 from doorward.envoy.http2_server import GrpcListener
 from doorward.envoy.serving import State
-from doorward.pdp.limits import DEADLINE
 from doorward.pdp.pdp import PDP
 from doorward.transport.grpc import health, methods
 from doorward.transport.grpc.exchanges import ExchangeLimits, Exchanges

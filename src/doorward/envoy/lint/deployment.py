@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from doorward.bundles.located_yaml import Located
 from doorward.envoy.lint.finding import Finding
-from doorward.pdp.located_yaml import Located
 
 __all__ = ["check_compose", "check_manifests", "check_pdp", "check_unit", "is_pdp"]
 

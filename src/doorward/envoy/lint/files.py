@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from doorward.bundles.located_yaml import Located, LocatedError, read_documents
 from doorward.envoy.lint.deployment import (
     check_compose,
     check_manifests,
@@ -28,7 +29,6 @@ from doorward.envoy.lint.forwarding import (
 )
 from doorward.envoy.lint.policy import check_policies
 from doorward.envoy.lint.proxy import check_proxy, is_proxy, read_check_timeout
-from doorward.pdp.located_yaml import Located, LocatedError, read_documents
 
 __all__ = ["LintError", "check_paths"]
 

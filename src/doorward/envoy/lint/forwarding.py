@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from doorward.bundles.located_yaml import Located
 from doorward.enforcement.headers import IDENTITIES, OAUTH2_PROXY, OVERRIDES
 from doorward.envoy.lint.finding import Finding
-from doorward.pdp.located_yaml import Located
 
 __all__ = ["check_caddy", "check_haproxy", "check_nginx", "check_traefik", "is_traefik"]
 

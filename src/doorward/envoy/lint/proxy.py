@@ -10,8 +10,8 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Final
 
+from doorward.bundles.located_yaml import Located
 from doorward.envoy.lint.finding import Finding
-from doorward.pdp.located_yaml import Located
 
 __all__ = ["check_proxy", "is_proxy", "read_check_timeout"]
 

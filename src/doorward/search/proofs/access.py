@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from doorward.counting import counted
-from doorward.pdp.access import Access, Condition, Path, Unknowns, input_text, put, who_can
 from doorward.records import record, replace
 from doorward.rego import UNDEFINED, Engine, Value, to_key, to_python, to_rego
 from doorward.rego.tools import Body, Module, format_tree
 from doorward.search.proofs.checking import Checker
 from doorward.search.proofs.refuting import Refuter
+from doorward.search.who_can import Access, Condition, Path, Unknowns, input_text, put, who_can
 
 __all__ = ["Question", "answer", "as_csv", "as_json", "text"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from doorward.pdp.loader import Loaded
+from doorward.bundles.loader import Loaded
 from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, Registry, Span
 from doorward.rego.tools import Rule, RuleNode, Scalar, format_tree, path_text
 from doorward.replay.deciding import Version

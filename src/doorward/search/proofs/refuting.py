@@ -15,7 +15,6 @@ from functools import cmp_to_key
 from itertools import pairwise, takewhile
 from typing import Any, Final
 
-from doorward.pdp.access import ALL, Unknowns, put
 from doorward.rego import CompileError, Engine, EvalError, Query, Source, Value, from_key
 from doorward.rego.tools import (
     Array,
@@ -75,6 +74,7 @@ from doorward.search.proofs.steps import (
     Texts,
 )
 from doorward.search.proofs.texts import condition_of
+from doorward.search.who_can import ALL, Unknowns, put
 
 __all__ = ["Refuter"]
 

@@ -1,0 +1,1 @@
+"""Policies and data as they come: files, folders, bundles; manifests, signatures, owners."""

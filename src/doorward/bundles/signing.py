@@ -1,0 +1,90 @@
+"""The `.signatures.json` of a bundle: each file with its hash, in a JWT; `signatures` reads it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from doorward.bundles.signatures import ALGORITHMS, SignatureError, hashed_content
+from doorward.rego.golang import ordered_text
+
+__all__ = ["compact_token", "fixed_signature", "sign", "signing_input"]
+
+_HASHES: Final = {"256": "sha256", "384": "sha384", "512": "sha512"}
+_LISTED: Final = "SHA-256"
+
+
+def sign(
+    files: Iterable[tuple[str, bytes]], key: str, algorithm: str, claims: Mapping[str, Any]
+) -> bytes:
+    """The file. `key`: a private key in PEM, or a secret; SignatureError where it is not usable."""
+    if algorithm not in ALGORITHMS:
+        raise SignatureError(f"unknown signature algorithm: {algorithm}")
+    listed = [
+        {
+            "name": name,
+            "hash": hashlib.sha256(hashed_content(name, content)).hexdigest(),
+            "algorithm": _LISTED,
+        }
+        for name, content in sorted(files)
+    ]
+    token = compact_token({**claims, "files": listed}, key, algorithm)
+    return (json.dumps({"signatures": [token]}, indent=" ") + "\n").encode()
+
+
+def compact_token(
+    claims: Mapping[str, Any], key: str, algorithm: str, header: Mapping[str, str] | None = None
+) -> str:
+    """A JWT of `claims`, with more members of its header; SignatureError as for `sign`."""
+    text = signing_input(claims, algorithm, header)
+    return b".".join([text, _encode(_signature(text, key, algorithm))]).decode()
+
+
+def signing_input(
+    claims: Mapping[str, Any], algorithm: str, header: Mapping[str, str] | None = None
+) -> bytes:
+    """The part of a JWT that its signature covers."""
+    head = ordered_text({"alg": algorithm, "typ": "JWT", **(header or {})})
+    return b".".join([_encode(part.encode()) for part in (head, ordered_text(dict(claims)))])
+
+
+def fixed_signature(signature: bytes, length: int) -> bytes:
+    """A signature of ECDSA as JWTs have it, from DER: two numbers of `length` bytes. ValueError or
+    OverflowError for other signatures."""
+    from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+    r, s = decode_dss_signature(signature)
+    return r.to_bytes(length, "big") + s.to_bytes(length, "big")
+
+
+def _encode(octets: bytes) -> bytes:
+    return base64.urlsafe_b64encode(octets).rstrip(b"=")
+
+
+def _signature(text: bytes, key: str, algorithm: str) -> bytes:
+    family, size = algorithm[:2], algorithm[2:]
+    if family == "HS":
+        return hmac.digest(key.encode(), text, _HASHES[size])
+    # What only signing with a private key needs.
+    from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+    from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512, HashAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    hashes: Mapping[str, HashAlgorithm] = {"256": SHA256(), "384": SHA384(), "512": SHA512()}
+    try:
+        private = load_pem_private_key(key.encode(), None)
+    except (ValueError, TypeError):
+        raise SignatureError("failed to parse PEM block containing the key") from None
+    chosen = hashes[size]
+    if family == "ES" and isinstance(private, ec.EllipticCurvePrivateKey):
+        length = (private.curve.key_size + 7) // 8
+        return fixed_signature(private.sign(text, ec.ECDSA(chosen)), length)
+    if family in ("RS", "PS") and isinstance(private, rsa.RSAPrivateKey):
+        probabilistic = padding.PSS(padding.MGF1(chosen), padding.PSS.DIGEST_LENGTH)
+        scheme = padding.PKCS1v15() if family == "RS" else probabilistic
+        return private.sign(text, scheme, chosen)
+    raise SignatureError(f"the key cannot sign with {algorithm}")

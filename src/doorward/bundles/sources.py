@@ -1,0 +1,196 @@
+"""Everything that policies and data come from, read together: files, folders and bundles.
+
+Bundles may not get in each other's way, and nothing may define what something else defines. This
+knows what was requested, so that it can be read again and watched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from doorward.bundles.loader import (
+    Limits,
+    Loaded,
+    LoadError,
+    list_files,
+    load,
+    merge,
+    note,
+    split_prefix,
+    united,
+)
+from doorward.records import record
+from doorward.rego import Timers, gc_paused
+
+if TYPE_CHECKING:
+    from doorward.bundles.bundle import Bundle
+    from doorward.bundles.signatures import Verification
+
+__all__ = ["Sources", "with_bundles"]
+
+
+@record(frozen=True)
+class Sources:
+    """Where policies and data are: `paths` as files and folders, `bundles` as bundles.
+
+    A path that ends with `.tar.gz` is an archive, read like a bundle that shares its roots.
+    """
+
+    paths: Sequence[str] = ()
+    bundles: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    v0: bool = False
+    """How policies are read that no manifest says more of."""
+    signed: bool = False
+    """Whether the signatures of bundles are verified, with `verification`."""
+    verification: Verification | None = None
+    limits: Limits | None = None
+    policies_only: bool = False
+    """Of `paths`, only files that end with `.rego` are read."""
+
+    def __bool__(self) -> bool:
+        return bool(self.paths or self.bundles)
+
+    @property
+    def all_paths(self) -> Sequence[str]:
+        """Files, folders and bundles."""
+        return (*self.paths, *self.bundles)
+
+    @property
+    def roots(self) -> Sequence[str]:
+        """The files and folders themselves, without the place in data that one is given."""
+        return [split_prefix(path)[1] for path in self.all_paths]
+
+    def load(self, timers: Timers | None = None) -> Loaded:
+        """Everything. BundleError or LoadError says what cannot be used."""
+        timers = timers or Timers()
+        with timers.measure("rego_load_files"), gc_paused():
+            loaded = Loaded()
+            paths = [path for path in self.paths if not _is_archive(path)]
+            if paths:
+                loaded = load(
+                    paths,
+                    ignore=self.ignore,
+                    limits=self.limits,
+                    timers=timers,
+                    policies_only=self.policies_only,
+                    v0=self.v0,
+                )
+            if not self.bundles and (self.policies_only or len(paths) == len(self.paths)):
+                return loaded
+            return _join(loaded, self._read(timers), owners=self.bundles)
+
+    def files(self) -> tuple[str, ...]:
+        """The files that `load` would read, without reading them; what is missing is left out."""
+        listed = list_files(self.paths, ignore=self.ignore, limits=self.limits)
+        if not self.bundles:
+            return listed
+        from doorward.bundles.bundle import bundle_files
+
+        return sum((bundle_files(path, limits=self.limits) for path in self.bundles), listed)
+
+    def _read(self, timers: Timers) -> list[Bundle]:
+        # Who reads plain files does not pay for archives and signatures.
+        from doorward.bundles.bundle import read_bundle
+        from doorward.bundles.manifest import ManifestError, check_roots
+
+        archives = [path for path in self.paths if _is_archive(path)]
+        bundles = {
+            path: read_bundle(
+                path,
+                ignore=self.ignore,
+                v0=self.v0,
+                signed=self.signed,
+                verification=self.verification,
+                limits=self.limits,
+                timers=timers,
+            )
+            for path in dict.fromkeys([*self.bundles, *archives])
+        }
+        try:
+            check_roots({bundles[path].path: bundles[path].manifest for path in self.bundles})
+        except ManifestError as error:
+            raise LoadError([str(error)]) from None
+        return list(bundles.values())
+
+
+def _is_archive(path: str) -> bool:
+    return path.endswith(".tar.gz") and os.path.isfile(path.removeprefix("file://"))
+
+
+def _join(loaded: Loaded, bundles: Sequence[Bundle], *, owners: Collection[str]) -> Loaded:
+    import hashlib
+
+    from doorward.bundles.bundle import bundle_files, plain_path
+
+    digest = hashlib.sha256(loaded.digest.encode())
+    data, modules = dict(loaded.data), dict(loaded.modules)
+    files, notes = list(loaded.files), list(loaded.notes)
+    versions: dict[str, int] = {}
+    owned = set(map(plain_path, owners))
+    for bundle in bundles:
+        if not merge(data, bundle.data):
+            raise LoadError([f"{bundle.path}: merge error"])
+        # A policy that is given by itself as well is the same file.
+        modules |= bundle.modules
+        versions |= bundle.rego_versions
+        files += bundle_files(bundle.path)
+        notes += bundle.notes
+        for name, content in bundle.members:
+            note(digest, f"{bundle.path}\0{name}", content)
+    return Loaded(
+        modules=modules,
+        data=data,
+        files=tuple(files),
+        digest=digest.hexdigest(),
+        rego_versions=versions,
+        revisions={bundle.path: bundle.manifest.revision for bundle in bundles},
+        roots={b.path: b.manifest.roots for b in bundles if b.path in owned},
+        bundle_of={file: b.path for b in bundles if b.path in owned for file in b.modules},
+        notes=tuple(notes),
+    )
+
+
+def with_bundles(loaded: Loaded, bundles: Mapping[str, Bundle]) -> Loaded:
+    """Merge the files loaded and downloaded bundles, by their names.
+
+    LoadError where two of them define the same, ManifestError where they may.
+    """
+    if not bundles:
+        return loaded
+    import hashlib
+
+    from doorward.bundles.manifest import Manifest, check_roots
+
+    owners = {name: Manifest(roots=roots) for name, roots in loaded.roots.items()}
+    named = {name: bundles[name] for name in sorted(bundles)}
+    check_roots({**owners, **{name: bundle.manifest for name, bundle in named.items()}})
+    digest = hashlib.sha256(loaded.digest.encode())
+    data, modules = loaded.data, dict(loaded.modules)
+    versions, shown = dict(loaded.rego_versions), dict(loaded.shown_names)
+    for name, bundle in named.items():
+        data = united(data, bundle.data)
+        modules |= bundle.modules
+        versions |= bundle.rego_versions
+        shown |= bundle.shown_names
+        note(digest, name, bundle.digest.encode())
+    return Loaded(
+        modules=modules,
+        data=data,
+        files=loaded.files,
+        digest=digest.hexdigest(),
+        rego_versions=versions,
+        revisions={
+            **loaded.revisions,
+            **{name: bundle.manifest.revision for name, bundle in named.items()},
+        },
+        roots={
+            **loaded.roots,
+            **{name: bundle.manifest.roots for name, bundle in named.items()},
+        },
+        bundle_of=loaded.bundle_of,
+        shown_names=shown,
+        notes=loaded.notes,
+    )

@@ -1,0 +1,312 @@
+"""YAML with its lines kept: mappings that can say where each of their keys stands.
+
+`${VAR}` inside a value is replaced by the environment variable. One that is not set stays as it is,
+as in OPA, with a warning that names it; in `keys`, `credentials` and `client_secret` it is an
+error, since a text that everybody knows would be the secret. The text of a variable stays text
+inside its value: it can never add keys to the file. A value that is not quoted is read again as
+YAML after that (`port: ${PORT}`).
+
+What the keys mean is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
+
+import yaml
+
+from doorward.bundles.located_yaml import Located, LocatedError, read_documents
+
+__all__ = [
+    "Block",
+    "ConfigError",
+    "overlaid",
+    "override",
+    "override_by_file",
+    "read_block",
+]
+
+_VARIABLE: Final = re.compile(r"\$\{([^}\n]*)\}")
+# While the file is parsed, marks stand for the variables: braces mean something to YAML.
+_OPEN, _CLOSE = "\ue000", "\ue001"
+_MARK: Final = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
+
+_KEY: Final = re.compile(r"([^\[\]]+)((?:\[[0-9]{1,3}\])*)")
+_INDEX: Final = re.compile(r"\[([0-9]{1,3})\]")
+_NEXT: Final = re.compile(r"[\w.\[\]\\-]+=")
+_MAX_FILE: Final = 4 << 20
+_SECRET: Final = frozenset({"client_secret", "credentials", "keys"})
+"""Where a variable must be set."""
+
+T = TypeVar("T")
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used; the message names the file and the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One mapping of the file: its values, and the line of each key for error messages."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    lines: Mapping[str, int] = field(default_factory=dict)
+    file: str = ""
+    path: str = ""
+    warnings: tuple[str, ...] = ()
+    """Of the top: the environment variables in it that are not set."""
+
+    def location(self, key: str) -> str:
+        """`file:line: path.key`, as far as it is known."""
+        line = self.lines.get(key)
+        where = f"{self.file}:{line}: " if line else f"{self.file}: " if self.file else ""
+        return where + (f"{self.path}.{key}" if self.path else key)
+
+    def block(self, key: str) -> Block:
+        """The mapping at `key`; empty where there is none. ConfigError for other values."""
+        value = self.values.get(key)
+        if value is None:
+            return Block(file=self.file, path=f"{self.path}.{key}" if self.path else key)
+        if not isinstance(value, Block):
+            raise ConfigError(f"{self.location(key)} must be an object but is {kind_of(value)}")
+        return value
+
+    def get(self, key: str, kind: type[T], default: T) -> T:
+        """The value at `key`, which must be of `kind`; `default` where there is none."""
+        value = self.values.get(key)
+        if value is None:
+            return default
+        if kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not kind:
+            raise ConfigError(
+                f"{self.location(key)} must be {_KINDS[kind]} but is {kind_of(value)}"
+            )
+        return value
+
+    def strings(self, key: str) -> tuple[str, ...]:
+        """The list of strings at `key`; () where there is none."""
+        value = self.get(key, list, [])
+        for item in value:
+            if not isinstance(item, str):
+                raise ConfigError(f"{self.location(key)} must be a list of strings")
+        return tuple(value)
+
+    def increasing(self, key: str) -> tuple[float, ...]:
+        """The numbers at `key`, each above the one before; () where there are none."""
+        listed = self.get(key, list, [])
+        numbers = [float(each) for each in listed if type(each) in (int, float)]
+        if len(numbers) < len(listed) or numbers != sorted(set(numbers)):
+            raise ConfigError(f"{self.location(key)} must be numbers that increase")
+        return tuple(numbers)
+
+    def unknown(self, known: Sequence[str]) -> tuple[str, ...]:
+        """A warning for each key that is not `known`."""
+        return tuple(
+            f"{self.location(key)}: unknown key, ignored" for key in self.values if key not in known
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """The mapping and all below it as plain dicts."""
+        return {key: _plain(value) for key, value in self.values.items()}
+
+
+def read_block(text: str, *, file: str, environment: Mapping[str, str]) -> Block:
+    """The mapping that `text` is; ConfigError where it is none, or not YAML."""
+    return _Reader(file, environment).top(text)
+
+
+def override(top: Block, setting: str, *, environment: Mapping[str, str]) -> Block:
+    """`top` with `a.b=value` on top of it, or several with commas between them.
+
+    `a[0].b` is in a list, `\\.` a dot in a key, `\\,` a comma in a value. A value is read as YAML;
+    `{a,b}` is a list.
+    """
+    for assignment in _assignments(setting):
+        path, equals, text = assignment.partition("=")
+        keys = _keys(path)
+        if not equals or not keys:
+            raise ConfigError(f"--set `{path}`: expected KEY.KEY=VALUE")
+        reader = _Reader("--set", environment)
+        changed = _put(top, keys, _value_of(text.replace("\\,", ","), path, reader), path)
+        top = replace(changed, warnings=(*top.warnings, *reader.warnings))
+    return top
+
+
+def override_by_file(top: Block, setting: str) -> Block:
+    """`top` with the content of the file at `KEY=PATH` as a text."""
+    path, equals, file = setting.partition("=")
+    keys = _keys(path)
+    if not equals or not keys or not file:
+        raise ConfigError(f"--set-file `{path}`: expected KEY.KEY=FILE")
+    try:
+        with open(file, encoding="utf-8") as content:
+            text = content.read(_MAX_FILE + 1)
+    except OSError as error:
+        raise ConfigError(f"--set-file: open {file}: {(error.strerror or '').lower()}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"--set-file: {file}: not UTF-8") from None
+    if len(text) > _MAX_FILE:
+        raise ConfigError(f"--set-file: {file}: larger than {_MAX_FILE} characters")
+    changed: Block = _put(top, keys, text, path)
+    return replace(changed, warnings=top.warnings)
+
+
+def _assignments(setting: str) -> list[str]:
+    """`a=1,b=2` -> `a=1`, `b=2`: a comma separates where a key follows, outside of brackets."""
+    parts = [""]
+    depth = 0
+    for number, character in enumerate(setting):
+        depth += (character in "[{") - (character in "]}")
+        escaped = number > 0 and setting[number - 1] == "\\"
+        if character == "," and depth == 0 and not escaped and _NEXT.match(setting, number + 1):
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def _keys(path: str) -> list[str | int]:
+    """`a[0].b` -> `a`, 0, `b`; nothing where that is not a path."""
+    keys: list[str | int] = []
+    for part in path.replace("\\.", "\0").split("."):
+        match = _KEY.fullmatch(part)
+        if match is None:
+            return []
+        keys.append(match[1].replace("\0", "."))
+        keys += [int(index) for index in _INDEX.findall(match[2])]
+    return keys
+
+
+def _value_of(text: str, path: str, reader: _Reader) -> Any:
+    if text.startswith("{") and text.endswith("}") and ":" not in text:
+        items = text[1:-1].split(",") if text != "{}" else []
+        return [reader.top_value(item, path) for item in items]
+    return reader.top_value(text, path) if text else ""
+
+
+def overlaid(below: Block, above: Block) -> Block:
+    """Both mappings as one; where both have a value, that of `above` counts."""
+    values, lines = dict(below.values), dict(below.lines)
+    for key, value in above.values.items():
+        inner = values.get(key)
+        if isinstance(inner, Block) and isinstance(value, Block):
+            value = overlaid(inner, value)
+        values[key] = value
+        if key in above.lines:
+            lines[key] = above.lines[key]
+    warnings = tuple(dict.fromkeys(below.warnings + above.warnings))
+    return Block(values, lines, above.file or below.file, above.path, warnings)
+
+
+class _Reader:
+    """YAML nodes to blocks that know their lines."""
+
+    def __init__(self, file: str, environment: Mapping[str, str]) -> None:
+        self.file = file
+        self.environment = environment
+        self.warnings: list[str] = []
+
+    def top(self, text: str) -> Block:
+        value = self.top_value(text, "")
+        if value is None:
+            return Block(file=self.file)
+        if not isinstance(value, Block):
+            raise ConfigError(f"{self.file}:1: must be an object but is {kind_of(value)}")
+        return replace(value, warnings=tuple(self.warnings))
+
+    def top_value(self, text: str, path: str) -> Any:
+        text = _VARIABLE.sub(rf"{_OPEN}\1{_CLOSE}", text)
+        try:
+            documents = read_documents(text, scalar=lambda node: node)
+        except LocatedError as error:
+            raise ConfigError(f"{self.file}:{error.line}: {error}") from None
+        if len(documents) > 1:
+            raise ConfigError(f"{self.file}:{documents[1].line}: must be one document")
+        return self.value(documents[0], path) if documents else None
+
+    def value(self, item: Located, path: str) -> Any:
+        if isinstance(item.value, dict):
+            values = {
+                key: self.value(inner, f"{path}.{key}" if path else key)
+                for key, inner in item.value.items()
+            }
+            lines = {key: inner.line for key, inner in item.value.items()}
+            return Block(values, lines, self.file, path)
+        if isinstance(item.value, list):
+            return [self.value(inner, path) for inner in item.value]
+        return self.scalar(item.value, path)
+
+    def scalar(self, node: yaml.ScalarNode, path: str) -> Any:
+        text = str(node.value)
+        tag = node.tag
+        replaced = _MARK.sub(lambda match: self.variable(match, node, path), text)
+        if replaced != text and node.style is None:
+            tag = yaml.SafeLoader("").resolve(  # type: ignore[no-untyped-call]  # the stubs' gap
+                yaml.ScalarNode, replaced, (True, False)
+            )
+        scalar = yaml.ScalarNode(tag, replaced, node.start_mark, node.end_mark)
+        try:
+            value = yaml.SafeLoader("").construct_object(scalar)
+        except (yaml.YAMLError, ValueError, LookupError, ArithmeticError, AttributeError):
+            raise ConfigError(f"{self.location(node, path)} cannot be read as a value") from None
+        return value if isinstance(value, (str, bool, int, float)) or value is None else replaced
+
+    def variable(self, match: re.Match[str], node: yaml.Node, path: str) -> str:
+        name = match[1].strip()
+        if name in self.environment:
+            return self.environment[name]
+        warning = f"{self.location(node, path)}: environment variable `{name}` is not set"
+        if not _SECRET.isdisjoint(path.split(".")):
+            raise ConfigError(warning)
+        self.warnings.append(f"{warning}: `${{{name}}}` stays as it is")
+        return f"${{{match[1]}}}"
+
+    def location(self, node: yaml.Node, path: str) -> str:
+        return f"{self.file}:{node.start_mark.line + 1}: {path}"
+
+
+def _put(container: Any, keys: Sequence[str | int], value: Any, path: str) -> Any:
+    """`container` with `value` at `keys`; what is not there yet is made."""
+    if not keys:
+        return value
+    key, rest = keys[0], keys[1:]
+    if isinstance(key, int):
+        items = list(container) if isinstance(container, list) else []
+        if key > len(items):
+            raise ConfigError(f"--set `{path}`: the list has {len(items)} items")
+        inner = items[key] if key < len(items) else None
+        return [*items[:key], _put(inner, rest, value, path), *items[key + 1 :]]
+    block = container if isinstance(container, Block) else Block(path=path)
+    inner = block.values.get(key)
+    if rest and isinstance(rest[0], str) and not isinstance(inner, Block):
+        inner = block.block(key)
+    lines = {name: line for name, line in block.lines.items() if name != key or rest}
+    values = {**block.values, key: _put(inner, rest, value, path)}
+    return Block(values, lines, block.file, block.path)
+
+
+_KINDS: Final[dict[type, str]] = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+}
+
+
+def kind_of(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, Block):
+        return "an object"
+    return _KINDS.get(type(value), "something else")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Block):
+        return value.plain()
+    return [_plain(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,64 @@
+"""What a service answered, and why it did not: what all who ask services know, and no more.
+
+`client.py` asks, with a library that most decision points never need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from doorward.config.services import Service
+
+__all__ = ["WITHIN", "Answer", "Client", "ServiceError", "status_text"]
+
+WITHIN: Final = 900.0
+"""Seconds in which a response must be here as a whole."""
+
+
+class ServiceError(Exception):
+    """A request that got no whole response, or none that may be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole response."""
+
+    status: int
+    headers: Mapping[str, str]
+    """By lower-case names."""
+    body: bytes
+
+
+class Client(Protocol):
+    """Asks one service."""
+
+    @property
+    def service(self) -> Service: ...
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: bytes = b"",
+        wait: float = 0.0,
+        limit: int = 1 << 20,
+    ) -> Answer: ...
+
+    def close(self) -> None: ...
+
+
+def status_text(status: int) -> str:
+    """`Not Found`; nothing for a status that nobody named."""
+    try:
+        return _GO_NAMES.get(status) or HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+_GO_NAMES: Final = {413: "Request Entity Too Large"}

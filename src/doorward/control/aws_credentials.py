@@ -1,0 +1,392 @@
+"""Credentials of AWS, from each source that OPA knows, and what uses them.
+
+environment, role, web identity, profile, metadata, single sign-on: the first that has keys
+    -> keys, kept for some minutes -> a signed request, or the password of a registry
+"""
+
+from __future__ import annotations
+
+import configparser
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Final
+from urllib.parse import quote, urlencode
+
+import httpx
+
+from doorward.config.services import AwsSigning, AwsSource
+from doorward.control.aws_signing import AwsKeys, sign_request
+from doorward.control.fetching import CredentialsError, Fetch, document_of, read_text
+
+__all__ = ["AwsAuth", "AwsKeyChain", "EcrAuth"]
+
+_METADATA: Final = "http://169.254.169.254"
+_KEPT: Final = 300.0
+"""Seconds: keys of a machine's role are renewed at least five minutes before they expire."""
+_SPARE: Final = 300.0
+"""Seconds before their end from which a token and keys of a session are not used any more."""
+_STS: Final = re.compile(r"<(AccessKeyId|SecretAccessKey|SessionToken)>([^<]{1,4096})</")
+_FORM: Final = {"content-type": "application/x-www-form-urlencoded"}
+
+_Found = tuple[AwsKeys, float]
+"""Keys, and for how many seconds they may be kept."""
+
+
+class AwsAuth(httpx.Auth):
+    """Signs requests. Those that are redirected to another host are signed no more."""
+
+    requires_request_body = True
+
+    def __init__(self, options: AwsSigning, fetch: Fetch) -> None:
+        self._options = options
+        self._keys = AwsKeyChain(options, fetch)
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        keys, options = self._keys.get(), self._options
+        request.headers.update(sign_request(request, keys, options.service, options.version))
+        yield request
+
+
+class EcrAuth(httpx.Auth):
+    """The password of Amazon's registry, which is good for half a day."""
+
+    def __init__(self, options: AwsSigning, fetch: Fetch) -> None:
+        self._fetch = fetch
+        self._options = options
+        self._keys = AwsKeyChain(options, fetch)
+        self._password = ""
+        self._until = 0.0
+        self._lock = Lock()
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        with self._lock:
+            if time.time() >= self._until:
+                self._password, self._until = self._fetched()
+        request.headers["authorization"] = f"Basic {self._password}"
+        yield request
+
+    def _fetched(self) -> tuple[str, float]:
+        keys = self._keys.get()
+        headers = {
+            "content-type": "application/x-amz-json-1.1",
+            "x-amz-target": "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken",
+        }
+        url = f"https://api.ecr.{keys.region}.amazonaws.com/"
+        request = httpx.Request("POST", url, headers=headers, content=b"{}")
+        request.headers.update(sign_request(request, keys, "ecr", self._options.version))
+        response = self._fetch(request)
+        if response.status_code != 200:
+            raise CredentialsError(f"ECR answered with {response.status_code}")
+        match document_of(response, "the answer of ECR"):
+            case {
+                "authorizationData": [
+                    {"authorizationToken": str(password), "expiresAt": int() | float() as until},
+                    *_,
+                ]
+            }:
+                return password, float(until) - _SPARE
+        raise CredentialsError("ECR gave no password")
+
+
+class AwsKeyChain:
+    """The keys of the first source that has some. Safe in any number of threads."""
+
+    def __init__(self, options: AwsSigning, fetch: Fetch) -> None:
+        self._options = options
+        self._fetch = fetch
+        self._keys: AwsKeys | None = None
+        self._until = 0.0
+        self._lock = Lock()
+        self._sessions = [_Session(each, fetch) for each in options.sources if each.kind == "sso"]
+
+    def get(self) -> AwsKeys:
+        with self._lock:
+            if self._keys is None or time.monotonic() >= self._until:
+                self._keys, kept = self._find()
+                self._until = time.monotonic() + kept
+            return self._keys
+
+    def _find(self) -> _Found:
+        errors: list[str] = []
+        for source in self._options.sources:
+            try:
+                if source.kind == "sso":
+                    return self._sessions[0].keys()
+                return _SOURCES[source.kind](source, self._fetch)
+            except CredentialsError as error:
+                errors.append(str(error))
+        count = f"{len(errors)} error{'s' if len(errors) > 1 else ''} occurred"
+        joined = f": {errors[0]}" if len(errors) == 1 else ":\n" + "\n".join(errors)
+        raise CredentialsError(
+            f"failed to get aws credentials: all AWS credential providers failed: {count}{joined}"
+        )
+
+
+def _environment(_: AwsSource, __: Fetch) -> _Found:
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
+    for name in names:
+        if not os.environ.get(name):
+            raise CredentialsError(f"no {name} set in environment")
+    access, secret, region = (os.environ[name] for name in names)
+    tokens = (os.environ.get("AWS_SECURITY_TOKEN"), os.environ.get("AWS_SESSION_TOKEN"))
+    return AwsKeys(access, secret, region, tokens[0] or tokens[1] or ""), 0.0
+
+
+def _sections(path: str) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(read_text(path))
+    except configparser.Error:
+        raise CredentialsError(f"{path}: not a file of profiles") from None
+    return parser
+
+
+def _profile(source: AwsSource, _: Fetch) -> _Found:
+    home = os.path.expanduser("~/.aws/credentials")
+    path = source.path or os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or home
+    name = source.profile or os.environ.get("AWS_PROFILE") or "default"
+    try:
+        profile = _sections(path)[name]
+    except KeyError:
+        raise CredentialsError(f"{path}: there is no profile `{name}`") from None
+    access, secret = profile.get("aws_access_key_id"), profile.get("aws_secret_access_key")
+    region = source.region or os.environ.get("AWS_REGION", "")
+    if not access or not secret or not region:
+        raise CredentialsError(f"{path}: the profile `{name}` lacks a key, or there is no region")
+    return AwsKeys(access, secret, region, profile.get("aws_session_token", "")), 0.0
+
+
+def _metadata(source: AwsSource, fetch: Fetch) -> _Found:
+    region = source.region or os.environ.get("AWS_REGION", "")
+    relative = os.environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+    full = os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+    if relative or full:
+        headers = {}
+        if token := os.environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN"):
+            headers["authorization"] = token
+        url = full or f"http://169.254.170.2{relative}"
+        return _of_machine(fetch(httpx.Request("GET", url, headers=headers)), region)
+    lifetime = {"x-aws-ec2-metadata-token-ttl-seconds": "21600"}
+    session = fetch(httpx.Request("PUT", f"{_METADATA}/latest/api/token", headers=lifetime))
+    headers = {"x-aws-ec2-metadata-token": session.text} if session.status_code == 200 else {}
+    roles = f"{_METADATA}/latest/meta-data/iam/security-credentials/"
+    role = source.role or fetch(httpx.Request("GET", roles, headers=headers)).text.strip()
+    url = roles + quote(role, safe="")
+    return _of_machine(fetch(httpx.Request("GET", url, headers=headers)), region)
+
+
+def _of_machine(response: httpx.Response, region: str) -> _Found:
+    if response.status_code != 200:
+        raise CredentialsError(f"metadata HTTP request returned {response.status_code}")
+    document = document_of(response, "the response of the metadata service")
+    keys = AwsKeys(
+        str(document.get("AccessKeyId", "")),
+        str(document.get("SecretAccessKey", "")),
+        region,
+        str(document.get("Token", "")),
+    )
+    if not keys.access_key or not keys.secret_key:
+        raise CredentialsError("the metadata service gave no key")
+    return keys, _KEPT
+
+
+def _web_identity(source: AwsSource, fetch: Fetch) -> _Found:
+    role, path = os.environ.get("AWS_ROLE_ARN"), os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE")
+    region = source.region or os.environ.get("AWS_REGION", "")
+    if not role or not path or not region:
+        raise CredentialsError(
+            "no AWS_ROLE_ARN, AWS_WEB_IDENTITY_TOKEN_FILE or AWS_REGION set in environment"
+        )
+    form = {
+        "Action": "AssumeRoleWithWebIdentity",
+        "RoleSessionName": source.session_name,
+        "RoleArn": role,
+        "WebIdentityToken": read_text(path).strip(),
+        "Version": "2011-06-15",
+    }
+    return _of_sts(fetch(_sts_request(source, region, form)), region)
+
+
+def _assumed_role(source: AwsSource, fetch: Fetch) -> _Found:
+    """Keys of a role, which keys of another source ask for."""
+    region = source.region or os.environ.get("AWS_REGION", "")
+    role = source.role or os.environ.get("AWS_ROLE_ARN", "")
+    if not region or not role:
+        name = "AWS_ROLE_ARN" if region else "AWS_REGION"
+        raise CredentialsError(f"no {name} set in environment or configuration")
+    assert source.signing is not None
+    own, _ = _SOURCES[source.signing.kind](source.signing, fetch)
+    form = {
+        "Action": "AssumeRole",
+        "RoleSessionName": source.session_name,
+        "RoleArn": role,
+        "Version": "2011-06-15",
+    }
+    request = _sts_request(source, region, form)
+    request.headers.update(sign_request(request, own, "sts", source.version))
+    return _of_sts(fetch(request), region)
+
+
+def _sts_request(source: AwsSource, region: str, form: Mapping[str, str]) -> httpx.Request:
+    domain = (source.domain or os.environ.get("AWS_DOMAIN") or "amazonaws.com").lower()
+    url = f"https://sts.{region.lower()}.{domain}"
+    return httpx.Request("POST", url, headers=_FORM, content=urlencode(form).encode())
+
+
+def _of_sts(response: httpx.Response, region: str) -> _Found:
+    if response.status_code != 200:
+        raise CredentialsError(f"STS HTTP request returned {response.status_code}")
+    given = dict(_STS.findall(response.text))
+    if len(given) < 3:
+        raise CredentialsError("the response of STS holds no credentials")
+    keys = AwsKeys(given["AccessKeyId"], given["SecretAccessKey"], region, given["SessionToken"])
+    return keys, _KEPT
+
+
+_SOURCES: Final[Mapping[str, Callable[[AwsSource, Fetch], _Found]]] = {
+    "environment": _environment,
+    "assume_role": _assumed_role,
+    "web_identity": _web_identity,
+    "profile": _profile,
+    "metadata": _metadata,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _SignedOn:
+    """The tokens that `aws sso login` left, and how they are renewed."""
+
+    region: str
+    account: str
+    role: str
+    token: str
+    until: float
+    refresh_token: str = ""
+    client_id: str = ""
+    client_secret: str = ""
+    client_until: float = 0.0
+
+
+class _Session:
+    """Keys by a session of AWS IAM Identity Center. Used under the lock of its owner."""
+
+    def __init__(self, source: AwsSource, fetch: Fetch) -> None:
+        self._source = source
+        self._fetch = fetch
+        self._read_sign_on: _SignedOn | None = None
+
+    def keys(self) -> _Found:
+        session = self._read_sign_on or _read_sign_on(self._source)
+        if session.until <= time.time():
+            session = self._renew(session)
+        self._read_sign_on = session
+        query = urlencode({"account_id": session.account, "role_name": session.role})
+        url = f"https://portal.sso.{session.region}.amazonaws.com/federation/credentials?{query}"
+        # OPA sends a bearer's token; the service documents a header of its own.
+        headers = {
+            "authorization": f"Bearer {session.token}",
+            "x-amz-sso_bearer_token": session.token,
+        }
+        response = self._fetch(httpx.Request("GET", url, headers=headers))
+        if response.status_code != 200:
+            raise CredentialsError(f"the portal of SSO answered with {response.status_code}")
+        match document_of(response, "the answer of the portal of SSO"):
+            case {
+                "roleCredentials": {
+                    "accessKeyId": str(access),
+                    "secretAccessKey": str(secret),
+                    "sessionToken": str(token),
+                    **rest,
+                }
+            }:
+                until = rest.get("expiration")
+                left = until / 1000 - time.time() if type(until) is int else 0.0
+                kept = min(max(left - _SPARE, 0.0), 3600.0)
+                return AwsKeys(access, secret, session.region, token), kept
+        raise CredentialsError("the portal of SSO gave no keys")
+
+    def _renew(self, session: _SignedOn) -> _SignedOn:
+        if session.client_until <= time.time():
+            raise CredentialsError("cannot refresh token, registration expired")
+        if not session.refresh_token:
+            raise CredentialsError("failed to refresh token: refresh token is empty")
+        body = {
+            "clientId": session.client_id,
+            "clientSecret": session.client_secret,
+            "refreshToken": session.refresh_token,
+            "grantType": "refresh_token",
+        }
+        url = f"https://oidc.{session.region}.amazonaws.com/token"
+        headers = {"content-type": "application/json"}
+        request = httpx.Request("POST", url, headers=headers, content=json.dumps(body).encode())
+        response = self._fetch(request)
+        if response.status_code != 200:
+            raise CredentialsError(f"failed to refresh token: {response.status_code}")
+        match document_of(response, "the answer of SSO"):
+            case {"accessToken": str(token), "expiresIn": int(seconds), **rest}:
+                again = rest.get("refreshToken")
+                return replace(
+                    session,
+                    token=token,
+                    until=time.time() + seconds,
+                    refresh_token=again if isinstance(again, str) else session.refresh_token,
+                )
+        raise CredentialsError("failed to refresh token: SSO gave none")
+
+
+def _read_sign_on(source: AwsSource) -> _SignedOn:
+    home = os.path.expanduser("~/.aws")
+    path = source.path or os.environ.get("AWS_CONFIG_FILE") or os.path.join(home, "config")
+    name = source.profile or os.environ.get("AWS_PROFILE") or "default"
+    sections = _sections(path)
+    title = f"profile {name}" if sections.has_section(f"profile {name}") else name
+    if not sections.has_section(title):
+        raise CredentialsError(f"failed to load session: failed to find profile {name}")
+    profile = sections[title]
+    for key in ("sso_account_id", "region", "sso_role_name", "sso_session"):
+        if not profile.get(key):
+            raise CredentialsError(
+                f"failed to load session: failed to find {key} key in profile {name}"
+            )
+    session = profile["sso_session"]
+    folder = source.cache_path or os.path.join(home, "sso", "cache")
+    # The name of the file is the command line's of AWS, and no secret.
+    digest = hashlib.sha1(session.encode(), usedforsecurity=False).hexdigest()
+    try:
+        kept = json.loads(read_text(os.path.join(folder, f"{digest}.json")))
+    except ValueError:
+        raise CredentialsError("failed to load SSO credentials: not JSON") from None
+    if not isinstance(kept, dict):
+        raise CredentialsError("failed to load SSO credentials: not an object")
+
+    def text(key: str) -> str:
+        value = kept.get(key)
+        return value if isinstance(value, str) else ""
+
+    return _SignedOn(
+        region=profile["region"],
+        account=profile["sso_account_id"],
+        role=profile["sso_role_name"],
+        token=text("accessToken"),
+        until=_seconds(text("expiresAt")),
+        refresh_token=text("refreshToken"),
+        client_id=text("clientId"),
+        client_secret=text("clientSecret"),
+        client_until=_seconds(text("registrationExpiresAt")),
+    )
+
+
+def _seconds(text: str) -> float:
+    """The seconds of a time of the cache, such as 2026-01-02T03:04:05Z; 0 for what is none."""
+    try:
+        when = datetime.fromisoformat(text.replace("UTC", "Z"))
+    except ValueError:
+        return 0.0
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()

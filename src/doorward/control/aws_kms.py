@@ -1,0 +1,69 @@
+"""Assertions of OAuth2 that a key in AWS KMS signs: the key never leaves it.
+
+The claims, and the name of a key -> a request to KMS with the digest -> a JWT.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import httpx
+
+from doorward.bundles.signing import fixed_signature, signing_input
+from doorward.config.services import KMS_ALGORITHMS, AwsKmsKey
+from doorward.control.aws_credentials import AwsKeyChain
+from doorward.control.aws_signing import sign_request
+from doorward.control.fetching import CredentialsError, Fetch, document_of
+
+__all__ = ["KmsSigner"]
+
+_DIGESTS: Final = {"ES256": hashlib.sha256, "ES384": hashlib.sha384, "ES512": hashlib.sha512}
+_LENGTHS: Final = {"ES256": 32, "ES384": 48, "ES512": 66}
+"""Bytes of each of the two numbers of a signature."""
+
+
+class KmsSigner:
+    """Signs by one key in KMS; safe in any number of threads."""
+
+    def __init__(self, key: AwsKmsKey, fetch: Fetch) -> None:
+        self._key = key
+        self._fetch = fetch
+        self._chain = AwsKeyChain(key.signing, fetch)
+
+    def token(self, claims: Mapping[str, Any], header: Mapping[str, str]) -> str:
+        """A JWT of `claims`; CredentialsError where KMS does not sign it."""
+        algorithm = KMS_ALGORITHMS[self._key.algorithm]
+        text = signing_input(claims, algorithm, header)
+        signature = self._sign(_DIGESTS[algorithm](text).digest())
+        try:
+            octets = fixed_signature(signature, _LENGTHS[algorithm])
+        except (ValueError, OverflowError):
+            raise CredentialsError("KMS gave no signature of the key's algorithm") from None
+        return f"{text.decode()}.{base64.urlsafe_b64encode(octets).rstrip(b'=').decode()}"
+
+    def _sign(self, digest: bytes) -> bytes:
+        keys = self._chain.get()
+        body = {
+            "KeyId": self._key.name,
+            "Message": base64.b64encode(digest).decode(),
+            "MessageType": "DIGEST",
+            "SigningAlgorithm": self._key.algorithm,
+        }
+        headers = {
+            "content-type": "application/x-amz-json-1.1",
+            "x-amz-target": "TrentService.Sign",
+        }
+        url = f"https://kms.{keys.region}.amazonaws.com/"
+        request = httpx.Request("POST", url, headers=headers, content=json.dumps(body).encode())
+        request.headers.update(sign_request(request, keys, "kms", self._key.signing.version))
+        response = self._fetch(request)
+        if response.status_code != 200:
+            raise CredentialsError(f"KMS answered with {response.status_code}")
+        try:
+            return base64.b64decode(str(document_of(response, "the answer of KMS")["Signature"]))
+        except (KeyError, ValueError):
+            raise CredentialsError("KMS gave no signature") from None

@@ -1,0 +1,416 @@
+"""Bundles that are asked for again and again, and put into force by the store.
+
+    request -> Download -> verified Bundle -> Store.activate -> status, metrics, health
+
+Each bundle has a thread, since a service may keep a request waiting. One at a time is put into
+force. What cannot be leaves everything as it is, and is asked for again: later each time, up to the
+longest delay. A bundle that could not be put into force for the policies of others is kept, and
+tried once more together with the next that comes: two that need each other become valid at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from doorward.bundles.bundle import Bundle, BundleError, read_download
+from doorward.bundles.edit import StorageError
+from doorward.bundles.loader import Limits, LoadError
+from doorward.bundles.manifest import ManifestError
+from doorward.bundles.owners import OwnedError
+from doorward.config.bundle_options import BundleOptions
+from doorward.control.answers import WITHIN, Client
+from doorward.control.bundle_status import BundleStatus
+from doorward.control.downloads import Download, Downloader, DownloadError, limits_for
+from doorward.control.rounds import Job, Runner, Steps, Task, Threads, drive
+from doorward.control.saved_bundles import SavedBundles
+from doorward.edge import FAULTS, Edge, Parts
+from doorward.pdp.error_documents import errors_text
+from doorward.pdp.store import BusyError, NotReplacedError, Store
+from doorward.rego import CompileError, ParseError, RegoError, Timers
+
+__all__ = ["Bundles", "backoff", "failure_of", "jittered"]
+
+FIRST_RETRY: Final = 0.1
+"""Seconds until what failed is tried again; they grow up to the longest delay of polling."""
+_FAILURES: Final = (
+    BusyError,
+    LoadError,
+    ManifestError,
+    NotReplacedError,
+    OwnedError,
+    RegoError,
+    StorageError,
+)
+_log: Final = logging.getLogger(__name__)
+_EDGE: Final = Edge("bundles", "getting a bundle failed")
+_POLL: Final = Edge("bundle-polling", "asking for a bundle failed")
+
+Statuses = Mapping[str, BundleStatus]
+
+
+def backoff(longest: float, attempt: int) -> float:
+    """Seconds to wait after so many failures in a row: they grow by 1.6, less up to a third."""
+    if attempt <= 0:
+        return min(FIRST_RETRY, longest)
+    waits = min(FIRST_RETRY * 1.6 ** min(attempt, 60), longest)
+    return waits * random.uniform(0.66, 1.0)
+
+
+def _fields(name: str) -> dict[str, object]:
+    return {"fields": {"name": name, "plugin": "bundle"}}
+
+
+def jittered(lowest: float, highest: float) -> float:
+    """Seconds between two requests, so that many servers do not ask at the same moment."""
+    return max(random.uniform(lowest, highest), FIRST_RETRY)
+
+
+def failure_of(status: BundleStatus, error: Exception) -> BundleStatus:
+    """The status after an attempt that failed with `error`."""
+    cause = error.cause if isinstance(error, (BundleError, DownloadError)) else error
+    diagnostics = cause.diagnostics if isinstance(cause, RegoError) else ()
+    message = "error(s) occurred while compiling module(s)" if diagnostics else text_of(error)
+    code = error.status if isinstance(error, DownloadError) else None
+    return replace(status, message=message, http_code=code, diagnostics=diagnostics)
+
+
+def text_of(error: Exception) -> str:
+    """Return the message of an error, in one text."""
+    cause = error.cause if isinstance(error, (BundleError, DownloadError)) else error
+    if isinstance(cause, (CompileError, ParseError)):
+        return str(error).replace(str(cause), errors_text(cause))
+    if isinstance(error, LoadError) and not isinstance(error, BundleError):
+        return error.messages[0]
+    return str(error) or type(error).__name__
+
+
+class Bundles:
+    """Every bundle that the configuration names. `configure`, then `start`."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        v0: bool = False,
+        saved: SavedBundles | None = None,
+        on_change: Callable[[Statuses], object] = lambda _statuses: None,
+        runner: Runner | None = None,
+    ) -> None:
+        """`on_change` is called after each attempt with how all bundles are now."""
+        self._store = store
+        self._v0 = v0
+        self._saved = saved
+        self._on_change = on_change
+        self._runner = runner or Threads(Parts())
+        self._lock = threading.RLock()
+        """Held while one is put into force."""
+        self._pollers: dict[str, _Poller] = {}
+        self._statuses: Statuses = {}
+        self._pending: dict[str, tuple[Bundle, Download]] = {}
+        """What could not be put into force, and may be with another."""
+
+    @property
+    def statuses(self) -> Statuses:
+        """The status of each bundle, by its name."""
+        return self._statuses
+
+    @property
+    def is_ready(self) -> bool:
+        """True if each bundle has been put into force once."""
+        return all(each.last_successful_activation for each in self._statuses.values())
+
+    @property
+    def failing(self) -> Mapping[str, str]:
+        """The bundles whose last attempt failed, each with the reason."""
+        return {name: each.message for name, each in self._statuses.items() if each.is_failing}
+
+    def configure(
+        self,
+        options: Mapping[str, BundleOptions],
+        clients: Mapping[str, Client],
+        *,
+        starts: bool = True,
+    ) -> None:
+        """Poll these bundles from now on. Bundles that are not named any more are deactivated."""
+        kept = {
+            name: poller
+            for name, poller in self._pollers.items()
+            if options.get(name) == poller.options
+            and clients.get(poller.options.service) is poller.client
+        }
+        for name, poller in self._pollers.items():
+            if name not in kept:
+                poller.stop()
+        with self._lock:
+            gone = [name for name in self._pollers if name not in options]
+            if in_force := [name for name in gone if name in self._store.bundles]:
+                self._store.deactivate(in_force)
+            known = self._statuses
+            self._statuses = {name: known.get(name, BundleStatus(name)) for name in options}
+            self._pending = {name: each for name, each in self._pending.items() if name in options}
+            self._pollers = {
+                name: kept.get(name) or _Poller(self, one, clients.get(one.service), self._v0)
+                for name, one in options.items()
+            }
+        new = [name for name in options if name not in known]
+        self._activate_saved([name for name in new if options[name].persist])
+        self._on_change(self._statuses)
+        if starts:
+            self.start()
+
+    def start(self) -> None:
+        """Begin to ask; those that ask already go on."""
+        for poller in self._pollers.values():
+            poller.start(self._runner)
+
+    def close(self) -> None:
+        for poller in self._pollers.values():
+            poller.stop()
+
+    def poll(self, name: str) -> float:
+        """Ask for a bundle once; the seconds until it is to be asked for again."""
+        return drive(self._pollers[name].round())
+
+    def _activate_saved(self, names: list[str]) -> None:
+        """Put what an earlier run left into force."""
+        bundles: dict[str, Bundle] = {}
+        for name in names:
+            try:
+                bundle = self._read_saved(name)
+            except (BundleError, OSError) as error:
+                _log.error(
+                    f"Failed to load bundle from disk: {text_of(error)}",
+                    extra=_fields(name),
+                )
+                self._note(failure_of(self._statuses[name], error))
+                continue
+            if bundle is not None:
+                bundles[name] = bundle
+        for name, bundle in bundles.items():
+            self._take_bundle(name, bundle, Download(bundle), Timers(()))
+
+    def _read_saved(self, name: str) -> Bundle | None:
+        options = self._pollers[name].options
+        if self._saved is None:
+            return None
+        content = self._saved.read(name, Limits().archive_bytes)
+        if content is None:
+            return None
+        return read_download(
+            name,
+            content,
+            v0=self._v0,
+            verification=options.verification,
+            limits=limits_for(options),
+        )
+
+    def _note(self, status: BundleStatus) -> None:
+        with self._lock:
+            if status.name in self._statuses:
+                self._statuses = {**self._statuses, status.name: status}
+
+    def failed(self, name: str, error: Exception, timers: Timers) -> None:
+        """An attempt brought no bundle."""
+        now = time.time_ns()
+        status = replace(self._statuses[name], last_request=now, metrics=timers.document())
+        self._note(failure_of(status, error))
+        _log.error(f"Bundle load failed: {text_of(error)}", extra=_fields(name))
+        self._on_change(self._statuses)
+
+    def take(self, name: str, download: Download, timers: Timers) -> bool:
+        """Put what came into force; whether what is in force is now the newest there is."""
+        now = time.time_ns()
+        status = replace(
+            self._statuses[name],
+            last_request=now,
+            last_successful_request=now,
+            metrics=timers.document(),
+        )
+        if download.bundle is None:
+            # What could not be used stays said, until something that can be used comes.
+            is_current = not status.is_failing or status.http_code is not None
+            is_current = is_current and bool(status.last_successful_activation)
+            if is_current:
+                status = replace(status, message="", http_code=None, diagnostics=())
+            self._note(status)
+        else:
+            self._note(replace(status, last_successful_download=now))
+            is_current = self._take_bundle(name, download.bundle, download, timers)
+        self._on_change(self._statuses)
+        return is_current
+
+    def _take_bundle(self, name: str, bundle: Bundle, download: Download, timers: Timers) -> bool:
+        with self._lock:
+            try:
+                self._activate(name, bundle, timers)
+                self._persist(name, download)
+            except _FAILURES as error:
+                self._refuse(name, bundle, download, error, text_of(error), timers)
+                return False
+            except FAULTS as fault:
+                text = _EDGE.report(fault)
+                self._refuse(name, bundle, download, DownloadError(text), text, timers)
+                return False
+            self._accept(name, bundle, download, timers)
+            return True
+
+    def _activate(self, name: str, bundle: Bundle, timers: Timers) -> None:
+        """Put `bundle` into force, by itself or else with those that wait for one."""
+        waiting = {other: each for other, each in self._pending.items() if other != name}
+        try:
+            self._store.activate({name: bundle}, timers=timers)
+        except (LoadError, ManifestError, RegoError):
+            if not waiting or bundle.changes is not None:
+                raise
+            try:
+                bundles = {other: each for other, (each, _) in waiting.items()}
+                self._store.activate({**bundles, name: bundle}, timers=timers)
+            except _FAILURES:
+                waiting = {}
+            if not waiting:
+                raise
+        else:
+            # Those that wait may be valid now.
+            if not waiting:
+                return
+            try:
+                self._store.activate(
+                    {other: each for other, (each, _) in waiting.items()}, timers=timers
+                )
+            except _FAILURES:
+                return
+        for other, (each, download) in waiting.items():
+            self._accept(other, each, download, Timers(()))
+            if poller := self._pollers.get(other):
+                poller.accept(download.etag)
+
+    def _persist(self, name: str, download: Download) -> None:
+        poller = self._pollers[name]
+        if self._saved is None or not poller.options.persist or not download.content:
+            return
+        try:
+            self._saved.write(name, download.content)
+        except OSError as error:
+            reason = (error.strerror or "failed").lower()
+            _log.error(
+                f"Persisting bundle to disk failed: {reason}",
+                extra=_fields(name),
+            )
+
+    def _accept(self, name: str, bundle: Bundle, download: Download, timers: Timers) -> None:
+        self._pending.pop(name, None)
+        for each in bundle.notes:
+            _log.warning(each)
+        status = self._statuses[name]
+        self._note(
+            replace(
+                status,
+                active_revision=bundle.manifest.revision,
+                type=_type(bundle),
+                size=len(download.content),
+                last_successful_activation=time.time_ns(),
+                message="",
+                http_code=None,
+                diagnostics=(),
+                metrics=timers.document() or status.metrics,
+            )
+        )
+        newest = f" Etag updated to {download.etag}." if download.etag else ""
+        _log.info(
+            f"Bundle loaded and activated successfully.{newest}",
+            extra=_fields(name),
+        )
+
+    def _refuse(
+        self,
+        name: str,
+        bundle: Bundle,
+        download: Download,
+        error: Exception,
+        text: str,
+        timers: Timers,
+    ) -> None:
+        if bundle.changes is None:
+            self._pending[name] = bundle, download
+        status = failure_of(self._statuses[name], error)
+        # What is in force keeps its type.
+        kind = status.type if status.last_successful_activation else _type(bundle)
+        self._note(replace(status, type=kind, metrics=timers.document()))
+        _log.error(f"Bundle activation failed: {text}", extra=_fields(name))
+
+
+def _type(bundle: Bundle) -> str:
+    return "snapshot" if bundle.changes is None else "delta"
+
+
+class _Poller:
+    """Asks for one bundle, again and again."""
+
+    def __init__(
+        self, bundles: Bundles, options: BundleOptions, client: Client | None, v0: bool
+    ) -> None:
+        self.options = options
+        self.client = client
+        self._bundles = bundles
+        self._downloader = Downloader(options, client, v0=v0)
+        self._active = ""
+        """The ETag of what is in force."""
+        self._failures = 0
+        self._is_stopped = False
+        self._task: Task | None = None
+
+    def start(self, runner: Runner) -> None:
+        options = self.options
+        if self._task is not None or options.trigger == "manual":
+            return
+        within = WITHIN + 2 * (options.polling.long_polling or 0) + 300.0
+        self._task = runner.start(Job(f"bundle-{options.name}", _POLL, within, self.round))
+
+    def stop(self) -> None:
+        """Stop polling. A request that is under way ends by itself, and is not used."""
+        self._is_stopped = True
+        if self._task is not None:
+            self._task.stop()
+
+    def accept(self, etag: str) -> None:
+        """Note that the download with this ETag is active now."""
+        self._active = self._downloader.etag = etag
+
+    def round(self) -> Steps[float]:
+        """Ask once; the seconds until the next time."""
+        polling, downloader = self.options.polling, self._downloader
+        timers = Timers(())
+        try:
+            download = yield from downloader.fetch(timers)
+        except DownloadError as error:
+            if not self._is_stopped:
+                self._bundles.failed(self.options.name, error, timers)
+            downloader.etag = self._active
+            return self._failed()
+        if self._is_stopped:
+            return 0.0
+        is_current = self._bundles.take(self.options.name, download, timers)
+        if is_current:
+            self._active = downloader.etag = download.etag
+        elif download.bundle is None:
+            # The server says that there is nothing new, but what came last is not in force: it is
+            # to send it again.
+            downloader.etag = ""
+        else:
+            downloader.etag = self._active
+            return self._failed()
+        self._failures = 0
+        if downloader.long_polls:
+            return 0.0
+        return jittered(polling.min_delay, polling.max_delay)
+
+    def _failed(self) -> float:
+        pause = backoff(self.options.polling.max_delay, self._failures)
+        self._failures += 1
+        return pause

@@ -1,0 +1,272 @@
+"""How requests to a service say who sends them: each kind of credentials as an `httpx.Auth`.
+
+Tokens are fetched when they are needed and kept until shortly before they expire. What cannot be
+had fails the request with a `CredentialsError`; no error quotes a secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import time
+import uuid
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final
+from urllib.parse import urlencode
+
+import httpx
+
+from doorward.bundles.signatures import SignatureError
+from doorward.bundles.signing import compact_token
+from doorward.config.services import (
+    AwsSigning,
+    AzureIdentity,
+    Bearer,
+    ClientTls,
+    GcpMetadata,
+    OAuth2,
+    Service,
+)
+from doorward.control.aws_credentials import AwsAuth, EcrAuth
+from doorward.control.aws_kms import KmsSigner
+from doorward.control.fetching import CredentialsError, Fetch, document_of, read_text
+
+__all__ = ["CredentialsError", "Fetch", "auth_for"]
+
+_SPARE: Final = 10.0
+"""Seconds before its end from which a token is not used any more."""
+_SHOWN: Final = 1_000
+"""Characters of a token endpoint's answer that an error quotes."""
+_CHALLENGE: Final = re.compile(r'(realm|service|scope)="([^"]{1,2048})"')
+_MAX_TOKENS: Final = 100
+"""Repositories whose tokens are kept."""
+_AZURE: Final = "http://169.254.169.254/metadata/identity/oauth2/token"
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    until: float
+    """When it must be fetched again, by the monotonic clock."""
+
+
+class _TokenAuth(httpx.Auth):
+    """A token in `Authorization`, from `get`, which says for how many seconds it may be kept."""
+
+    def __init__(self, get: Callable[[], tuple[str, float]], scheme: str = "Bearer") -> None:
+        self._get = get
+        self._scheme = scheme
+        self._token: _Token | None = None
+        self._lock = Lock()
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        with self._lock:
+            if self._token is None or time.monotonic() >= self._token.until:
+                text, kept = self._get()
+                self._token = _Token(text, time.monotonic() + kept)
+        request.headers["Authorization"] = f"{self._scheme} {self._token.text}"
+        yield request
+
+
+class _RegistryAuth(httpx.Auth):
+    """The authentication that a registry asks for: the credentials themselves, or a token for them.
+
+    A token is for one repository and lasts some minutes; it is kept by what it is for.
+    """
+
+    def __init__(self, inner: httpx.Auth | None, service: Service, fetch: Fetch) -> None:
+        self._inner = inner
+        self._service = service
+        self._fetch = fetch
+        self._tokens: dict[str, _Token] = {}
+        self._lock = Lock()
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        if self._inner is not None:
+            next(self._inner.auth_flow(request))
+        own = request.headers.get("authorization")
+        repository = request.url.path.rpartition("/")[0].rpartition("/")[0]
+        known = self._tokens.get(repository)
+        if known is not None and time.monotonic() < known.until:
+            request.headers["authorization"] = f"Bearer {known.text}"
+        response = yield request
+        challenge = response.headers.get("www-authenticate", "")
+        if response.status_code != 401 or not challenge.lower().startswith("bearer "):
+            return
+        token = self._token(dict(_CHALLENGE.findall(challenge[7:])), own)
+        with self._lock:
+            if len(self._tokens) >= _MAX_TOKENS:
+                self._tokens.clear()
+            self._tokens[repository] = token
+        request.headers["authorization"] = f"Bearer {token.text}"
+        yield request
+
+    def _token(self, challenge: Mapping[str, str], own: str | None) -> _Token:
+        realm = challenge.get("realm", "")
+        if not realm.startswith(("https://", self._service.url.partition("://")[0] + "://")):
+            # The credentials go there: nothing may make them go in clear.
+            raise CredentialsError("the registry names no place for tokens that is as safe as it")
+        query = {name: challenge[name] for name in ("service", "scope") if name in challenge}
+        headers = {} if own is None else {"authorization": own}
+        url = httpx.URL(realm).copy_merge_params(query)
+        response = self._fetch(httpx.Request("GET", url, headers=headers))
+        if response.status_code != 200:
+            raise CredentialsError(f"the registry gave no token: {response.status_code}")
+        document = document_of(response, "the answer of the registry")
+        text = document.get("token") or document.get("access_token")
+        if not isinstance(text, str) or not text.isascii() or not text.isprintable():
+            raise CredentialsError("the registry gave no token")
+        return _Token(text, time.monotonic() + _lifetime(document.get("expires_in") or 60))
+
+
+def auth_for(service: Service, fetch: Fetch) -> httpx.Auth | None:
+    """Return the signer of requests to `service`; `fetch` sends those for tokens."""
+    own = _auth_for(service, fetch)
+    return _RegistryAuth(own, service, fetch) if service.is_registry else own
+
+
+def _auth_for(service: Service, fetch: Fetch) -> httpx.Auth | None:
+    match service.credentials:
+        case None | ClientTls():
+            return None
+        case Bearer() as bearer:
+            return _TokenAuth(lambda: (_bearer(bearer), 0.0), bearer.scheme)
+        case OAuth2() as options:
+            signer = None if options.kms_key is None else KmsSigner(options.kms_key, fetch)
+            return _TokenAuth(lambda: _oauth2(options, fetch, signer))
+        case GcpMetadata() as gcp:
+            return _TokenAuth(lambda: _gcp(gcp, fetch))
+        case AzureIdentity() as azure:
+            return _TokenAuth(lambda: _azure(azure, fetch))
+        case AwsSigning() as aws:
+            return EcrAuth(aws, fetch) if aws.service == "ecr" else AwsAuth(aws, fetch)
+
+
+def _bearer(options: Bearer) -> str:
+    token = read_text(options.token_path).strip() if options.token_path else options.token
+    return base64.b64encode(token.encode()).decode() if options.is_pair else token
+
+
+# OAuth2
+
+
+def _oauth2(options: OAuth2, fetch: Fetch, signer: KmsSigner | None) -> tuple[str, float]:
+    headers = {"content-type": "application/x-www-form-urlencoded", **options.headers}
+    if options.grant_type == "client_credentials" and options.client_secret:
+        pair = f"{options.client_id}:{options.client_secret}".encode()
+        headers["authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+    content = urlencode(_form(options, signer)).encode()
+    request = httpx.Request("POST", options.token_url, headers=headers, content=content)
+    response = fetch(request)
+    if response.status_code != 200:
+        shown = response.text[:_SHOWN]
+        raise CredentialsError(f"error in response from OAuth2 token endpoint: {shown}")
+    document = document_of(response, "the response from the OAuth2 token endpoint")
+    if str(document.get("token_type", "")).lower() != "bearer":
+        raise CredentialsError("unknown token type returned from token endpoint")
+    return str(document.get("access_token", "")).strip(), _lifetime(document.get("expires_in"))
+
+
+def _lifetime(seconds: object) -> float:
+    """For how long a token may be kept that expires in so many seconds."""
+    try:
+        return max(float(str(seconds or 0)) - _SPARE, 0.0)
+    except ValueError:
+        return 0.0
+
+
+def _form(options: OAuth2, signer: KmsSigner | None) -> dict[str, str]:
+    form = dict(options.parameters)
+    if options.scopes:
+        form["scope"] = " ".join(options.scopes)
+    if options.grant_type == "jwt_bearer":
+        grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+        return {**form, "grant_type": grant, "assertion": _sign_assertion(options, None)}
+    form["grant_type"] = "client_credentials"
+    if options.client_secret:
+        return form
+    if options.signing_key is not None or signer is not None:
+        assertion = _sign_assertion(options, signer)
+    elif options.assertion_path:
+        assertion = read_text(options.assertion_path).strip()
+    else:
+        assertion = options.assertion
+    form |= {"client_assertion_type": options.assertion_type, "client_assertion": assertion}
+    return {**form, "client_id": options.client_id} if options.client_id else form
+
+
+def _sign_assertion(options: OAuth2, signer: KmsSigner | None) -> str:
+    now = int(time.time())
+    claims = {"iat": now, "exp": now + 600, **options.claims}
+    if options.scopes:
+        claims["scope"] = " ".join(options.scopes)
+    if options.include_jti:
+        claims["jti"] = str(uuid.uuid4())
+    header: dict[str, str] = {}
+    if options.thumbprint:
+        try:
+            octets = bytes.fromhex(options.thumbprint)
+        except ValueError:
+            raise CredentialsError("thumbprint is not hexadecimal") from None
+        header["x5t"] = base64.urlsafe_b64encode(octets).decode()
+    if signer is not None:
+        return signer.token(claims, header)
+    key = options.signing_key
+    assert key is not None
+    try:
+        private = read_text(key.private_key) if os.path.isfile(key.private_key) else key.private_key
+        return compact_token(claims, private, key.algorithm, header)
+    except SignatureError as error:
+        raise CredentialsError(str(error)) from None
+
+
+# The metadata servers of clouds
+
+
+def _gcp(options: GcpMetadata, fetch: Fetch) -> tuple[str, float]:
+    if options.audience:
+        what, query = "identity", f"{options.identity_token_path}?audience={options.audience}"
+    else:
+        scopes = ",".join(options.scopes)
+        what, query = "access", f"{options.access_token_path}?scopes={scopes}"
+    url = options.endpoint + query
+    response = fetch(httpx.Request("GET", url, headers={"metadata-flavor": "Google"}))
+    if response.status_code != 200:
+        reasons = {400: "invalid request", 404: "not found"}
+        raise CredentialsError(
+            f"error retrieving {what} token from gcp metadata service: "
+            f"error retrieving gcp ID token from {url} {response.status_code}: "
+            f"{reasons.get(response.status_code, 'unexpected error')}"
+        )
+    if what == "identity":
+        return response.text, 0.0
+    document = document_of(response, "the response of gcp's metadata service")
+    return str(document.get("access_token", "")), _lifetime(document.get("expires_in"))
+
+
+def _azure(options: AzureIdentity, fetch: Fetch) -> tuple[str, float]:
+    offered = os.environ.get("IDENTITY_ENDPOINT", "")
+    of_app_service = options.app_service or bool(offered and not options.endpoint)
+    version = options.api_version or ("2019-08-01" if of_app_service else "2018-02-01")
+    parameters = {"api-version": version, "resource": options.resource}
+    for name in ("object_id", "client_id", "mi_res_id"):
+        if value := getattr(options, name):
+            parameters[name] = value
+    if not of_app_service:
+        headers = {"metadata": "true"}
+    elif "IDENTITY_HEADER" in os.environ:
+        headers = {"x-identity-header": os.environ["IDENTITY_HEADER"]}
+    else:
+        raise CredentialsError("azure managed identities auth: IDENTITY_HEADER env var not found")
+    url = f"{options.endpoint or offered or _AZURE}?{urlencode(sorted(parameters.items()))}"
+    response = fetch(httpx.Request("GET", url, headers=headers))
+    document = document_of(response, "the response of azure's identity service")
+    if response.status_code != 200:
+        raise CredentialsError(
+            f"{response.status_code} {document.get('error', '')} retrieving azure token from "
+            f"{url}: {str(document.get('error_description', ''))[:_SHOWN]}"
+        )
+    return str(document.get("access_token", "")), _lifetime(document.get("expires_in"))

@@ -1,0 +1,200 @@
+"""Discovery: a bundle whose document is configuration.
+
+The bundle is evaluated by itself, never together with the policies in force. What the file of the
+configuration says wins over what is discovered; the service and the keys that discovery itself
+depends on cannot change. A configuration that cannot be followed leaves the one before.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from doorward.bundles.bundle import Bundle, BundleError, read_download
+from doorward.bundles.loader import Limits, Loaded, LoadError
+from doorward.bundles.manifest import ManifestError
+from doorward.bundles.sources import with_bundles
+from doorward.config.bundle_options import DiscoveryOptions
+from doorward.config.yaml_block import ConfigError
+from doorward.control.answers import WITHIN, Client
+from doorward.control.bundle_status import BundleStatus
+from doorward.control.bundles import backoff, failure_of, jittered, text_of
+from doorward.control.downloads import Downloader, DownloadError, limits_for
+from doorward.control.rounds import Job, Runner, Steps, Task, Threads, drive
+from doorward.control.saved_bundles import SavedBundles
+from doorward.edge import FAULTS, Edge, Parts
+from doorward.pdp.snapshot import Settings, build
+from doorward.rego import UNDEFINED, RegoError, Timers, Undefined, Value
+
+__all__ = ["Discovery"]
+
+_log: Final = logging.getLogger(__name__)
+_EDGE: Final = Edge("discovery", "following the discovered configuration failed")
+_POLL: Final = Edge("discovery-polling", "asking for the configuration failed")
+_FIELDS: Final = {"plugin": "discovery"}
+_FAILURES: Final = (ConfigError, LoadError, ManifestError, RegoError)
+
+
+class Discovery:
+    """Asks for configuration from a thread of its own, and has it applied."""
+
+    def __init__(
+        self,
+        options: DiscoveryOptions,
+        client: Client | None,
+        apply: Callable[[Value], object],
+        *,
+        settings: Settings,
+        saved: SavedBundles | None = None,
+        on_change: Callable[[BundleStatus], object] = lambda _status: None,
+        runner: Runner | None = None,
+    ) -> None:
+        """`apply` follows a document; ConfigError says why it cannot."""
+        self.options = options
+        self._apply = apply
+        self._settings = settings
+        self._saved = saved
+        self._on_change = on_change
+        self._downloader = Downloader(options.bundle, client, v0=settings.v0)
+        self._active = ""
+        self._failures = 0
+        self.status = BundleStatus("discovery")
+        self._runner = runner or Threads(Parts())
+        self._task: Task | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """True if a configuration has been followed."""
+        return bool(self.status.last_successful_activation)
+
+    def start(self) -> None:
+        self.activate_saved()
+        if self.options.bundle.trigger == "manual":
+            return
+        within = WITHIN + 2 * (self.options.bundle.polling.long_polling or 0) + 300.0
+        self._task = self._runner.start(Job("discovery", _POLL, within, self._round))
+
+    def forget(self) -> None:
+        """Follow what is there at the next request, even if it is the same."""
+        self._active = self._downloader.etag = ""
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.stop()
+
+    def poll(self) -> float:
+        """Ask once; the seconds until the next time."""
+        return drive(self._round())
+
+    def _round(self) -> Steps[float]:
+        polling, downloader = self.options.bundle.polling, self._downloader
+        timers = Timers(())
+        now = time.time_ns()
+        status = replace(self.status, last_request=now)
+        try:
+            download = yield from downloader.fetch(timers)
+        except DownloadError as error:
+            _log.error(f"Discovery download failed: {text_of(error)}", extra=_FIELDS)
+            downloader.etag = self._active
+            return self._fail(failure_of(status, error))
+        status = replace(status, last_successful_request=now)
+        if download.bundle is None:
+            if download.etag == self._active:
+                status = replace(status, message="", http_code=None, diagnostics=())
+            self._note(status)
+        else:
+            kind = "snapshot" if download.bundle.changes is None else "delta"
+            size = len(download.content)
+            status = replace(status, last_successful_download=now, type=kind, size=size)
+            if not self._take(download.bundle, status):
+                downloader.etag = ""
+                return self._fail(self.status)
+            self._active = downloader.etag = download.etag
+            self._persist(download.content)
+            newest = f" Etag updated to {download.etag}." if download.etag else ""
+            _log.info(f"Discovery update processed successfully.{newest}", extra=_FIELDS)
+        self._failures = 0
+        if downloader.long_polls:
+            return 0.0
+        return jittered(polling.min_delay, polling.max_delay)
+
+    def _fail(self, status: BundleStatus) -> float:
+        self._note(status)
+        pause = backoff(self.options.bundle.polling.max_delay, self._failures)
+        self._failures += 1
+        return pause
+
+    def _note(self, status: BundleStatus) -> None:
+        self.status = status
+        self._on_change(status)
+
+    def _take(self, bundle: Bundle, status: BundleStatus) -> bool:
+        try:
+            self._apply(self._evaluate(bundle))
+        except _FAILURES as error:
+            self._refuse(status, error, text_of(error))
+            return False
+        except FAULTS as fault:
+            text = _EDGE.report(fault)
+            self._refuse(status, ConfigError(text), text)
+            return False
+        self._note(
+            replace(
+                status,
+                active_revision=bundle.manifest.revision,
+                last_successful_activation=time.time_ns(),
+                message="",
+                http_code=None,
+                diagnostics=(),
+            )
+        )
+        return True
+
+    def _refuse(self, status: BundleStatus, error: Exception, text: str) -> None:
+        self._note(failure_of(status, error))
+        _log.error(f"Discovery reconfiguration error occurred: {text}", extra=_FIELDS)
+
+    def _evaluate(self, bundle: Bundle) -> Value:
+        if bundle.changes is not None:
+            raise ConfigError("the configuration must not be a delta bundle")
+        loaded = with_bundles(Loaded(), {"discovery": bundle})
+        snapshot = build(loaded, self._settings)
+        value: Any = snapshot.document(self.options.decision).answer(UNDEFINED)
+        if isinstance(value, Undefined):
+            raise ConfigError("undefined configuration")
+        return value  # type: ignore[no-any-return]  # a value of the language
+
+    def activate_saved(self) -> None:
+        """Follow what an earlier run left."""
+        options = self.options.bundle
+        if self._saved is None or not options.persist:
+            return
+        try:
+            content = self._saved.read("discovery", Limits().archive_bytes)
+            if content is None:
+                return
+            bundle = read_download(
+                "discovery",
+                content,
+                v0=self._settings.v0,
+                verification=options.verification,
+                limits=limits_for(options),
+            )
+        except (BundleError, OSError) as error:
+            text = text_of(error)
+            _log.error(f"Failed to load discovery bundle from disk: {text}", extra=_FIELDS)
+            self._note(failure_of(self.status, error))
+            return
+        self._take(bundle, self.status)
+
+    def _persist(self, content: bytes) -> None:
+        if self._saved is None or not self.options.bundle.persist or not content:
+            return
+        try:
+            self._saved.write("discovery", content)
+        except OSError as error:
+            reason = (error.strerror or "failed").lower()
+            _log.error(f"Persisting discovery bundle to disk failed: {reason}", extra=_FIELDS)

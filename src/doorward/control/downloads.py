@@ -1,0 +1,169 @@
+"""One bundle from its service, or from a file: what a single request brings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from doorward.bundles.bundle import Bundle, BundleError, read_download, read_local_bundle
+from doorward.bundles.loader import Limits
+from doorward.config.bundle_options import BundleOptions
+from doorward.control.answers import Answer, Client, ServiceError, status_text
+from doorward.control.registry import RegistryError
+from doorward.control.rounds import Ask, Steps
+from doorward.rego import RegoError, Timers
+
+__all__ = ["Download", "DownloadError", "Downloader", "limits_for"]
+
+LONG_POLLING: Final = "application/vnd.openpolicyagent.bundles"
+"""The type of content by which a server says that it can keep a request waiting."""
+_MODES: Final = "modes=snapshot,delta"
+
+
+class DownloadError(Exception):
+    """No bundle. `status`: what the server answered; `cause`: what is wrong with the policies."""
+
+    def __init__(
+        self, message: str, *, status: int | None = None, cause: RegoError | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.cause = cause
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A downloaded bundle. `bundle` is None where there is nothing new."""
+
+    bundle: Bundle | None
+    etag: str = ""
+    content: bytes = b""
+
+
+def limits_for(options: BundleOptions) -> Limits:
+    """Return the limits of a bundle."""
+    default = Limits()
+    return Limits(
+        policy_bytes=min(default.policy_bytes, options.size_limit),
+        data_bytes=options.size_limit,
+        unpacked_bytes=max(default.unpacked_bytes, options.size_limit),
+    )
+
+
+class Downloader:
+    """Asks for one bundle. `client` is None for a bundle that is a file. For one thread."""
+
+    def __init__(self, options: BundleOptions, client: Client | None, *, v0: bool = False) -> None:
+        self.options = options
+        self.etag = ""
+        """What the server is told is here already."""
+        self._client = client
+        self._v0 = v0
+        self._waits = options.polling.long_polling
+        self.long_polls = self._waits is not None
+        """Whether the server keeps requests waiting, so that the next may follow at once."""
+
+    def fetch(self, timers: Timers) -> Steps[Download]:
+        """Download the bundle; DownloadError, and nothing remembered, where the answer is not a
+        bundle."""
+        path = self.options.file
+        if path is not None:
+            return self._from_file(path, timers)
+        steps = self._pull(timers) if self._is_registry else self._answer(timers)
+        answer = yield from steps
+        if answer.status == 304:
+            return Download(None, answer.headers.get("etag", self.etag))
+        if answer.status != 200:  # the next request waits as this one did, as in OPA
+            text = status_text(answer.status)
+            raise DownloadError(f"server replied with {text}", status=answer.status)
+        bundle = self._read(lambda: self._unpack(answer.body, timers), timers)
+        self.long_polls = (
+            self._waits is not None and answer.headers.get("content-type") == LONG_POLLING
+        )
+        return Download(bundle, answer.headers.get("etag", ""), answer.body)
+
+    def _answer(self, timers: Timers) -> Steps[Answer]:
+        headers, wait = {"prefer": _MODES}, 0
+        if self._waits is not None and self.long_polls:
+            wait = self._waits
+            headers["prefer"] += f";wait={wait}"
+        if self.etag:
+            headers["if-none-match"] = self.etag
+        assert self._client is not None
+        try:
+            with timers.measure("bundle_request"):
+                return (
+                    yield Ask(
+                        self._client,
+                        self.options.resource,
+                        headers=headers,
+                        # A server that waits longer than it was asked to is given a minute more.
+                        wait=wait + 60.0 if wait else 0.0,
+                        limit=Limits().archive_bytes,
+                    )
+                )
+        except ServiceError as error:
+            raise DownloadError(f"request failed: {error}") from None
+
+    @property
+    def _is_registry(self) -> bool:
+        return self._client is not None and self._client.service.is_registry
+
+    def _pull(self, timers: Timers) -> Steps[Answer]:
+        """The bundle of a registry."""
+        client, resource = self._client, self.options.resource
+        assert client is not None
+        try:
+            with timers.measure("bundle_request"):
+                limit = Limits().archive_bytes
+                return (yield Ask(client, resource, limit=limit, pulls=True, etag=self.etag))
+        except RegistryError as error:
+            raise DownloadError(
+                f"failed to pull {resource}: {error}", status=error.status
+            ) from None
+        except ServiceError as error:
+            raise DownloadError(f"failed to pull {resource}: {error}") from None
+
+    def _unpack(self, content: bytes, timers: Timers) -> Bundle:
+        options = self.options
+        return read_download(
+            options.name,
+            content,
+            v0=self._v0,
+            verification=options.verification,
+            limits=limits_for(options),
+            timers=timers,
+        )
+
+    def _from_file(self, path: str, timers: Timers) -> Download:
+        options = self.options
+        if not os.path.exists(path):
+            raise DownloadError(f"stat {path}: no such file or directory")
+
+        def read() -> Bundle:
+            return read_local_bundle(
+                options.name,
+                path,
+                v0=self._v0,
+                verification=options.verification,
+                limits=limits_for(options),
+                timers=timers,
+            )
+
+        bundle = self._read(read, timers)
+        return Download(None if bundle.digest == self.etag else bundle, bundle.digest)
+
+    def _read(self, read: Callable[[], Bundle], timers: Timers) -> Bundle:
+        try:
+            with timers.measure("rego_load_bundles"):
+                bundle = read()
+        except BundleError as error:
+            raise DownloadError(str(error), cause=error.cause) from None
+        if bundle.changes is not None and self.options.persist:
+            raise DownloadError(
+                "'persist' property is true in config. persisting delta bundle to disk is not "
+                "supported"
+            )
+        return bundle

@@ -1,0 +1,137 @@
+"""Bundles in registries of OCI artifacts (`type: oci`): a reference leads to a manifest.
+
+That leads to the first of its layers that is a tarball. Both are checked by their digests, so
+neither the registry nor what it redirects to can swap them. The digest of the layer stands for the
+`ETag` of a service.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any, Final, NamedTuple
+
+from doorward.control.answers import Answer, Client, ServiceError, status_text
+
+__all__ = ["Reference", "RegistryError", "parse_reference", "pull"]
+
+LAYER: Final = "application/vnd.oci.image.layer.v1.tar+gzip"
+_MANIFESTS: Final = ", ".join(
+    (
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+        "*/*",
+    )
+)
+_MAX_MANIFEST: Final = 4 << 20
+_HOST: Final = re.compile(r"[A-Za-z0-9.\-_]++(?::[0-9]++)?|\[[0-9a-fA-F:.]++\](?::[0-9]++)?")
+_NAME: Final = re.compile(r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*+(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*+)*+")
+_TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_DIGEST: Final = re.compile(r"sha256:([0-9a-f]{64})")
+
+
+class RegistryError(Exception):
+    """No bundle; the text is OPA's where it has one."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Reference(NamedTuple):
+    """`host/name:tag`, `host/name@digest`, or both; requests go to the host of the service."""
+
+    name: str
+    tag: str
+    digest: str
+
+    @property
+    def object(self) -> str:
+        """The name in the path of a manifest."""
+        return self.digest or self.tag
+
+
+def parse_reference(text: str) -> Reference:
+    """RegistryError for what is none."""
+    host, slash, rest = text.partition("/")
+    if not host:
+        raise RegistryError("hostname required")
+    name, at, digest = rest.partition("@")
+    name, _, tag = name.partition(":")
+    if not slash or not _HOST.fullmatch(host) or not _NAME.fullmatch(name):
+        raise RegistryError("invalid reference")
+    if (tag and not _TAG.fullmatch(tag)) or (at and not _DIGEST.fullmatch(digest)):
+        raise RegistryError("invalid reference")
+    if not tag and not digest:
+        raise RegistryError("object required")
+    return Reference(name, tag, digest)
+
+
+def pull(client: Client, text: str, etag: str, limit: int) -> Answer:
+    """The tarball that `text` refers to, as an answer with an `etag`: 304 where it is `etag` still.
+
+    `limit`: the most bytes of it. RegistryError, ServiceError.
+    """
+    try:
+        reference = parse_reference(text)
+        manifest = _manifest(client, reference, text)
+    except RegistryError as error:
+        message = f"download for '{text}' failed: failed to perform \"Resolve\" on source: {error}"
+        raise RegistryError(message, error.status) from None
+    digest, size = _layer(manifest)
+    hexadecimal = digest.removeprefix("sha256:")
+    if hexadecimal == etag:
+        return Answer(304, {"etag": etag}, b"")
+    if size > limit:
+        raise RegistryError(f"the layer is larger than {limit} bytes")
+    answer = client.request("GET", f"v2/{reference.name}/blobs/{digest}", limit=limit)
+    _expect(answer, f"{text}@{digest}")
+    _verify(answer.body, digest)
+    return Answer(200, {"etag": hexadecimal}, answer.body)
+
+
+def _manifest(client: Client, reference: Reference, text: str) -> dict[str, Any]:
+    answer = client.request(
+        "GET",
+        f"v2/{reference.name}/manifests/{reference.object}",
+        headers={"accept": _MANIFESTS},
+        limit=_MAX_MANIFEST,
+    )
+    _expect(answer, text)
+    if digest := reference.digest or answer.headers.get("docker-content-digest", ""):
+        _verify(answer.body, digest)
+    try:
+        manifest = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        raise RegistryError("the manifest is not JSON") from None
+    if not isinstance(manifest, dict):
+        raise RegistryError("the manifest is not an object")
+    return manifest
+
+
+def _layer(manifest: dict[str, Any]) -> tuple[str, int]:
+    """The digest and the size of the tarball."""
+    layers = manifest.get("layers")
+    for each in layers if isinstance(layers, list) else ():
+        if isinstance(each, dict) and each.get("mediaType") == LAYER:
+            digest, size = each.get("digest"), each.get("size")
+            if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+                raise RegistryError("the digest of the layer is not one of SHA-256")
+            return digest, size if type(size) is int else 0
+    raise RegistryError("no tarball descriptor found in the layers")
+
+
+def _expect(answer: Answer, what: str) -> None:
+    if answer.status == 404:
+        raise RegistryError(f"{what}: not found", 404)
+    if answer.status != 200:
+        text = f"{answer.status} {status_text(answer.status)}".strip()
+        raise RegistryError(f"unexpected status: {text}", answer.status)
+
+
+def _verify(content: bytes, digest: str) -> None:
+    if (match := _DIGEST.fullmatch(digest)) is None:
+        raise RegistryError(f"digest `{digest[:80]}` is not one of SHA-256")
+    if hashlib.sha256(content).hexdigest() != match[1]:
+        raise ServiceError(f"what the registry sent is not {digest}")

@@ -1,0 +1,278 @@
+"""Rounds of work that ask services: what a round does is written once, and who waits is apart.
+
+A round is a generator. It yields what it asks, is sent the answer or has the reason thrown in why
+there is none, and returns the seconds until the next round:
+
+    _Poller.round ── Ask ──▶ Threads: a thread for each job asks, and waits
+                  ◀─ Answer  Schedule: one thread for all jobs; another process asks
+
+A parent of worker processes forks, so it may have no other threads: it has a `Schedule`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final, Protocol, TypeAlias, TypeVar
+
+from doorward.control.answers import Answer, Client, ServiceError
+from doorward.control.registry import RegistryError, pull
+from doorward.edge import FAULTS, FIRST_PAUSE, LONGEST_PAUSE, Edge, Part, Parts, loop_thread
+
+__all__ = ["Ask", "Asker", "Job", "Runner", "Schedule", "Steps", "Task", "Threads", "drive"]
+
+FAILURES: Final = (ServiceError, RegistryError)
+"""Why a request was not answered."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request to the service of `client`, with the parameters of `Client.request`.
+
+    `pulls`: the bundle of a registry that `path` refers to, unless it is `etag` still.
+    """
+
+    client: Client
+    path: str
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content: bytes = b""
+    wait: float = 0.0
+    limit: int = 1 << 20
+    pulls: bool = False
+    etag: str = ""
+
+    def answer(self, client: Client | None = None) -> Answer:
+        """Ask, through `client` if one is given; ServiceError, and RegistryError for a pull."""
+        client = client or self.client
+        if self.pulls:
+            return pull(client, self.path, self.etag, self.limit)
+        return client.request(
+            self.method,
+            self.path,
+            headers=self.headers,
+            content=self.content,
+            wait=self.wait,
+            limit=self.limit,
+        )
+
+
+Steps: TypeAlias = Generator[Ask, Answer, T]
+
+
+def drive(steps: Steps[T]) -> T:
+    """Run `steps` to the end with requests made here, and return their result."""
+    try:
+        ask = next(steps)
+        while True:
+            try:
+                answer = ask.answer()
+            except FAILURES as error:
+                ask = steps.throw(error)
+            else:
+                ask = steps.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Rounds, again and again, with the edge that guards them.
+
+    A round returns the seconds until the next, or None for as long as nobody wakes it. `within`:
+    seconds in which a round must have ended.
+    """
+
+    name: str
+    edge: Edge
+    within: float
+    round: Callable[[], Steps[float | None]]
+    pause: float | None = 0.0
+    """Until the first round."""
+
+
+class Task(Protocol):
+    """A job that was started."""
+
+    def wake(self) -> None:
+        """Begin the next round now, or right after the one under way."""
+
+    def stop(self, timeout: float = 0.0) -> None:
+        """Begin no more; wait so long for the one under way."""
+
+
+class Runner(Protocol):
+    """Starts jobs."""
+
+    def start(self, job: Job) -> Task: ...
+
+
+class Threads:
+    """A thread for each job, in which its rounds ask and wait."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def start(self, job: Job) -> Task:
+        return _Thread(job, self._parts)
+
+
+class _Thread:
+    def __init__(self, job: Job, parts: Parts) -> None:
+        self._job = job
+        self._parts = parts
+        self._pause = job.pause
+        self._wakes, self._stop = threading.Event(), threading.Event()
+        self._part = Part(job.name, within=job.within)
+        self._thread = loop_thread(
+            self._round, job.edge, name=job.name, stop=self._stop, part=self._part
+        )
+        self._part.thread = self._thread
+        self._thread.start()
+        # From here on it counts: a thread that was not started yet looks like a dead one.
+        parts.add(self._part)
+
+    def _round(self) -> bool:
+        self._part.rest()
+        self._wakes.wait(self._pause)
+        if self._stop.is_set():
+            return False
+        self._wakes.clear()
+        self._part.beat()
+        self._pause = drive(self._job.round())
+        return True
+
+    def wake(self) -> None:
+        self._wakes.set()
+
+    def stop(self, timeout: float = 0.0) -> None:
+        self._parts.remove(self._part)
+        self._stop.set()
+        self._wakes.set()
+        if timeout > 0:
+            self._thread.join(timeout)
+
+
+# Without threads
+
+
+class Asker(Protocol):
+    """Sends requests, and waits for the answers, somewhere else."""
+
+    def send(self, number: int, ask: Ask) -> None:
+        """Send a request. Its outcome is given to `Schedule.note` with the same number;
+        ServiceError where nothing can come."""
+
+
+class Schedule:
+    """Every job in one thread, which calls `run_due` and never waits for a service."""
+
+    def __init__(self, asker: Asker, parts: Parts) -> None:
+        self._asker = asker
+        self._parts = parts
+        self._tasks: list[_Task] = []
+        self._asked: dict[int, _Task] = {}
+        self._number = 0
+
+    def start(self, job: Job) -> Task:
+        task = _Task(job, self)
+        self._tasks.append(task)
+        self._parts.add(task.part)
+        return task
+
+    def run_due(self) -> float:
+        """Begin the rounds that are due; the seconds until the next one."""
+        due = [each for each in self._tasks if each.due <= monotonic()]
+        for task in due:
+            task.begin()
+        return max(0.0, min((each.due for each in self._tasks), default=float("inf")) - monotonic())
+
+    def note(self, number: int, outcome: Answer | Exception) -> None:
+        """Note the outcome of a request, and go on with the round that it belongs to."""
+        task = self._asked.pop(number, None)
+        if task is not None:
+            task.go_on(outcome)
+
+    def ask(self, task: _Task, ask: Ask) -> None:
+        self._number += 1
+        try:
+            self._asker.send(self._number, ask)
+        except ServiceError as error:
+            task.go_on(error)
+        else:
+            self._asked[self._number] = task
+
+    def forget(self, task: _Task) -> None:
+        self._tasks.remove(task)
+        self._parts.remove(task.part)
+        self._asked = {number: each for number, each in self._asked.items() if each is not task}
+
+
+class _Task:
+    """One job of a schedule."""
+
+    def __init__(self, job: Job, schedule: Schedule) -> None:
+        self.part = Part(job.name, within=job.within)
+        self._job = job
+        self._schedule = schedule
+        self._steps: Steps[float | None] | None = None
+        self._is_woken = self._is_stopped = self._runs = False
+        self._after_fault = FIRST_PAUSE
+        self.due = _time_of(job.pause)
+
+    def begin(self) -> None:
+        self._is_woken, self.due = False, float("inf")
+        self.part.beat()
+        self._steps = self._job.round()
+        self.go_on(None)
+
+    def go_on(self, outcome: Answer | Exception | None) -> None:
+        """Take the answer, up to the next request or the end of the round."""
+        steps = self._steps
+        if steps is None or self._is_stopped:
+            return
+        self._runs = True
+        try:
+            if isinstance(outcome, Exception):
+                ask = steps.throw(outcome)
+            else:
+                ask = next(steps) if outcome is None else steps.send(outcome)
+        except StopIteration as end:
+            self._after_fault = FIRST_PAUSE
+            self.part.succeeded()
+            self._end(end.value)
+        except FAULTS as fault:
+            self._job.edge.report(fault)
+            self.part.failed()
+            pause, self._after_fault = self._after_fault, min(self._after_fault * 2, LONGEST_PAUSE)
+            self._end(pause)
+        else:
+            self._schedule.ask(self, ask)
+        finally:
+            self._runs = False
+
+    def _end(self, pause: float | None) -> None:
+        self._steps = None
+        self.part.rest()
+        self.due = _time_of(0.0 if self._is_woken else pause)
+
+    def wake(self) -> None:
+        self._is_woken = True
+        if self._steps is None:
+            self.due = monotonic()
+
+    def stop(self, timeout: float = 0.0) -> None:
+        if not self._is_stopped:
+            self._is_stopped = True
+            self._schedule.forget(self)
+            if self._steps is not None and not self._runs:  # else it ends by itself
+                self._steps.close()
+
+
+def _time_of(pause: float | None) -> float:
+    return float("inf") if pause is None else monotonic() + pause

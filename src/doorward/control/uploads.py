@@ -1,0 +1,274 @@
+"""Decision logs to a service, as OPA sends them: chunks of events, with delays and a bound.
+
+    lines of the decision log -> ChunkEncoder -> Outbox -> request, by a few threads -> gone
+
+Nothing of this is on the path of a decision. A service that is slow is asked several times at
+once; one that fails is asked again later, with the same chunk. What finds no room is counted by its
+reason.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from doorward.config.upload_options import UploadOptions
+from doorward.control.answers import Client, ServiceError, status_text
+from doorward.control.bundles import backoff, jittered
+from doorward.control.chunks import Chunk, ChunkEncoder
+from doorward.control.deliveries import delivery_of, rejected
+from doorward.control.outbox import DiskOutbox, MemoryOutbox, Outbox
+from doorward.edge import Edge, Part, Parts, loop_thread
+
+__all__ = ["Uploads"]
+
+THREADS: Final = 4
+"""Chunks that are sent at the same time."""
+_WITHIN: Final = 1000.0
+_log: Final = logging.getLogger(__name__)
+_EDGE: Final = Edge("decision-log-upload", "sending decision logs failed")
+_FIELDS: Final = {"plugin": "decision_logs"}
+
+
+class _UploadError(Exception):
+    """A chunk that was not taken."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Uploads:
+    """Sends events to one service. `write` is for one thread, the rest for any."""
+
+    def __init__(
+        self,
+        options: UploadOptions,
+        client: Client,
+        *,
+        on_lost: Callable[[str, int], object] = lambda _reason, _count: None,
+        on_status: Callable[[Mapping[str, Any]], object] = lambda _status: None,
+        parts: Parts | None = None,
+    ) -> None:
+        """`on_lost` is called with a reason and a number of events; `on_status` with how the last
+        attempt ended. SpoolError where the folder of the spool cannot be used."""
+        self.options = options
+        self._client = client
+        self._on_lost = on_lost
+        self._on_status = on_status
+        self._encoder = ChunkEncoder(options.chunk_bytes)
+        self._events: deque[bytes] = deque()
+        """With the buffer type `event`, what waits to be encoded."""
+        self._encoding = threading.Lock()
+        self._outbox = self._make_outbox()
+        self._allowed = max(options.rate or 0.0, 1.0)
+        self._counted = time.monotonic()
+        self._failures = 0
+        self._failed = False
+        self._due = threading.Event()
+        self._stop = threading.Event()
+        self._flushes = threading.Event()
+        self._parts = parts or Parts()
+        self._part = Part("decision-log-upload", within=_WITHIN)
+        self._threads: list[threading.Thread] = []
+
+    def _make_outbox(self) -> Outbox:
+        options = self.options
+        if not options.spool:
+            return MemoryOutbox(options.buffer_bytes)
+        return DiskOutbox(
+            options.spool, options.spool_bytes, encode=self._encode, on_lost=self._on_lost
+        )
+
+    def start(self) -> None:
+        """Begin to send."""
+        for number in range(THREADS):
+            target = self._lead if number == 0 else self._help
+            part = self._part if number == 0 else None
+            thread = loop_thread(
+                target, _EDGE, name=f"decision-log-upload-{number}", stop=self._stop, part=part
+            )
+            self._threads.append(thread)
+            thread.start()
+        self._part.thread = self._threads[0]
+        self._parts.add(self._part)
+
+    # What comes from the decision log
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        """Take events, each a JSON text without a line break."""
+        lines = self._within_rate(lines)
+        if not lines:
+            return
+        if self.options.buffer_type == "event" and not self.options.spool:
+            self._events.extend(lines)
+            lost = len(self._events) - self.options.buffer_events
+            for _ in range(lost):
+                self._events.popleft()
+            self._lose("buffer_size_limit_exceeded", lost)
+            return
+        with self._encoding:
+            self._outbox.note(lines)
+            if any([self._encoder.add(line) for line in lines]):
+                self._put(self._encoder.flush())
+
+    def _within_rate(self, lines: Sequence[bytes]) -> Sequence[bytes]:
+        rate = self.options.rate
+        if rate is None:
+            return lines
+        now = time.monotonic()
+        self._allowed = min(self._allowed + (now - self._counted) * rate, max(rate, 1.0))
+        self._counted = now
+        taken = min(int(self._allowed), len(lines))
+        self._allowed -= taken
+        if taken < len(lines):
+            _log.error(
+                "Decision log dropped as rate limit exceeded. Reduce reporting interval or "
+                "increase rate limit.",
+                extra=_FIELDS,
+            )
+            self._lose("rate_limit_exceeded", len(lines) - taken)
+        return lines[:taken]
+
+    def _encode(self, lines: list[bytes]) -> list[Chunk]:
+        for line in lines:
+            self._encoder.add(line)
+        return self._encoder.flush()
+
+    def _put(self, chunks: list[Chunk]) -> None:
+        self._note_lost(self._outbox.put(chunks))
+        if self._encoder.too_large:
+            size, limit = self._encoder.too_large[0], self.options.chunk_bytes
+            _log.error(
+                f"Log encoding failed: received a decision event size ({size}) that exceeded the "
+                f"upload_size_limit_bytes ({limit}). No ND cache to drop.",
+                extra=_FIELDS,
+            )
+            self._lose("encoding_failure", len(self._encoder.too_large))
+            self._encoder.too_large.clear()
+        if self.options.trigger == "immediate":
+            self._due.set()
+
+    def _note_lost(self, events: int) -> None:
+        if events > 0:
+            _log.error(
+                f"Dropped {events} events from buffer. Reduce reporting interval or increase "
+                "buffer size.",
+                extra=_FIELDS,
+            )
+            self._lose("buffer_size_limit_bytes_exceeded", events)
+
+    def _lose(self, reason: str, events: int) -> None:
+        if events > 0:
+            self._on_lost(reason, events)
+
+    # What goes to the service
+
+    def _lead(self) -> bool:
+        """Wait until it is time, and send what waits, with the help of the others."""
+        options = self.options
+        self._part.rest()
+        if options.trigger == "manual":
+            self._stop.wait()
+            return False
+        if self._failed:
+            pause = backoff(options.max_delay, self._failures - 1)
+        else:
+            pause = jittered(options.min_delay, options.max_delay)
+        if options.trigger == "immediate" and not self._failed:
+            self._due.wait(pause)
+        else:
+            self._stop.wait(pause)
+        self._due.clear()
+        if self._stop.is_set():
+            return False
+        self._part.beat()
+        self.send()
+        return True
+
+    def _help(self) -> bool:
+        self._flushes.wait()
+        if self._stop.is_set():
+            return False
+        self._drain()
+        self._flushes.clear()
+        return True
+
+    def send(self) -> bool:
+        """Send everything that waits now; whether the service took it."""
+        with self._encoding:
+            while self._events:
+                if self._encoder.add(self._events.popleft()):
+                    self._put(self._encoder.flush())
+            self._put(self._encoder.flush())
+        self._failed = False
+        self._flushes.set()
+        sent = self._drain()
+        if not self._failed:
+            self._failures = 0
+            if sent:
+                _log.info("Logs uploaded successfully.", extra=_FIELDS)
+            self._on_status({})
+        return not self._failed
+
+    def _drain(self) -> int:
+        """Send chunks until there are none, or one fails; how many were sent."""
+        sent = 0
+        while not self._failed and (taken := self._outbox.take()) is not None:
+            self._part.beat()
+            key, chunk = taken
+            try:
+                self._post(chunk)
+            except _UploadError as error:
+                self._note_lost(self._outbox.give_back(key, chunk))
+                self._note_failure(error)
+                break
+            self._outbox.done(key)
+            sent += 1
+        return sent
+
+    def _post(self, chunk: Chunk) -> None:
+        method, path, headers, content = delivery_of(chunk, self.options)
+        try:
+            answer = self._client.request(method, path, headers=headers, content=content)
+        except ServiceError as error:
+            raise _UploadError(f"log upload failed: {error}") from None
+        if not 200 <= answer.status < 300:
+            text = status_text(answer.status)
+            message = f"log upload failed, server replied with HTTP {answer.status} {text}"
+            raise _UploadError(message, answer.status)
+        self._lose("rejected", rejected(self.options, answer.body))
+
+    def _note_failure(self, error: _UploadError) -> None:
+        if self._failed:
+            return
+        self._failed = True
+        self._failures += 1
+        _log.error(f"{error}.", extra=_FIELDS)
+        status: dict[str, Any] = {"code": "decision_log_error", "message": str(error)}
+        if error.status is not None:
+            status["http_code"] = error.status
+        self._on_status(status)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Send what waits, for `timeout` seconds at most. What is left is lost and counted, unless
+        it is on disk."""
+        self._parts.remove(self._part)
+        self._stop.set()
+        self._due.set()
+        self._flushes.set()
+        until = time.monotonic() + timeout
+        for thread in self._threads:
+            thread.join(max(until - time.monotonic(), 0.0))
+        if self.options.trigger != "manual" and time.monotonic() < until:
+            self.send()
+        if not self.options.spool:
+            left = len(self._events) + len(self._encoder)
+            while (taken := self._outbox.take()) is not None:
+                left += taken[1].events
+            self._lose("shutdown", left)
+        self._outbox.close()

@@ -1,0 +1,496 @@
+"""Answered decisions become events, one line each, in OPA's shape and off the request's path.
+
+A request's thread puts what it knows into a queue, which is bounded in number and in bytes. Every
+`_TURN`th one builds the events that wait, one after the other: to hand each to another thread costs
+more than to build it, threads that compute side by side disturb each other, and a batch runs the
+same code with warm caches. The log's own thread builds all that may take long (policies that drop
+or mask, large documents) and what is left when requests build no more, and writes what has gathered
+in `GATHER` seconds; a crash may lose what was answered in twice that time. When the queue is full
+the request waits for a moment, unless `when_full` is `drop`. An event that still has no space, and
+each that could not be masked or written, is counted by its reason and reported: nothing is lost in
+silence.
+
+Order, as OPA's: drop (sees everything), then mask. Credentials are taken out before a mask policy's
+own rules, so that a rule may put something in their place.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+from doorward.config.configuration import DecisionLogs
+from doorward.decision_log.claims import claims_of
+from doorward.decision_log.redaction.hiding import DOCUMENTS, hide_credentials
+from doorward.decision_log.redaction.masking import Mask, MaskError, apply, read_masks
+from doorward.decision_log.redaction.secret_texts import SecretTexts
+from doorward.edge import FAULTS, Edge, Part, Parts, loop_thread
+from doorward.pdp.decision import Answered, error_document
+from doorward.pdp.rules import add_rules
+from doorward.pdp.sizes import estimate_memory
+from doorward.pdp.snapshot import Snapshot
+from doorward.rego import (
+    UNDEFINED,
+    BuiltinError,
+    EvaluationAborted,
+    Key,
+    RegoError,
+    Undefined,
+    Value,
+    to_json,
+)
+from doorward.telemetry.log import Line, Stamp, address_text, line_for, second_text, stamp_for
+
+__all__ = ["DecisionLog", "EventSink", "event_of"]
+
+WAIT: Final = 0.02
+"""Seconds that a request waits for a place in the queue before its event counts as lost."""
+
+STUCK_AFTER: Final = 60.0
+"""Seconds, and eight deadlines of the policies that mask and drop, in which a line is written."""
+
+GATHER: Final = 0.05
+"""Seconds in which events gather before they are written together."""
+
+_TURN: Final = 32
+"""Events that a request builds: less than a millisecond."""
+_LARGE: Final = 16 * 1024
+"""Bytes of input and result from which on an event is left to the log's thread."""
+
+_BATCH: Final = 1_000
+_BATCH_BYTES: Final = 1 << 20
+"""Lines are written together up to so many of them, or up to so many bytes."""
+_ENTRY: Final = 1024
+"""Bytes that a decision takes besides its input and result."""
+_REPORT_EVERY: Final = 1.0
+_TYPE: Final = "openpolicyagent.org/decision_logs"
+_log: Final = logging.getLogger(__name__)
+_EDGE: Final = Edge("decision-log", "writing decision log events failed")
+_EVENT: Final = Edge("decision-log-event", "making a decision log event failed")
+
+
+class _LogError(Exception):
+    """An event that may not be written; the message is OPA's."""
+
+
+class EventSink(Protocol):
+    """Where events go besides the console, each as a JSON text without a line break."""
+
+    def write(self, lines: Sequence[bytes], /) -> None:
+        """Take events, from one thread; OSError where that fails."""
+
+    def close(self) -> None:
+        """There will be no more."""
+
+
+_Built: TypeAlias = tuple[bytes, bytes]
+"""One event, as the console and as the other sinks get it; "" for who does not."""
+
+
+class _Batch(NamedTuple):
+    """Events that left the queue together."""
+
+    lines: bytes
+    """Those that were neither dropped nor lost, as the console gets them."""
+    texts: list[bytes]
+    """The same as other sinks get them; empty without any."""
+    built: int
+    taken: int
+    size: int
+    """The bytes that they were queued with."""
+
+
+_TEXT: Final = line_for("json")
+
+
+class DecisionLog:
+    """Writes events with `write` (bytes of whole lines) from a thread of its own."""
+
+    def __init__(
+        self,
+        write: Callable[[bytes], object] | None,
+        line: Line,
+        *,
+        labels: Mapping[str, str],
+        options: DecisionLogs,
+        on_lost: Callable[[str], object] = lambda _reason: None,
+        parts: Parts | None = None,
+        sinks: Sequence[EventSink] = (),
+        stamp: Stamp | None = None,
+        trace: Callable[[str], tuple[str, str] | None] | None = None,
+        secrets: Sequence[tuple[str, ...]] = (),
+    ) -> None:
+        """`write` is the console's; without it events go to `sinks` only. `stamp`: how its lines
+        show the time. `trace`: the ids of the trace and the span in which `record` is called, for
+        a decision's id. `secrets`: paths of data that built-ins may have been asked with."""
+        self._write = write
+        self._line = line
+        self._stamp = stamp or stamp_for("")
+        self._sinks = tuple(sinks)
+        self._trace = trace
+        self._secrets = SecretTexts(secrets)
+        self._labels = dict(labels)
+        self._options = options
+        self._on_lost = on_lost
+        self._queue: deque[Answered] = deque()
+        """Under the lock where it grows; under `_building` where it shrinks."""
+        self._lines: deque[_Batch] = deque()
+        self._building = threading.Lock()
+        self._waits = threading.Event()
+        self._is_urgent = threading.Event()
+        self._limit = options.buffer_size
+        self._limit_bytes = options.buffer_bytes
+        self._put = self._put_bytes = 0
+        """Entries so far, and their bytes; `_left`, `_left_bytes`: those that are not in the queues
+        any more, which the log's thread counts."""
+        self._left = self._left_bytes = 0
+        self._turns = self._turns_seen = 0
+        """Turns of requests so far, and those of which the log's thread knows."""
+        self._lost: Counter[str] = Counter()
+        self._unreported: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._reported = 0.0
+        self._closed = False
+        self._open = 0
+        """Events that left the queues, and are neither written nor lost yet."""
+        self._ended = threading.Event()
+        self._parts = parts or Parts()
+        self._part = Part("decision-log", within=STUCK_AFTER)
+        self._thread = loop_thread(
+            self._step, _EDGE, name="decision-log", stop=self._ended, part=self._part
+        )
+        self._thread.start()
+        self._part.thread = self._thread
+        self._parts.add(self._part)
+
+    @property
+    def lost(self) -> Mapping[str, int]:
+        """Events that were not written, by reason."""
+        with self._lock:
+            return dict(self._lost)
+
+    def record(self, answered: Answered) -> None:
+        """Queue one answered decision."""
+        if self._closed:
+            self._lose("closed")
+            return
+        if answered.decision.builtins:
+            size = answered.size + _size_of(answered.decision.builtins)
+            answered = answered._replace(size=size)
+        if self._trace is not None:
+            trace = self._trace(answered.decision.decision_id)
+            answered = answered._replace(trace=trace)
+        reason = self._refusal(answered)
+        if reason and self._options.when_full == "wait":
+            reason = self._refusal_after_a_while(answered)
+        if reason:
+            self._lose(reason)
+        elif len(self._queue) >= _TURN and self._building.acquire(blocking=False):
+            try:
+                self._build_turn()
+            finally:
+                self._building.release()
+            # While the last of them was built, nothing was queued: the log's thread may have
+            # gone to sleep, and no later event would wake it.
+            if not self._waits.is_set():
+                self._waits.set()
+
+    def _build_turn(self) -> None:
+        """Build events that take no time."""
+        queue, ready = self._queue, 0
+        while ready < min(len(queue), _TURN) and not self._takes_long(queue[ready]):
+            ready += 1
+        if ready:
+            self._turns += 1
+            self._build(ready)
+
+    def _takes_long(self, answered: Answered) -> bool:
+        return answered.size > _LARGE or self._has_policies(answered.snapshot)
+
+    def _has_policies(self, snapshot: Snapshot) -> bool:
+        """Return True if a policy may drop or mask."""
+        options = self._options
+        return not (
+            snapshot.is_nowhere(options.drop_decision)
+            and snapshot.is_nowhere(options.mask_decision)
+        )
+
+    def _build(self, count: int) -> None:
+        """Build so many events that wait; only with `_building`."""
+        built: list[_Built] = []
+        taken = size = 0
+        try:
+            while taken < count:
+                answered = self._queue.popleft()
+                taken += 1
+                size += answered.size + _ENTRY
+                each = self._line_of(answered)
+                if each is not None:
+                    built.append(each)
+        finally:
+            # Together at once: the next events are built where these were, while that is cached.
+            lines = b"".join([line for line, _ in built])
+            texts = [text for _, text in built] if self._sinks else []
+            self._lines.append(_Batch(lines, texts, len(built), taken, size))
+
+    def _refusal(self, answered: Answered) -> str:
+        """Queue `answered`, or say why there is no room for it."""
+        with self._lock:
+            queued = self._put - self._left
+            waiting = self._put_bytes - self._left_bytes
+            # One that is larger than the limit waits alone.
+            size = answered.size + _ENTRY
+            is_large = waiting and waiting + size > self._limit_bytes
+            if not is_large and queued < self._limit:
+                self._put += 1
+                self._put_bytes += size
+                self._queue.append(answered)
+                if not queued:
+                    self._waits.set()
+                elif queued * 2 > self._limit or waiting * 2 > self._limit_bytes:
+                    self._is_urgent.set()
+                return ""
+        self._is_urgent.set()
+        return "queue_bytes" if is_large else "queue_full"
+
+    def _refusal_after_a_while(self, answered: Answered) -> str:
+        until = time.monotonic() + WAIT
+        while True:
+            time.sleep(WAIT / 20)
+            reason = self._refusal(answered)
+            if not reason or time.monotonic() >= until:
+                return reason
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Write what is queued, for `timeout` seconds at most; the rest is counted as lost."""
+        if self._closed:
+            return
+        self._closed = True
+        self._parts.remove(self._part)
+        self._waits.set()
+        self._is_urgent.set()
+        self._thread.join(timeout)
+        # Of a batch that is being written some may still get through.
+        built = sum([each.built for each in self._lines])
+        for _ in range(self._open + built + len(self._queue)):
+            self._lose("shutdown")
+        for sink in self._sinks:
+            sink.close()
+        self._report(at_once=True)
+
+    def _lose(self, reason: str) -> None:
+        with self._lock:
+            self._lost[reason] += 1
+            self._unreported[reason] += 1
+        self._on_lost(reason)
+
+    def _report(self, *, at_once: bool = False) -> None:
+        if not self._unreported or (
+            not at_once and time.monotonic() - self._reported < _REPORT_EVERY
+        ):
+            return
+        self._reported = time.monotonic()
+        with self._lock:
+            lost, self._unreported = self._unreported, Counter()
+        _log.error(
+            "Decision log events lost", extra={"plugin": "decision_logs", "lost": dict(lost)}
+        )
+
+    def _step(self) -> bool:
+        """Write what waits, or wait a moment for something; False at the end."""
+        self._part.rest()
+        if not self._waits.wait(_REPORT_EVERY):
+            self._report()
+            return True
+        is_urgent = self._is_urgent.wait(GATHER)
+        if not self._closed:
+            self._is_urgent.clear()
+        self._waits.clear()
+        # A thread that builds events while requests do takes the interpreter from them.
+        builds = is_urgent or self._turns == self._turns_seen
+        self._turns_seen = self._turns
+        # No more than what is here, for the same reason.
+        end = self._put
+        try:
+            while self._lines or (self._queue and (builds or self._closed)):
+                if self._left >= end and not self._closed:
+                    break
+                self._write_batch(builds=builds or self._closed)
+        finally:
+            # None is left but after a fault.
+            for _ in range(self._open):
+                self._lose("fault")
+            self._open = 0
+            if self._queue or self._lines or self._closed:
+                self._waits.set()
+            self._report()
+        return not self._closed
+
+    def _write_batch(self, *, builds: bool) -> None:
+        for _ in range(min(len(self._queue), _BATCH) if builds else 0):
+            self._part.beat()
+            with self._building:
+                if self._queue:
+                    self._build(1)
+        lines: list[bytes] = []
+        texts: list[bytes] = []
+        built = size = 0
+        while self._lines and built < _BATCH and size < _BATCH_BYTES:
+            each = self._lines.popleft()
+            self._open += each.built
+            self._left += each.taken
+            self._left_bytes += each.size
+            lines.append(each.lines)
+            texts += each.texts
+            built += each.built
+            size += each.size
+        if built:
+            self._part.beat()
+            self._put_out(lines, texts)
+        self._open = 0
+
+    def _put_out(self, lines: list[bytes], texts: list[bytes]) -> None:
+        try:
+            if self._write is not None:
+                self._write(b"".join(lines))
+            for sink in self._sinks:
+                sink.write(texts)
+        except (OSError, ValueError):
+            for _ in range(self._open):
+                self._lose("write")
+
+    def _line_of(self, answered: Answered) -> _Built | None:
+        """The line of an event; None for one that is dropped, or lost."""
+        try:
+            event = self._event(answered)
+            return None if event is None else self._written(event, answered.time_ns)
+        except _LogError as error:
+            _log.error(str(error), extra={"plugin": "decision_logs"})
+        except FAULTS as fault:
+            _EVENT.report(fault, plugin="decision_logs")
+        self._lose("event")
+        return None
+
+    def _written(self, event: dict[str, Any], time_ns: int) -> _Built:
+        """The line of an event; without its documents where they nest too deep to be written."""
+        text = self._text(_TEXT, event).rstrip(b"\n") if self._sinks else b""
+        if self._write is None:
+            return b"", text
+        event["level"], event["msg"], event["type"] = "info", "Decision Log", _TYPE
+        event["time"] = self._stamp(time_ns)
+        return self._text(self._line, event), text
+
+    def _text(self, line: Line, event: dict[str, Any]) -> bytes:
+        try:
+            return line(event)
+        except (BuiltinError, EvaluationAborted):
+            documents = [name for name in DOCUMENTS if name in event]
+            kept = {name: value for name, value in event.items() if name not in documents}
+            kept["erased"] = [*kept.get("erased", ()), *[f"/{name}" for name in documents]]
+            return line(kept)
+
+    def _event(self, answered: Answered) -> dict[str, Any] | None:
+        """The whole event; None for one that is dropped."""
+        event = event_of(answered, self._labels)
+        if answered.snapshot.bundles:
+            event["bundles"] = answered.snapshot.bundles
+        context = answered.request_context
+        if context is not None:
+            if context.headers is not None:
+                event["request_context"] = context.headers
+            if context.number:
+                event["req_id"] = context.number
+                event["requested_by"] = address_text(context.client)
+        if answered.trace is not None:
+            event["trace_id"], event["span_id"] = answered.trace
+        event = self._secrets.hide(event, answered.snapshot)
+        masks: list[Mask] = []
+        if self._has_policies(answered.snapshot):
+            if self._is_dropped(answered.snapshot, event):
+                return None
+            masks = self._masks(answered.snapshot, event)
+        if self._options.mask_credentials:
+            event = hide_credentials(event)
+        if masks:
+            event = apply(event, masks)
+        if self._options.claims:
+            claims = claims_of(event, answered.input, answered.snapshot.engine.environment)
+            if claims:
+                event.setdefault("custom", {})["claims"] = claims
+        if self._options.rules and answered.decision.marks is not None:
+            engine = answered.snapshot.engine
+            add_rules(event, engine, engine.read_marks(answered.decision.marks))
+        metrics = event["metrics"] = answered.decision.metrics
+        if context is not None and context.timers:
+            metrics.update(context.timers)
+        if answered.handler_ns is not None:
+            metrics["timer_server_handler_ns"] = answered.handler_ns
+        return event
+
+    def _is_dropped(self, snapshot: Snapshot, event: dict[str, Any]) -> bool:
+        path = self._options.drop_decision
+        try:
+            return bool(path) and snapshot.document(path).answer(event) is True
+        except RegoError as error:
+            raise _LogError(f"Log drop decision failed: {_first(error)}.") from None
+
+    def _masks(self, snapshot: Snapshot, event: dict[str, Any]) -> list[Mask]:
+        path = self._options.mask_decision
+        try:
+            rules = snapshot.document(path).answer(event) if path else UNDEFINED
+            return [] if isinstance(rules, Undefined) else read_masks(rules)
+        except (RegoError, MaskError) as error:
+            raise _LogError(f"Log event masking failed: {_first(error)}.") from None
+
+
+def event_of(answered: Answered, labels: Mapping[str, str]) -> dict[str, Any]:
+    """The event as drop and mask policies see it."""
+    decision, input = answered.decision, answered.input
+    event: dict[str, Any] = {
+        "decision_id": decision.decision_id,
+        "labels": labels,
+        "timestamp": _timestamp(answered.time_ns),
+    }
+    if decision.batch_decision_id:
+        event["batch_decision_id"] = decision.batch_decision_id
+    if decision.query is not None:
+        event["query"] = decision.query
+    elif decision.path:
+        event["path"] = decision.path
+    if not isinstance(input, Undefined):
+        event["input"] = input
+    if decision.error is not None:
+        event["error"] = error_document(decision.error)
+    elif not isinstance(decision.result, Undefined):
+        event["result"] = decision.result
+    if decision.builtins is not None:
+        event["nd_builtin_cache"] = decision.builtins
+    if decision.custom is not None:
+        event["custom"] = dict(decision.custom)
+    if decision.erased:
+        event["erased"] = list(decision.erased)
+    return event
+
+
+def _size_of(notes: Mapping[str, dict[Key, Value]]) -> int:
+    """Bytes that the answers of built-ins take, about."""
+    try:
+        return sum(
+            [estimate_memory(to_json(each).encode(errors="replace")) for each in notes.values()]
+        )
+    except (BuiltinError, EvaluationAborted):
+        return _LARGE
+
+
+def _timestamp(time_ns: int) -> str:
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    fraction = f".{rest:09d}".rstrip("0").rstrip(".")
+    return f"{second_text(seconds)}{fraction}Z"
+
+
+def _first(error: Exception) -> str:
+    return str(error.diagnostics[0]) if isinstance(error, RegoError) else str(error)

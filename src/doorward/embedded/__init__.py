@@ -1,0 +1,1 @@
+"""A decision point in the process of an application."""

@@ -1,0 +1,324 @@
+"""Decisions inside a Python program: policies from files, watched, logged and explained.
+
+    point = from_folder("policies", data={"secrets": {"jwt": secret}})
+    decision = await point.decide("shop/allow", {"user": user})
+    if not decision.allowed: ...
+
+What is read, decided, logged and reloaded is what the servers read, decide, log and reload: the
+same parts, put together for a caller in the same process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Any, Final
+
+from doorward.bundles.loader import Loaded, LoadError, merge
+from doorward.bundles.signatures import Verification
+from doorward.bundles.sources import Sources
+from doorward.config.configuration import DecisionLogs
+from doorward.config.identity_options import Issuer
+from doorward.history import History, timed
+from doorward.pdp.decision import Decision, DecisionError, new_decision_id
+from doorward.pdp.identity import Identity
+from doorward.pdp.pdp import PDP
+from doorward.pdp.reload import INTERVAL, Watcher
+from doorward.pdp.snapshot import PathKey, Settings, Snapshot, build
+from doorward.pdp.store import Store
+from doorward.rego import (
+    UNDEFINED,
+    Environment,
+    Explanation,
+    InputError,
+    Undefined,
+    Value,
+    VerifiedTokens,
+    from_python,
+)
+from doorward.telemetry.health import Health
+
+__all__ = ["DecisionPoint", "from_bundle", "from_folder", "from_modules"]
+
+THREADS: Final = 4
+"""In which slow decisions run beside an event loop."""
+MAX_WAITING: Final = 1_024
+"""Decisions that run or wait in these threads; further ones end with an error."""
+MAX_HISTORIES: Final = 1_000
+"""Documents whose times are known."""
+
+Write = Callable[[bytes], object]
+
+
+def from_folder(
+    *paths: str | os.PathLike[str],
+    data: Mapping[str, Any] | None = None,
+    ignore: Sequence[str] = (),
+    log: Write | None = None,
+    log_options: DecisionLogs | None = None,
+    settings: Settings | None = None,
+) -> DecisionPoint:
+    """A decision point of files and folders, read as `doorward run` reads them.
+
+    `data` is added to that of the files, also whenever they are read again. `log` gets the decision
+    log as whole lines of JSON (extra `server`); credentials are masked, unless `log_options` says
+    otherwise. LoadError or CompileError says what cannot be used.
+    """
+    sources = Sources(tuple([os.fspath(path) for path in paths]), ignore=tuple(ignore), signed=True)
+    return DecisionPoint(sources, data, log=log, log_options=log_options, settings=settings)
+
+
+def from_bundle(
+    *paths: str | os.PathLike[str],
+    data: Mapping[str, Any] | None = None,
+    verification: Verification | None = None,
+    skip_verify: bool = False,
+    log: Write | None = None,
+    log_options: DecisionLogs | None = None,
+    settings: Settings | None = None,
+) -> DecisionPoint:
+    """A decision point of bundles: folders or `.tar.gz`, with manifests and signatures.
+
+    With `verification` every bundle must be signed by it. Without, one that is signed is an error,
+    unless `skip_verify`. The rest is as for `from_folder`.
+    """
+    if verification is not None and skip_verify:
+        raise ValueError("verification and skip_verify exclude each other")
+    sources = Sources(
+        bundles=tuple([os.fspath(path) for path in paths]),
+        signed=not skip_verify,
+        verification=verification,
+    )
+    return DecisionPoint(sources, data, log=log, log_options=log_options, settings=settings)
+
+
+def from_modules(
+    modules: Mapping[str, str],
+    data: Mapping[str, Any] | None = None,
+    *,
+    log: Write | None = None,
+    log_options: DecisionLogs | None = None,
+    settings: Settings | None = None,
+) -> DecisionPoint:
+    """A decision point of policies by file name, for tests and for policies made in memory."""
+    return DecisionPoint(
+        Sources(), data, modules, log=log, log_options=log_options, settings=settings
+    )
+
+
+class DecisionPoint:
+    """Policies, data, a decision log and a watch over files, in this process.
+
+    Safe in any number of threads. `close` ends the watch and writes out the log; as a context
+    manager it closes itself.
+    """
+
+    def __init__(
+        self,
+        sources: Sources,
+        data: Mapping[str, Any] | None = None,
+        modules: Mapping[str, str] | None = None,
+        *,
+        log: Write | None = None,
+        log_options: DecisionLogs | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self._sources = sources
+        self._modules = dict(modules or {})
+        given = from_python(dict(data or {}), "data")
+        assert isinstance(given, dict)  # a dict becomes an object
+        self._given = given
+        self.health = Health()
+        """Whether the watch is at work, and the active policies are those of the files."""
+        settings = settings or Settings(environment=Environment(tokens=VerifiedTokens()))
+        loaded = self._load()
+        snapshot = build(loaded, settings)
+        self.pdp = PDP(snapshot, _decision_log(log, log_options, self.health))
+        self.store = Store(self.pdp, loaded, settings)
+        """Changes data and policies while decisions continue."""
+        self._identity: Identity | None = None
+        self._watcher: Watcher | None = None
+        self._histories: dict[PathKey, History] = {}
+        self._threads: ThreadPoolExecutor | None = None
+        self._waiting = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> DecisionPoint:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _load(self) -> Loaded:
+        loaded = self._sources.load() if self._sources else Loaded()
+        data = {**loaded.data}
+        if not merge(data, self._given):
+            raise LoadError(["the files define what is given as data: merge error"])
+        # The digest is that of the files: what is given does not change.
+        return replace(loaded, data=data, modules={**loaded.modules, **self._modules})
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The policies and data in force."""
+        return self.pdp.snapshot
+
+    def decide_now(
+        self,
+        path: PathKey,
+        input: object = UNDEFINED,
+        *,
+        strict: bool = False,
+        is_parsed: bool = False,
+    ) -> Decision:
+        """The document at `path`, such as `shop/allow`, for `input`; logged where there is a log.
+
+        Fails by its Decision, whatever the policy does and whatever is in the input. `strict`:
+        errors of built-ins are errors. `is_parsed`: the input was JSON (`from_python`).
+        """
+        value: Any = input
+        if not is_parsed and input is not UNDEFINED:
+            try:
+                value = from_python(input, "input")
+            except InputError as error:
+                return self._log(self._undecided(path, error), UNDEFINED)
+        decision = self.pdp.decide(path, value, strict=strict, is_parsed=True)
+        return self._log(decision, value)
+
+    async def decide(
+        self,
+        path: PathKey,
+        input: object = UNDEFINED,
+        *,
+        strict: bool = False,
+        is_parsed: bool = False,
+    ) -> Decision:
+        """`decide_now` from a coroutine of asyncio.
+
+        A usual policy is decided at once, which takes microseconds. While those at `path` take more
+        than a millisecond on average, they are decided in a thread, so that the loop continues.
+        """
+        history = self._histories.get(path) or self._history(path)
+        if not history.is_slow:
+            begun = history.begin()
+            decision = self.decide_now(path, input, strict=strict, is_parsed=is_parsed)
+            history.end(begun)
+            return decision
+        if self._waiting >= MAX_WAITING:
+            error = DecisionError("too many decisions wait")
+            return self._log(self._undecided(path, error), UNDEFINED)
+        self._waiting += 1
+        loop = asyncio.get_running_loop()
+        work = partial(self.decide_now, path, input, strict=strict, is_parsed=is_parsed)
+        try:
+            decision, elapsed = await loop.run_in_executor(self._executor(), timed, work)
+        finally:
+            self._waiting -= 1
+        history.note(elapsed)
+        return decision
+
+    def _history(self, path: PathKey) -> History:
+        if len(self._histories) >= MAX_HISTORIES:
+            self._histories.clear()
+        return self._histories.setdefault(path, History())
+
+    def _executor(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="decide")
+            return self._threads
+
+    def _undecided(self, path: PathKey, error: Exception) -> Decision:
+        shown = path if isinstance(path, str) else "/".join(path)
+        revision = self.pdp.snapshot.revision
+        return Decision(new_decision_id(), shown, error=error, revision=revision)
+
+    def _log(self, decision: Decision, input: Value | Undefined) -> Decision:
+        if self.pdp.logs_decisions:
+            self.pdp.record(decision, input)
+        return decision
+
+    def explain(
+        self, path: PathKey, input: object = UNDEFINED, *, now_ns: int | None = None
+    ) -> Explanation:
+        """Why the document at `path` is what it is for `input`, by the active policies.
+
+        The policies are asked once more, and traced. Credentials of the input are masked.
+        InputError where the input stands for no Rego values.
+        """
+        value: Any = input if input is UNDEFINED else from_python(input, "input")
+        shown = path if isinstance(path, str) else "/".join(path)
+        return Decision("", shown).explain(self.pdp.snapshot, value, now_ns=now_ns)
+
+    def watch(self, *, interval: float = INTERVAL) -> DecisionPoint:
+        """Read the files again whenever they change, looking every `interval` seconds.
+
+        What cannot be used leaves what is active, and `health` and the log of this process say
+        so. Returns the decision point itself.
+        """
+        if not self._sources:
+            raise ValueError("there are no files to watch")
+        with self._lock:
+            if self._watcher is None:
+                self._watcher = Watcher(
+                    self._sources.files,
+                    lambda: self.store.load(self._load()),
+                    health=self.health,
+                    building=self.pdp.build_gate.building,
+                    interval=interval,
+                )
+                self._watcher.start()
+        return self
+
+    def trust(self, issuers: Mapping[str, Issuer], *, within: float = 10.0) -> DecisionPoint:
+        """Fetch the keys of issuers now and then, into `data.identity` by their names.
+
+        Returns the decision point itself when all answered. LoadError where one did not in `within`
+        seconds; its keys are fetched on, so that the caller may continue as well.
+        """
+        if self._identity is not None:
+            raise ValueError("the issuers are chosen already")
+        self._identity = identity = Identity(issuers, self.store, self.health.parts)
+        self.pdp.on_denied = identity.note_denied
+        missing = identity.start(within=within)
+        if missing:
+            errors = identity.errors
+            raise LoadError(
+                [f"no keys of {name}: {errors.get(name, 'no answer')}" for name in missing]
+            )
+        return self
+
+    def close(self) -> None:
+        """End the watch, and write out what the decision log still holds."""
+        with self._lock:
+            watcher, self._watcher = self._watcher, None
+            threads, self._threads = self._threads, None
+        if watcher is not None:
+            watcher.close()
+        if self._identity is not None:
+            self.pdp.on_denied = None
+            self._identity.close()
+        if threads is not None:
+            threads.shutdown(wait=True, cancel_futures=True)
+        self.pdp.close()
+
+
+def _decision_log(write: Write | None, options: DecisionLogs | None, health: Health) -> Any:
+    if write is None:
+        return None
+    # They need the extra `server`, which a decision does not.
+    from doorward.decision_log.log import DecisionLog
+    from doorward.telemetry.log import line_for
+
+    options = options or DecisionLogs(console=True)
+    return DecisionLog(write, line_for("json"), labels={}, options=options, parts=health.parts)

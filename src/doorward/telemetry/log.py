@@ -1,0 +1,179 @@
+"""Structured logs in OPA's shape: one line of JSON, or of `key=value` text, for each record.
+
+Code logs with the standard library (`logging.getLogger(__name__).info("…", extra={…})`); what is in
+`extra` becomes fields of the line, and so does what its `fields` holds. No secret may be put there:
+nothing is masked here.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache, partial
+from typing import Any, Final, TextIO, TypeAlias
+
+import orjson
+
+from doorward.config.log_options import LEVELS
+from doorward.rego import Number, number_text, sorted_values, to_json
+from doorward.rego.golang import indent, marshal, time_text
+
+__all__ = [
+    "Line",
+    "Stamp",
+    "address_text",
+    "configure",
+    "line_for",
+    "now",
+    "second_text",
+    "stamp_for",
+]
+
+Line: TypeAlias = Callable[[Mapping[str, Any]], bytes]
+"""Fields to one line of the log, line break included."""
+
+Stamp: TypeAlias = Callable[[int], str]
+"""Nanoseconds since the epoch as lines of the log show them."""
+
+_NAMES: Final = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "fatal"}
+_OF_RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "color_message",
+}
+
+
+_CONTROLS: Final = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
+"""Characters that end a line or control a terminal, and that JSON leaves as they are."""
+
+
+def configure(
+    level: str, format: str, stream: TextIO | None = None, *, timestamp_format: str = ""
+) -> None:
+    """Send every log of this process to `stream` (standard error) in one of `FORMATS`.
+
+    `timestamp_format`: how times are written, as a layout of Go's.
+    """
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(_Formatter(line_for(format), stamp_for(timestamp_format)))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(LEVELS[level])
+    # What these say at info is noise, and at debug it holds headers.
+    for name in ("asyncio", "httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING if level != "debug" else logging.INFO)
+
+
+def line_for(format: str) -> Line:
+    """The function that writes a line in one of `FORMATS`."""
+    return {"json": _json_line, "json-pretty": _pretty_line, "text": _text_line}[format]
+
+
+def now(stamp: Stamp | None = None) -> str:
+    """The time as OPA writes it: RFC 3339, UTC, to the second; or as `stamp` does."""
+    return (stamp or _second)(time.time_ns())
+
+
+def stamp_for(layout: str) -> Stamp:
+    """Return a function that writes a time (UTC) by a layout of Go's; RFC 3339 to the second for an
+    empty one."""
+    return partial(time_text, layout) if layout else _second
+
+
+def _second(time_ns: int) -> str:
+    return second_text(time_ns // 1_000_000_000) + "Z"
+
+
+@lru_cache(maxsize=4)
+def second_text(seconds: int) -> str:
+    """A second since the epoch as RFC 3339 without the zone; many lines share one."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def address_text(client: Any) -> str:
+    """`127.0.0.1:4711`, as Go writes it; a Unix socket's client has no name."""
+    if not isinstance(client, tuple):
+        return "@"
+    host, port = client[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class _Formatter(logging.Formatter):
+    def __init__(self, line: Line, stamp: Stamp) -> None:
+        super().__init__()
+        self._line = line
+        self._stamp = stamp
+
+    def format(self, record: logging.LogRecord) -> str:
+        # Libraries put marks of their own into every record, such as `_ray_timestamp_ns`.
+        fields = {
+            name: value
+            for name, value in vars(record).items()
+            if name not in _OF_RECORD and not name.startswith("_")
+        }
+        # Fields under names that a record has itself, such as `name`.
+        fields |= fields.pop("fields", {})
+        fields |= {
+            "level": _NAMES.get(record.levelno, "info"),
+            "msg": record.getMessage(),
+            "time": now(self._stamp),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            # The text of an exception may quote what a client sent; its type and place do not.
+            fields["exception"] = record.exc_info[0].__name__
+            fields["at"] = _place(record)
+        return self._line(fields).decode("utf-8", errors="replace").removesuffix("\n")
+
+
+def _place(record: logging.LogRecord) -> str:
+    frame = record.exc_info[2] if record.exc_info else None
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame else ""
+
+
+def _json_line(fields: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(
+            fields, default=_other, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+        )
+    except (TypeError, RecursionError):
+        # Integers past 64 bits, keys that are not strings, lone surrogates: rare, and slower.
+        return _slow_json(fields).encode() + b"\n"
+
+
+def _slow_json(fields: Mapping[str, Any]) -> str:
+    return marshal({name: value for name, value in fields.items()})
+
+
+def _other(value: object) -> Any:
+    """Convert a value that orjson does not know: numbers that keep their text, and sets."""
+    if isinstance(value, float):
+        return orjson.Fragment(number_text(value).encode())
+    if isinstance(value, frozenset):
+        return sorted_values(value)
+    raise TypeError(type(value).__name__)
+
+
+def _pretty_line(fields: Mapping[str, Any]) -> bytes:
+    return indent(_slow_json(fields), "", "  ").encode() + b"\n"
+
+
+def _text_line(fields: Mapping[str, Any]) -> bytes:
+    """`time="…" level=info msg="…"`, then the other fields by name."""
+    first = ["time", "level", "msg"]
+    names = [name for name in first if name in fields]
+    names += sorted(name for name in fields if name not in first)
+    parts = [f"{name}={_text_value(fields[name])}" for name in names]
+    return " ".join(parts).encode("utf-8", errors="replace") + b"\n"
+
+
+def _text_value(value: Any) -> str:
+    if not isinstance(value, str):
+        value = number_text(value) if isinstance(value, Number) else to_json(value)
+    plain = value and all(c.isalnum() or c in "-._/@^+" for c in value)
+    return value if plain else json.dumps(value, ensure_ascii=False).translate(_CONTROLS)

@@ -1,0 +1,166 @@
+"""Prometheus metrics, in a registry of their own, under OPA's names where OPA has them.
+
+Nothing here is counted on the path of a decision: what an adapter measures is its own choice.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    Info,
+    PlatformCollector,
+    ProcessCollector,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from doorward.config.configuration import HTTP_BUCKETS
+from doorward.edge import counts
+from doorward.rego import CacheCounts
+from doorward.telemetry.health import Health, State
+from doorward.telemetry.metric_documents import text_of
+
+__all__ = ["Metrics"]
+
+
+class _Faults(Collector):
+    """A collector of the faults that edges count, read when it is requested."""
+
+    def collect(self) -> Iterable[CounterMetricFamily]:
+        family = CounterMetricFamily(
+            "faults", "Faults that were caught at an edge: defects, not denials.", labels=("edge",)
+        )
+        for name, count in counts().items():
+            family.add_metric((name,), count)
+        return [family]
+
+
+class _Caches(Collector):
+    """A collector of the cache counts of the policies in force, read when it is requested."""
+
+    def __init__(self, counts: Callable[[], Mapping[str, CacheCounts]]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterable[Metric]:
+        labels = ("cache",)
+        hits = CounterMetricFamily("cache_hits", "Uses of what a cache kept.", labels=labels)
+        misses = CounterMetricFamily("cache_misses", "What a cache did not have.", labels=labels)
+        entries = GaugeMetricFamily("cache_entries", "What a cache keeps.", labels=labels)
+        for name, (kept, hit, missed) in self._counts().items():
+            if hit is not None:
+                hits.add_metric((name,), hit)
+            misses.add_metric((name,), missed)
+            entries.add_metric((name,), kept)
+        return [hits, misses, entries]
+
+
+class Metrics:
+    """Every metric of one server."""
+
+    def __init__(self, version: str, buckets: Sequence[float] = HTTP_BUCKETS) -> None:
+        """`buckets`: of the histogram of requests by their duration, in seconds."""
+        self.of_workers = ""
+        """The metrics of all workers, as their parent adds them up; empty for a single process."""
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        Gauge("python_threads", "Threads that run now.", registry=self.registry).set_function(
+            threading.active_count
+        )
+        self.registry.register(_Faults())
+        Info("doorward", "The running program", registry=self.registry).info({"version": version})
+        self.http_request_duration_seconds = Histogram(
+            "http_request_duration_seconds",
+            "A histogram of duration for requests.",
+            ("code", "handler", "method"),
+            buckets=buckets,
+            registry=self.registry,
+        )
+        self.decision_logs_lost = Counter(
+            "decision_logs_lost",
+            "Decisions that were answered and are not in the decision log, by reason.",
+            ("reason",),
+            registry=self.registry,
+        )
+        self.shadow_decisions = Counter(
+            "shadow_decisions",
+            "Decisions that the candidate made as well, by what is different about its answer.",
+            ("kind",),
+            registry=self.registry,
+        )
+        self.shadow_dropped = Counter(
+            "shadow_dropped",
+            "Decisions that the candidate had no time for, by reason.",
+            ("reason",),
+            registry=self.registry,
+        )
+        self.policy_reloads = Counter(
+            "policy_reloads",
+            "Attempts to bring changed policies and data into force.",
+            ("result",),
+            registry=self.registry,
+        )
+        self.policy_current = Gauge(
+            "policy_current",
+            "1 while the newest policies are in force; 0 after a reload that failed.",
+            registry=self.registry,
+        )
+        self.part_healthy = Gauge(
+            "part_healthy",
+            "1 for each thread that is at work; 0 for one that is dead, stuck or failing.",
+            ("part",),
+            registry=self.registry,
+        )
+        self.plugin_status = Gauge(
+            "plugin_status_gauge",
+            "1 for the state that each plugin is in.",
+            ("name", "status"),
+            registry=self.registry,
+        )
+        self.policy_current.set(1)
+        for result in ("success", "failure"):
+            self.policy_reloads.labels(result)
+
+    def watch_caches(self, counts: Callable[[], Mapping[str, CacheCounts]]) -> None:
+        """Show what `counts` says, which must never fall while the server runs."""
+        self.registry.register(_Caches(counts))
+
+    def lost(self, reason: str, events: int = 1) -> None:
+        self.decision_logs_lost.labels(reason).inc(events)
+
+    def shadowed(self, kind: str) -> None:
+        self.shadow_decisions.labels(kind).inc()
+
+    def not_shadowed(self, reason: str) -> None:
+        self.shadow_dropped.labels(reason).inc()
+
+    def reloaded(self, *, failed: bool) -> None:
+        self.policy_reloads.labels("failure" if failed else "success").inc()
+        self.policy_current.set(0 if failed else 1)
+
+    def render(self, health: Health | None = None) -> bytes:
+        """The text that a scraper reads; of all workers where there are several."""
+        if self.of_workers:
+            return self.of_workers.encode()
+        self._update(health)
+        return text_of(self.registry)
+
+    def families(self, health: Health) -> Iterable[Metric]:
+        """The metrics of this process."""
+        self._update(health)
+        return self.registry.collect()
+
+    def _update(self, health: Health | None) -> None:
+        for name, state in (health.states if health else {}).items():
+            for each in State:
+                self.plugin_status.labels(name, each.value).set(each is state)
+        for part, problem in (health.parts.problems if health else {}).items():
+            self.part_healthy.labels(part).set(problem is None)

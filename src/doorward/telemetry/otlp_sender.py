@@ -1,0 +1,169 @@
+"""Messages of OTLP to a collector, over HTTP or gRPC: each is sent in its time, or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import ssl
+import threading
+import time
+from typing import Any, Final, Protocol
+
+from doorward import __version__
+from doorward.config.trace_options import TraceOptions
+from doorward.config.yaml_block import ConfigError
+
+__all__ = ["SPANS", "OtlpError", "OtlpSender", "sender_for"]
+
+_FIRST_PAUSE: Final = 0.5
+"""Seconds until what failed is tried again; they double."""
+_RETRIED: Final = frozenset({429, 502, 503, 504})
+_RETRIED_CODES: Final = frozenset({1, 4, 8, 10, 11, 14, 15})
+"""Of gRPC, as OTLP says: a collector that is away, or has too much to do, may take it later."""
+_AGENT: Final = f"Doorward/{__version__}"
+
+
+class OtlpError(Exception):
+    """A message that was not taken; the text says why."""
+
+
+SPANS: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+"""The method of gRPC that takes spans."""
+
+
+class OtlpSender(Protocol):
+    """Sends messages; for one thread, but `close` is for any."""
+
+    def send(self, message: bytes) -> None:
+        """Send one; OtlpError where the collector did not take it in time."""
+
+    def close(self) -> None:
+        """Give up what is under way, and send no more."""
+
+
+class _Attempts:
+    """Tries again what may succeed later, until its time is over or the sender is closed."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._closed = threading.Event()
+
+    def send(self, message: bytes) -> None:
+        until, pause = time.monotonic() + self._timeout, _FIRST_PAUSE
+        while True:
+            error = self._attempt(message, max(until - time.monotonic(), 0.1))
+            if error is None:
+                return
+            text, may_succeed = error
+            if not may_succeed or time.monotonic() + pause >= until or self._closed.wait(pause):
+                raise OtlpError(text)
+            pause *= 2
+
+    def _attempt(self, message: bytes, seconds: float) -> tuple[str, bool] | None:
+        """Send it; what went wrong, and whether it may succeed later."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+class _HttpSender(_Attempts):
+    def __init__(self, options: TraceOptions) -> None:
+        super().__init__(options.timeout)
+        import httpx
+
+        # A client that was closed meanwhile raises a RuntimeError.
+        self._errors = (httpx.HTTPError, httpx.InvalidURL, OSError, RuntimeError)
+        self._options = options
+        verify = _context(options) if options.is_encrypted else False
+        headers = {"content-type": "application/x-protobuf", "user-agent": _AGENT}
+        if options.zips:
+            headers["content-encoding"] = "gzip"
+        self._client = httpx.Client(verify=verify, headers={**headers, **options.headers})
+
+    def _attempt(self, message: bytes, seconds: float) -> tuple[str, bool] | None:
+        content = gzip.compress(message, mtime=0) if self._options.zips else message
+        try:
+            request = self._client.build_request(
+                "POST", self._options.target, content=content, timeout=seconds
+            )
+            # What the answer says beside its status is not read: it would have to be bounded.
+            response = self._client.send(request, stream=True)
+            response.close()
+        except self._errors as error:
+            return str(error) or type(error).__name__, True
+        if response.is_success:
+            return None
+        status = response.status_code
+        return f"the collector answered with {status}", status in _RETRIED
+
+    def close(self) -> None:
+        super().close()
+        self._client.close()
+
+
+class _GrpcSender(_Attempts):
+    def __init__(self, options: TraceOptions, method: str) -> None:
+        super().__init__(options.timeout)
+        import grpc
+
+        self._error = grpc.RpcError
+        zips = grpc.Compression.Gzip if options.zips else grpc.Compression.NoCompression
+        if options.is_encrypted:
+            files = options.ca_certificate, options.private_key, options.certificate
+            credentials = grpc.ssl_channel_credentials(*map(_read, files))
+            self._channel: Any = grpc.secure_channel(options.target, credentials, None, zips)
+        else:
+            self._channel = grpc.insecure_channel(options.target, None, zips)
+        self._export = self._channel.unary_unary(method)
+        self._headers = tuple(options.headers.items())
+
+    def _attempt(self, message: bytes, seconds: float) -> tuple[str, bool] | None:
+        try:
+            self._export(message, timeout=seconds, metadata=self._headers)
+        except self._error as error:
+            code: Any = error.code()
+            return f"the collector answered with {code.name}", code.value[0] in _RETRIED_CODES
+        return None
+
+    def close(self) -> None:
+        super().close()
+        self._channel.close()
+
+
+def sender_for(options: TraceOptions, method: str) -> OtlpSender:
+    """Return the sender of messages, with gRPC to `method`. ConfigError where certificates cannot
+    be read."""
+    if options.protocol == "grpc":
+        return _GrpcSender(options, method)
+    return _HttpSender(options)
+
+
+def _context(options: TraceOptions) -> ssl.SSLContext:
+    try:
+        # Not `create_default_context`: from Python 3.13 on it refuses what Go accepts.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if options.ca_certificate:
+            context.load_verify_locations(options.ca_certificate)
+        else:
+            context.load_default_certs()
+        if options.certificate:
+            # Without a passphrase OpenSSL would ask at the terminal.
+            context.load_cert_chain(options.certificate, options.private_key or None, "")
+        if options.allow_insecure_tls:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+    except OSError as error:
+        reason = (error.strerror or "cannot be used").lower()
+        raise ConfigError(f"traces: the certificates: {reason}") from None
+    return context
+
+
+def _read(path: str) -> bytes | None:
+    if not path:
+        return None
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        reason = (error.strerror or "failed").lower()
+        raise ConfigError(f"traces: open {path}: {reason}") from None

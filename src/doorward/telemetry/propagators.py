@@ -1,0 +1,109 @@
+"""How a trace is told from one process to the next: what `OTEL_PROPAGATORS` names.
+
+W3C's and B3's headers are here; others are loaded from packages that are installed. The library
+loads all of them when it is imported, and fails there: what is unknown is an error of ours instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+from opentelemetry import trace
+from opentelemetry.baggage.propagation import W3CBaggagePropagator
+from opentelemetry.context import Context
+from opentelemetry.propagators.composite import CompositePropagator
+from opentelemetry.propagators.textmap import (
+    Getter,
+    Setter,
+    TextMapPropagator,
+    default_getter,
+    default_setter,
+)
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from doorward.config.yaml_block import ConfigError
+
+__all__ = ["B3", "propagator_of"]
+
+USUAL: Final = "tracecontext,baggage"
+_SINGLE: Final = "b3"
+_TRACE, _SPAN, _SAMPLED, _FLAGS = "x-b3-traceid", "x-b3-spanid", "x-b3-sampled", "x-b3-flags"
+_TRACE_ID: Final = re.compile(r"(?:[0-9a-fA-F]{16}){1,2}\Z")
+_SPAN_ID: Final = re.compile(r"[0-9a-fA-F]{16}\Z")
+
+
+class B3(TextMapPropagator):  # type: ignore[misc]  # the library may be missing
+    """The headers of Zipkin. Both kinds are read; `is_multi` says which is written."""
+
+    def __init__(self, *, is_multi: bool = False) -> None:
+        self._is_multi = is_multi
+
+    def extract(
+        self,
+        carrier: Any,
+        context: Context | None = None,
+        getter: Getter[Any] = default_getter,
+    ) -> Context:
+        """The context with the span of the caller, where the headers name one."""
+
+        def header(name: str) -> str:
+            return next(iter(getter.get(carrier, name) or ()), "")
+
+        trace_id, span_id, sampled = header(_TRACE), header(_SPAN), header(_SAMPLED)
+        if single := header(_SINGLE):
+            trace_id, span_id, sampled, *_ = [*single.split("-", 3), "", "", ""]
+        if header(_FLAGS) == "1":
+            sampled = "d"
+        context = context or Context()
+        if not (_TRACE_ID.match(trace_id) and _SPAN_ID.match(span_id)):
+            return context
+        is_sampled = sampled.lower() in ("1", "d", "true")
+        flags = trace.TraceFlags(trace.TraceFlags.SAMPLED if is_sampled else 0)
+        span = trace.SpanContext(int(trace_id, 16), int(span_id, 16), True, flags)
+        return trace.set_span_in_context(trace.NonRecordingSpan(span), context)
+
+    def inject(
+        self,
+        carrier: Any,
+        context: Context | None = None,
+        setter: Setter[Any] = default_setter,
+    ) -> None:
+        """Write the current span."""
+        current = trace.get_current_span(context).get_span_context()
+        if not current.is_valid:
+            return
+        trace_id, span_id = f"{current.trace_id:032x}", f"{current.span_id:016x}"
+        sampled = "1" if current.trace_flags.sampled else "0"
+        if self._is_multi:
+            for name, text in ((_TRACE, trace_id), (_SPAN, span_id), (_SAMPLED, sampled)):
+                setter.set(carrier, name, text)
+        else:
+            setter.set(carrier, _SINGLE, f"{trace_id}-{span_id}-{sampled}")
+
+    @property
+    def fields(self) -> set[str]:
+        """The headers that are read or written."""
+        return {_SINGLE, _TRACE, _SPAN, _SAMPLED, _FLAGS}
+
+
+def propagator_of(environment: Mapping[str, str]) -> TextMapPropagator:
+    """Return the propagator that `OTEL_PROPAGATORS` names; ConfigError for an unknown one."""
+    names = [name.strip() for name in environment.get("OTEL_PROPAGATORS", USUAL).split(",")]
+    return CompositePropagator([_known(name) for name in dict.fromkeys(names) if name != "none"])
+
+
+def _known(name: str) -> TextMapPropagator:
+    match name:
+        case "tracecontext":
+            return TraceContextTextMapPropagator()
+        case "baggage":
+            return W3CBaggagePropagator()
+        case "b3" | "b3multi":
+            return B3(is_multi=name == "b3multi")
+    for entry in entry_points(group="opentelemetry_propagator", name=name):
+        loaded: TextMapPropagator = entry.load()()
+        return loaded
+    raise ConfigError(f"OTEL_PROPAGATORS: `{name}` is not known, or its package is not installed")

@@ -1,0 +1,192 @@
+"""Keys of AWS come from where OPA takes them, in its order, and are renewed in time."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import httpx
+import pytest
+
+from doorward.config.configuration import parse_config
+from doorward.control.answers import ServiceError
+from doorward.control.client import ServiceClient
+
+STS = """<AssumeRoleResponse><AssumeRoleResult><Credentials>
+<AccessKeyId>role-key</AccessKeyId><SecretAccessKey>role-secret</SecretAccessKey>
+<SessionToken>role-token</SessionToken></Credentials></AssumeRoleResult></AssumeRoleResponse>"""
+Respond = Callable[[httpx.Request], httpx.Response]
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [each for each in os.environ if each.startswith("AWS_")]:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def client(respond: Respond, signing: dict[str, Any], **service: Any) -> ServiceClient:
+    document = {"url": "https://s", "credentials": {"s3_signing": signing}, **service}
+    config = parse_config(json.dumps({"services": {"s": document}}), environment={})
+    return ServiceClient(config.services["s"], transport=httpx.MockTransport(respond))
+
+
+def recorder(answers: dict[str, httpx.Response]) -> tuple[Respond, list[httpx.Request]]:
+    """Answers by host; 404 for others."""
+    seen: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return answers.get(request.url.host, httpx.Response(404))
+
+    return respond, seen
+
+
+def sign_with(monkeypatch: pytest.MonkeyPatch, key: str = "own-key") -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "own-secret")
+    monkeypatch.setenv("AWS_REGION", "eu-x-1")
+
+
+def test_a_role_is_assumed_with_keys_of_another_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    sign_with(monkeypatch)
+    sts = "sts.eu-x-1.amazonaws.com"
+    respond, seen = recorder({sts: httpx.Response(200, text=STS), "s": httpx.Response(200)})
+    role = {
+        "iam_role_arn": "arn:aws:iam::1:role/r",
+        "session_name": "mine",
+        "aws_signing": {"environment_credentials": {}},
+    }
+    asking = client(respond, {"assume_role_credentials": role})
+    asking.request("GET", "a")
+    asking.request("GET", "b")
+    first, second, third = seen
+    assert first.url.host == sts
+    assert parse_qs(first.content.decode()) == {
+        "Action": ["AssumeRole"],
+        "RoleArn": ["arn:aws:iam::1:role/r"],
+        "RoleSessionName": ["mine"],
+        "Version": ["2011-06-15"],
+    }
+    scope = "/eu-x-1/sts/aws4_request"
+    assert (
+        f"Credential=own-key/{time.strftime('%Y%m%d', time.gmtime())}{scope}"
+        in (first.headers["authorization"])
+    )
+    for each in (second, third):
+        assert "Credential=role-key/" in each.headers["authorization"]
+        assert each.headers["x-amz-security-token"] == "role-token"
+
+
+def test_a_role_that_may_not_be_assumed_fails_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    sign_with(monkeypatch)
+    role = {
+        "iam_role_arn": "r",
+        "aws_domain": "Example.cn",
+        "aws_signing": {"environment_credentials": {}},
+    }
+    host = "sts.eu-x-1.example.cn"
+    respond, _ = recorder({host: httpx.Response(403)})
+    with pytest.raises(ServiceError, match="STS HTTP request returned 403"):
+        client(respond, {"assume_role_credentials": role}).request("GET", "a")
+
+
+def test_the_next_source_is_asked_where_one_has_no_keys(tmp_path: Path) -> None:
+    folder = tmp_path / ".aws"
+    folder.mkdir()
+    (folder / "credentials").write_text(
+        "[default]\naws_access_key_id = file-key\naws_secret_access_key = s\n"
+    )
+    respond, seen = recorder({"s": httpx.Response(200)})
+    sources = {"environment_credentials": {}, "profile_credentials": {"aws_region": "r"}}
+    client(respond, sources).request("GET", "a")
+    assert "Credential=file-key/" in seen[0].headers["authorization"]
+
+
+def signed_on(folder: Path, *, expires: str = "2099-01-01T00:00:00Z", **more: str) -> None:
+    """What `aws configure sso` and `aws sso login` leave."""
+    (folder / "config").write_text(
+        "[profile p]\nsso_session = dev\nsso_account_id = 12\nsso_role_name = reader\n"
+        "region = eu-x-1\n[sso-session dev]\nsso_start_url = https://start\n"
+    )
+    name = hashlib.sha1(b"dev", usedforsecurity=False).hexdigest()
+    kept = {"accessToken": "access", "expiresAt": expires, **more}
+    (folder / f"{name}.json").write_text(json.dumps(kept))
+
+
+def sso(folder: Path) -> dict[str, Any]:
+    options = {"path": str(folder / "config"), "cache_path": str(folder), "profile": "p"}
+    return {"sso_credentials": options}
+
+
+def portal(expiration: int) -> httpx.Response:
+    keys = {"accessKeyId": "sso-key", "secretAccessKey": "s", "sessionToken": "t"}
+    return httpx.Response(200, json={"roleCredentials": {**keys, "expiration": expiration}})
+
+
+def test_keys_come_by_single_sign_on(tmp_path: Path) -> None:
+    signed_on(tmp_path)
+    host = "portal.sso.eu-x-1.amazonaws.com"
+    in_an_hour = int(time.time() + 3600) * 1000
+    respond, seen = recorder({host: portal(in_an_hour), "s": httpx.Response(200)})
+    asking = client(respond, sso(tmp_path))
+    asking.request("GET", "a")
+    asking.request("GET", "b")
+    assert [each.url.host for each in seen] == [host, "s", "s"]
+    assert dict(seen[0].url.params) == {"account_id": "12", "role_name": "reader"}
+    assert seen[0].headers["authorization"] == "Bearer access"
+    assert "Credential=sso-key/" in seen[2].headers["authorization"]
+
+
+def test_a_session_that_ended_is_renewed(tmp_path: Path) -> None:
+    signed_on(
+        tmp_path,
+        expires="2020-01-01T00:00:00UTC",
+        refreshToken="again",
+        clientId="i",
+        clientSecret="s",
+        registrationExpiresAt="2099-01-01T00:00:00Z",
+    )
+    renewed = {"accessToken": "newer", "expiresIn": 3600, "refreshToken": "more"}
+    answers = {
+        "oidc.eu-x-1.amazonaws.com": httpx.Response(200, json=renewed),
+        "portal.sso.eu-x-1.amazonaws.com": portal(0),
+        "s": httpx.Response(200),
+    }
+    respond, seen = recorder(answers)
+    client(respond, sso(tmp_path)).request("GET", "a")
+    assert json.loads(seen[0].content)["refreshToken"] == "again"
+    assert seen[1].headers["authorization"] == "Bearer newer"
+
+
+def test_a_session_that_cannot_be_renewed_is_an_error(tmp_path: Path) -> None:
+    signed_on(tmp_path, expires="2020-01-01T00:00:00Z")
+    with pytest.raises(ServiceError, match="cannot refresh token, registration expired"):
+        client(recorder({})[0], sso(tmp_path)).request("GET", "a")
+    missing = {"sso_credentials": {"path": str(tmp_path / "config"), "profile": "q"}}
+    with pytest.raises(ServiceError, match="failed to find profile q"):
+        client(recorder({})[0], missing).request("GET", "a")
+
+
+def test_the_password_of_ecr_is_fetched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sign_with(monkeypatch)
+    password = base64.b64encode(b"AWS:p").decode()
+    until = time.time() + 43_200.0
+    data = {"authorizationData": [{"authorizationToken": password, "expiresAt": until}]}
+    ecr = "api.ecr.eu-x-1.amazonaws.com"
+    respond, seen = recorder({ecr: httpx.Response(200, json=data), "s": httpx.Response(200)})
+    asking = client(respond, {"environment_credentials": {}}, type="oci")
+    asking.request("GET", "v2/a/manifests/b")
+    asking.request("GET", "v2/a/manifests/b")
+    assert [each.url.host for each in seen] == [ecr, "s", "s"]
+    target = "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken"
+    assert seen[0].headers["x-amz-target"] == target
+    assert "/eu-x-1/ecr/aws4_request" in seen[0].headers["authorization"]
+    assert seen[2].headers["authorization"] == f"Basic {password}"

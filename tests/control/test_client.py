@@ -1,0 +1,295 @@
+"""Requests to services are bounded, and say who sends them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import ssl
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from tests.transport.certificates import Authority
+from tests.waiting import PATIENCE
+
+from doorward.config.configuration import parse_config
+from doorward.config.services import ClientTls, Service
+from doorward.control.answers import ServiceError
+from doorward.control.client import ServiceClient
+from doorward.telemetry.tracing import Tracer
+
+
+def client(respond: Callable[[httpx.Request], httpx.Response], **service: Any) -> ServiceClient:
+    text = json.dumps({"services": {"s": {"url": "http://s/base/", **service}}})
+    config = parse_config(text, environment={})
+    return ServiceClient(config.services["s"], transport=httpx.MockTransport(respond))
+
+
+def test_requests_carry_the_headers_of_the_configuration() -> None:
+    seen: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200, content=b"x")
+
+    answer = client(respond, headers={"X-Tenant": "a"}).request("GET", "/p?q=a%20b")
+    assert (answer.status, answer.body) == (200, b"x")
+    assert str(seen[0].url) == "http://s/base/p?q=a%20b"
+    assert seen[0].headers["x-tenant"] == "a"
+    assert seen[0].headers["user-agent"].startswith("Doorward/")
+    assert seen[0].headers["accept-encoding"] == "gzip"
+
+
+@pytest.mark.parametrize(("status", "failed"), [(200, None), (304, None), (500, "500")])
+def test_a_request_is_a_span_and_tells_of_it(status: int, failed: str | None) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    seen: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(status)
+
+    config = parse_config('{"services": {"s": {"url": "http://s:81/base"}}}', environment={})
+    asking = ServiceClient(
+        config.services["s"],
+        transport=httpx.MockTransport(respond),
+        tracer=Tracer(provider, TraceContextTextMapPropagator()),
+    )
+    assert asking.request("GET", "/p?token=hunter2").status == status
+    (span,) = exporter.get_finished_spans()
+    assert span.name == "HTTP GET"
+    assert dict(span.attributes or {}) == {
+        "http.request.method": "GET",
+        "http.response.status_code": status,
+        "server.address": "s",
+        "server.port": 81,
+        "url.full": "http://s:81/base/p",
+        **({"error.type": failed} if failed else {}),
+    }
+    assert span.context is not None
+    assert f"{span.context.span_id:016x}" in seen[0].headers["traceparent"]
+
+
+def test_a_request_without_an_answer_fails_its_span() -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    config = parse_config('{"services": {"s": {"url": "http://s"}}}', environment={})
+    asking = ServiceClient(
+        config.services["s"],
+        transport=httpx.MockTransport(respond),
+        tracer=Tracer(provider, TraceContextTextMapPropagator()),
+    )
+    with pytest.raises(ServiceError):
+        asking.request("GET", "p")
+    (span,) = exporter.get_finished_spans()
+    assert dict(span.attributes or {})["error.type"] == "ServiceError"
+
+
+def test_a_response_is_bounded() -> None:
+    large = client(lambda _: httpx.Response(200, content=b"x" * 100))
+    with pytest.raises(ServiceError, match="response is larger than 10 bytes"):
+        large.request("GET", "p", limit=10)
+
+
+@pytest.mark.parametrize("elsewhere", ["http://other/x", "http://s:81/x", "https://s/x"])
+def test_headers_of_the_configuration_are_not_sent_elsewhere(elsewhere: str) -> None:
+    seen: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        if str(request.url) == "http://s/base/p":
+            return httpx.Response(302, headers={"location": "/here"})
+        if str(request.url) == "http://s/here":
+            return httpx.Response(307, headers={"location": elsewhere})
+        return httpx.Response(200)
+
+    asking = client(respond, headers={"X-Api-Key": "hunter2", "Cookie": "a=hunter2"})
+    asking.request("GET", "p", headers={"if-none-match": "e", "prefer": "modes=snapshot"})
+    first, same, other = [each.headers for each in seen]
+    assert first["x-api-key"] == same["x-api-key"] == "hunter2"
+    assert "hunter2" not in str(other.raw)
+    assert (other["if-none-match"], other["prefer"]) == ("e", "modes=snapshot")
+
+
+def test_a_token_is_not_sent_to_another_host() -> None:
+    seen: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        if request.url.host == "s":
+            return httpx.Response(302, headers={"location": "http://other/x"})
+        return httpx.Response(200)
+
+    client(respond, credentials={"bearer": {"token": "t"}}).request("GET", "p")
+    assert [each.headers.get("authorization") for each in seen] == ["Bearer t", None]
+
+
+@pytest.mark.parametrize(
+    ("status", "answered"), [(301, 301), (302, 302), (303, 303), (307, 200), (308, 200)]
+)
+def test_what_a_redirect_made_a_get_of_has_not_arrived(status: int, answered: int) -> None:
+    """Otherwise a chunk of the decision log that nobody took would count as taken."""
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/base/logs":
+            return httpx.Response(status, headers={"location": "http://s/other"})
+        return httpx.Response(200 if request.method == "GET" or request.content else 500)
+
+    answer = client(respond).request("POST", "/logs", content=b"events")
+    assert answer.status == answered
+
+
+def test_a_token_is_kept_until_it_expires() -> None:
+    tokens: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        if request.url.host == "s":
+            return httpx.Response(200, content=request.headers["authorization"].encode())
+        tokens.append(request)
+        body = {"access_token": f"t{len(tokens)}", "token_type": "bearer", "expires_in": 3600}
+        return httpx.Response(200, json=body)
+
+    oauth2 = {"token_url": "https://token/x", "client_id": "i", "client_secret": "p"}
+    asking = client(respond, credentials={"oauth2": oauth2})
+    assert [asking.request("GET", "p").body for _ in range(3)] == [b"Bearer t1"] * 3
+    pair = base64.b64encode(b"i:p").decode()
+    assert [each.headers["authorization"] for each in tokens] == [f"Basic {pair}"]
+
+
+def test_a_token_file_is_read_for_each_request(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    asking = client(
+        lambda request: httpx.Response(200, content=request.headers["authorization"].encode()),
+        credentials={"bearer": {"token_path": str(file)}},
+    )
+    with pytest.raises(ServiceError, match="no such file or directory"):
+        asking.request("GET", "p")
+    for text in ("one\n", "two\n"):
+        file.write_text(text)
+        assert asking.request("GET", "p").body == f"Bearer {text.strip()}".encode()
+
+
+def test_certificates_that_cannot_be_used_are_an_error(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.pem"
+    broken.write_text("no certificate")
+    for credentials in (None, ClientTls(str(broken), str(broken))):
+        service = Service("s", "https://s", ca_certificate=str(broken), credentials=credentials)
+        with pytest.raises(ServiceError, match="certificates of `s` cannot be used"):
+            ServiceClient(service).request("GET", "p")
+    missing = Service("s", "https://s", ca_certificate=str(tmp_path / "none.pem"))
+    with pytest.raises(ServiceError, match="no such file or directory"):
+        ServiceClient(missing).request("GET", "p")
+
+
+class Greeting(BaseHTTPRequestHandler):
+    """Answers with the name in the client's certificate."""
+
+    def do_GET(self) -> None:
+        assert isinstance(self.connection, ssl.SSLSocket)
+        certificate: Any = self.connection.getpeercert()
+        name = dict(pair[0] for pair in certificate["subject"])["commonName"].encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(name)))
+        self.end_headers()
+        self.wfile.write(name)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_client_certificates_are_sent_and_read_again(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue("server"))
+    context.load_verify_locations(authority.file)
+    context.verify_mode = ssl.CERT_REQUIRED
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Greeting)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    url = f"https://127.0.0.1:{server.server_address[1]}"
+    files = authority.issue("first", "client")
+    asking = ServiceClient(
+        Service("s", url, ca_certificate=str(authority.file), credentials=ClientTls(*files))
+    )
+    try:
+        assert asking.request("GET", "x").body == b"first"
+        authority.issue("second", "client")
+        assert asking.request("GET", "x").body == b"second"
+        unknown = ServiceClient(Service("s", url, credentials=ClientTls(*files)))
+        with pytest.raises(ServiceError, match="certificate verify failed"):
+            unknown.request("GET", "x")
+        unknown.close()
+    finally:
+        asking.close()
+        server.shutdown()
+        server.server_close()
+
+
+class Waiting(BaseHTTPRequestHandler):
+    """Answers a long poll when `released` is set, and everything else at once."""
+
+    released = threading.Event()
+    waiting = threading.Semaphore(0)
+
+    def do_GET(self) -> None:
+        if self.path == "/poll":
+            self.waiting.release()
+            self.released.wait(PATIENCE)
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_long_polls_leave_room_for_other_requests() -> None:
+    polls = 120  # more than the connections of a client of httpx
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Waiting)
+    server.request_queue_size = polls
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    asking = ServiceClient(Service("s", f"http://127.0.0.1:{server.server_address[1]}"))
+    threads = [threading.Thread(target=asking.request, args=("GET", "poll")) for _ in range(polls)]
+    try:
+        for thread in threads:
+            thread.start()
+            assert Waiting.waiting.acquire(timeout=PATIENCE)
+        assert asking.request("GET", "other").status == 200
+    finally:
+        Waiting.released.set()
+        for thread in threads:
+            thread.join()
+        asking.close()
+        server.shutdown()
+        server.server_close()
+
+
+def test_uploads_of_any_bytes_are_signed_for_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+        monkeypatch.setenv(name, "x")
+    seen: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200)
+
+    signing = client(respond, credentials={"s3_signing": {"environment_credentials": {}}})
+    content = b"\x1f\x8b\xff\x00"
+    signing.request("POST", "p", content=content)
+    assert seen[0].headers["x-amz-content-sha256"] == hashlib.sha256(content).hexdigest()
+    assert seen[0].headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=x/")

@@ -1,0 +1,135 @@
+"""A discovered configuration is followed as a whole, and the one of the file wins over it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.control.test_bundles import Service, archive
+
+from doorward.bundles.loader import Loaded
+from doorward.config.bundle_options import MAX_BUNDLES
+from doorward.config.configuration import Config, ConfigError, parse_config
+from doorward.control.plane import ControlPlane
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import build
+from doorward.pdp.store import Store
+from doorward.telemetry.health import Health, State
+
+
+class World:
+    def __init__(self, folder: Path, **config: Any) -> None:
+        self.service = Service()
+        text = json.dumps(
+            {
+                "services": {"s": {"url": "http://s"}},
+                "discovery": {"resource": "bundles/discovery", "persist": True},
+                "persistence_directory": str(folder),
+                **config,
+            }
+        )
+        loaded = Loaded()
+        self.pdp = PDP(build(loaded))
+        self.health = Health()
+        self.configs: list[Config] = []
+        self.plane = ControlPlane(
+            parse_config(text, environment={}),
+            Store(self.pdp, loaded),
+            self.health,
+            transport=self.service,
+            environment={"HOST": "b"},
+            on_config=self.configs.append,
+        )
+
+    def discover(self, document: Any) -> str:
+        """What is wrong with a document that is discovered."""
+        self.service.bundles["/bundles/discovery"] = archive({"data.json": document})
+        assert self.plane.discovery is not None
+        self.plane.discovery.poll()
+        return self.plane.discovery.status.message
+
+
+def test_bundles_come_and_go_with_the_configuration(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.service.put("b", {"data.json": {"x": 1}})
+    assert world.health.states["discovery"] is State.NOT_READY
+    assert world.discover({"bundles": {"app": {"resource": "bundles/${HOST}"}}}) == ""
+    assert world.health.states == {"discovery": State.OK, "bundle": State.NOT_READY}
+    world.plane.bundles.poll("app")
+    assert world.pdp.decide("x").result == 1
+    assert world.health.states["bundle"] is State.OK
+    assert world.discover({"default_decision": "/a/b"}) == ""
+    assert world.configs[-1].default_decision == "a/b"
+    # Without a word of bundles they stay, as in OPA, and go on being fetched.
+    assert world.pdp.snapshot.bundles == {"app": {}}
+    world.service.put("b", {"data.json": {"x": 2}})
+    world.plane.bundles.poll("app")
+    assert world.pdp.decide("x").result == 2
+    assert world.discover({"bundles": {}, "default_decision": "/a/b"}) == ""
+    assert world.pdp.snapshot.bundles == {}
+    # The next start begins with what was discovered last.
+    again = World(tmp_path)
+    assert again.plane.discovery is not None
+    again.plane.discovery.activate_saved()
+    assert again.plane.config.default_decision == "a/b"
+
+
+def test_bundles_that_stay_keep_their_service(tmp_path: Path) -> None:
+    world = World(tmp_path, discovery={"resource": "bundles/discovery", "service": "s"})
+    world.service.put("b", {"data.json": {"x": 1}})
+    bundles = {"app": {"service": "t", "resource": "bundles/b"}}
+    services = {"t": {"url": "http://t"}}
+    assert world.discover({"services": services, "bundles": bundles}) == ""
+    world.plane.bundles.poll("app")
+    assert world.discover({"default_decision": "/a/b"}) == ""
+    world.service.put("b", {"data.json": {"x": 2}})
+    world.plane.bundles.poll("app")
+    assert world.pdp.decide("x").result == 2
+
+
+def test_what_the_file_says_wins(tmp_path: Path) -> None:
+    world = World(tmp_path, default_decision="/mine", labels={"a": "mine"})
+    assert world.discover({"default_decision": "/a/b", "labels": {"a": "b", "c": "d"}}) == ""
+    assert world.plane.config.default_decision == "mine"
+    assert world.plane.config.labels == {"a": "mine", "c": "d"}
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"services": {"s": {"url": "http://evil"}}}, "updates to the discovery service"),
+        ({"bundles": {"a": {"service": "z"}}}, 'service name "z" not found'),
+        ({"keys": {"k": {"key": "other", "algorithm": "HS256"}}}, "updates to keys"),
+    ],
+)
+def test_what_cannot_be_followed_leaves_the_one_before(
+    document: Any, message: str, tmp_path: Path
+) -> None:
+    world = World(tmp_path, keys={"k": {"key": "secret", "algorithm": "HS256"}})
+    assert world.discover({"default_decision": "/a"}) == ""
+    assert message in world.discover(document)
+    assert world.plane.config.default_decision == "a"
+    # It is asked for again, and a good one is followed.
+    assert world.discover({"default_decision": "/c"}) == ""
+    assert world.plane.config.default_decision == "c"
+
+
+def test_a_reload_of_the_file_is_followed_but_not_another_discovery(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    boot = world.plane.config
+    other = parse_config("services: {s: {url: http://s}}", environment={})
+    with pytest.raises(ConfigError, match="`discovery` is followed from the start only"):
+        world.plane.reload(other)
+    assert world.plane.config is boot
+
+
+def test_more_bundles_than_there_may_be_leave_the_ones_in_force(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.service.put("b", {"data.json": {"x": 1}})
+    assert world.discover({"bundles": {"app": {"resource": "bundles/b"}}}) == ""
+    world.plane.bundles.poll("app")
+    many = {f"b{number}": {"resource": "bundles/b"} for number in range(MAX_BUNDLES + 1)}
+    assert world.discover({"bundles": many}).endswith("bundles must have 1000 bundles at most")
+    assert world.pdp.decide("x").result == 1
