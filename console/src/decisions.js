@@ -1,5 +1,5 @@
 // Decisions: those that are kept in memory, searched by the server, and new ones as they are made.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { useAsked } from "./api.js";
 import { counted, micros, number } from "./format.js";
 import { html } from "./html.js";
@@ -134,7 +134,8 @@ function Groups({ filter, group }) {
 
 // j and k go through the rows, Enter opens the first.
 export function useRowKeys(rows, id, open) {
-  useEffect(() => {
+  // Before the rows are painted: a key that is pressed when they are seen goes through them.
+  useLayoutEffect(() => {
     const press = (event) => {
       if (event.target.closest?.("input, textarea, select, [contenteditable]") || event.ctrlKey || event.metaKey || event.altKey) return;
       const step = { j: 1, k: -1 }[event.key];

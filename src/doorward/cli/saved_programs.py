@@ -8,7 +8,6 @@ $XDG_CACHE_HOME/doorward       else
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -49,31 +48,31 @@ def saved_programs() -> SavedPrograms | None:
 def saved_folder() -> SavedFolder | None:
     """The folder of what commands leave for the next; None with `--no-cache`, or where the user
     has no folder of their own."""
-    path = None if click.get_current_context().meta.get(_OFF) else _folder()
-    if path is None:
+    path = "" if click.get_current_context().meta.get(_OFF) else _path()
+    if not path:
         return None
+    from pathlib import Path  # a command without policies does not need it
+
     from doorward.rego.tools import SavedFolder
 
-    return SavedFolder(path)
+    return SavedFolder(Path(path))
 
 
-def _folder() -> Path | None:
+def _path() -> str:
+    """Where the folder is; "" where there is none."""
     chosen = os.environ.get(VARIABLE)
     if chosen is not None:
-        return Path(chosen) if chosen else None
+        return chosen
     base = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(base):
-        return _of_user(Path(base))
-    try:
-        return _of_user(Path.home() / ".cache")
-    except RuntimeError:  # the user has no home
-        return None
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "doorward") if _is_of_user(base) else ""
 
 
-def _of_user(base: Path) -> Path | None:
-    """The folder below one of the user's own: under `sudo` the home may be another's."""
-    existing = base if base.exists() else base.parent
+def _is_of_user(base: str) -> bool:
+    """Return True for a folder of the user's own: under `sudo` the home may be another's."""
+    existing = base if os.path.exists(base) else os.path.dirname(base)
     try:
-        return base / "doorward" if existing.stat().st_uid == os.geteuid() else None
+        return os.path.isabs(base) and os.stat(existing).st_uid == os.geteuid()
     except OSError:
-        return None
+        return False

@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from pathlib import Path
 from struct import Struct
@@ -144,8 +144,9 @@ def test_who_may_not_call_gets_a_status_and_reaches_nobody(behind: Behind) -> No
     assert behind.buildkit.calls == []
 
 
-def raw(path: str, *frames: Frame) -> bytes:
-    """What is answered to frames, until the connection ends or is silent."""
+def raw(path: str, *frames: Frame, until: Callable[[], bool] | None = None) -> bytes:
+    """What is answered to frames, until the connection ends or is silent; it stays open `until`
+    something is true."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(PATIENCE)
         client.connect(path)
@@ -162,6 +163,8 @@ def raw(path: str, *frames: Frame) -> bytes:
             if not piece:
                 break
             received += piece
+        if until is not None:
+            wait_until(until)
         return received
 
 
@@ -290,8 +293,11 @@ def test_parts_of_requests_are_put_together_by_their_streams(behind: Behind) -> 
     for at in range(max(len(denied), len(usual))):
         parts += [Frame(0, 0, 1, denied[at : at + 1])] if at < len(denied) else []
         parts += [Frame(0, 0, 3, usual[at : at + 1])] if at < len(usual) else []
-    raw(behind.builder, *parts, Frame(0, 1, 3, b""))
-    wait_until(lambda: behind.buildkit.received == [USUAL], "the build is not called")
+
+    def is_called() -> bool:
+        return behind.buildkit.received == [USUAL]
+
+    raw(behind.builder, *parts, Frame(0, 1, 3, b""), until=is_called)
 
 
 WRONG = [

@@ -120,7 +120,13 @@ class _Shortener:
                 inside = self.body(body)
                 return replace(term, body=inside, braces=term.braces or len(inside) > len(body))
             case And(left, right) | Or(left, right):
-                return replace(term, left=self.body(left), right=self.body(right))
+                sides = self.body(left), self.body(right)
+                # An operand of several expressions has variables of its own, as in braces.
+                longer = [
+                    len(new) > len(old) for new, old in zip(sides, (left, right), strict=True)
+                ]
+                braces = term.braces[0] or longer[0], term.braces[1] or longer[1]
+                return replace(term, left=sides[0], right=sides[1], braces=braces)
         return self.term(term, out)
 
     def terms(self, terms: tuple[Term, ...], out: list[Expr]) -> tuple[Term, ...]:
