@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -119,6 +120,12 @@ def test_coverage_reads_the_policies_that_were_saved(policies: Path, folder: Pat
     first, second = (run("test", "--coverage", *arguments("test", policies)) for _ in range(2))
     assert first.output == second.output
     assert '"coverage": 100' in second.output
+
+
+def test_each_run_has_the_same_timers(policies: Path, folder: Path) -> None:
+    arguments = ["--metrics", "-d", str(policies), "data.a.allow"]
+    first, second = (json.loads(run("eval", *arguments).output)["metrics"] for _ in range(2))
+    assert first.keys() == second.keys()
 
 
 def test_errors_are_reported_by_each_run(policies: Path, folder: Path) -> None:

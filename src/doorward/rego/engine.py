@@ -102,7 +102,8 @@ def compile(
     if saved is not None:
         from doorward.rego.saved.keys import key_of  # commands have such a folder, few others
 
-        key = key_of(modules, options, prepare)
+        with options.measure("rego_module_parse"):
+            key = key_of(modules, options, prepare)
     if saved is not None and key is not None:
         with options.measure("rego_module_compile"):
             known = saved.read(key, modules, options, prepare)
