@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -82,3 +83,10 @@ def test_a_name_is_that_of_a_key_and_a_kind() -> None:
     names = {name_of(key, kind) for key in ("a", "b") for kind in ("code", "program")}
     assert len(names) == 4
     assert {len(name) for name in names} == {64}
+
+
+def test_code_that_is_in_no_file_has_no_key() -> None:
+    names: dict[str, Any] = {}
+    exec(compile("def prepare(parsed): return parsed, None", "archive.zip/a.py", "exec"), names)
+    assert key_of(POLICIES, PLAIN, names["prepare"]) is None
+    assert key_of(POLICIES, PLAIN) is not None

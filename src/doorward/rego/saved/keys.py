@@ -54,9 +54,12 @@ def key_of(
         options.marked,
         options.max_items,
         options.environment.on_print is not None,
-        None if prepare is None else _file(Path(prepare.__code__.co_filename)),
     )
-    return f"{_release()} {flags} {digest.hexdigest()}"
+    try:
+        code = "" if prepare is None else _file(Path(prepare.__code__.co_filename))
+        return f"{_release()} {flags} {code} {digest.hexdigest()}"
+    except OSError:
+        return None  # an archive holds the code: nothing tells whether it changed
 
 
 @cache
