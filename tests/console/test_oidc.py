@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -10,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,8 @@ from tests.waiting import PATIENCE, wait_until
 
 from doorward.config.configuration import ConfigError, parse_config
 from doorward.config.identity_options import Issuer, IssuerError, LoginClient
-from doorward.console import is_built, oidc
+from doorward.console import app, is_built, oidc
+from doorward.console.app import Console, is_host_allowed
 from doorward.console.oidc import OidcError, OidcLogin
 from doorward.rego import Engine
 
@@ -52,6 +55,9 @@ CONFIG = """identity:
       client_id: console
       client_secret: ${{CONSOLE_SECRET}}
       console_url: {origin}
+  other:
+    issuer: {issuer}
+    login: {{client_id: public, console_url: "https://console.example"}}
 """
 SECRET = "c:secret/+%"
 
@@ -123,7 +129,7 @@ def begin(server: Server, browser: httpx.Client) -> httpx.Response:
 def test_a_person_logs_in_at_the_issuer(server: Server) -> None:
     with httpx.Client(timeout=PATIENCE) as browser:
         listed = browser.get(f"{server.origin}/console/api/login")
-        assert listed.json() == {"issuers": ["main"]}
+        assert listed.json() == {"issuers": ["main", "other"]}
         begun = begin(server, browser)
         cookie = begun.headers["set-cookie"].lower()
         assert "httponly" in cookie
@@ -151,6 +157,17 @@ def test_whom_the_policy_does_not_let_in_gets_no_session(server: Server) -> None
         assert done.status_code == 403
         assert "the policy does not let you in" in done.text
         assert browser.get(f"{server.origin}/console/api/state").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("host", "status"), [("console.example", 200), ("evil.example", 403), ("127.0.0.1", 200)]
+)
+def test_the_console_is_known_by_the_name_that_issuers_are_told(
+    server: Server, host: str, status: int
+) -> None:
+    headers = {"host": host}
+    answer = httpx.get(f"{server.origin}/console/login", headers=headers, timeout=PATIENCE)
+    assert answer.status_code == status
 
 
 def test_another_browser_cannot_finish_a_login(server: Server) -> None:
@@ -419,7 +436,35 @@ def test_a_client_that_cannot_be_used_is_refused(client: tuple[str, str]) -> Non
     assert "s3cret" not in repr(LoginClient("c", "https://c.example", "s3cret"))
 
 
+def test_the_console_answers_to_the_name_that_issuers_know(tmp_path: Path) -> None:
+    config = parse_config(
+        CONFIG.format(issuer=ISSUER, origin="https://Console.example:8282"),
+        environment={"CONSOLE_SECRET": "s"},
+    )
+    client = config.identity["main"].login
+    assert client is not None
+    assert client.host == "console.example"
+    assert is_host_allowed("console.example:8282", frozenset([client.host]))
+    assert not is_host_allowed("console.example:8282", frozenset())
+
+
 def test_a_secret_that_is_not_set_is_an_error(tmp_path: Path) -> None:
     text = CONFIG.format(issuer=ISSUER, origin="https://console.example")
     with pytest.raises(ConfigError, match=r"client_secret.*CONSOLE_SECRET. is not set"):
         parse_config(text, file="c.yaml", environment={})
+
+
+def test_only_so_many_logins_wait_for_an_issuer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "MOST_LOGINS", 3)
+    console, go_on = Console(), threading.Event()
+
+    async def log_in() -> list[object]:
+        waiting = [asyncio.create_task(console._at_issuer(go_on.wait)) for _ in range(3)]
+        await asyncio.sleep(0)
+        with pytest.raises(OidcError, match="too many"):
+            await console._at_issuer(go_on.wait)
+        go_on.set()
+        answers: list[object] = [await each for each in waiting]
+        return [*answers, await console._at_issuer(go_on.wait)]
+
+    assert asyncio.run(log_in()) == [True] * 4

@@ -33,6 +33,11 @@ class LoginClient:
     scopes: tuple[str, ...] = ()
     """Besides `openid`: `email`, `groups`."""
 
+    @property
+    def host(self) -> str:
+        """The name by which browsers reach the console."""
+        return urlsplit(self.console_url).hostname or ""
+
     def __post_init__(self) -> None:
         if not self.client_id:
             raise IssuerError("client_id", "must be the id of the console at the issuer")

@@ -21,6 +21,7 @@ from doorward import __version__
 from doorward.console import together, views
 from doorward.console.oidc import COOKIE as OIDC_COOKIE
 from doorward.console.oidc import SECONDS as SECONDS_OF_LOGIN
+from doorward.console.oidc import WITHIN as SECONDS_AT_ISSUER
 from doorward.console.oidc import OidcError, OidcLogin
 from doorward.console.pages import (
     PAGES,
@@ -68,6 +69,9 @@ EXPLAINING: Final = 6.0
 """The same where it evaluates a decision once more."""
 SEARCHING: Final = 2.0
 """Seconds more where another worker searches."""
+LOGIN_THREADS: Final = 2
+MOST_LOGINS: Final = 16
+"""Logins that wait for an issuer at the same time."""
 _COOKIE: Final = 200
 """Characters of a cookie."""
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
@@ -114,6 +118,9 @@ class Console:
         self._workers = Workers("console", THREADS, deadline=5.0)
         self._searches = Workers("console-log", 1, deadline=SECONDS)
         self._is_searching = False
+        # Issuers may be slow: nothing else waits for them.
+        self._logins = Workers("console-login", LOGIN_THREADS, deadline=2 * SECONDS_AT_ISSUER)
+        self._waiting_logins = 0
         self._changing = asyncio.Semaphore(1)
         self.check: Callable[[str], bool] | None = None
         """Tells whether a token may look at the console; None where browsers need no session."""
@@ -363,8 +370,7 @@ class Console:
     async def _begin_at(self, login: OidcLogin) -> Response:
         """Send the browser to an issuer."""
         try:
-            async with self._changing:
-                begun = await self._workers.run(login.begin)
+            begun = await self._at_issuer(login.begin)
         except OidcError as error:
             return notice(str(error), 502)
         answer = redirect(begun.url)
@@ -380,6 +386,16 @@ class Console:
         )
         return answer
 
+    async def _at_issuer(self, work: Callable[[], T]) -> T:
+        """Wait for an issuer, as few others do at the same time. OidcError."""
+        if self._waiting_logins >= MOST_LOGINS:
+            raise OidcError("too many people log in at the same time: try again")
+        self._waiting_logins += 1
+        try:
+            return await self._logins.run(work)
+        finally:
+            self._waiting_logins -= 1
+
     async def _finish_at(self, login: OidcLogin, request: Request) -> Response:
         """A session for a person whom an issuer and the system policy let in."""
         parameters = dict(request.query_params)
@@ -388,8 +404,8 @@ class Console:
         cookie = request.cookies.get(OIDC_COOKIE, "")
         assert self.check is not None
         try:
+            token = await self._at_issuer(partial(login.finish, parameters, cookie))
             async with self._changing:
-                token = await self._workers.run(login.finish, parameters, cookie)
                 is_allowed = await self._workers.run(self.check, token)
         except OidcError as error:
             return notice(str(error), 400)

@@ -229,8 +229,12 @@ class Sidecar:
             docker=AuditTail(docker, start=start) if docker else None,
             status=lambda: self._status.document(),
         )
+        logins = [each.login for each in self._options.config.identity.values()]
         self._console = Console(
-            process, peers=peers, log=lambda: log_files(self.plane.config.decision_logs)
+            process,
+            peers=peers,
+            log=lambda: log_files(self.plane.config.decision_logs),
+            hosts=frozenset([login.host for login in logins if login is not None]),
         )
         access = self._options.access
         if access.authorizes and access.authentication == "token":
