@@ -166,7 +166,7 @@ def test_the_console_is_known_by_the_name_that_issuers_are_told(
     server: Server, host: str, status: int
 ) -> None:
     headers = {"host": host}
-    answer = httpx.get(f"{server.origin}/console/login", headers=headers, timeout=PATIENCE)
+    answer = httpx.get(f"{server.origin}/console/api/login", headers=headers, timeout=PATIENCE)
     assert answer.status_code == status
 
 
@@ -460,7 +460,8 @@ def test_only_so_many_logins_wait_for_an_issuer(monkeypatch: pytest.MonkeyPatch)
 
     async def log_in() -> list[object]:
         waiting = [asyncio.create_task(console._at_issuer(go_on.wait)) for _ in range(3)]
-        await asyncio.sleep(0)
+        while console._waiting_logins < len(waiting):
+            await asyncio.sleep(0)
         with pytest.raises(OidcError, match="too many"):
             await console._at_issuer(go_on.wait)
         go_on.set()

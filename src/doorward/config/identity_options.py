@@ -66,6 +66,11 @@ class Issuer:
         if not 1.0 <= self.interval <= 86_400.0:
             raise IssuerError("interval", "must be from 1 to 86400 seconds")
 
+    def is_as_safe(self, url: str) -> bool:
+        """Return True if what comes from `url` is as safe as the issuer's own document."""
+        scheme = urlsplit(url).scheme
+        return scheme == "https" or (scheme == "http" and self.issuer.startswith("http://"))
+
 
 def _check_url(key: str, url: object) -> None:
     parts = urlsplit(url) if isinstance(url, str) else None

@@ -202,10 +202,9 @@ class OidcLogin:
             self._document, self._read_at = document, now
         url = self._document.get(name)
         parts = urlsplit(url) if isinstance(url, str) and len(url) < 2_000 else urlsplit("")
-        is_plain = parts.scheme == "http" and self._issuer.issuer.startswith("http://")
         if not isinstance(url, str) or not parts.netloc or parts.fragment:
             raise OidcError(f"the issuer's document has no {name}")
-        if parts.scheme != "https" and not is_plain:
+        if not self._issuer.is_as_safe(url):
             raise OidcError(f"the {name} of the issuer is not as safe as the issuer")
         return url
 

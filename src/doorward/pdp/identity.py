@@ -21,7 +21,6 @@ import threading
 import time
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import httpx
 
@@ -184,7 +183,7 @@ class _Keys:
                 if document.get("issuer") != issuer.issuer:
                     raise IdentityError("the issuer calls itself by another name")
                 url = document.get("jwks_uri", "")
-                if not isinstance(url, str) or not _is_allowed(url, issuer):
+                if not isinstance(url, str) or not issuer.is_as_safe(url):
                     raise IdentityError("jwks_uri is missing, or not as safe as the issuer")
             return _get(client, url)
 
@@ -198,12 +197,6 @@ class _Keys:
         self._store.keep((ROOT, self.name), value, text=text.encode())
         self._text, self.kids = text, frozenset(kids)
         _log.info("Keys in force.", extra={"issuer": self.name, "kids": kids})
-
-
-def _is_allowed(url: str, issuer: Issuer) -> bool:
-    """Return True if keys from `url` are as safe as the issuer's own document."""
-    scheme = urlsplit(url).scheme
-    return scheme == "https" or (scheme == "http" and issuer.issuer.startswith("http://"))
 
 
 def _get(client: httpx.Client, url: str) -> dict[str, Any]:

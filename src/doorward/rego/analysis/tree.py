@@ -99,6 +99,10 @@ class RuleNode:
         for child in self.children.values():
             yield from child.walk()
 
+    def numbers(self) -> dict[int, int]:
+        """The numbers of the nodes in the order of `walk`, by identity."""
+        return {id(node): number for number, node in enumerate(self.walk())}
+
     def find(self, path: Sequence[Key]) -> RuleNode | None:
         """The node at `path` below this one."""
         node: RuleNode | None = self

@@ -60,7 +60,7 @@ def save_functions(plan: Plan, linked: Linked) -> SavedFunctions:
             tables[name] = by_value, _numbers(value.others)
         else:
             constants[name] = value
-    numbers = {id(node): n for n, node in enumerate(plan.root.walk())}
+    numbers = plan.root.numbers()
     slots, call_slots = (
         {numbers[node]: slot for node, slot in each.items()}
         for each in (plan.slots, plan.call_slots)

@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -55,49 +56,50 @@ class SavedFolder:
             return False
         return True
 
-    def _opened(self) -> _Descriptor:
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[int]:
+        """Open the folder for the time of a `with`; OSError if it is not the user's own."""
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        folder = _Descriptor(os.open(self.path, flags))
-        if not _is_own(os.fstat(folder.number)):
-            folder.close()
-            raise PermissionError(self.path)
-        return folder
+        with _closing(os.open(self.path, flags)) as folder:
+            if not _is_own(os.fstat(folder)):
+                raise PermissionError(self.path)
+            yield folder
 
-    def _content(self, folder: _Descriptor, name: str) -> bytes | None:
+    def _content(self, folder: int, name: str) -> bytes | None:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with _Descriptor(os.open(name, flags, dir_fd=folder.number)) as file:
-            status = os.fstat(file.number)
+        with _closing(os.open(name, flags, dir_fd=folder)) as file:
+            status = os.fstat(file)
             if not (stat.S_ISREG(status.st_mode) and _is_own(status)):
                 return None
             if status.st_size > MAX_ENTRY + _DIGEST:
                 return None
-            with open(file.number, "rb", closefd=False) as stream:
+            with open(file, "rb", closefd=False) as stream:
                 written = stream.read()
             with contextlib.suppress(OSError):
-                os.utime(file.number)
+                os.utime(file)
         digest, content = written[:_DIGEST], written[_DIGEST:]
         return content if hashlib.sha256(content).digest() == digest else None
 
-    def _replace(self, folder: _Descriptor, name: str, written: bytes) -> None:
+    def _replace(self, folder: int, name: str, written: bytes) -> None:
         # The process writes a file of its own; the last of several that write one entry wins.
         temporary = f"{name}.{os.getpid()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder.number)  # of a process that was killed
+            os.unlink(temporary, dir_fd=folder)  # of a process that was killed
         try:
-            with open(os.open(temporary, flags, 0o600, dir_fd=folder.number), "wb") as stream:
+            with open(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as stream:
                 stream.write(written)
-            os.replace(temporary, name, src_dir_fd=folder.number, dst_dir_fd=folder.number)
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         except OSError:
             with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=folder.number)
+                os.unlink(temporary, dir_fd=folder)
             raise
 
-    def _remove_oldest(self, folder: _Descriptor) -> None:
+    def _remove_oldest(self, folder: int) -> None:
         entries: list[tuple[float, str, int]] = []
-        for name in os.listdir(folder.number):
+        for name in os.listdir(folder):
             with contextlib.suppress(OSError):  # another process may have removed it
-                status = os.stat(name, dir_fd=folder.number, follow_symlinks=False)
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 if stat.S_ISREG(status.st_mode) and _is_name(name):
                     entries.append((status.st_mtime, name, status.st_size))
         total = sum(size for _, _, size in entries)
@@ -105,24 +107,17 @@ class SavedFolder:
             if total <= self._max_bytes:
                 break
             with contextlib.suppress(OSError):
-                os.unlink(name, dir_fd=folder.number)
+                os.unlink(name, dir_fd=folder)
             total -= size
 
 
-class _Descriptor:
-    """A file descriptor that is closed at the end of a `with`."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __enter__(self) -> _Descriptor:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        os.close(self.number)
+@contextlib.contextmanager
+def _closing(descriptor: int) -> Iterator[int]:
+    """Close a file descriptor at the end of a `with`."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _is_own(status: os.stat_result) -> bool:

@@ -121,7 +121,7 @@ class _State:
 
 
 def _state(program: Program) -> _State:
-    numbers = {id(node): n for n, node in enumerate(program.root.walk())}
+    numbers = program.root.numbers()
     graph, types = program.graph, program.types
     return _State(
         modules=program.modules,
