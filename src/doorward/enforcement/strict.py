@@ -7,6 +7,7 @@ Nothing here builds a value that a policy sees, except that JSON is read once, s
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
@@ -75,11 +76,18 @@ def check_request(http: Mapping[str, Any], target: str, headers: Mapping[str, st
         _refuse("method is not in capitals")
     if not _PLAIN_TARGET.match(target):
         _check_target(method, target)
+    _check_headers(method, target, headers)
+    if "headerMap" in http:
+        _check_headers(method, target, _read_header_map(http["headerMap"].get("headers", [])))
+
+
+def _check_headers(method: str, target: str, headers: Mapping[str, str]) -> None:
     if not _right_names.issuperset(headers):
         _check_header_names(headers)
-    authorization = headers.get("authorization")
-    if authorization and "," in authorization:
-        _check_authorization(authorization)
+    for name in _CREDENTIALS:
+        value = headers.get(name)
+        if value and "," in value:
+            _check_authorization(name, value)
     if headers.get(":path", target) != target or headers.get(":method", method) != method:
         _refuse("headers and request line differ")
     host = headers.get("host")
@@ -88,8 +96,6 @@ def check_request(http: Mapping[str, Any], target: str, headers: Mapping[str, st
     upgrade = headers.get("upgrade")
     if upgrade and (method != "GET" or "h2c" in upgrade.lower()):
         _refuse("upgrade whose body or further requests nobody checks")
-    if "headerMap" in http:
-        _check_header_map(http["headerMap"].get("headers", []))
 
 
 def _check_target(method: str, target: str) -> None:
@@ -126,7 +132,8 @@ _OVERRIDES: Final = frozenset(
         "x-rewrite-url",
     }
 )
-_SINGLE: Final = ("authorization", "content-length", "content-type", "host")
+_CREDENTIALS: Final = ("authorization", "proxy-authorization")
+_SINGLE: Final = (*_CREDENTIALS, "content-length", "content-type", "host")
 _AUTH_PARAM: Final = re.compile(r"\s*[!#$%&'*+\-.^_`|~0-9A-Za-z]+\s*=")
 _SCHEME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+ +")
 # One without an end takes all the rest, or it would be read again from each of its quotes.
@@ -157,23 +164,31 @@ _right_names: Final[set[str]] = set()
 """What was found right: clients send the same names again and again."""
 
 
-def _check_authorization(value: str) -> None:
+def _check_authorization(name: str, value: str) -> None:
     """A comma is right between parameters (`Digest a=1, b=2`) and nowhere else."""
     if len(value) > MAX_VALUE:
-        _refuse("authorization header with parameters is too long")
+        _refuse(f"{name} header with parameters is too long")
     scheme = _SCHEME.match(value)
     rest = _QUOTED.sub(r'"\1', value[scheme.end() :]) if scheme else ""
     if rest.count('"') % 2:
-        _refuse("quote without an end in the authorization header")
+        _refuse(f"quote without an end in the {name} header")
     if not scheme or not all(map(_AUTH_PARAM.match, rest.split(","))):
-        _refuse("more than one authorization header")
+        _refuse(f"more than one {name} header")
 
 
-def _check_header_map(entries: Iterable[Mapping[str, str]]) -> None:
+def _read_header_map(entries: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return the values of headers that came as bytes, those of one name joined as by Envoy."""
+    headers: dict[str, str] = {}
+    for entry in entries:
+        name = entry.get("key", "")
+        raw = base64.b64decode(entry.get("rawValue", ""))
+        value = entry.get("value") or raw.decode("utf-8", "replace")
+        headers[name] = f"{headers[name]},{value}" if name in headers else value
     keys = [entry.get("key", "").lower() for entry in entries]
     for name in _SINGLE:
         if keys.count(name) > 1:
             _refuse(f"more than one {name} header")
+    return headers
 
 
 _LOOKS_JSON: Final = re.compile(r"[\ufeff\s]*[\[{]")
@@ -181,6 +196,7 @@ _ENCODED: Final = re.compile(rb"[^\x00-\x7f]|%[89a-f]", re.IGNORECASE)
 """Characters beyond ASCII as they are, and as forms write them."""
 _FORM: Final = re.compile(rb"[\x20-\x7e]*+")
 _PLAIN_JSON: Final = "application/json"
+_FIRST_VALUE: Final = json.JSONDecoder()
 
 
 def check_body(
@@ -249,30 +265,32 @@ _GRPC: Final = "application/grpc"
 
 
 def _kind_by_type(media_type: str) -> Kind | None:
-    """Return the kind that an application would read the type as; None for a JSON type the policy
-    cannot read."""
+    """Return the kind that an application would read the type as; None for a type of JSON or of
+    forms that the policy cannot read."""
     if media_type in (_PLAIN_JSON, "application/json-patch+json"):
         return "json"
-    if media_type.endswith(("+json", "/json")):
-        return None
     if media_type == "application/grpc" or media_type.startswith(
         ("application/grpc+", "application/grpc-")
     ):
         return "grpc"
     if media_type == "application/x-www-form-urlencoded":
         return "form"
-    return "multipart" if media_type == "multipart/form-data" else ""
+    if media_type == "multipart/form-data":
+        return "multipart"
+    # Rack and formidable read every multipart body as a form, whatever its second half is.
+    return None if "json" in media_type or media_type.startswith("multipart/") else ""
 
 
 def _is_json(raw: bytes) -> bool:
-    """Return True if a reader that guesses the encoding, as Python's and Java's do, finds JSON."""
+    """Return True if a reader that guesses the encoding, as Python's and Java's do, finds an object
+    or an array; at the beginning is enough, as Go's decoder reads no further."""
     # Envoy writes "!" for a byte that is not UTF-8, which the marks of UTF-16 are.
     encoding = "utf-8" if b"\0" not in raw[:8] else json.detect_encoding(raw.lstrip(b"!"))
     text = raw.lstrip(b"!" if encoding != "utf-8" else b"").decode(encoding, "replace")
     if not _LOOKS_JSON.match(text):
         return False
     try:
-        json.loads(text.lstrip("\ufeff"))
+        _FIRST_VALUE.raw_decode(text.lstrip("\ufeff \t\r\n"))
     except ValueError:
         return False
     except RecursionError:

@@ -43,15 +43,15 @@ def post(body: str | bytes, kind: str | None = JSON, **headers: str) -> bytes:
 
 
 def get(path: str = "/", method: str = "GET", **headers: str) -> bytes:
-    return request(path, method, headers)
+    return request(path, method, {name.replace("_", "-"): value for name, value in headers.items()})
 
 
-def with_header_map(*names: str) -> bytes:
+def with_header_map(*names: str, value: bytes = b"x") -> bytes:
     check = auth.CheckRequest()
     http = check.attributes.request.http
     http.method, http.path = "GET", "/"
     for name in names:
-        http.header_map.headers.add(key=name, raw_value=b"x")
+        http.header_map.headers.add(key=name, raw_value=value)
     encoded: bytes = check.SerializeToString(deterministic=True)
     return encoded
 
@@ -118,6 +118,7 @@ REFUSED: list[tuple[bytes, str]] = [
     (request("/", headers={"host": "a", ":authority": "b"}), "host and :authority differ"),
     (get(authorization="Bearer a,Bearer b"), "more than one authorization header"),
     (get(authorization="Bearer a, b"), "more than one authorization header"),
+    (get(proxy_authorization="Basic a,Basic b"), "more than one proxy-authorization header"),
     (get(authorization="Bearer a=,Bearer b=c"), "more than one authorization header"),
     (get(authorization="Digest a=1,Bearer b"), "more than one authorization header"),
     (
@@ -130,6 +131,19 @@ REFUSED: list[tuple[bytes, str]] = [
     ),
     (with_header_map("authorization", "x", "Authorization"), "more than one authorization header"),
     (with_header_map("content-type", "content-type"), "more than one content-type header"),
+    (with_header_map("x-user", "X-User"), "header name is not in small letters"),
+    (with_header_map("x-user", "x_user"), "underscore in a header name"),
+    (
+        with_header_map("x!user"),
+        "header name with a character that CGI makes an underscore of",
+    ),
+    (with_header_map("x-rewrite-url"), "header that overrides the method or the path"),
+    (with_header_map("authorization", value=b"a, b"), "more than one authorization header"),
+    (with_header_map(":path", value=b"/other"), "headers and request line differ"),
+    (
+        with_header_map("upgrade", value=b"h2c"),
+        "upgrade whose body or further requests nobody checks",
+    ),
     (
         get(method="POST", upgrade="websocket"),
         "upgrade whose body or further requests nobody checks",
@@ -185,10 +199,23 @@ REFUSED: list[tuple[bytes, str]] = [
         post("a", "application/vnd.api+json"),
         'content type "application/vnd.api+json" can be read in two ways',
     ),
-    (post("a", "application/jsonl"), 'content type "application/jsonl" can be read in two ways'),
+    *(
+        (post(body, kind), f'content type "{kind}" can be read in two ways')
+        for body, kind in (
+            ("a", "application/jsonl"),
+            ("a", "application/x-json"),
+            ("a", "application/x-ndjson"),
+            ("a", "application/json-seq"),
+            (PART + "--BB--", "multipart/mixed; boundary=BB"),
+            (PART + "--BB--", "multipart/related; boundary=BB"),
+            (PART + "--BB--", "multipart/other; boundary=BB"),
+        )
+    ),
     (post('{"a":1}', f"{JSON}; charset=utf-16"), "body is not in UTF-8"),
     (post('{"a":1}', FORM), "JSON under another content type"),
     (post(' ["a"]', "text/plain"), "JSON under another content type"),
+    (post('{"a":1}{"a":2}', "text/plain"), "JSON under another content type"),
+    (post('\n{"a":1} trailing', "application/octet-stream"), "JSON under another content type"),
     (post(b'\xef\xbb\xbf{"a":1}', "application/octet-stream"), "JSON under another content type"),
     (post(b'{"a":"\xff"}'), "JSON is not in UTF-8"),
     (post('{"a":1,"a":1}'), 'duplicate JSON key "a"'),
@@ -337,6 +364,8 @@ PASSED: list[bytes] = [
     get("/?" + "&".join([f"a{n}=1" for n in range(1000)])),
     post(PART.replace('"a"', '"ids[]"') * 2 + "--BB--", PARTS),
     post("{not json}", "text/plain"),
+    post("[see] below", "text/plain"),
+    post("2026-01-01 text", "text/plain"),
     post("<a/>", "application/xml"),
     post(b"\x89PNG\r\n\x00", "image/png"),
     post(PART + "--BB--\r\n", PARTS),
