@@ -247,3 +247,26 @@ def test_a_function_below_a_package_that_with_replaces_stays_a_function() -> Non
     left = engine.partial("data.f.allow", ["input.u"])
     assert any("h := true if { data.partial.g.same(input.u) }" in t for t in left.support_texts)
     assert any(t.startswith("package partial.g\n\nsame(") for t in left.support_texts)
+
+
+@pytest.mark.parametrize(
+    ("body", "residual"),
+    [
+        ("{input.a: 1}.x == 1", '"x" = input.a'),
+        ('{"x", input.a}.y', '__local0__1 = {"x", input.a}; __local0__1.y'),
+        ('{input.a: 1} == {"x": 1}', '{input.a: 1} = {"x": 1}'),
+        ('{input.a: 1, input.b: 2} == {"x": 2}', '{input.a: 1, input.b: 2} = {"x": 2}'),
+    ],
+)
+def test_a_key_that_is_not_known_may_be_any(body: str, residual: str) -> None:
+    engine = Engine({"p.rego": f"package p\n\nallow if {{ {body} }}\n"})
+    assert engine.partial("data.p.allow", ["input"]).query_texts == (residual,)
+
+
+def test_what_is_wrong_in_its_types_inside_a_comprehension_leaves_it_empty() -> None:
+    policy = "package p\n\nimport future.keywords.not\n\nallow if not startswith(input.n % 2, `a`)"
+    engine = Engine({"p.rego": policy})
+    (residual,) = engine.partial("data.p.allow", ["input"]).query_texts
+    assert residual.startswith("[] = [true | ")
+    denied = "package p\n\nimport future.keywords.not\n\nallow if not startswith(3, `a`)\n"
+    assert Engine({"p.rego": denied}).partial("data.p.allow", ["input"]).query_texts == ("",)

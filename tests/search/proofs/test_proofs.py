@@ -134,6 +134,9 @@ NOT_PROVED = {
     "what is not an object is undefined": "not is_object(input.o)",
     "equal or less": "input.a <= input.b; input.b <= input.a",
     "unequal in a circle": "input.a <= input.b; input.b <= input.c; input.a != input.c",
+    "a key that the input names": '{input.a: 1}.x; input.a == "x"',
+    "a key of an object that is compared": '{input.a: 1} == {"x": 1}; input.a == "x"',
+    "keys that are one": '{input.a: 1, input.b: 2} == {"x": 2}; input.a == "x"',
     "the opposite of a stranger": 'allow; input.m in {"GET", "PUT"}; input.u in {"kim", "ann"}',
 }
 
@@ -167,6 +170,13 @@ def test_what_some_input_makes_true_is_never_proved(name: str) -> None:
 )
 def test_what_is_no_plain_property_is_not_proved(rule: str) -> None:
     assert outcome("", rule) == "cannot say"
+
+
+def test_types_that_are_wrong_inside_a_negation_decide_nothing() -> None:
+    rule = "never_x if {{ not startswith(input.n % 2, `a`); {} }}\n"
+    policy = f"package q\n\nimport future.keywords.not\n\n{rule.format('input.b')}"
+    (verdict,) = proofs(Engine({"q.rego": policy}))
+    assert verdict.outcome == "cannot say"
 
 
 def test_properties_are_named_with_their_rows() -> None:

@@ -35,6 +35,7 @@ from doorward.rego.partial.core import (
     Rule,
     Term,
     Var,
+    bodies,
     equation,
     expr_terms,
     inner_terms,
@@ -294,18 +295,22 @@ class Lowered:
         """A residual without what its types decide; None if it never holds.
 
         An equation that is wrong in its types never holds, so its negation always does. Other
-        negated expressions stay: the caller that compiles the residual is told.
+        negated expressions stay: the caller that compiles the residual is told. What is wrong in
+        a comprehension or an `every` leaves it without items, and decides nothing.
         """
         if self._holds_types(body):
             return body
         positive = tuple([expr for expr in body if not expr.negated])
-        if len(positive) == len(body) or not self._holds_types(positive):
-            return None
+        if not self._holds_types(positive):
+            positive = tuple([expr for expr in positive if not _has_closure(expr)])
+            if not self._holds_types(positive):
+                return None
         return tuple(
             [
                 expr
                 for expr in body
                 if not (expr.negated and expr.is_equation)
+                or _has_closure(expr)
                 or self._holds_types((*positive, replace(expr, negated=False)))
             ]
         )
@@ -402,6 +407,10 @@ def settings(unknowns: Iterable[str], options: PartialOptions) -> Settings:
 
 
 _NAMESPACE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def _has_closure(expr: Expr) -> bool:
+    return next(bodies(expr), None) is not None
 
 
 def _may_be_wrong(expr: Expr) -> bool:

@@ -366,6 +366,8 @@ class Search:
             left, right = array_items(a), array_items(b)
             if len(left) == len(right):
                 yield from self._unify_pairs(tuple(zip(left, right, strict=True)), b1, b2, site)
+        elif kind == "object" and (has_open_keys(a, b1) or has_open_keys(b, b2)):
+            yield from self.save_equation(a, b, b1, b2, site)
         elif kind == "object":
             ours = {plug(key, b1): value for key, value in object_items(a)}
             others = {plug(key, b2): value for key, value in object_items(b)}
@@ -487,7 +489,7 @@ class Search:
                 yield from self._save_inside(path, pos, bindings, term, where, result, b2, site)
                 return
             key = plug(path[pos], bindings)
-            if type(key) is not Constant:
+            if type(key) is not Constant or has_open_keys(term, where):
                 break
             below = member(term, where, key)
             if below is None:
@@ -571,6 +573,13 @@ def array_items(term: Term) -> Sequence[Term]:
         return term.items
     value: Any = as_value(term)
     return [Constant(item) for item in value]
+
+
+def has_open_keys(term: Term, where: Bindings) -> bool:
+    """Return True if a key of an object, or a member of a set, is not known: it may be any."""
+    if type(term) is Object:
+        return any(type(plug(key, where)) is not Constant for key, _ in term.items)
+    return type(term) is Set and any(type(plug(each, where)) is not Constant for each in term.items)
 
 
 def member(term: Term, where: Bindings, key: Constant) -> tuple[Term, Bindings] | None:
