@@ -134,7 +134,8 @@ _OVERRIDES: Final = frozenset(
 )
 _CREDENTIALS: Final = ("authorization", "proxy-authorization")
 _SINGLE: Final = (*_CREDENTIALS, "content-length", "content-type", "host")
-_AUTH_PARAM: Final = re.compile(r"\s*[!#$%&'*+\-.^_`|~0-9A-Za-z]+\s*=")
+# A token may end with one or two `=`, which makes no parameter of it: that has a value.
+_AUTH_PARAM: Final = re.compile(r"\s*[!#$%&'*+\-.^_`|~0-9A-Za-z]+\s*=\s*[^\s=]")
 _SCHEME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+ +")
 # One without an end takes all the rest, or it would be read again from each of its quotes.
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*+(")?', re.DOTALL)
@@ -246,7 +247,9 @@ def _check_content_type(content_type: str, body: str, raw_body: bytes) -> None:
     except ValueError:
         _refuse("content type cannot be read")
     kind = kind_of(content_type)
-    if kind != _kind_by_type(media_type):
+    # Not everybody knows `boundary*=` (RFC 2231): Rack reads such a body as an urlencoded form.
+    extended = "*" in content_type.partition(";")[2]
+    if kind != _kind_by_type(media_type) or extended:
         _refuse(f"content type {shown(content_type)} can be read in two ways")
     charset = parameters.get("charset", "").lower()
     if kind and charset not in CHARSETS:

@@ -17,7 +17,12 @@ from tests.enforcement.test_strict_multipart import REFUSED as PARTS_REFUSED
 from tests.envoy.deciders import request
 
 from doorward.enforcement import strict
-from doorward.enforcement.errors import AmbiguousRequestError, RequestError, RequestParseError
+from doorward.enforcement.errors import (
+    AmbiguousRequestError,
+    RequestError,
+    RequestParseError,
+    shown,
+)
 from doorward.envoy.options import Options
 from doorward.envoy.request.descriptors import Services
 from doorward.envoy.request.input import to_input
@@ -119,6 +124,9 @@ REFUSED: list[tuple[bytes, str]] = [
     (get(authorization="Bearer a,Bearer b"), "more than one authorization header"),
     (get(authorization="Bearer a, b"), "more than one authorization header"),
     (get(proxy_authorization="Basic a,Basic b"), "more than one proxy-authorization header"),
+    (get(authorization="Basic Ym9iOg==,a=b"), "more than one authorization header"),
+    (get(authorization="Basic Ym9iOjE=,a=b; c"), "more than one authorization header"),
+    (get(authorization="Digest a=b,Ym9iOg=="), "more than one authorization header"),
     (get(authorization="Bearer a=,Bearer b=c"), "more than one authorization header"),
     (get(authorization="Digest a=1,Bearer b"), "more than one authorization header"),
     (
@@ -200,12 +208,15 @@ REFUSED: list[tuple[bytes, str]] = [
         'content type "application/vnd.api+json" can be read in two ways',
     ),
     *(
-        (post(body, kind), f'content type "{kind}" can be read in two ways')
+        (post(body, kind), f"content type {shown(kind)} can be read in two ways")
         for body, kind in (
             ("a", "application/jsonl"),
             ("a", "application/x-json"),
             ("a", "application/x-ndjson"),
             ("a", "application/json-seq"),
+            ("a=1", f"{FORM}; charset*=utf-8''utf-8"),
+            (PART + "--BB--", "multipart/form-data; boundary*=utf-8''BB"),
+            (PART + "--BB--", "multipart/form-data; boundary*0=B; boundary*1=B"),
             (PART + "--BB--", "multipart/mixed; boundary=BB"),
             (PART + "--BB--", "multipart/related; boundary=BB"),
             (PART + "--BB--", "multipart/other; boundary=BB"),
