@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from doorward.rego.saved.folder import SavedFolder
 
 NAME = "a" * 64
 OTHER = "b" * 64
+FILE = f"{NAME}.saved"
 
 
 @pytest.fixture
@@ -26,7 +28,7 @@ def test_what_is_written_is_read_again(path: Path) -> None:
     assert folder.write(NAME, b"two")
     assert folder.read(NAME) == b"two"
     assert folder.read(OTHER) is None
-    assert os.listdir(path) == [NAME]
+    assert os.listdir(path) == [FILE]
     assert path.stat().st_mode & 0o077 == 0
 
 
@@ -37,13 +39,13 @@ def test_a_folder_that_others_may_write_is_not_read_nor_written(path: Path, mode
     path.chmod(mode)
     assert folder.read(NAME) is None
     assert not folder.write(OTHER, b"two")
-    assert os.listdir(path) == [NAME]
+    assert os.listdir(path) == [FILE]
 
 
 def test_a_file_that_others_may_write_is_not_read(path: Path) -> None:
     folder = SavedFolder(path)
     folder.write(NAME, b"one")
-    (path / NAME).chmod(0o622)
+    (path / FILE).chmod(0o622)
     assert folder.read(NAME) is None
 
 
@@ -51,9 +53,9 @@ def test_a_file_that_others_may_write_is_not_read(path: Path) -> None:
 def test_what_belongs_to_somebody_else_is_not_read(path: Path) -> None:
     folder = SavedFolder(path)
     folder.write(NAME, b"one")
-    os.chown(path / NAME, 65534, 65534)
+    os.chown(path / FILE, 65534, 65534)
     assert folder.read(NAME) is None
-    os.chown(path / NAME, 0, 0)
+    os.chown(path / FILE, 0, 0)
     assert folder.read(NAME) == b"one"
     os.chown(path, 65534, 65534)
     assert folder.read(NAME) is None
@@ -64,29 +66,98 @@ def test_links_are_not_followed(path: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(path)
     assert SavedFolder(link).read(NAME) is None
-    (path / OTHER).symlink_to(path / NAME)
+    (path / f"{OTHER}.saved").symlink_to(path / FILE)
     assert SavedFolder(path).read(OTHER) is None
 
 
 def test_a_pipe_is_not_waited_for(path: Path) -> None:
     folder = SavedFolder(path)
     folder.write(NAME, b"one")
-    os.mkfifo(path / OTHER, 0o600)
+    os.mkfifo(path / f"{OTHER}.saved", 0o600)
     assert folder.read(OTHER) is None
 
 
 def test_what_was_cut_or_changed_is_not_read(path: Path) -> None:
     folder = SavedFolder(path)
     folder.write(NAME, b"content")
-    whole = (path / NAME).read_bytes()
+    whole = (path / FILE).read_bytes()
     for length in range(len(whole)):
-        (path / NAME).write_bytes(whole[:length])
+        (path / FILE).write_bytes(whole[:length])
         assert folder.read(NAME) is None, length
     for position in range(len(whole)):
         changed = bytearray(whole)
         changed[position] ^= 1
-        (path / NAME).write_bytes(changed)
+        (path / FILE).write_bytes(changed)
         assert folder.read(NAME) is None, position
+
+
+def test_an_entry_under_the_name_of_another_is_not_read(path: Path) -> None:
+    folder = SavedFolder(path)
+    folder.write(NAME, b"one")
+    folder.write(OTHER, b"two")
+    os.replace(path / FILE, path / f"{OTHER}.saved")
+    assert folder.read(OTHER) is None
+
+
+def test_a_parent_in_which_others_may_rename_is_not_used(path: Path) -> None:
+    folder = SavedFolder(path)
+    folder.write(NAME, b"one")
+    path.parent.chmod(0o777)
+    assert folder.read(NAME) is None
+    assert not folder.write(OTHER, b"two")
+    path.parent.chmod(0o1777)  # as /tmp
+    assert folder.read(NAME) == b"one"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_parent_or_a_link_of_somebody_else_is_not_used(path: Path, tmp_path: Path) -> None:
+    folder = SavedFolder(path)
+    folder.write(NAME, b"one")
+    os.chown(path.parent, 65534, 65534)
+    assert folder.read(NAME) is None
+    os.chown(path.parent, 0, 0)
+    link = tmp_path / "link"
+    link.symlink_to(path.parent)
+    through = SavedFolder(link / path.name)
+    assert through.read(NAME) == b"one"
+    os.chown(link, 65534, 65534, follow_symlinks=False)
+    assert through.read(NAME) is None
+
+
+def test_each_folder_in_which_a_link_stands_counts(path: Path, tmp_path: Path) -> None:
+    SavedFolder(path).write(NAME, b"one")
+    between = tmp_path / "between"
+    between.mkdir()
+    (between / "second").symlink_to(path.parent)
+    (tmp_path / "first").symlink_to("between/second")
+    through = SavedFolder(tmp_path / "first" / path.name)
+    assert through.read(NAME) == b"one"
+    between.chmod(0o777)
+    assert through.read(NAME) is None
+
+
+def test_links_in_a_circle_end(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert not SavedFolder(tmp_path / "a" / "folder").write(NAME, b"one")
+    assert SavedFolder(tmp_path / "a" / "folder").read(NAME) is None
+
+
+def test_two_writers_of_one_number_do_not_disturb_each_other(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getpid", lambda: 1)  # as in two containers
+    rename = os.replace
+
+    def write_between(*args: Any, **options: Any) -> None:
+        monkeypatch.setattr(os, "replace", rename)
+        assert SavedFolder(path).write(NAME, b"two")
+        rename(*args, **options)
+
+    monkeypatch.setattr(os, "replace", write_between)
+    assert SavedFolder(path).write(NAME, b"one")
+    assert SavedFolder(path).read(NAME) == b"one"
+    assert os.listdir(path) == [FILE]
 
 
 def test_a_folder_that_cannot_be_made_costs_nothing_but_time(tmp_path: Path) -> None:
@@ -101,19 +172,22 @@ def test_the_oldest_entries_make_room(path: Path) -> None:
     names = [letter * 64 for letter in "abcde"]
     for age, name in enumerate(names):
         folder.write(name, b"x" * 20)
-        os.utime(path / name, (age, age))
+        os.utime(path / f"{name}.saved", (age, age))
     assert folder.read(names[0]) is not None  # used again: no longer the oldest
     folder.write("f" * 64, b"x" * 60)
-    assert set(os.listdir(path)) == {names[0], names[3], names[4], "f" * 64}
+    left = (names[0], names[3], names[4], "f" * 64)
+    assert set(os.listdir(path)) == {f"{name}.saved" for name in left}
 
 
 def test_other_files_are_left_alone(path: Path) -> None:
     path.mkdir(parents=True, mode=0o700)
-    (path / "notes.txt").write_text("mine")
+    others = ("notes.txt", "c" * 64, f"{NAME}.tar", "d" * 63 + ".saved")
+    for name in others:
+        (path / name).write_text("mine" * 100)
     folder = SavedFolder(path, max_bytes=100)
     for letter in "abc":
         folder.write(letter * 64, b"x" * 60)
-    assert (path / "notes.txt").read_text() == "mine"
+    assert all((path / name).read_text() == "mine" * 100 for name in others)
 
 
 def test_an_entry_that_is_too_large_is_not_written(
@@ -134,4 +208,4 @@ def test_a_full_disk_leaves_an_entry_as_it_was(path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "replace", refuse)
     assert not folder.write(NAME, b"two")
     assert folder.read(NAME) == b"one"
-    assert os.listdir(path) == [NAME]
+    assert os.listdir(path) == [FILE]

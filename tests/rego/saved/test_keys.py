@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ from doorward.rego import (
     Source,
     parse_modules,
 )
+from doorward.rego.saved import keys
 from doorward.rego.saved.keys import LEAST_TEXT, key_of, name_of
 
 TEXT = "package a\n\nallow if input.x\n" + "#" * LEAST_TEXT
@@ -90,3 +94,32 @@ def test_code_that_is_in_no_file_has_no_key() -> None:
     exec(compile("def prepare(parsed): return parsed, None", "archive.zip/a.py", "exec"), names)
     assert key_of(POLICIES, PLAIN, names["prepare"]) is None
     assert key_of(POLICIES, PLAIN) is not None
+
+
+def test_each_module_that_policies_are_compiled_with_counts(root: Path) -> None:
+    package = root / "src/doorward"
+    imported: set[str] = set()
+    for path in (package / "rego").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                imported.add(node.module)
+            elif isinstance(node, ast.Import):
+                imported.update(name.name for name in node.names)
+    outside = {
+        name.removeprefix("doorward.")
+        for name in imported
+        if name.startswith("doorward.") and not name.startswith("doorward.rego")
+    }
+    assert outside == set(keys._BESIDE)
+
+
+def test_a_file_with_the_time_and_size_of_the_last_one_counts(tmp_path: Path) -> None:
+    path = tmp_path / "code.py"
+    path.write_text("x = 1")
+    os.utime(path, (1, 1))
+    before = keys._file(path)
+    other = tmp_path / "other.py"
+    other.write_text("x = 2")
+    os.utime(other, (1, 1))
+    os.replace(other, path)
+    assert keys._file(path) != before

@@ -134,8 +134,15 @@ def test_an_entry_of_other_code_is_compiled_again(options: Options) -> None:
     saved(modules, options)
     assert options.saved is not None
     (entry,) = options.saved.folder.path.iterdir()
-    for content in (b"", b"no pickle", pickle.dumps(1), pickle.dumps((1, 2)), b"\x80\x05c\x00."):
-        options.saved.folder.write(entry.name, content)
+    for content in (
+        b"",
+        b"no pickle",
+        pickle.dumps(1),
+        pickle.dumps((1, 2)),
+        pickle.dumps((1, 2, 3)),
+        b"\x80\x05c\x00.",
+    ):
+        options.saved.folder.write(entry.stem, content)
         assert not isinstance(compile(modules, options).modules, ParsedLater)
 
 

@@ -1,17 +1,21 @@
 """A folder of the user's own in which one run of a command leaves results for the next.
 
-    <folder>/<64 hexadecimal digits>     a SHA-256 of the content, then the content
+    <folder>/<64 hexadecimal digits>.saved     a SHA-256 of name and content, then the content
 
 What is read from it is executed later, as Python's own byte code is. So it is read only from a
-folder and from files that belong to the user and that nobody else may write; everything else is
-taken for missing. A folder that cannot be used costs the time of compiling and nothing more.
+folder and from files that belong to the user and that nobody else may write, below folders whose
+names nobody else may change; everything else is taken for missing. A folder that cannot be used
+costs the time of compiling and nothing more.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
+import re
+import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,9 +27,13 @@ MAX_BYTES: Final = 256 * 1024 * 1024
 """Bytes of all entries together; those that were used longest ago are removed."""
 MAX_ENTRY: Final = 64 * 1024 * 1024
 """Bytes of one entry; a larger one is not written."""
+MAX_LINKS: Final = 40
+"""Links that a path may lead through, as for the kernel."""
 _DIGEST: Final = hashlib.sha256().digest_size
 _BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
-_NAME_LENGTH: Final = 64
+_SUFFIX: Final = ".saved"
+_FILE: Final = re.compile(r"[0-9a-f]{64}\.saved(?:\.[0-9a-f]+)?")
+"""The names of entries, and of the files in which they are written."""
 
 
 class SavedFolder:
@@ -50,7 +58,7 @@ class SavedFolder:
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._opened() as folder:
-                self._replace(folder, name, hashlib.sha256(content).digest() + content)
+                self._replace(folder, name + _SUFFIX, _digest_of(name, content) + content)
                 self._remove_oldest(folder)
         except OSError:
             return False
@@ -60,6 +68,8 @@ class SavedFolder:
     def _opened(self) -> Iterator[int]:
         """Open the folder for the time of a `with`; OSError if it is not the user's own."""
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        if not all(map(_is_safe_parent, _parents(self.path))):
+            raise PermissionError(self.path)
         with _closing(os.open(self.path, flags)) as folder:
             if not _is_own(os.fstat(folder)):
                 raise PermissionError(self.path)
@@ -67,7 +77,7 @@ class SavedFolder:
 
     def _content(self, folder: int, name: str) -> bytes | None:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with _closing(os.open(name, flags, dir_fd=folder)) as file:
+        with _closing(os.open(name + _SUFFIX, flags, dir_fd=folder)) as file:
             status = os.fstat(file)
             if not (stat.S_ISREG(status.st_mode) and _is_own(status)):
                 return None
@@ -78,14 +88,13 @@ class SavedFolder:
             with contextlib.suppress(OSError):
                 os.utime(file)
         digest, content = written[:_DIGEST], written[_DIGEST:]
-        return content if hashlib.sha256(content).digest() == digest else None
+        return content if _digest_of(name, content) == digest else None
 
     def _replace(self, folder: int, name: str, written: bytes) -> None:
-        # The process writes a file of its own; the last of several that write one entry wins.
-        temporary = f"{name}.{os.getpid()}"
+        # Each writes a file of its own, as process numbers are equal in two containers; the last
+        # of several that write one entry wins. That of a process that was killed grows old.
+        temporary = f"{name}.{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)  # of a process that was killed
         try:
             with open(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as stream:
                 stream.write(written)
@@ -100,7 +109,7 @@ class SavedFolder:
         for name in os.listdir(folder):
             with contextlib.suppress(OSError):  # another process may have removed it
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                if stat.S_ISREG(status.st_mode) and _is_name(name):
+                if stat.S_ISREG(status.st_mode) and _FILE.fullmatch(name):
                     entries.append((status.st_mtime, name, status.st_size))
         total = sum(size for _, _, size in entries)
         for _, name, size in sorted(entries):
@@ -125,6 +134,36 @@ def _is_own(status: os.stat_result) -> bool:
     return status.st_uid == os.geteuid() and not status.st_mode & _BY_OTHERS
 
 
-def _is_name(name: str) -> bool:
-    """Return True for the names of entries and of the files in which they are written."""
-    return len(name.partition(".")[0]) == _NAME_LENGTH
+def _digest_of(name: str, content: bytes) -> bytes:
+    """Return what an entry begins with: one that stands under another name does not match."""
+    return hashlib.sha256(name.encode() + content).digest()
+
+
+def _parents(path: Path) -> Iterator[Path]:
+    """The folders in which a path is looked up, one after another, and the links on the way."""
+    at = Path("/")
+    rest = [*reversed(Path(os.path.abspath(path)).parts[1:])]
+    links = 0
+    while rest:
+        yield at
+        at /= rest.pop()
+        if at.is_symlink():
+            links += 1
+            if links > MAX_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            yield at
+            rest += reversed(Path(os.readlink(at)).parts)
+            at = at.parent
+
+
+def _is_safe_parent(path: Path) -> bool:
+    """Return True if only the user, or root, may put another folder under a name in this one.
+
+    In a folder with the sticky bit, as /tmp, nobody renames what belongs to somebody else.
+    """
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        return status.st_uid in (0, os.geteuid())
+    if status.st_uid not in (0, os.geteuid()):
+        return False
+    return not status.st_mode & stat.S_IWOTH or bool(status.st_mode & stat.S_ISVTX)

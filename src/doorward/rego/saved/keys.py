@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from doorward import __version__
 from doorward.rego.builtins import REGISTRY
 from doorward.rego.modules import Policy, Preparation
 from doorward.rego.options import Options
@@ -66,12 +67,19 @@ def key_of(
 def _release() -> str:
     """Differs with each change of Python, or of a file of this package: in a checkout, too."""
     root = Path(__file__).resolve().parent.parent
-    digest = hashlib.sha256(f"{sys.version} {root}".encode())
-    for path in sorted(root.rglob("*.py")):
+    digest = hashlib.sha256(f"{sys.version} {root} {__version__}".encode())
+    beside = [root.parent / f"{name}.py" for name in _BESIDE]
+    for path in (*sorted(root.rglob("*.py")), *beside):
         digest.update(_file(path).encode())
     return digest.hexdigest()
 
 
+_BESIDE: Final = ("cancellation", "exporting", "records", "unzipping")
+"""The modules of the package outside this room that policies are compiled with."""
+
+
 def _file(path: Path) -> str:
+    """Images and packages set the time of changes to one of their own; that of the status is the
+    file system's."""
     status = path.stat()
-    return f"{path} {status.st_mtime_ns} {status.st_size}\n"
+    return f"{path} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_size}\n"

@@ -60,9 +60,9 @@ class SavedPrograms:
             return None
         try:
             state, functions, notes = pickle.loads(content)
+            program = _restored(state, options)
         except _UNREADABLE:
             return None  # written by other code: compiled again
-        program = _restored(state, options)
 
         def parse() -> dict[str, Module]:
             parsed = parse_modules(policies, options)
@@ -94,10 +94,11 @@ _UNREADABLE: Final = (
     EOFError,
     ImportError,
     LookupError,
+    RecursionError,
     TypeError,
     ValueError,
 )
-"""The errors of `pickle` for content that is not an entry of this code."""
+"""The errors for content that is not an entry of this code."""
 
 
 @record(frozen=True)
