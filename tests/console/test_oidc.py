@@ -150,6 +150,19 @@ def test_a_person_logs_in_at_the_issuer(server: Server) -> None:
         assert browser.get(f"{server.origin}/console/api/state").status_code == 401
 
 
+def test_a_page_behind_a_proxy_that_ends_tls_is_of_this_server(server: Server) -> None:
+    statuses = []
+    for origin in ("https://console.example", "https://console.example.evil", "null", ""):
+        answer = httpx.post(
+            f"{server.origin}/console/api/login",
+            json={"token": "x"},
+            headers={"origin": origin},
+            timeout=PATIENCE,
+        )
+        statuses.append((answer.status_code, "origin" in answer.text or "page" in answer.text))
+    assert statuses == [(403, False), *[(403, True)] * 3]
+
+
 def test_whom_the_policy_does_not_let_in_gets_no_session(server: Server) -> None:
     with httpx.Client(timeout=PATIENCE) as browser:
         back = at_issuer(browser, begin(server, browser).headers["location"], "eve")
@@ -368,6 +381,22 @@ def test_an_answer_that_is_no_code_is_told(answer: dict[str, str], reason: str) 
     begun = login.begin()
     with pytest.raises(OidcError, match=reason):
         login.finish({"state": parts(begun.url)["state"], **answer}, begun.cookie)
+
+
+def test_an_issuer_that_names_itself_does_so_always() -> None:
+    fake = Fake(authorization_response_iss_parameter_supported=True)
+    login = fake.login()
+    for _ in range(2):  # the document is kept
+        begun = login.begin()
+        answer = {"state": parts(begun.url)["state"], "code": "c"}
+        with pytest.raises(OidcError, match="does not say which issuer"):
+            login.finish(answer, begun.cookie)
+    assert fake.forms == []
+    begun = login.begin()
+    parameters = parts(begun.url)
+    fake.token = lambda form: {"id_token": fake.id_token(nonce=parameters["nonce"])}
+    answer = {"state": parameters["state"], "code": "c", "iss": ISSUER}
+    assert login.finish(answer, begun.cookie)
 
 
 def test_a_login_ends_with_its_time_and_its_first_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import expect
+from starlette.requests import Request
+from starlette.responses import Response
 from tests.browser import CHROMIUM, chromium, new_page
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
@@ -44,6 +46,24 @@ def test_a_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (kept.token(digest_of(first)), kept.token(digest_of(last))) == (None, "2")
     kept.end(digest_of(last))
     assert kept.token(digest_of(last)) is None
+
+
+@pytest.mark.parametrize(
+    ("origin", "scheme", "is_secure"),
+    [
+        ("", "http", False),
+        ("http://a", "http", False),
+        ("https://a", "http", True),
+        ("", "https", True),
+    ],
+)
+def test_a_cookie_of_a_browser_over_tls_stays_there(
+    origin: str, scheme: str, is_secure: bool
+) -> None:
+    headers = [(b"origin", origin.encode()), (b"host", b"a")]
+    request = Request({"type": "http", "scheme": scheme, "headers": headers, "path": "/"})
+    answer = sessions.set_cookie(Response(), request, "name")
+    assert ("secure" in answer.headers["set-cookie"].lower()) is is_secure
 
 
 class Server:

@@ -344,7 +344,7 @@ class Console:
         name = request.cookies.get(COOKIE, "")
         if self.check is None or not name or len(name) > _COOKIE:
             return ""
-        if request.method not in ("GET", "HEAD") and not is_same_origin(request):
+        if request.method not in ("GET", "HEAD") and not self._is_own_page(request):
             return ""
         question = {"about": "session", "digest": digest_of(name)}
         token = self._process.sessions.token(question["digest"])
@@ -354,7 +354,7 @@ class Console:
 
     async def _login(self, request: Request) -> Response:
         """A session for a token that the system policy lets in."""
-        if not is_same_origin(request):
+        if not self._is_own_page(request):
             return refuse("a login must come from a page of this server")
         token = (await self._body(request)).get("token")
         if not isinstance(token, str) or not 0 < len(token) <= LONGEST_TOKEN:
@@ -415,11 +415,19 @@ class Console:
         # that another site began.
         answer = notice("Logged in.", 200, goes_on=True)
         answer.delete_cookie(OIDC_COOKIE, path="/console/oidc")
-        return set_cookie(answer, request, self._process.sessions.begin(token))
+        name = self._process.sessions.begin(token)
+        return set_cookie(
+            answer, request, name, is_encrypted=login.redirect_url.startswith("https:")
+        )
+
+    def _is_own_page(self, request: Request) -> bool:
+        """Return True if a request comes from a page of the console."""
+        issuers = self.issuers.values()
+        return is_same_origin(request, [login.origin for login in issuers])
 
     async def _logout(self, request: Request) -> Response:
         """End a session in every worker."""
-        if not is_same_origin(request):
+        if not self._is_own_page(request):
             return refuse("a logout must come from a page of this server")
         digest = digest_of(request.cookies.get(COOKIE, ""))
         await self._all({"about": "end session", "digest": digest})

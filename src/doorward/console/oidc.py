@@ -26,6 +26,7 @@ from urllib.parse import urlencode, urlsplit
 import httpx
 
 from doorward.config.identity_options import Issuer, LoginClient
+from doorward.deadlines import finished_by, with_deadlines
 from doorward.rego import Engine, RegoError
 from doorward.unzipping import DecodingError, decoded_body
 
@@ -35,7 +36,7 @@ COOKIE: Final = "doorward_console_oidc"
 """Binds a login to the browser that began it."""
 SECONDS: Final = 600
 """How long a person may take at the issuer."""
-MOST: Final = 200
+MOST: Final = 1_000
 """Logins that have begun; the oldest goes."""
 WITHIN: Final = 10.0
 """Seconds that an answer of the issuer may take."""
@@ -44,6 +45,7 @@ FRESH: Final = 300.0
 """Seconds in which the issuer's document is not read again."""
 LONGEST: Final = 16 << 10
 """Characters of a parameter or of a token."""
+_SAYS_ISSUER: Final = "authorization_response_iss_parameter_supported"
 _VERIFY: Final = """[valid, _, claims] := io.jwt.decode_verify(input.token, {
 	"cert": data.identity[input.name].jwks,
 	"iss": input.issuer,
@@ -97,9 +99,14 @@ class OidcLogin:
         self._read_at = -FRESH
 
     @property
+    def origin(self) -> str:
+        """The `Origin` of requests of the console's pages, whatever is in front of it."""
+        return self._client.console_url.rstrip("/")
+
+    @property
     def redirect_url(self) -> str:
         """Where the issuer sends the browser back to."""
-        return f"{self._client.console_url.rstrip('/')}/console/oidc/{self.name}/callback"
+        return f"{self.origin}/console/oidc/{self.name}/callback"
 
     def begin(self) -> Beginning:
         """Begin a login. OidcError where the issuer cannot be used."""
@@ -134,20 +141,23 @@ class OidcLogin:
             raise OidcError("this login took too long or was finished before: log in again")
         if not hmac.compare_digest(pending.cookie, _digest(cookie)):
             raise OidcError("this login began in another browser: log in again")
-        if parameters.get("iss", self._issuer.issuer) != self._issuer.issuer:
+        issuer = parameters.get("iss")
+        if issuer is not None and issuer != self._issuer.issuer:
             raise OidcError("another issuer has answered")
         if "error" in parameters:
             raise OidcError(f"the issuer refuses the login{_reason(parameters['error'])}")
         code = parameters.get("code", "")
         if not 0 < len(code) <= LONGEST:
             raise OidcError("the issuer gave no code")
-        token = self._exchange(code, pending.verifier)
+        url = self._endpoint("token_endpoint")
+        if issuer is None and self._document.get(_SAYS_ISSUER) is True:
+            raise OidcError("the answer does not say which issuer it comes from")
+        token = self._exchange(url, code, pending.verifier)
         self._check(token, pending.nonce)
         return token
 
-    def _exchange(self, code: str, verifier: str) -> str:
+    def _exchange(self, url: str, code: str, verifier: str) -> str:
         """The ID token for a code."""
-        url = self._endpoint("token_endpoint")
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -221,7 +231,8 @@ class OidcLogin:
         headers = {"accept": "application/json"}
         try:
             with (
-                httpx.Client(transport=self._transport, timeout=WITHIN) as client,
+                with_deadlines(httpx.Client(transport=self._transport, timeout=WITHIN)) as client,
+                finished_by(until),
                 client.stream(
                     method, url, data=dict(form or {}), headers=headers, auth=auth
                 ) as answer,

@@ -13,7 +13,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -73,22 +73,31 @@ def digest_of(name: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
 
 
-def is_same_origin(request: Request) -> bool:
-    """Return True if a request comes from a page of this server: its `Origin` says so."""
+def is_same_origin(request: Request, origins: Collection[str] = ()) -> bool:
+    """Return True if a request comes from a page of this server: its `Origin` says so, and is that
+    of the request, or one of `origins` where something in front of it ends TLS."""
     origin = request.headers.get("origin", "")
+    if origin in origins:
+        return True
     parts = urlsplit(origin) if len(origin) < 1_000 else urlsplit("")
     host = request.headers.get("host", "")
     return bool(host) and parts.netloc == host and parts.scheme == request.url.scheme
 
 
-def set_cookie(response: Response, request: Request, name: str) -> Response:
-    """Add the cookie of a session to an answer, or remove it where `name` is ""."""
+def set_cookie(
+    response: Response, request: Request, name: str, *, is_encrypted: bool = False
+) -> Response:
+    """Add the cookie of a session to an answer, or remove it where `name` is "".
+
+    `is_encrypted`: the browser comes over TLS, though the request does not say so.
+    """
+    is_encrypted = is_encrypted or request.headers.get("origin", "").startswith("https:")
     response.set_cookie(
         COOKIE,
         name,
         max_age=SECONDS if name else 0,
         path="/console",
-        secure=request.url.scheme == "https",
+        secure=is_encrypted or request.url.scheme == "https",
         httponly=True,
         samesite="strict",
     )

@@ -19,6 +19,7 @@ from doorward import __version__
 from doorward.config.services import ClientTls, Service
 from doorward.control.answers import WITHIN, Answer, ServiceError
 from doorward.control.credentials import CredentialsError, auth_for
+from doorward.deadlines import finished_by, with_deadlines
 from doorward.unzipping import DecodingError, decoded_body
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ __all__ = ["ServiceClient"]
 BETWEEN: Final = 30.0
 """Seconds in which the next piece of a response must come."""
 MAX_REDIRECTS: Final = 10
+SLOWEST: Final = 10_000
+"""Bytes a second: what is sent more slowly is not sent."""
 TOKEN_BYTES: Final = 1 << 20
 """Bytes of a response that brings a token."""
 TOKEN_WITHIN: Final = 10.0
@@ -128,9 +131,11 @@ class ServiceClient:
     def _exchange(
         self, client: httpx.Client, request: httpx.Request, until: float, limit: int, named: str
     ) -> Answer:
-        response = client.send(request, auth=self._auth, stream=True, follow_redirects=True)
+        with finished_by(min(until, self._begins_by(request))):
+            response = client.send(request, auth=self._auth, stream=True, follow_redirects=True)
         try:
-            body = _body(response, until, limit, named)
+            with finished_by(until):
+                body = _body(response, until, limit, named)
         finally:
             response.close()
         if response.request.method != request.method:
@@ -138,6 +143,13 @@ class ServiceClient:
             return Answer(response.history[0].status_code, {}, b"")
         names = {name.lower(): value for name, value in response.headers.items()}
         return Answer(response.status_code, names, body)
+
+    def _begins_by(self, request: httpx.Request) -> float:
+        """When the head of the response must be here as a whole: each of the waits before it has
+        its time once."""
+        waits = [each or 0.0 for each in request.extensions["timeout"].values()]
+        sending = int(request.headers.get("content-length", 0)) / SLOWEST
+        return time.monotonic() + sum(waits) + sending
 
     def _timeout(self, wait: float) -> httpx.Timeout:
         limit = self.service.header_timeout or WITHIN
@@ -151,10 +163,13 @@ class ServiceClient:
         # Tokens come from others than the service: no certificate of ours, no authority of its.
         verify = not self.service.allow_insecure_tls
         try:
-            with httpx.Client(verify=verify, transport=self._transport) as client:
+            until = time.monotonic() + TOKEN_WITHIN
+            with (
+                with_deadlines(httpx.Client(verify=verify, transport=self._transport)) as client,
+                finished_by(until),
+            ):
                 response = client.send(request, stream=True)
                 try:
-                    until = time.monotonic() + TOKEN_WITHIN
                     body = _body(response, until, TOKEN_BYTES, named)
                 finally:
                     response.close()
@@ -177,7 +192,7 @@ class ServiceClient:
         return self._client
 
     def _connect(self) -> httpx.Client:
-        return httpx.Client(
+        client = httpx.Client(
             verify=True if self._transport is not None else _tls(self.service),
             transport=self._transport,
             max_redirects=MAX_REDIRECTS,
@@ -185,6 +200,7 @@ class ServiceClient:
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
             event_hooks={"request": [self._confine]},
         )
+        return with_deadlines(client)
 
     def _confine(self, request: httpx.Request) -> None:
         """Leave out of a request that goes elsewhere what is meant for the service."""

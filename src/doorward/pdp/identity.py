@@ -25,6 +25,7 @@ from typing import Any, Final
 import httpx
 
 from doorward.config.identity_options import Issuer
+from doorward.deadlines import finished_by, with_deadlines
 from doorward.edge import Edge, Part, Parts, loop_thread
 from doorward.pdp.store import Store
 from doorward.rego import BuiltinError, EvaluationAborted, Key, Value, parse_key_set
@@ -175,7 +176,7 @@ class _Keys:
 
     def _fetch(self) -> dict[str, Any]:
         issuer = self._issuer
-        with httpx.Client(transport=self._transport, timeout=WITHIN) as client:
+        with with_deadlines(httpx.Client(transport=self._transport, timeout=WITHIN)) as client:
             url = issuer.jwks_url
             if not url:
                 base = issuer.issuer.rstrip("/")
@@ -204,7 +205,10 @@ def _get(client: httpx.Client, url: str) -> dict[str, Any]:
     until = time.monotonic() + WITHIN
     body = b""
     try:
-        with client.stream("GET", url, headers={"accept": "application/json"}) as answer:
+        with (
+            finished_by(until),
+            client.stream("GET", url, headers={"accept": "application/json"}) as answer,
+        ):
             if answer.status_code != 200:
                 raise IdentityError(f"{url}: status {answer.status_code}")
             for part in decoded_body(answer):

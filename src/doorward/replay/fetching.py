@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from doorward.deadlines import finished_by, with_deadlines
 from doorward.replay.reading import ReplayError
 
 __all__ = ["MAX_BYTES", "is_url", "with_files"]
@@ -40,7 +41,8 @@ def with_files(
     `headers` go with each request, and nowhere else: redirects are not followed.
     """
     files: list[str] = []
-    with httpx.Client(transport=transport, timeout=SILENCE, follow_redirects=False) as client:
+    client = httpx.Client(transport=transport, timeout=SILENCE, follow_redirects=False)
+    with with_deadlines(client):
         for number, log in enumerate(logs):
             if is_url(log):
                 path = folder / f"{number}.log"
@@ -56,7 +58,11 @@ def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, 
     sent = {**headers, "accept-encoding": "identity"}
     until, size = time.monotonic() + WITHIN, 0
     try:
-        with client.stream("GET", url, headers=sent) as answer, path.open("wb") as file:
+        with (
+            finished_by(until),
+            client.stream("GET", url, headers=sent) as answer,
+            path.open("wb") as file,
+        ):
             if answer.status_code != 200:
                 raise ReplayError(f"{shown}: status {answer.status_code}")
             for part in answer.iter_raw():

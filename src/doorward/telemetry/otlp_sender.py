@@ -71,6 +71,8 @@ class _HttpSender(_Attempts):
         super().__init__(options.timeout)
         import httpx
 
+        from doorward.deadlines import with_deadlines  # brings httpx
+
         # A client that was closed meanwhile raises a RuntimeError.
         self._errors = (httpx.HTTPError, httpx.InvalidURL, OSError, RuntimeError)
         self._options = options
@@ -78,17 +80,21 @@ class _HttpSender(_Attempts):
         headers = {"content-type": "application/x-protobuf", "user-agent": _AGENT}
         if options.zips:
             headers["content-encoding"] = "gzip"
-        self._client = httpx.Client(verify=verify, headers={**headers, **options.headers})
+        client = httpx.Client(verify=verify, headers={**headers, **options.headers})
+        self._client = with_deadlines(client)
 
     def _attempt(self, message: bytes, seconds: float) -> tuple[str, bool] | None:
+        from doorward.deadlines import finished_by
+
         content = gzip.compress(message, mtime=0) if self._options.zips else message
         try:
             request = self._client.build_request(
                 "POST", self._options.target, content=content, timeout=seconds
             )
             # What the answer says beside its status is not read: it would have to be bounded.
-            response = self._client.send(request, stream=True)
-            response.close()
+            with finished_by(time.monotonic() + seconds):
+                response = self._client.send(request, stream=True)
+                response.close()
         except self._errors as error:
             return str(error) or type(error).__name__, True
         if response.is_success:

@@ -1,0 +1,114 @@
+"""Deadlines of whole exchanges over httpx, whose own timeouts begin again with every byte.
+
+A server that sends the head of its response byte by byte, or interim responses without an end,
+would otherwise be waited for as long as it likes.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from math import inf
+from typing import Any, Final
+
+import httpcore
+import httpx
+
+__all__ = ["finished_by", "with_deadlines"]
+
+_UNTIL: Final[ContextVar[float]] = ContextVar("doorward_exchange_until", default=inf)
+
+
+@contextmanager
+def finished_by(until: float) -> Iterator[None]:
+    """Let each wait for the network in this thread end at `until` (monotonic seconds), as
+    `httpx.TimeoutException`, where the client is one `with_deadlines`."""
+    token = _UNTIL.set(until)
+    try:
+        yield
+    finally:
+        _UNTIL.reset(token)
+
+
+def with_deadlines(client: httpx.Client) -> httpx.Client:
+    """Let the waits of a client know `finished_by`. Transports that are not httpx's stay."""
+    for transport in (client._transport, *client._mounts.values()):
+        if isinstance(transport, httpx.HTTPTransport):
+            pool = transport._pool
+            pool._network_backend = _Backend(pool._network_backend)
+    return client
+
+
+def _left(timeout: float | None, error: type[Exception]) -> float | None:
+    """The seconds that one wait may take; `error` if there are none."""
+    until = _UNTIL.get()
+    if until == inf:
+        return timeout
+    left = until - time.monotonic()
+    if left <= 0:
+        raise error("the exchange took too long")
+    return left if timeout is None else min(timeout, left)
+
+
+class _Backend(httpcore.NetworkBackend):
+    def __init__(self, inner: httpcore.NetworkBackend) -> None:
+        self._inner = inner
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        left = _left(timeout, httpcore.ConnectTimeout)
+        return _Stream(
+            self._inner.connect_tcp(host, port, left, local_address, socket_options=socket_options)
+        )
+
+    def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        left = _left(timeout, httpcore.ConnectTimeout)
+        return _Stream(self._inner.connect_unix_socket(path, left, socket_options=socket_options))
+
+    def sleep(self, seconds: float) -> None:
+        self._inner.sleep(seconds)
+
+
+_PIECE: Final = 1 << 14
+"""Bytes that are written at once: a reader that takes a few at a time has the time of each."""
+
+
+class _Stream(httpcore.NetworkStream):
+    def __init__(self, inner: httpcore.NetworkStream) -> None:
+        self._inner = inner
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, _left(timeout, httpcore.ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        for at in range(0, len(buffer), _PIECE):
+            self._inner.write(buffer[at : at + _PIECE], _left(timeout, httpcore.WriteTimeout))
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore.NetworkStream:
+        left = _left(timeout, httpcore.ConnectTimeout)
+        return _Stream(self._inner.start_tls(ssl_context, server_hostname, left))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
