@@ -387,8 +387,11 @@ def _check_double(text: str) -> None:
     if math.isinf(double):
         _refuse("number that no double can hold")
     # Fifteen digits always come back from a double; an exponent may leave its range.
-    if len(text) <= 15 and "e" not in text and "E" not in text:
+    mantissa = text.lower().partition("e")[0]
+    if len(text) <= 15 and mantissa == text:
         return
+    if not mantissa.strip("-.0"):
+        return  # zero, with an exponent that `Decimal` may not take
     if len(text) > MAX_NUMBER or Decimal(repr(double)) != Decimal(text):
         _refuse("number with more digits than a double has")
 
