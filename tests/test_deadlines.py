@@ -16,6 +16,7 @@ from tests.waiting import PATIENCE
 from doorward.deadlines import finished_by, with_deadlines
 
 SOON = 0.3
+NEVER = threading.Event()
 Answer = Callable[[socket.socket], None]
 
 
@@ -23,7 +24,7 @@ def drip_head(connection: socket.socket) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\n")
     for number in itertools.count():
         connection.sendall(b"x-%d: y\r\n" % number)
-        time.sleep(SOON / 20)
+        NEVER.wait(SOON / 20)
 
 
 def send_interim_responses(connection: socket.socket) -> None:
@@ -35,7 +36,7 @@ def drip_body(connection: socket.socket) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
     while True:
         connection.sendall(b"x")
-        time.sleep(SOON / 20)
+        NEVER.wait(SOON / 20)
 
 
 def be_silent(connection: socket.socket) -> None:
@@ -46,7 +47,7 @@ def be_silent(connection: socket.socket) -> None:
 def take_little(connection: socket.socket) -> None:
     for _ in range(200):  # what the kernel keeps would take minutes
         connection.recv(100)
-        time.sleep(SOON / 20)
+        NEVER.wait(SOON / 20)
 
 
 @pytest.fixture(params=[drip_head, send_interim_responses, drip_body, be_silent, take_little])
@@ -82,7 +83,7 @@ def test_no_answer_is_waited_for_any_longer(url: str) -> None:
 
 def test_an_exchange_in_time_is_as_ever() -> None:
     transport = httpx.MockTransport(lambda _request: httpx.Response(200, text="yes"))
-    with with_deadlines(httpx.Client(transport=transport)) as client:
+    with with_deadlines(httpx.Client(transport=transport, timeout=PATIENCE)) as client:
         with finished_by(time.monotonic() + PATIENCE):
             assert client.get("http://a/").text == "yes"
         assert client.get("http://a/").text == "yes"
@@ -92,7 +93,7 @@ def test_a_time_that_has_come_sends_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         with (
-            with_deadlines(httpx.Client()) as client,
+            with_deadlines(httpx.Client(timeout=PATIENCE)) as client,
             finished_by(time.monotonic()),
             pytest.raises(httpx.ConnectTimeout),
         ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from doorward.rego.builtins import REGISTRY
 from doorward.rego.builtins.registry.context import Context, Environment
+from doorward.rego.errors import BuiltinError
 
 
 @pytest.mark.parametrize(
@@ -69,15 +71,46 @@ def test_a_parent_with_a_key_of_an_unknown_kind_verifies_nothing() -> None:
     assert broken == [False, []]
 
 
+def test_a_root_of_version_3_says_that_it_is_an_authority() -> None:
+    leaf = _certificate("leaf", _KEY, issuer="parent", ca=False)
+    verify = REGISTRY["crypto.x509.parse_and_verify_certificates"].call
+    verdicts = [
+        verify(Context(Environment()), _pem(_certificate("parent", _KEY, "parent", ca=ca), leaf))[0]
+        for ca in (True, False, None)
+    ]
+    assert verdicts == [True, False, False]
+
+
+def test_a_certificate_names_one_algorithm() -> None:
+    ecdsa = bytes.fromhex("06082a8648ce3d040302")  # with SHA-256
+    der = _certificate("parent", _KEY, issuer="parent", ca=True)
+    assert der.count(ecdsa) == 2
+    at = der.rindex(ecdsa)
+    changed = der[:at] + ecdsa[:-1] + b"\x03" + der[at + len(ecdsa) :]
+    parse = REGISTRY["crypto.x509.parse_certificates"].call
+    assert len(parse(Context(Environment()), _pem(der))) == 1
+    with pytest.raises(BuiltinError, match="malformed"):
+        parse(Context(Environment()), _pem(changed))
+
+
+def _pem(*certificates: bytes) -> str:
+    encoded = [base64.encodebytes(der).decode() for der in certificates]
+    return "".join(f"-----BEGIN CERTIFICATE-----\n{e}-----END CERTIFICATE-----\n" for e in encoded)
+
+
 _KEY = ec.derive_private_key(7, ec.SECP256R1())
 
 
-def _certificate(name: str, key: ec.EllipticCurvePrivateKey, *, issuer: str, ca: bool) -> bytes:
+def _certificate(
+    name: str, key: ec.EllipticCurvePrivateKey, issuer: str, *, ca: bool | None
+) -> bytes:
+    """`ca`: None for a certificate without basic constraints."""
+
     def named(text: str) -> x509.Name:
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
     start = datetime(2020, 1, 1, tzinfo=UTC)
-    return (
+    builder = (
         x509.CertificateBuilder()
         .subject_name(named(name))
         .issuer_name(named(issuer))
@@ -85,7 +118,8 @@ def _certificate(name: str, key: ec.EllipticCurvePrivateKey, *, issuer: str, ca:
         .serial_number(1)
         .not_valid_before(start)
         .not_valid_after(start + timedelta(days=36500))
-        .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-        .public_bytes(serialization.Encoding.DER)
     )
+    if ca is not None:
+        constraints = x509.BasicConstraints(ca=ca, path_length=None)
+        builder = builder.add_extension(constraints, critical=True)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)

@@ -120,7 +120,6 @@ OKP = PAIRS["EdDSA"][1]
         {"kty": "RSA", "n": "*", "e": "AQAB"},
         {"kty": "RSA", "n": "A", "e": "AQAB"},
         {"kty": "RSA", "n": 1, "e": "AQAB"},
-        {"kty": "RSA", "n": "AQ", "e": "AQAB"},
         {**public(RSA_JWK), "kid": 1},
         {**public(P256), "crv": "P-1"},
         {**public(P256), "x": "AQ"},
@@ -190,6 +189,14 @@ def test_coordinates_have_the_length_of_their_curve(octets: bytes) -> None:
     longer = {**point, "x": base64.urlsafe_b64encode(x).rstrip(b"=").decode()}
     with pytest.raises(BuiltinError, match="length"):
         verification_keys(json.dumps(longer))
+
+
+@pytest.mark.parametrize("n", ["AQ", "Ag", "Dw"])
+def test_a_modulus_of_no_key_verifies_nothing_and_hides_no_other(n: str) -> None:
+    keys = {"keys": [{"kty": "RSA", "n": n, "e": "AQAB"}, public(RSA_JWK)]}
+    useless, good = verification_keys(json.dumps(keys))
+    assert useless.material is USELESS
+    assert good.material is not USELESS
 
 
 def test_a_key_for_agreement_verifies_nothing() -> None:

@@ -241,9 +241,12 @@ def _rsa(key: Mapping[Any, Any]) -> Any:
         return USELESS
     if public.n.bit_length() > MAX_RSA_BITS:
         raise LimitError(f"RSA key is longer than {MAX_RSA_BITS} bits")
-    try:
-        if "d" not in key:
+    if "d" not in key:
+        try:
             return public.public_key()
+        except ValueError:
+            return USELESS  # nothing is signed by it, and other keys of a set are as good
+    try:
         d = _integer(key, "d")
         if "p" in key and "q" in key:
             p, q = _integer(key, "p"), _integer(key, "q")

@@ -114,7 +114,9 @@ class _Search:
         from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
         issuer = self.certificates[parent]
-        if issuer.basic_constraints and not issuer.is_ca:
+        # The constraints of a certificate of version 3 say whether it is an authority.
+        may_sign = issuer.is_ca if issuer.basic_constraints else issuer.version < 3
+        if not may_sign:
             raise Unverified("invalid signature: parent certificate cannot sign this certificate")
         if issuer.key_usage and not issuer.key_usage & _CERTIFICATE_SIGNING:
             raise Unverified("invalid signature: parent certificate cannot sign this certificate")

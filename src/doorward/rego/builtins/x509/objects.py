@@ -121,6 +121,7 @@ class CertificateFields:
     subject: bytes
     not_before: int
     not_after: int
+    version: int = 3
     names: _Names = field(default_factory=_Names)
     permitted: _Names = field(default_factory=_Names)
     excluded: _Names = field(default_factory=_Names)
@@ -174,14 +175,17 @@ class _Parts:
     extensions: list[_Extension]
 
 
-def _parts(signed: Element) -> _Parts:
+def _parts(certificate: Element) -> _Parts:
+    signed, outer, *_ = certificate.children()
     items = signed.children()
     version = 1
     if items[0].tag == 0xA0:
         version = read(items.pop(0).content).integer() + 1
         if not 1 <= version <= 3:
             raise ValueError("invalid version")
-    serial, _, issuer, validity, subject, key, *rest = items
+    serial, inner, issuer, validity, subject, key, *rest = items
+    if inner.raw != outer.raw:
+        raise ValueError("inner and outer signature algorithm identifiers don't match")
     extensions: list[_Extension] = []
     for element in rest:
         if element.tag == 0xA3:
@@ -197,13 +201,14 @@ def certificate_fields(octets: bytes) -> CertificateFields:
 
 def _fields(certificate: Element) -> CertificateFields:
     try:
-        parts = _parts(certificate.children()[0])
+        parts = _parts(certificate)
         fields = CertificateFields(
             raw=certificate.raw,
             issuer=parts.issuer.raw,
             subject=parts.subject.raw,
             not_before=int(parts.not_before.time().timestamp()),
             not_after=int(parts.not_after.time().timestamp()),
+            version=parts.version,
         )
         for extension in parts.extensions:
             handle = _HANDLED.get(extension.oid)
@@ -320,7 +325,7 @@ def certificate_object(octets: bytes, *, uri_strings: bool = True) -> Object:
     certificate = read(octets)
     fields = _fields(certificate)
     signed, algorithm, signature = certificate.children()
-    parts = _parts(signed)
+    parts = _parts(certificate)
     names = fields.names
     certificate_: Object = {
         **_signed_fields(certificate, algorithm, signature, parts.key, parts.subject),
