@@ -9,11 +9,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Final
 
 import pytest
+from tests.forking import run_command
 from tests.waiting import PATIENCE
 
 _PROGRAMS: Final = ("ip", "iptables", "nft")
@@ -52,8 +54,14 @@ class Namespace:
     def doorward(
         self, *arguments: str, before: Sequence[str] = (), check: bool = True
     ) -> subprocess.CompletedProcess[str]:
-        """`doorward …` in here, started by the command before it."""
-        return self.run(*before, *doorward(), *arguments, check=check)
+        """`doorward …` in here, started by the command before it if there is one."""
+        if before:
+            return self.run(*before, *doorward(), *arguments, check=check)
+        environment = {**os.environ, "PATH": PATH}
+        done = run_command(arguments, namespace=self.name, environment=environment)
+        if check and done.returncode != 0:
+            raise AssertionError(f"{arguments} ended with {done.returncode}: {done.stderr}")
+        return done
 
 
 def doorward() -> list[str]:
@@ -76,11 +84,17 @@ def need_namespaces() -> None:
         program(name)
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root")
+    if not _can_make_namespaces():
+        pytest.skip("network namespaces cannot be made here")
+
+
+@cache
+def _can_make_namespaces() -> bool:
     name = f"doorward-probe-{os.getpid()}"
     done = subprocess.run([program("ip"), "netns", "add", name], capture_output=True, check=False)
-    if done.returncode != 0:
-        pytest.skip("network namespaces cannot be made here")
-    subprocess.run([program("ip"), "netns", "del", name], check=True)
+    if done.returncode == 0:
+        subprocess.run([program("ip"), "netns", "del", name], check=True)
+    return done.returncode == 0
 
 
 @contextmanager
