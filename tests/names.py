@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.parsing import parsed
+from tests.parsing import parsed_file
 
 __all__ = ["docstrings", "known_names", "quoted_names"]
 
@@ -24,7 +24,7 @@ def known_names(root: Path) -> set[str]:
         for path in (root / folder).rglob("*"):
             if path.suffix == ".py":
                 names |= set(path.relative_to(root).with_suffix("").parts)
-                names |= set(_words(parsed(path.read_text(encoding="utf-8"))))
+                names |= set(_words(parsed_file(path)))
             elif path.suffix in {".rego", ".toml", ".txt", ".proto", ".yaml", ".json"}:
                 names |= set(_WORD.findall(path.read_text(encoding="utf-8")))
     return names
@@ -62,7 +62,7 @@ def _docstring_nodes(tree: ast.Module) -> Iterator[tuple[ast.Constant, int]]:
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
     """The docstrings of a module with their lines."""
-    for node, line in _docstring_nodes(parsed(path.read_text(encoding="utf-8"))):
+    for node, line in _docstring_nodes(parsed_file(path)):
         yield line, str(node.value)
 
 

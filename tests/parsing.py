@@ -7,12 +7,20 @@ one meanwhile, as whatever formats a traceback does. What other tests left is fi
 from __future__ import annotations
 
 import ast
+from functools import cache
+from pathlib import Path
 
 from doorward.rego.collector import gc_paused
 
-__all__ = ["parsed"]
+__all__ = ["parsed", "parsed_file"]
 
 
 def parsed(text: str) -> ast.Module:
     with gc_paused():
         return ast.parse(text)
+
+
+@cache
+def parsed_file(path: Path) -> ast.Module:
+    """The tree of a file of the repository, once for all rules that read it."""
+    return parsed(path.read_text(encoding="utf-8"))

@@ -19,7 +19,7 @@ from re import _parser as parser  # type: ignore[attr-defined]  # the same
 from typing import Any, Final
 
 from tests.growth import cost, grows
-from tests.parsing import parsed
+from tests.parsing import parsed_file
 
 __all__ = ["Attack", "Use", "attacks", "grows_by", "patterns_in", "slow", "slowest", "uses"]
 
@@ -58,7 +58,7 @@ class Use:
 
 def uses(root: Path = SOURCE, package: str = "doorward") -> dict[str, Use]:
     """Every use in the sources, by its key."""
-    trees = {path: parsed(path.read_text()) for path in sorted(root.rglob("*.py"))}
+    trees = {path: parsed_file(path) for path in sorted(root.rglob("*.py"))}
     everywhere = _called(trees.values())
     actual: dict[str, Use] = {}
     for path, tree in trees.items():

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 from tests.corpora import GOLDEN, SUITE, needs
 from tests.differences import KINDS
-from tests.parsing import parsed
+from tests.parsing import parsed_file
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
@@ -71,11 +71,6 @@ def for_each(paths: list[Path]) -> Callable[[Callable[[Path], None]], Callable[[
 
 
 @cache
-def tree_of(path: Path) -> ast.Module:
-    return parsed(path.read_text())
-
-
-@cache
 def tracked() -> list[Path]:
     listing = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -111,7 +106,7 @@ def bound_names(statements: list[ast.stmt]) -> Iterator[str]:
 
 def typed_exports(path: Path) -> Iterator[tuple[str, str]]:
     """The names under `if TYPE_CHECKING`, each with the module that it is imported from."""
-    for node in ast.walk(tree_of(path)):
+    for node in ast.walk(parsed_file(path)):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             for each in ast.walk(node):
                 if isinstance(each, ast.ImportFrom) and each.module:
@@ -123,7 +118,7 @@ def test_all_names_everything_public_in_order(path: Path) -> None:
     parts = path.relative_to(SOURCE).with_suffix("").parts
     package = importlib.import_module(".".join(parts).removesuffix(".__init__"))
     exported = list(getattr(package, "__all__", []))
-    public = {name for name in bound_names(tree_of(path).body) if name[0] != "_"}
+    public = {name for name in bound_names(parsed_file(path).body) if name[0] != "_"}
     assert public == {name for name in exported if not name.startswith("_")}
 
     def rank(name: str) -> tuple[int, str]:
@@ -137,7 +132,7 @@ def test_all_names_everything_public_in_order(path: Path) -> None:
 
 @for_each(MODULES)
 def test_a_module_says_what_it_is(path: Path) -> None:
-    tree = tree_of(path)
+    tree = parsed_file(path)
     assert ast.get_docstring(tree), "no module docstring"
     if path.name != "__init__.py":
         assert "from __future__ import annotations" in path.read_text()
@@ -259,7 +254,7 @@ LOOPS = {
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree_of(path)):
+    for node in ast.walk(parsed_file(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -290,7 +285,7 @@ def naming(path: Path, name: str) -> set[str]:
 @for_each(MODULES)
 def test_only_listed_functions_catch_everything(path: Path) -> None:
     inside = str(path.relative_to(SOURCE / "doorward"))
-    guards = list(catching_everything(tree_of(path)))
+    guards = list(catching_everything(parsed_file(path)))
     assert {function for function, _ in guards} == GUARDED.get(inside, set())
     loops = naming(path, "repeat") | naming(path, "loop_thread")
     assert loops == LOOPS.get(inside, set())
@@ -308,7 +303,7 @@ def test_every_listed_function_is_in_a_file_that_exists() -> None:
 def test_every_thread_runs_a_guarded_loop(path: Path) -> None:
     """A thread that dies of an exception takes its work with it, and nobody knows."""
     guarded = {"repeat", *GUARDED.get(str(path.relative_to(SOURCE / "doorward")), ())}
-    for node in ast.walk(tree_of(path)):
+    for node in ast.walk(parsed_file(path)):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "threading.Thread":
             target = next(ast.unparse(each.value) for each in node.keywords if each.arg == "target")
             assert target.removeprefix("self.") in guarded, f"line {node.lineno}"
@@ -358,7 +353,7 @@ def is_impatient(call: ast.Call) -> bool:
 @cache
 def trees_of_tests() -> list[tuple[Path, ast.Module]]:
     paths = [path for path in tracked() if path.suffix == ".py" and ROOT / "tests" in path.parents]
-    return [(path, tree_of(path)) for path in paths]
+    return [(path, parsed_file(path)) for path in paths]
 
 
 def calls(node: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.Call]]:
@@ -405,6 +400,84 @@ def test_tests_wait_for_conditions_and_never_for_a_time() -> None:
         inside = str(path.relative_to(ROOT / "tests"))
         assert sleeping == SLEEPING.get(inside, set()), inside
         assert impatient == IMPATIENT.get(inside, set()), inside
+
+
+STAYS = {
+    "cli/test_identity.py": {"test_a_server_verifies_tokens_with_keys_that_rotate"},
+    "cli/test_worker_bundles.py": {"test_a_configuration_that_is_wrong_is_followed_nowhere"},
+    "docker/test_endurance.py": {"test_plugin_that_is_gone_denies_and_comes_back"},
+}
+"""The tests, by file, that assert after a line of a log what held before it, and has to stay."""
+_OF_A_LOG = re.compile(r"\.messages\(|\.log\b(?!\.exists)")
+
+
+def waits_for_log(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
+    return (
+        isinstance(value, ast.Call)
+        and called(value) == "wait_until"
+        and bool(value.args and _OF_A_LOG.search(ast.unparse(value.args[0])))
+    )
+
+
+def names_in(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def asserts_after_log(body: list[ast.stmt]) -> bool:
+    """True where a wait for a line of a log comes before an assertion about something else."""
+    waited = False
+    read: set[str] = set()
+    for statement in body:
+        is_of_log = bool(_OF_A_LOG.search(ast.unparse(statement)) or read & names_in(statement))
+        if waits_for_log(statement):
+            waited = True
+        elif any(called(call) == "wait_until" for _, call in calls(statement)):
+            waited = False
+        elif isinstance(statement, ast.Assign) and is_of_log:
+            read |= {name for target in statement.targets for name in names_in(target)}
+        elif waited and isinstance(statement, ast.Assert):
+            return not is_of_log
+    return False
+
+
+def test_no_test_takes_a_line_of_a_log_for_a_state() -> None:
+    """A program writes the line before or after what it says is so for others: tests wait for the
+    state itself, and for a server by `/health?plugins&bundles` (`Process.ready`)."""
+    ready = "Server " + "initialized"
+    for path, tree in trees_of_tests():
+        inside = str(path.relative_to(ROOT / "tests"))
+        assert ready not in path.read_text(), f"{inside}: ask `/health`, as `Process.ready` does"
+        functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+        early = {
+            function.name
+            for function in functions
+            for node in ast.walk(function)
+            for body in (getattr(node, "body", None), getattr(node, "finalbody", None))
+            if isinstance(body, list) and asserts_after_log(body)
+        }
+        assert early == STAYS.get(inside, set()), inside
+
+
+@pytest.mark.parametrize(
+    ("text", "is_early"),
+    [
+        ("wait_until(lambda: log.messages(1))\nx = 1\nassert server.ask('/a')", True),
+        ("wait_until(lambda: 'up' in server.log.read_text())\nassert allows(server)", True),
+        (
+            "wait_until(lambda: log.messages(1))\nassert len(log.messages(1)) == 1",
+            False,
+        ),
+        (
+            "wait_until(lambda: log.messages(1))\nwait_until(ready)\nassert allows(server)",
+            False,
+        ),
+        ("wait_until(lambda: a.log.read())\n(b,) = a.messages(1)\nassert b == 2", False),
+        ("wait_until(lambda: server.ready())\nassert allows(server)", False),
+    ],
+)
+def test_an_assertion_behind_a_line_of_a_log_is_noticed(text: str, is_early: bool) -> None:
+    assert asserts_after_log(ast.parse(text).body) is is_early
 
 
 def test_no_test_says_how_fast_something_was() -> None:
@@ -584,7 +657,7 @@ def allowed(path: Path, rule: dict[str, Any]) -> bool:
 
 def identifiers(path: Path) -> set[str]:
     names = {path.stem}
-    for node in ast.walk(tree_of(path)):
+    for node in ast.walk(parsed_file(path)):
         for field in ("id", "attr", "arg", "name"):
             name = getattr(node, field, None)
             names |= {name} if isinstance(name, str) else set()
@@ -608,7 +681,7 @@ def test_a_count_has_the_form_of_its_noun() -> None:
     wrong = [
         f"{named(path)}:{node.lineno}: {ast.unparse(node)}"
         for path in MODULES
-        for node in ast.walk(tree_of(path))
+        for node in ast.walk(parsed_file(path))
         if isinstance(node, ast.JoinedStr)
         for number, after in pairwise(node.values)
         if isinstance(number, ast.FormattedValue) and isinstance(after, ast.Constant)

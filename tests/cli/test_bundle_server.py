@@ -181,8 +181,7 @@ def test_no_half_and_no_unsigned_bundle_ever_decides(
     nginx.publish(bundle(tmp_path, 1))
     process = start(nginx.port, workers)
     # Nothing is there yet: it lives, and says that it has no bundle.
-    wait_until(lambda: process.log.exists() and process.messages("Server initialized."))
-    wait_until(lambda: ask(process, "/health")[0] == 200)
+    assert process.ready("/health")
     wait_until(lambda: ask(process, "/health?bundles")[0] == 500)
     nginx.start()
     wait_until(lambda: ask(process, "/health?bundles")[0] == 200)
@@ -238,8 +237,7 @@ def test_no_half_and_no_unsigned_bundle_ever_decides(
     nginx.kill()
     assert process.end() == 0
     again = start(nginx.port, workers)
-    wait_until(lambda: again.messages("Server initialized."))
-    wait_until(lambda: ask(again, "/health?bundles")[0] == 200)
+    assert again.ready()
     assert numbers(again) == [number]
     wait_until(lambda: "message" in status(again))
     assert again.end() == 0

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests.imports import forgetting
+from tests.waiting import PATIENCE, wait_until
 
 from doorward.cli.main import run
 
@@ -154,16 +155,24 @@ def test_a_server_imports_what_its_command_line_names_and_nothing_else(shop: Pat
     assert refused.returncode == 1
     assert "undefined function acme.price" in refused.stderr
     registry = "src/" + REGISTRY
-    with subprocess.Popen(
-        [*start, "--builtins", registry], stderr=subprocess.PIPE, text=True
-    ) as process:
+    with (
+        (shop / "log").open("w") as log,
+        subprocess.Popen([*start, "--builtins", registry], stderr=log) as process,
+    ):
         try:
-            assert process.stderr is not None
-            assert any("Server initialized" in line for line in process.stderr)
+            wait_until(lambda: answers(shop / "socket"), (shop / "log").read_text)
             assert ask(shop / "socket", '{"input": {"article": "tea"}}') == {"result": True}
         finally:
             process.send_signal(signal.SIGTERM)
-            process.communicate()
+            process.wait(PATIENCE)
+
+
+def answers(path: Path) -> bool:
+    """Whether a server on a socket answers yet."""
+    try:
+        return bool(ask(path, "{}"))
+    except OSError:
+        return False
 
 
 def ask(path: Path, body: str) -> Any:

@@ -42,9 +42,8 @@ def allows(server: Process, token: str) -> bool:
 def test_a_server_verifies_tokens_with_keys_that_rotate(tmp_path: Path, provider: Provider) -> None:
     server = serving(tmp_path, provider.url, "--workers=1")
     try:
-        wait_until(lambda: server.messages("Server initialized."))
         one, two = ONE.token(provider.url), TWO.token(provider.url)
-        assert allows(server, one)
+        wait_until(lambda: server.ready() and allows(server, one))
         assert not allows(server, two)
         provider.publish(TWO)
         wait_until(lambda: allows(server, two))
@@ -60,7 +59,7 @@ def test_a_server_verifies_tokens_with_keys_that_rotate(tmp_path: Path, provider
 def test_a_server_without_its_issuer_refuses_tokens(tmp_path: Path) -> None:
     server = serving(tmp_path, f"http://127.0.0.1:{free_port()}", "--workers=1")
     try:
-        wait_until(lambda: server.messages("Server initialized."))
+        assert server.ready("/health")
         (said,) = server.messages("Serves without keys.")
         assert said["issuer"] == "main"
         assert not allows(server, ONE.token("http://127.0.0.1"))

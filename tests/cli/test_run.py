@@ -87,10 +87,12 @@ class Process:
         with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
             return str(answer.read(), "utf-8")
 
-    def ready(self) -> bool:
+    def ready(self, question: str = "/health?plugins&bundles") -> bool:
+        """Whether it answers that it is, or ends: what its log says comes before or after that."""
+
         def up() -> bool:
             try:
-                return self.ask("/health?plugins", port=self.diagnostic)[0] == 200
+                return self.ask(question, port=self.diagnostic)[0] == 200
             except OSError:
                 return self.process.poll() is not None
 

@@ -13,15 +13,18 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.waiting import PATIENCE, wait_until
 
+ROOT = Path(__file__).resolve().parents[2]
 PARENT = """
 import json, os, signal, sys, time
 from doorward.transport import workers
 from doorward.transport.workers import GenerationError, Supervisor
+from tests.waiting import wait_until
 
 options = json.loads(sys.argv[1])
 for name, value in options.items():
@@ -61,12 +64,7 @@ def work_as(generation):
 def kill_and_wait(pid):
     # Until its parent has noticed the end, too.
     os.kill(pid, signal.SIGKILL)
-    try:
-        while True:
-            os.kill(pid, 0)
-            time.sleep(0.01)
-    except ProcessLookupError:
-        pass
+    wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
 def say(**fields):
@@ -113,6 +111,7 @@ class Parent:
             stdout=subprocess.PIPE,
             text=True,
             bufsize=1,
+            cwd=ROOT,
         )
         assert self.process.stdout is not None
         os.set_blocking(self.process.stdout.fileno(), False)
