@@ -13,10 +13,12 @@ TYPED := $(wildcard hatch_build.py src tests benchmarks scripts/*.py examples/pe
 PYTEST ?= $(BIN)/python -m pytest
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Tests that are compiled again each time, by each of three processes, take 8 seconds of each.
+export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help console demo demo-check demo-docker docker-plugin test test-fast lint types imports tests conformance \
-	coverage soak pauses mutants bench fuzz docs site locks release clean system-packages
+	coverage costs soak pauses mutants bench fuzz docs site locks release clean system-packages
 
 help:
 	@echo 'make demo         the people API behind Envoy, decided by Doorward; Ctrl-C ends it'
@@ -25,6 +27,7 @@ help:
 	@echo 'make console      the pages of the console (make demo and make test do it as well)'
 	@echo 'make test         lint, types, import contract and all tests: what CI runs'
 	@echo 'make test-fast    the tests that start nothing: five minutes of CPU'
+	@echo 'make costs        how many seconds of CPU each part of the tests takes'
 	@echo 'make soak         what takes longer than a test may: an hour'
 	@echo 'make pauses       the tests while all of their processes stop and go on: two hours at most'
 	@echo 'make mutants      faults put into the code that keeps people out, and how many the tests notice'
@@ -89,6 +92,11 @@ tests: $(STAMP) $(CONSOLE)
 	@$(COMPILE)
 	$(PYTEST) -n 3 tests
 
+# Writes what the tests of each file take to tests/seconds.json, by which the costliest begin first.
+costs: $(STAMP) $(CONSOLE)
+	@$(COMPILE)
+	$(PYTEST) -q -p tests.costs -n 3 tests
+
 # One process's own work: nothing that a test starts, and no long comparison.
 test-fast: $(STAMP) $(CONSOLE)
 	@$(COMPILE)
@@ -98,6 +106,7 @@ test-fast: $(STAMP) $(CONSOLE)
 soak: $(STAMP) $(CONSOLE)
 	@WANTED="debootstrap:debootstrap docker.io:dockerd busybox-static:busybox" scripts/system-packages
 	$(PYTEST) -n 2 -m 'soak or property' tests
+	DOORWARD_ROUNDS=all $(PYTEST) -n 2 tests/rego/engine/test_properties.py tests/rego/partial tests/oracle
 	DOORWARD_ROW_COMPARISONS=20000 DOORWARD_FILTERS=400 DOORWARD_PARTIAL=all DOORWARD_PARTIAL_EXAMPLES=2000 \
 		$(PYTEST) -n 2 tests/filters tests/rego/partial
 

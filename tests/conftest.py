@@ -117,31 +117,21 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return result
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """The rows of all tests are a gigabyte of objects that stay: no collection of garbage visits
-    them again, which takes seconds."""
-    gc.collect()
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """What the tests are made of stays: looking for garbage in it takes a third of the time."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """No collection of garbage visits the tests again, which takes seconds."""
     gc.freeze()
-
-
-SYSTEM = {"acceptance", "docker", "drills", "people", "redirect"}
-"""The folders whose tests start daemons, databases or namespaces."""
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Of several processes one runs all tests of `SYSTEM`, in their order: daemons and networks are
-    not started twice. The others run file by file, the largest first.
-
-    Not by marks (`--dist loadgroup`), which pytest-xdist 3.8 overlooks with pytest 9.2.
-    """
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # untyped
-        def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.split("::")[0]
-            folder = file.removeprefix("tests/").split("/")[0]
-            return "system" if folder in SYSTEM else file
+    from tests.schedule import Scheduling
 
     return Scheduling(config, log)
 

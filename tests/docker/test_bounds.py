@@ -6,14 +6,13 @@ import base64
 import json
 import socket
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.docker.pack import pack_pdp
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.docker.decider.embedded import EmbeddedPdp
 from doorward.docker.plugin import Plugin, Response
 from doorward.docker.request.model.readers import MOST_ITEMS
 from doorward.docker.server import (
@@ -57,10 +56,8 @@ def call(body: dict[str, Any]) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def plugin() -> Iterator[Plugin]:
-    pdp = EmbeddedPdp(watch=False)
-    yield Plugin(pdp)
-    pdp.close()
+def plugin() -> Plugin:
+    return Plugin(pack_pdp())
 
 
 @pytest.mark.parametrize("name", BODIES)

@@ -14,9 +14,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from tests.docker.pack import pack_pdp
 
 from doorward.docker.audit import AuditLog
-from doorward.docker.decider.embedded import EmbeddedPdp
 from doorward.docker.plugin import Plugin
 from doorward.docker.replay import replay
 from doorward.docker.request.call import AuthzRequest
@@ -25,7 +25,6 @@ from doorward.docker.request.input import InputOptions, to_input
 from doorward.docker.request.protected import daemon_paths, protected_paths
 from doorward.docker.request.secrets import mask_address
 
-PDP = EmbeddedPdp(watch=False)
 CREATE = "/v1.41/containers/create"
 JSON = {"Content-Type": "application/json"}
 
@@ -50,7 +49,7 @@ def decide(
         view = to_input(request, InputOptions(protected=protected))
     except RequestError as error:
         return False, [str(error)]
-    result: Any = PDP.decide(view).result
+    result: Any = pack_pdp().decide(view).result
     return result["allow"], result.get("messages", [])
 
 
@@ -234,7 +233,7 @@ def test_password_stands_nowhere_in_the_input() -> None:
 
 def test_refused_request_is_in_the_audit_log_with_its_action(tmp_path: Path) -> None:
     audit = AuditLog(str(tmp_path / "log"))
-    plugin = Plugin(PDP, audit=audit)
+    plugin = Plugin(pack_pdp(), audit=audit)
     uri = "/v1.41/images/create?fromImage=user:planted@registry.io/x"
     call = {"RequestMethod": "POST", "RequestUri": uri, "RequestHeaders": {"Content-Type": "x"}}
     plugin.answer("/AuthZPlugin.AuthZReq", json.dumps(call).encode())
@@ -251,7 +250,7 @@ def test_log_goes_on_after_a_line_that_was_cut_off(
 ) -> None:
     path = tmp_path / "log"
     audit = AuditLog(str(path), with_input=True)
-    plugin = Plugin(PDP, audit=audit)
+    plugin = Plugin(pack_pdp(), audit=audit)
     call = json.dumps({"RequestMethod": "GET", "RequestUri": "/v1.41/info"}).encode()
     plugin.answer("/AuthZPlugin.AuthZReq", call)
     write = os.write
@@ -261,7 +260,7 @@ def test_log_goes_on_after_a_line_that_was_cut_off(
     plugin.answer("/AuthZPlugin.AuthZReq", call)
     audit.close()
     assert audit.lost == 1
-    assert [replayed.decision for replayed in replay([path], PDP)] == ["allow", "allow"]
+    assert [replayed.decision for replayed in replay([path], pack_pdp())] == ["allow", "allow"]
 
 
 NETWORKS: list[tuple[dict[str, Any], str]] = [

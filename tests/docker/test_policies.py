@@ -8,13 +8,13 @@ import random
 from typing import Any
 
 import pytest
+from tests.docker.pack import pack_pdp, pack_with_tests
 
-from doorward.docker.decider.embedded import PACK, EmbeddedPdp
+from doorward.docker.decider.embedded import PACK
 from doorward.docker.plugin import Plugin
 from doorward.docker.request.call import AuthzRequest
 from doorward.docker.request.errors import RequestError
 from doorward.docker.request.input import to_input
-from doorward.pdp.snapshot import read
 
 TESTS = [
     (path.stem, line.split()[0])
@@ -22,19 +22,17 @@ TESTS = [
     for line in path.read_text().splitlines()
     if line.startswith("test_")
 ]
-SNAPSHOT = read([str(PACK)])
-PDP = EmbeddedPdp(watch=False)
 
 
 @pytest.mark.parametrize(("file", "name"), TESTS)
 def test_rego(file: str, name: str) -> None:
-    assert SNAPSHOT.document(f"policy/docker/{file}/{name}").value() is True
+    assert pack_with_tests().document(f"policy/docker/{file}/{name}").value() is True
 
 
 def test_every_action_of_the_routes_is_known_to_a_role_or_kept_for_admins() -> None:
     from doorward.docker.request.routes import ROUTES
 
-    roles = SNAPSHOT.document("policy/docker/roles/operator_actions").value()
+    roles = pack_with_tests().document("policy/docker/roles/operator_actions").value()
     kept = {route.action for route in ROUTES} - set(roles)
     assert kept == {
         "build.grpc",
@@ -77,7 +75,7 @@ def allows(body: bytes) -> bool:
     except RequestError:
         return False
     decisions += 1
-    result: Any = PDP.decide(input_doc).result
+    result: Any = pack_pdp().decide(input_doc).result
     return result["allow"] is True
 
 
@@ -157,7 +155,7 @@ def test_ten_thousand_mutations_are_never_allowed_where_the_original_is_denied()
 
 def test_mutated_calls_are_answered_and_crash_nothing() -> None:
     random_ = random.Random(5)
-    plugin = Plugin(PDP)
+    plugin = Plugin(pack_pdp())
     body = base64.b64encode(json.dumps({"Image": "a", "HostConfig": DENIED[0]}).encode()).decode()
     call = {
         "User": "alice",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
+from tests.rounds import rounds
 
 from doorward.rego import CompileError, Options, compile
 from fuzz.grammar import generate
 
 pytestmark = pytest.mark.long
 
-PROGRAMS = 20
+PROGRAMS = rounds(20)
 
 
 def outcome(modules: dict[str, str], options: Options, before: dict[str, str] | None) -> object:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 import pytest
+from tests.rounds import rounds
 
 from fuzz.campaign import text_of
 from fuzz.compare import RefusedError, compare
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.long
 
 SEED: Final = 1
 SIZE: Final = 50
-PROGRAMS: Final = 300
+PROGRAMS: Final = rounds(300)
 
 
 @pytest.mark.parametrize("start", range(0, PROGRAMS, SIZE))

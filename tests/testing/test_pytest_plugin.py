@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -36,7 +37,9 @@ test_roles[name] if {
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester) -> pytest.Pytester:
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    # The plugins of other packages take half a second to load.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     (pytester.path / "authz.rego").write_text(POLICY)
     (pytester.path / "data.json").write_text('{"admins": ["root"]}')
     (pytester.path / "authz_test.rego").write_text(TESTS)
@@ -44,9 +47,13 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    installed = any(each.name == "doorward" for each in entry_points(group="pytest11"))
-    plugin = () if installed else ("-p", "doorward.testing.pytest_plugin")
+    plugin = ("-p", "doorward.testing.pytest_plugin")
     return project.runpytest_inprocess(*plugin, "-p", "no:cacheprovider", *arguments)
+
+
+def test_an_installation_loads_the_plugin(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"doorward": "doorward.testing.pytest_plugin"}
 
 
 def test_each_rule_is_one_test(project: pytest.Pytester) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from examples.docker.private_daemon import PrivateDaemon
 from tests.docker.guarded import guard, write_policies
+from tests.docker.pack import pack_pdp
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.docker.decider.embedded import EmbeddedPdp
 from doorward.docker.request.call import AuthzRequest
 from doorward.docker.request.facts import ContainerFacts
 from doorward.docker.request.input import resolve_path, to_input
@@ -231,16 +231,14 @@ def test_volumes_beyond_the_last_question_are_denied(
     volumes_of: Callable[[bool], tuple[Daemon, ContainerFacts]],
 ) -> None:
     server, facts = volumes_of(True)
-    pdp = EmbeddedPdp(watch=False)
     for volumes, allowed in ((32, True), (33, False)):
         view = creating(volumes)
         server.questions.clear()
         facts.join(view)
         assert len([each for each in server.questions if each.startswith("/volumes/")]) == 32
-        result: Any = pdp.decide(view).result
+        result: Any = pack_pdp().decide(view).result
         assert result["allow"] is allowed
     assert result["messages"] == ["mount of Volume cannot be judged"]
-    pdp.close()
 
 
 def test_network_whose_name_is_the_start_of_the_hosts(

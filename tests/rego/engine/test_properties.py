@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.rego.engine.programs import COMPARISONS, INPUT, document, lookups, program, question
+from tests.rounds import rounds
 
 from doorward.rego import CompileError, Engine, EvalError, from_python, to_json
 from doorward.rego.source import Source
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.long
 DIFFERENCES: Final = tomllib.loads(
     (Path(__file__).parent / "regopy_differences.toml").read_text(encoding="utf-8")
 )["difference"]
-QUESTIONS: Final = 300
+QUESTIONS: Final = rounds(300)
 
 
 def text_of(rules: list[str]) -> str:
@@ -41,7 +42,7 @@ def answer(*modules: str) -> str:
     return to_json(from_python(results[0]["x"]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(st.integers(0, 10_000), st.randoms(use_true_random=False))
 def test_the_order_of_rules_never_changes_a_result(seed: int, random: Random) -> None:
     rules = program(seed)
@@ -51,7 +52,7 @@ def test_the_order_of_rules_never_changes_a_result(seed: int, random: Random) ->
     assert answer(text_of(shuffled[:split]), text_of(shuffled[split:])) == answer(text_of(rules))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(st.integers(0, 10_000))
 def test_formatting_never_changes_a_result(seed: int) -> None:
     text = text_of(program(seed))
@@ -60,7 +61,7 @@ def test_formatting_never_changes_a_result(seed: int) -> None:
     assert format_source(Source("p.rego", formatted)) == formatted
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=rounds(150), deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_code_that_reads_ahead_answers_as_code_that_does_not(seed: int) -> None:
     modules, r = {"p.rego": text_of(lookups(seed))}, Random(seed)

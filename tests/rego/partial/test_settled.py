@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.rego.partial.programs import UNKNOWNS, document, program
 from tests.rego.partial.recorded import comparable
+from tests.rounds import rounds
 
 from doorward.filters import to_conditions
 from doorward.rego import CompileError, Engine, EvalError, Partial, from_python
@@ -50,7 +51,7 @@ def test_residuals_are_those_of_a_search_that_looks_at_everything(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compared = 0
-    for seed in range(150):
+    for seed in range(rounds(150)):
         draw = Random(seed)
         modules = {"a.rego": program(draw)}
         try:
@@ -64,7 +65,7 @@ def test_residuals_are_those_of_a_search_that_looks_at_everything(
             patch.setattr(Lowered, "_settled_for", lambda *_: None)
             assert _shown(_residual(modules, unknowns, known)) == fast, (seed, modules)
         compared += not isinstance(fast, str)
-    assert compared > 60
+    assert compared > rounds(60)
 
 
 def test_every_kind_of_comparison_is_settled_and_looked_at_once(
