@@ -13,11 +13,13 @@ from typing import Any, Final, NamedTuple
 
 from doorward.rego import UNDEFINED, Undefined, Value
 
-__all__ = ["ALLOWED", "Verdict", "clean", "to_reply", "to_verdict"]
+__all__ = ["ADMIN", "ALLOWED", "Verdict", "clean", "to_reply", "to_verdict"]
 
 MAX_REASON: Final = 1000
 _MAX_MESSAGES: Final = 20
 _MAX_NAME: Final = 200
+ADMIN: Final = "admin"
+"""The rule of those to whom everything is allowed."""
 
 
 class Verdict(NamedTuple):

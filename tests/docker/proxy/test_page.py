@@ -13,10 +13,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from examples.docker.private_daemon import PrivateDaemon
+from tests.docker.guarded import write_policies
 from tests.docker.proxied import proxied
 
 from doorward.cli.docker import doctor
 from doorward.cli.docker_proxy import proxy
+from doorward.docker.decider.embedded import EmbeddedPdp
+from doorward.docker.request.archives import PENDING, Archive
+from doorward.docker.request.call import AuthzRequest, Caller
+from doorward.docker.request.input import to_input
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs/docker-proxy.md").read_text()
@@ -65,6 +70,37 @@ def test_units_start_what_the_page_says() -> None:
         for each in sorted(folder.glob("*.socket"))
     ]
     assert names == [["traefik"], ["shared"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_allowed"),
+    [
+        ("FROM python:3\nRUN id\n", True),
+        ("# syntax=docker/dockerfile:1\nFROM python:3\n", True),
+        ("# syntax=other/dockerfile:1\nFROM python:3\n", False),
+        ("FROM ghcr.io/x/y:1\n", False),
+        ("FROM python:3\nADD https://example.com/x /\n", False),
+    ],
+)
+def test_data_of_the_page_decide_what_a_dockerfile_takes(
+    tmp_path: Path, text: str, is_allowed: bool
+) -> None:
+    documents = [json.loads(each).get("docker", {}) for each in blocks("json")]
+    [settings] = [each for each in documents if "builds" in each]
+    policies = write_policies(tmp_path / "pack")
+    document = json.loads((policies / "data.json").read_text())
+    for name, value in settings.items():
+        document["docker"][name] |= value
+    (policies / "data.json").write_text(json.dumps(document))
+    pdp = EmbeddedPdp([str(policies)], watch=False)
+    caller = Caller("dora", "peer")
+    for archive in (PENDING, Archive("read", text.encode())):
+        request = AuthzRequest(
+            "POST", "/v1.41/build", "dora", "peer", caller=caller, archive=archive
+        )
+        result: Any = pdp.decide(to_input(request)).result
+    assert result["allow"] is is_allowed, result
+    pdp.close()
 
 
 def test_data_of_the_page_give_the_roles_that_it_says(

@@ -43,6 +43,11 @@ def test_usual_build_is_read() -> None:
         "options": ["build-arg", "filename", "label"],
         "entitlements": [],
         "raw": False,
+        "files": "hidden",
+        "problem": "",
+        "images": [],
+        "remotes": [],
+        "instructions": [],
     }
     assert [each["name"] for each in views["images"]] == ["docker.io/library/a"]
     assert views["remote"] == ""

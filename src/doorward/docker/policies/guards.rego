@@ -9,6 +9,7 @@ import data.policy.docker.owners
 import data.policy.docker.roles
 
 defaults := {
+	"archives": {"kinds": []},
 	"builds": {
 		"entitlements": [], "frontends": [], "options": [], "outputs": [], "raw": false,
 		"unlimited": false,
@@ -168,7 +169,7 @@ default beyond := []
 beyond := input.beyond
 
 views := {
-	"body", "build", "cgroup", "checkpoint", "container", "devices", "image", "images", "logging",
+	"archive", "body", "build", "cgroup", "checkpoint", "container", "devices", "image", "images", "logging",
 	"mounts", "network", "ports", "registry", "remote", "resources", "security",
 }
 
@@ -207,6 +208,11 @@ faults contains fault if {
 faults contains fault if {
 	"security" in beyond
 	some fault in security_faults
+}
+
+objections contains objection if {
+	"archive" in beyond
+	some objection in archive_objections
 }
 
 objections contains objection if {
@@ -321,14 +327,37 @@ security_faults contains {"of": of, "rule": "input", "message": message, "line":
 # The daemon fetches the source of an import or a build from the network of the host.
 remote_objections contains {"rule": "remote", "message": message, "line": line} if {
 	input.remote != ""
-	not allowed_remote
+	not allowed_url(input.remote)
 	message := sprintf("the daemon may not fetch %s", [input.remote])
 	line := adding("remotes", "allow", [input.remote])
 }
 
-allowed_remote if {
+allowed_url(remote) if {
 	some pattern in setting("remotes", "allow")
-	glob.match(pattern, ["/"], input.remote)
+	glob.match(pattern, ["/"], remote)
+}
+
+# An archive that is copied is unpacked by root, perhaps in a folder of the host: with devices, and with
+# files that give their rights to those who run them.
+archive_objections contains {"rule": "archives", "message": message, "line": line} if {
+	some kind in input.archive.kinds
+	not kind in setting("archives", "kinds")
+	message := concat("", [archive_messages[kind], archive_problem])
+	line := adding("archives", "kinds", [kind])
+}
+
+default archive_problem := ""
+
+archive_problem := concat("", [": ", input.archive.problem]) if {
+	object.get(input.archive, "problem", "") != ""
+}
+
+archive_messages := {
+	"capabilities": "archive has a file with capabilities",
+	"device": "archive has a device",
+	"setgid": "archive has a file with the set-group-ID bit",
+	"setuid": "archive has a file with the set-user-ID bit",
+	"unreadable": "archive cannot be judged",
 }
 
 # mounts
@@ -608,9 +637,41 @@ body_objections contains {"rule": "services", "message": "network of a service c
 
 # builds
 
-build_objections contains {"rule": "builds", "message": "files of a build cannot be judged", "line": ""} if {
+# Behind the proxy, a build is decided twice: before its archive, and when its Dockerfile was read. Whose
+# images it takes is not known to the owners of things.
+build_objections contains {"rule": "builds", "message": files_message, "line": ""} if {
+	input.action == "image.build"
+	not judged_files
+	not roles.grants("build.files")
+}
+
+judged_files if {
+	input.build.files in {"pending", "read"}
+	not owners.enabled
+}
+
+default files_message := "files of a build cannot be judged"
+
+files_message := sprintf("files of a build cannot be judged: %s", [input.build.problem]) if {
+	object.get(input.build, "problem", "") != ""
+}
+
+# What a builder is asked for, as far as somebody judges it: by a call of BuildKit, or by a Dockerfile
+# of somebody who may not build whatever it says.
+default asked_build := {"entitlements": [], "frontend": "", "images": [], "remotes": []}
+
+asked_build := object.union(input.build, {"images": [], "remotes": []}) if input.action == "build.grpc"
+
+asked_build := input.build if {
 	input.action == "image.build"
 	not roles.grants("build.files")
+}
+
+remote_objections contains {"rule": "remote", "message": message, "line": line} if {
+	some remote in asked_build.remotes
+	not allowed_url(remote)
+	message := sprintf("the daemon may not fetch %s", [remote])
+	line := adding("remotes", "allow", [remote])
 }
 
 build_objections contains {"rule": "builds", "message": message, "line": line} if {
@@ -638,17 +699,17 @@ build_objections contains {"rule": "builds", "message": message, "line": line} i
 }
 
 build_objections contains {"rule": "builds", "message": message, "line": line} if {
-	some entitlement in input.build.entitlements
+	some entitlement in asked_build.entitlements
 	not entitlement in setting("builds", "entitlements")
 	message := sprintf("entitlement %s of a build is not allowed", [entitlement])
 	line := adding("builds", "entitlements", [entitlement])
 }
 
 build_objections contains {"rule": "builds", "message": message, "line": line} if {
-	input.build.frontend != ""
-	not input.build.frontend in setting("builds", "frontends")
-	message := sprintf("frontend %s of a build is not allowed", [input.build.frontend])
-	line := adding("builds", "frontends", [input.build.frontend])
+	asked_build.frontend != ""
+	not asked_build.frontend in setting("builds", "frontends")
+	message := sprintf("frontend %s of a build is not allowed", [asked_build.frontend])
+	line := adding("builds", "frontends", [asked_build.frontend])
 }
 
 build_objections contains {"rule": "builds", "message": message, "line": line} if {
@@ -714,6 +775,8 @@ contacted contains image.registry if {
 	some image in input.build.cache_from
 }
 
+contacted contains image.registry if some image in asked_build.images
+
 allowed_registry(registry) if {
 	some pattern in setting("registries", "allow")
 	glob.match(pattern, [], registry)
@@ -750,6 +813,8 @@ asked_images contains image if {
 	input.action in {"build.grpc", "image.build"}
 	some image in array.concat(input.images, input.build.cache_from)
 }
+
+asked_images contains image if some image in asked_build.images
 
 allowed_images := setting("images", "allow")
 

@@ -37,6 +37,7 @@ plain := {
 	"remote": "",
 	"registry": "",
 	"build": {"buildkit": false, "session": false, "outputs": [], "cache_from": []},
+	"archive": {"state": "hidden", "kinds": [], "problem": ""},
 	"container": {"asked": false, "known": false, "missing": false},
 }
 
@@ -449,6 +450,70 @@ test_build_of_an_operator if objected(building({"buildkit": true})) == set()
 test_build_without_the_permission_for_its_files if {
 	objected(building({})) == {"builds"} with data.docker.local_roles as ["developer"]
 	objected(building({})) == set() with data.docker.local_roles as ["developer", "builder"]
+}
+
+read_build(found) := building(object.union(
+	{"files": "read", "problem": "", "images": [], "remotes": [], "entitlements": [], "frontend": ""},
+	found,
+))
+
+test_dockerfile_is_judged_by_the_data if {
+	cases := {
+		"builds": [{"entitlements": ["network.host"]}, {"frontend": "docker.io/docker/dockerfile"}, {"files": "unreadable"}],
+		"images": [{"images": [image("evil.io/x")]}],
+		"remote": [{"remotes": ["http://10.0.0.1/x"]}],
+	}
+	allowed := {"allow": ["docker.io/library/*"], "require_digest": false}
+	every rule, builds in cases {
+		every found in builds {
+			objected(read_build(found)) == {rule} with data.docker.local_roles as ["image-builder"]
+				with data.docker.images as allowed
+			objected(read_build(found)) == set() with data.docker.local_roles as ["builder"]
+				with data.docker.images as allowed
+		}
+	}
+}
+
+test_dockerfile_within_the_data if {
+	found := {
+		"images": [object.union(image("docker.io/library/x"), {"registry": "docker.io"})],
+		"remotes": ["https://example.com/x"], "entitlements": ["device"], "frontend": "docker.io/docker/dockerfile",
+	}
+	settings := object.union(data.docker.builds, {"entitlements": ["device"], "frontends": ["docker.io/docker/dockerfile"]})
+	objected(read_build(found)) == set() with data.docker.local_roles as ["image-builder"]
+		with data.docker.builds as settings
+		with data.docker.remotes as {"allow": ["https://example.com/*"]}
+}
+
+test_registries_of_a_dockerfile_are_contacted if {
+	far := object.union(image("evil.io/x"), {"registry": "evil.io"})
+	objected(read_build({"images": [far]})) == {"registries"} with data.docker.local_roles as ["image-builder"]
+}
+
+test_build_whose_archive_comes if {
+	objected(building({"files": "pending"})) == set() with data.docker.local_roles as ["image-builder"]
+	objected(building({"files": "hidden"})) == {"builds"} with data.docker.local_roles as ["image-builder"]
+}
+
+test_nobody_knows_the_owner_of_an_image_in_a_dockerfile if {
+	some state in ["pending", "read"]
+	some objection in guards.build_objections with input as read_build({"files": state})
+		with data.docker.local_roles as ["image-builder"]
+		with data.docker.owners as true
+	objection.message == "files of a build cannot be judged"
+}
+
+copying(kinds) := object.union(plain, {
+	"action": "container.archive.put",
+	"archive": {"state": "read", "kinds": kinds, "problem": ""},
+})
+
+test_archive_of_a_copy if {
+	objected(copying([])) == set()
+	every kind in ["capabilities", "device", "setgid", "setuid", "unreadable"] {
+		objected(copying([kind])) == {"archives"}
+		objected(copying([kind])) == set() with data.docker.archives as {"kinds": [kind]}
+	}
 }
 
 test_output_of_a_build if {

@@ -29,6 +29,10 @@ developer_actions := viewer_actions | {
 # daemon fetches from the network of the host.
 builder_actions := {"build.cancel", "build.files", "build.session", "image.build"}
 
+# Builds of a client that sends its files as an archive, behind the proxy, which reads the Dockerfile: its
+# images, URLs and entitlements are judged by the data.
+image_builder_actions := {"build.cancel", "image.build"}
+
 # To log in at a registry that the daemon does not show. The daemon contacts whatever host is named.
 login_actions := {"registry.login", "system.auth"}
 
@@ -50,6 +54,7 @@ actions := {
 	"viewer": viewer_actions,
 	"developer": developer_actions,
 	"builder": builder_actions,
+	"image-builder": image_builder_actions,
 	"buildkit": buildkit_actions,
 	"login": login_actions,
 	"operator": operator_actions,

@@ -15,7 +15,7 @@ from doorward.cancellation import Cancellation
 from doorward.docker.plugin import Judged, Plugin
 from doorward.docker.proxy.labels import label_owner
 from doorward.docker.proxy.pins import PINNED, PinError, Pins
-from doorward.docker.reply import Verdict
+from doorward.docker.reply import ADMIN, Verdict
 from doorward.docker.request.call import AuthzRequest
 from doorward.docker.request.errors import WaitError
 from doorward.docker.request.input import Draft
@@ -35,8 +35,6 @@ LONG_WAITING: Final = 32
 """Long bodies that are read or wait; further ones are refused."""
 _FAULT: Final = Verdict(False, "internal error", "doorward:fault")
 _BUSY: Final = Verdict(False, "too many requests wait for a decision", "doorward:busy")
-_ADMIN: Final = "admin"
-"""The rule of those whose folders are not pinned: they may mount everything."""
 
 
 class PluginDecisions:
@@ -128,9 +126,10 @@ def _label(owner: str, draft: Draft) -> Draft:
 
 
 def _has_folders(judged: Judged) -> bool:
-    """Return True if a request was allowed that mounts folders of the host."""
+    """Return True if a request was allowed that mounts folders of the host. Those of admins are not
+    pinned: they may mount everything."""
     verdict, draft, input_doc = judged.verdict, judged.draft, judged.input
-    if not verdict.allow or verdict.rule == _ADMIN or draft is None or input_doc is None:
+    if not verdict.allow or verdict.rule == ADMIN or draft is None or input_doc is None:
         return False
     if draft.route.action not in PINNED:
         return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final, NamedTuple, Protocol
@@ -43,8 +43,11 @@ from doorward.docker.proxy.requests import (
     to_authz,
     write_request,
 )
+from doorward.docker.proxy.uploads import Upload, inspect_upload
 from doorward.docker.proxy.wire import LAST_CHUNK, Body, CutError, Wire, chunk
-from doorward.docker.request.call import AuthzRequest, Caller
+from doorward.docker.reply import ADMIN
+from doorward.docker.request.archives import PENDING, Archive, has_archive
+from doorward.docker.request.call import AuthzRequest, Caller, parse_target
 from doorward.docker.request.solves import Solve
 
 __all__ = ["Budget", "Decisions", "Exchange", "RefusedError", "Sides"]
@@ -133,6 +136,10 @@ class Exchange:
         self._request: Body | None = None
         self._may_half_close = False
         self._recording: Recording | None = None
+        self._archived: AuthzRequest | None = None
+        """The request under way, where its body is an archive that is looked at."""
+        self._refusal: RefusedError | None = None
+        """Why a request was refused whose body was on its way."""
         self.is_streaming = False
         """Whether the request under way was decided, and may take as long as it likes."""
 
@@ -185,6 +192,7 @@ class Exchange:
         """Answer one request; False where its connection ends with it."""
         body = self._request = Body(self._client, head.length)
         self._may_half_close = False
+        self._archived = self._refusal = None
         try:
             return await self._run(head, body)
         except RefusedError as error:
@@ -219,7 +227,8 @@ class Exchange:
         try:
             if not body.ended:
                 self._continue(reading)
-                upload = self._client.loop.create_task(self._upload(body))
+                inspection = self._inspect(reading, judged)
+                upload = self._client.loop.create_task(self._upload(body, inspection))
             response = await self._response(answer)
             keeps = await self._pass_on(reading, response, view)
         finally:
@@ -263,11 +272,31 @@ class Exchange:
             caller = await self._sides.identify(self._client)
         except PeerError as error:
             raise RefusedError(403, f"authorization denied by doorward: {error}") from None
-        judged = await self._sides.decisions.judge(to_authz(reading, caller, content))
+        request = to_authz(reading, caller, content)
+        body = self._request
+        if reading.kind == "stream" and body is not None and not body.ended:
+            self._archived = _with_archive(request, reading.action)
+            request = self._archived or request
+        return await self._decide(request)
+
+    async def _decide(self, request: AuthzRequest) -> Judged:
+        judged = await self._sides.decisions.judge(request)
         if judged.verdict.allow is not True:
             reason = judged.verdict.reason or "denied by policy"
             raise RefusedError(403, f"authorization denied by doorward: {reason}")
         return judged
+
+    def _inspect(self, reading: Reading, judged: Judged) -> Upload | None:
+        """The inspection of an archive; None where there is none, and for admins, whom no
+        archive is forbidden."""
+        request = self._archived
+        if request is None or judged.verdict.rule == ADMIN:
+            return None
+
+        async def decide(archive: Archive) -> None:
+            await self._decide(request._replace(archive=archive))
+
+        return inspect_upload(reading.action, parse_target(request.uri).query, decide)
 
     async def _begin_recording(self, reading: Reading, judged: Judged) -> None:
         """Open the recording of a stream, where streams are recorded."""
@@ -319,18 +348,22 @@ class Exchange:
         if self._client.at_end and not self._may_half_close:
             raise CutError
 
-    async def _upload(self, body: Body) -> None:
-        """Carry a body to the daemon as it comes; what is cut short is never completed."""
+    async def _upload(self, body: Body, inspection: Upload | None) -> None:
+        """Carry a body to the daemon as it comes; what is cut short or refused is never
+        completed."""
         upstream = self._upstream
         assert upstream is not None
         try:
             is_chunked = body.is_chunked
-            while piece := await body.next():
+            async for piece in _pieces(body, inspection):
                 upstream.write(chunk(piece) if is_chunked else piece)
                 await upstream.drained()
             if is_chunked:
                 upstream.write(LAST_CHUNK)
         except CutError:
+            upstream.abort()
+        except RefusedError as error:
+            self._refusal = error
             upstream.abort()
 
     # From the daemon
@@ -342,6 +375,8 @@ class Exchange:
                 if response.status >= 200 or response.status == 101:
                     return response
         except CutError:
+            if self._refusal is not None:
+                raise self._refusal from None
             self._check_client()
             raise RefusedError(502, "the Docker daemon ended before it answered") from None
         except HeadError as error:
@@ -499,3 +534,23 @@ class Exchange:
             fields.append(("Connection", "close"))
         body = b"" if head.method == "HEAD" else content
         self._client.write(write_head(status, fields) + body)
+
+
+def _with_archive(request: AuthzRequest, action: str) -> AuthzRequest | None:
+    """The request before its archive was read; None where its stream is not looked at."""
+    if not has_archive(action, parse_target(request.uri).query):
+        return None
+    return request._replace(archive=PENDING)
+
+
+async def _pieces(body: Body, inspection: Upload | None) -> AsyncIterator[bytes]:
+    """The pieces of a body, as far as an inspection lets them pass. What `decide` of it raises."""
+    while piece := await body.next():
+        if inspection is None:
+            yield piece
+        else:
+            for each in await inspection.pass_on(piece, is_last=body.ended):
+                yield each
+    if inspection is not None:
+        for each in await inspection.end():
+            yield each

@@ -61,7 +61,10 @@ _OURS: Final = 16_384
 _TABLE: Final = 4096
 _METHOD: Final = re.compile(
     rb"/(?:moby\.buildkit\.v1\.(?:Control|frontend\.LLBBridge)|grpc\.health\.v1\.Health)/[A-Za-z]{1,64}"
+    rb"|/containerd\.services\.content\.v1\.Content/(?:Info|Read)"
 )
+"""The methods that are decided. Clients read what is known of a build they made by its digest, from
+BuildKit's store of content."""
 _DENIED: Final = b"7"
 """PERMISSION_DENIED of gRPC."""
 _SIZE: Final = Struct(">L")

@@ -1,7 +1,7 @@
 """What a build asks for besides its image: which builder, where results go, whose caches are used.
 
-The Dockerfile is in an archive or behind BuildKit's session: which images it starts from and which
-URLs it adds is not in the request, and nothing here knows it.
+The Dockerfile is in an archive (`archives`) or behind BuildKit's session: which images it starts
+from and which URLs it adds is not in the request.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from doorward.docker.request.archives import NO_FILES
 from doorward.docker.request.images import parse_image
 from doorward.docker.request.limits import ulimits_view
 from doorward.docker.request.model.readers import Notes, Reader
@@ -24,6 +25,7 @@ NO_BUILD: Final[dict[str, Any]] = {
     "outputs": [],
     "cache_from": [],
     **NOT_SOLVED,
+    **NO_FILES,
 }
 OF_THE_CLIENT: Final = frozenset({"client-session", "upload-request"})
 """Contexts that BuildKit has from the client: the daemon fetches nothing."""
@@ -44,6 +46,7 @@ def build_view(query: Mapping[str, list[str]]) -> dict[str, Any]:
         "outputs": types + ["unknown"] * bool(notes.unknown),
         "cache_from": [parse_image(each) for each in caches],
         **NOT_SOLVED,
+        **NO_FILES,
     }
 
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
+from doorward.docker.request.archives import Archive
 from doorward.docker.request.errors import AmbiguousRequestError, MalformedRequestError
 from doorward.docker.request.schema import read_compact
 from doorward.docker.request.solves import Solve
@@ -62,6 +63,8 @@ class AuthzRequest(NamedTuple):
     """Who sent it, where that was the proxy's to find out."""
     solve: Solve | None = None
     """The call of BuildKit that it stands for, where that was the proxy's to read."""
+    archive: Archive | None = None
+    """The archive in its body, where that is the proxy's to read."""
 
     @property
     def identified(self) -> bool:

@@ -25,6 +25,7 @@ from doorward.docker.request import (
     secrets,
     security,
 )
+from doorward.docker.request.archives import NO_ARCHIVE, archive_views
 from doorward.docker.request.call import AuthzRequest, Caller, Target, parse_target
 from doorward.docker.request.errors import (
     AmbiguousRequestError,
@@ -184,6 +185,10 @@ def finish_input(draft: Draft, resolve: Resolve = resolve_path) -> Input:
         views = _views(route.action, body, target, name, resolve)
     if request.solve is not None:
         views |= solve_views(request.solve)
+    if request.archive is not None:
+        views |= archive_views(request.archive, route.action, target.query, views)
+        if views["archive"]["kinds"]:
+            notes.views.add("archive")
     views = secrets.mask_views(views)
     if body is None and route.kind == "withheld":
         views["registry"] = ""  # only the body says which
@@ -327,6 +332,7 @@ _NO_VIEWS: Final[_Views] = {
     "remote": "",
     "registry": "",
     "build": builds.NO_BUILD,
+    "archive": NO_ARCHIVE,
     "container": NO_CONTAINER,
     "unresolved": [],
 }

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from doorward.docker.request.archives import NO_FILES
 from doorward.docker.request.errors import RequestError
 from doorward.docker.request.images import Image, parse_image
 from doorward.docker.request.schema import parse_json
@@ -63,6 +64,7 @@ _BUILD: Final[dict[str, Any]] = {
     "outputs": [],
     "cache_from": [],
     **NOT_SOLVED,
+    **NO_FILES,
 }
 
 

@@ -1,0 +1,308 @@
+"""Tar archives on their way: their entries are read strictly, whatever holds their contents passes.
+
+    bytes -> (gunzipped) -> blocks -> headers -> entries
+
+Nothing is buffered but headers and the contents that are asked for. What the daemon's reader could
+take otherwise is a `TarError`: unknown kinds, sparse files, headers of old formats, unknown or
+repeated extended attributes, sizes where there is no content, another compression than gzip.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+__all__ = [
+    "DEVICES",
+    "FILE",
+    "FOLDER",
+    "LINK",
+    "Entry",
+    "Gunzip",
+    "TarError",
+    "TarReader",
+    "is_gzip",
+]
+
+BLOCK: Final = 512
+MOST_EXTENDED: Final = 64 * 1024
+"""Bytes of the attributes of an entry, or of its long name."""
+PIECE: Final = 256 * 1024
+"""Bytes that are decompressed at once."""
+GZIP: Final = b"\x1f\x8b\x08"
+_GZIP: Final = 31
+"""The window of zlib for a gzip file."""
+_ZEROS: Final = bytes(BLOCK)
+_POSIX: Final = b"ustar\x0000"
+_GNU: Final = b"ustar  \x00"
+_OCTAL: Final = re.compile(rb"[ \0]*([0-7]*)[ \0]*")
+_RECORD: Final = re.compile(rb"([1-9][0-9]{0,5}) ([^=\n]+)=")
+_DIGITS: Final = re.compile(rb"[0-9]{1,15}")
+_ATTRIBUTES: Final = frozenset(
+    b"atime comment ctime gid gname linkpath mtime path size uid uname".split()
+)
+_PREFIXES: Final = (b"SCHILY.xattr.", b"LIBARCHIVE.xattr.")
+_OTHERS: Final = frozenset(
+    [b"LIBARCHIVE.creationtime", b"SCHILY.dev", b"SCHILY.fflags", b"SCHILY.ino", b"SCHILY.nlink"]
+)
+_CAPABILITY: Final = b"SCHILY.xattr.security.capability"
+FILE: Final = b"0"
+HARD_LINK: Final = b"1"
+LINK: Final = b"2"
+DEVICES: Final = (b"3", b"4")
+FOLDER: Final = b"5"
+_FIFO: Final = b"6"
+_EXTENDED: Final = b"x"
+_GLOBAL: Final = b"g"
+_LONG_NAME: Final = b"L"
+_LONG_LINK: Final = b"K"
+_EMPTY: Final = frozenset([HARD_LINK, LINK, *DEVICES, FOLDER, _FIFO])
+"""Kinds that have no content."""
+_PRINTABLE: Final = re.compile(rb"[!-~]{1,4}")
+_BZIP2: Final = b"BZh"
+
+
+class TarError(Exception):
+    """An archive that readers could take differently, or that is none."""
+
+
+class Entry(NamedTuple):
+    """One entry, whose name is as it stands in the archive."""
+
+    name: bytes
+    kind: bytes
+    """One of `FILE`, `HARD_LINK`, `LINK`, `DEVICES`, `FOLDER`, or a FIFO."""
+    link: bytes
+    size: int
+    mode: int
+    has_capabilities: bool
+
+
+class TarReader:
+    """Reads an archive in pieces; `on_entry` says whether the content of an entry is kept."""
+
+    def __init__(self, on_entry: Callable[[Entry], bool]) -> None:
+        self._on_entry = on_entry
+        self._head = b""
+        self._skip = 0
+        """Bytes until the next header."""
+        self._kept: bytearray | None = None
+        self._wanted = 0
+        self._of_extension = b""
+        self._attributes: dict[bytes, bytes] = {}
+        self._long: dict[bytes, bytes] = {}
+        self._is_first = True
+        self.content = b""
+        """Of the last entry whose content was kept."""
+        self.ended = False
+        """Whether the end of the archive was read, behind which nothing counts."""
+
+    @property
+    def may_be_ending(self) -> bool:
+        """Return True from the first byte on that may belong to the end of the archive."""
+        return self.ended or bool(self._head)
+
+    def feed(self, data: bytes) -> None:
+        """Read the next bytes. TarError, and what `on_entry` raises."""
+        at = 0
+        while at < len(data) and not self.ended:
+            if self._skip:
+                at = self._read_content(data, at)
+                continue
+            take = BLOCK * (2 if self._head[:BLOCK] == _ZEROS else 1) - len(self._head)
+            self._head += data[at : at + take]
+            at += take
+            self._read_block()
+
+    def close(self) -> None:
+        """The bytes are over. TarError where that is not its end."""
+        if self._skip or (self._head and self._head != _ZEROS) or self._is_first:
+            raise TarError("archive is cut")
+        self._check_end()
+
+    def _read_content(self, data: bytes, at: int) -> int:
+        piece = data[at : at + self._skip] if self._kept is not None else b""
+        size = min(self._skip, len(data) - at)
+        self._skip -= size
+        if self._kept is not None:
+            self._kept += piece
+            if not self._skip:
+                content, self._kept = bytes(self._kept[: self._wanted]), None
+                if self._of_extension:
+                    self._read_extension(content)
+                else:
+                    self.content = content
+        return at + size
+
+    def _read_block(self) -> None:
+        block = self._head
+        # The daemon's reader wants two empty blocks at the end.
+        if len(block) < BLOCK or (block[:BLOCK] == _ZEROS and len(block) < 2 * BLOCK):
+            return
+        if len(block) == 2 * BLOCK:
+            if block != _ZEROS * 2:
+                raise TarError("archive goes on behind an empty block")
+            if self._is_first:
+                raise TarError("archive is empty")
+            self._check_end()
+            self._head = b""
+            self.ended = True
+            return
+        self._head = b""
+        self._read_header(block)
+        self._is_first = False
+
+    def _check_end(self) -> None:
+        if self._attributes or self._long:
+            raise TarError("archive ends behind the attributes of an entry")
+
+    def _read_header(self, block: bytes) -> None:
+        checksum = _OCTAL.fullmatch(block[148:156])
+        unsigned = sum(block) - sum(block[148:156]) + 8 * ord(" ")
+        if checksum is None or not checksum[1] or int(checksum[1], 8) != unsigned:
+            raise TarError("body is not a tar archive, or is compressed by other means than gzip")
+        if self._is_first:
+            start = block[:4].rstrip(b"\0")
+            if not _PRINTABLE.fullmatch(start) or start.startswith(_BZIP2):
+                raise TarError("name of the first entry looks like another format")
+        magic = block[257:265]
+        if magic not in (_POSIX, _GNU):
+            raise TarError("archive has headers of an old format")
+        kind = block[156:157]
+        if kind == b"\0":
+            kind = FILE
+        size = _number(block[124:136])
+        name, link = _text(block[:100]), _text(block[157:257])
+        prefix = block[345:500]
+        if magic == _POSIX:
+            if _text(prefix):
+                name = _text(prefix) + b"/" + name
+        elif prefix.strip(b"\0"):
+            raise TarError("archive has headers of an old format")
+        if block[508:512] == b"tar\0":
+            raise TarError("archive has headers of an old format")
+        if kind in (_EXTENDED, _GLOBAL, _LONG_NAME, _LONG_LINK):
+            self._begin_extension(kind, size)
+            return
+        self._begin_entry(name, kind, link, size, _number(block[100:108]))
+
+    def _begin_extension(self, kind: bytes, size: int) -> None:
+        if not 0 < size <= MOST_EXTENDED:
+            raise TarError("attributes of an entry are too large")
+        if kind in self._long or (kind in (_EXTENDED, _GLOBAL) and self._attributes):
+            raise TarError("attributes of an entry are there twice")
+        self._of_extension = kind
+        self._expect(size, keep=True)
+
+    def _expect(self, size: int, *, keep: bool) -> None:
+        """The next bytes are content, filled up to whole blocks."""
+        self._wanted = size
+        self._skip = -(-size // BLOCK) * BLOCK
+        self._kept = bytearray() if keep and size else None
+        if keep and not size:
+            self.content = b""
+
+    def _read_extension(self, content: bytes) -> None:
+        kind, self._of_extension = self._of_extension, b""
+        if kind in (_LONG_NAME, _LONG_LINK):
+            if content.find(b"\0") not in (-1, len(content) - 1):
+                raise TarError("name of an entry has a NUL")
+            self._long[kind] = content.rstrip(b"\0")
+            return
+        attributes = dict(_records(content))
+        if kind == _GLOBAL:
+            if self._long or attributes.keys() - {b"comment"}:
+                raise TarError("archive has attributes for all entries")
+            return
+        self._attributes = attributes
+
+    def _begin_entry(self, name: bytes, kind: bytes, link: bytes, size: int, mode: int) -> None:
+        attributes, self._attributes = self._attributes, {}
+        long, self._long = self._long, {}
+        if attributes and long:
+            raise TarError("archive mixes two formats")
+        name = attributes.get(b"path", long.get(_LONG_NAME, name))
+        link = attributes.get(b"linkpath", long.get(_LONG_LINK, link))
+        if b"size" in attributes:
+            if not _DIGITS.fullmatch(attributes[b"size"]):
+                raise TarError("size of an entry is not a number")
+            size = int(attributes[b"size"])
+        if kind != FILE and kind not in _EMPTY:
+            raise TarError("archive has an entry of an unknown kind")
+        if kind in _EMPTY and size:
+            raise TarError("entry without content has a size")
+        if not name or b"\0" in name or b"\0" in link or (kind == FILE and name.endswith(b"/")):
+            raise TarError("name of an entry cannot be one")
+        entry = Entry(name, kind, link, size, mode, _CAPABILITY in attributes)
+        self._expect(size, keep=self._on_entry(entry))
+
+
+def _text(content: bytes) -> bytes:
+    return content.partition(b"\0")[0]
+
+
+def _number(content: bytes) -> int:
+    match = _OCTAL.fullmatch(content)
+    if match is None:
+        raise TarError("number in a header is not octal")
+    return int(match[1] or b"0", 8)
+
+
+def _records(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The attributes of an entry, each once, of which all are known."""
+    seen = set()
+    while content:
+        match = _RECORD.match(content)
+        size = int(match[1]) if match else 0
+        if match is None or size > len(content) or content[size - 1 : size] != b"\n":
+            raise TarError("attributes of an entry cannot be read")
+        name, value = match[2], content[match.end() : size - 1]
+        is_known = name in _ATTRIBUTES or name in _OTHERS or name.startswith(_PREFIXES)
+        if not is_known or name in seen or not value:
+            raise TarError("attribute of an entry is unknown, empty or there twice")
+        if b"\0" in value and name in _ATTRIBUTES:
+            raise TarError("attribute of an entry has a NUL")
+        seen.add(name)
+        yield name, value
+        content = content[size:]
+
+
+def is_gzip(content: bytes) -> bool:
+    """Return True if the daemon takes content that begins so for gzip."""
+    return content.startswith(GZIP)
+
+
+class Gunzip:
+    """Decompresses the members of a gzip file in pieces."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(_GZIP)
+        self._rest = b""
+        """Bytes behind a member that are too few to tell what they are."""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """What comes out, at most `PIECE` bytes each time. TarError for what is not gzip."""
+        data = self._rest + data
+        self._rest = b""
+        while data:
+            if self._member.eof:
+                if len(data) < len(GZIP):
+                    self._rest = data
+                    return
+                if not is_gzip(data):
+                    raise TarError("gzip is followed by something else")
+                self._member = zlib.decompressobj(_GZIP)
+            try:
+                piece = self._member.decompress(data, PIECE)
+            except zlib.error:
+                raise TarError("gzip cannot be read") from None
+            data = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
+            if piece:
+                yield piece
+
+    def close(self) -> None:
+        """The bytes are over. TarError where that is not its end."""
+        if not self._member.eof or self._rest:
+            raise TarError("gzip is cut")

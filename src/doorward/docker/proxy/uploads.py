@@ -1,0 +1,255 @@
+"""The archive of a build or a copy, looked at on its way to the daemon.
+
+A daemon acts on the archive of a build once it has all of it, and on that of a copy entry by entry.
+So the pieces of a build pass until its end is near, and the end is held until the Dockerfile was
+decided; a piece of a copy is held while it has an entry that has to be decided. What was
+refused is never completed.
+
+An archive that cannot be read is decided as one that cannot be read; where that is allowed, it
+passes as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Final, Protocol
+
+from doorward.docker.proxy.tars import (
+    DEVICES,
+    FILE,
+    FOLDER,
+    LINK,
+    Entry,
+    Gunzip,
+    TarError,
+    TarReader,
+    is_gzip,
+)
+from doorward.docker.request.archives import COPY, Archive
+from doorward.docker.request.dockerfile import MOST_DOCKERFILE
+
+__all__ = ["Upload", "inspect_upload"]
+
+_MOST_WAITING: Final = 1 << 20
+"""Bytes that are held while it is not clear whether an archive ends."""
+_MOST_LINKS: Final = 10_000
+_MOST_NAMES: Final = 1 << 20
+"""Bytes of the names of links."""
+_START: Final = 3
+"""Bytes that tell gzip from tar."""
+_SETUID, _SETGID = 0o4000, 0o2000
+_UNREADABLE: Final = "unreadable"
+
+Decide = Callable[[Archive], Awaitable[None]]
+"""Decides what was found; it raises what refuses the request."""
+
+
+class _Findings(Protocol):
+    """What the entries of an archive come to."""
+
+    def see(self, entry: Entry) -> bool:
+        """Look at an entry; True where its content is wanted. TarError where that is useless."""
+
+    def keep(self, content: bytes) -> None:
+        """Take the content of the last entry that was wanted."""
+
+    def now(self) -> Archive | None:
+        """What has to be decided before anything more passes; None for nothing."""
+
+    def end(self) -> Archive | None:
+        """What has to be decided when the archive is at its end; None for nothing."""
+
+    def unreadable(self, problem: str) -> Archive:
+        """What has to be decided for an archive that cannot be read."""
+
+
+def inspect_upload(action: str, query: Mapping[str, list[str]], decide: Decide) -> Upload:
+    """The inspection of the archive in a request with this action and query."""
+    name = query.get("dockerfile", [""])[0] or "Dockerfile"
+    return Upload(_Copy() if action == COPY else _Context(name), decide)
+
+
+class Upload:
+    """Takes the pieces of an archive, and gives those that may pass."""
+
+    def __init__(self, findings: _Findings, decide: Decide) -> None:
+        self._findings = findings
+        self._decide = decide
+        self._reader = TarReader(findings.see)
+        self._gunzip: Gunzip | None = None
+        self._waiting: list[bytes] = []
+        self._size = 0
+        self._is_through = False
+        """Whether everything that counts was decided."""
+        self._start = b""
+        self._has_begun = False
+
+    async def pass_on(self, piece: bytes, *, is_last: bool = False) -> list[bytes]:
+        """The pieces that may go to the daemon now; the last one goes with `end`. What `decide`
+        raises."""
+        if self._is_through:
+            return [piece]
+        self._waiting.append(piece)
+        self._size += len(piece)
+        try:
+            await self._read(piece)
+        except TarError as error:
+            await self._finish(self._findings.unreadable(str(error)))
+        return self._release() if self._may_release(is_last=is_last) else []
+
+    def _may_release(self, *, is_last: bool) -> bool:
+        if self._is_through:
+            return True
+        return self._has_begun and not is_last and not self._reader.may_be_ending
+
+    async def end(self) -> list[bytes]:
+        """The last pieces, when the body is over."""
+        if not self._is_through:
+            try:
+                if not self._has_begun:
+                    await self._feed(self._start)
+                if self._gunzip is not None:
+                    self._gunzip.close()
+                self._reader.close()
+                archive = self._findings.end()
+            except TarError as error:
+                archive = self._findings.unreadable(str(error))
+            await self._finish(archive)
+        return self._release()
+
+    def _release(self) -> list[bytes]:
+        waiting, self._waiting, self._size = self._waiting, [], 0
+        return waiting
+
+    async def _finish(self, archive: Archive | None) -> None:
+        if archive is not None:
+            await self._decide(archive)
+        self._is_through = True
+
+    async def _read(self, piece: bytes) -> None:
+        if not self._has_begun:
+            self._start += piece
+            if len(self._start) < _START:
+                return
+            piece, self._has_begun = self._start, True
+            if is_gzip(piece):
+                self._gunzip = Gunzip()
+        await self._feed(piece)
+        if self._size > _MOST_WAITING and self._reader.may_be_ending and not self._is_through:
+            raise TarError("archive does not come to its end")
+
+    async def _feed(self, piece: bytes) -> None:
+        pieces: Iterator[bytes] = iter((piece,))
+        if self._gunzip is not None:
+            pieces = self._gunzip.feed(piece)
+        for each in pieces:
+            self._reader.feed(each)
+            if self._reader.content:
+                self._findings.keep(self._reader.content)
+            archive = self._findings.now()
+            if archive is not None:
+                await self._decide(archive)
+            if self._reader.ended:
+                await self._finish(self._findings.end())
+                return
+            if self._gunzip is not None:
+                # A few bytes may become many.
+                await asyncio.sleep(0)
+
+
+class _Context:
+    """The context of a build: its Dockerfile, which one entry alone can be."""
+
+    def __init__(self, name: str) -> None:
+        try:
+            self._parts = _split(name.encode("utf-8", "surrogateescape"))
+        except TarError:
+            self._parts = ()  # which no file of an archive can be
+        self._links: set[tuple[bytes, ...]] = set()
+        self._names = 0
+        self._is_seen = False
+        self._content: bytes | None = None
+
+    def see(self, entry: Entry) -> bool:
+        parts, mine = _split(entry.name), self._parts
+        if parts and parts[-1].startswith(b".wh."):
+            raise TarError("archive removes files")
+        if self._links:
+            for length in range(1, len(parts)):
+                if parts[:length] in self._links:
+                    raise TarError("archive has files behind a link")
+        if entry.kind == LINK:
+            self._links.add(parts)
+            self._names += len(entry.name)
+            if len(self._links) > _MOST_LINKS or self._names > _MOST_NAMES:
+                raise TarError("archive has too many links")
+        if parts == mine:
+            if entry.kind != FILE or self._is_seen:
+                raise TarError("the Dockerfile is there twice, or is not a file")
+            if entry.size > MOST_DOCKERFILE:
+                raise TarError("the Dockerfile is too large")
+            self._is_seen = True
+            self._content = b""
+            return True
+        if parts == mine[: len(parts)] and entry.kind != FOLDER:
+            raise TarError("the folder of the Dockerfile is not a folder")
+        if parts[: len(mine)] == mine:
+            raise TarError("the Dockerfile is a folder")
+        return False
+
+    def keep(self, content: bytes) -> None:
+        self._content = content
+
+    def now(self) -> Archive | None:
+        return None
+
+    def end(self) -> Archive:
+        if not self._is_seen or self._content is None:
+            return self.unreadable("archive has no file of the Dockerfile's name")
+        return Archive("read", self._content)
+
+    def unreadable(self, problem: str) -> Archive:
+        return Archive("read", problem=problem)
+
+
+def _split(name: bytes) -> tuple[bytes, ...]:
+    """The parts of a path below the folder of an archive."""
+    parts = tuple(part for part in name.split(b"/") if part not in (b"", b"."))
+    if b".." in parts:
+        raise TarError("archive has a path that leads upwards")
+    return parts
+
+
+class _Copy:
+    """An archive that is unpacked in a container, perhaps in a folder of the host."""
+
+    def __init__(self) -> None:
+        self._kinds: set[str] = set()
+        self._decided = 0
+
+    def see(self, entry: Entry) -> bool:
+        if entry.kind in DEVICES:
+            self._kinds.add("device")
+        if entry.kind == FILE and entry.mode & _SETUID:
+            self._kinds.add("setuid")
+        if entry.kind == FILE and entry.mode & _SETGID:
+            self._kinds.add("setgid")
+        if entry.has_capabilities:
+            self._kinds.add("capabilities")
+        return False
+
+    def keep(self, content: bytes) -> None:
+        """Nothing is wanted."""
+
+    def now(self) -> Archive | None:
+        if len(self._kinds) == self._decided:
+            return None
+        self._decided = len(self._kinds)
+        return Archive("read", kinds=tuple(sorted(self._kinds)))
+
+    def end(self) -> None:
+        return None
+
+    def unreadable(self, problem: str) -> Archive:
+        return Archive("read", kinds=(*sorted(self._kinds), _UNREADABLE), problem=problem)

@@ -1,0 +1,358 @@
+"""What a build fetches and asks for, read from its Dockerfile.
+
+    text -> directives -> lines joined -> instructions -> images, URLs, entitlements
+
+Two builders in many versions read Dockerfiles. Only what all of them read alike is read here:
+everything else is a `DockerfileError`, and such a file is judged by nobody. So here-documents
+(which only newer builders know), variables in sources and in `--from`, quotes and escapes in
+the name of an image, directives in other comments and unknown flags are errors.
+
+What `RUN` does is not read: it runs in a container of the build.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple, NoReturn
+
+__all__ = ["MOST_DOCKERFILE", "Dockerfile", "DockerfileError", "read_dockerfile"]
+
+MOST_DOCKERFILE: Final = 256 * 1024
+"""Bytes of a file that is read."""
+_LONGEST_LINE: Final = 60_000
+"""Bytes of a line: the builders refuse one of 65,536."""
+
+
+class DockerfileError(Exception):
+    """A file that builders could read differently, or would not read."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(f"line {line}: {message}" if line else message)
+
+
+class Dockerfile(NamedTuple):
+    """The facts of a file, each list sorted and without repetitions."""
+
+    images: list[str]
+    """References of all images from which something is taken; no stages of the file itself."""
+    remotes: list[str]
+    """URLs that the daemon fetches."""
+    entitlements: list[str]
+    """What its `RUN` instructions need besides a usual container, as BuildKit names it."""
+    instructions: list[str]
+    """The names of its instructions, in capitals."""
+    frontend: str
+    """The image of the `syntax` directive; "" for none."""
+
+
+def read_dockerfile(content: bytes, arguments: Mapping[str, str | None]) -> Dockerfile:
+    """The facts of a Dockerfile that is built with these build arguments."""
+    return _Reader(arguments).read(_to_text(content))
+
+
+def _to_text(content: bytes) -> str:
+    if len(content) > MOST_DOCKERFILE:
+        raise DockerfileError(0, "file is too large")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise DockerfileError(0, "file is not UTF-8") from None
+    text = text.replace("\r\n", "\n")
+    # Builders differ in which spaces they trim and where they see the end of a line.
+    for number, line in enumerate(text.split("\n"), 1):
+        is_plain = line.isascii() and line.isprintable()
+        if not is_plain and any(_is_odd(c) for c in line):
+            raise DockerfileError(number, "control character, or a space other than ASCII's")
+        if len(line) > _LONGEST_LINE:
+            raise DockerfileError(number, "line is too long")
+    return text
+
+
+def _is_odd(char: str) -> bool:
+    return char not in " \t" and (char.isspace() or char < " " or char in "\x7f\ufeff")
+
+
+class _Line(NamedTuple):
+    number: int
+    """Of its first part."""
+    text: str
+
+
+_DIRECTIVE: Final = re.compile(r"#[ \t]*([a-zA-Z][a-zA-Z0-9]*)[ \t]*=(.*)")
+_LIKE_DIRECTIVE: Final = re.compile(r"[ \t]*#[ \t]*(?:escape|syntax|check)[ \t]*=", re.IGNORECASE)
+_DIRECTIVES: Final = frozenset({"check", "escape", "syntax"})
+_REFERENCE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*")
+
+
+class _Directives(NamedTuple):
+    frontend: str
+    escape: str
+    lines: int
+    """How many they take."""
+
+
+def _read_directives(lines: list[str]) -> _Directives:
+    """The directives at the beginning. Old builders end them at `check`, so it comes last."""
+    seen: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        match = _DIRECTIVE.fullmatch(line)
+        value = match[2].strip(" \t") if match else ""
+        name = match[1].lower() if match and value else ""
+        if name not in _DIRECTIVES:
+            if number == 1 and line.startswith("#!"):
+                raise DockerfileError(1, "an interpreter is named")
+            if _LIKE_DIRECTIVE.match(line):
+                raise DockerfileError(number, "directive is not at the beginning of its line")
+            break
+        if name in seen or "check" in seen:
+            raise DockerfileError(number, f"directive {name} is there twice, or after check")
+        seen[name] = value
+    escape = seen.get("escape", "\\")
+    if escape not in ("\\", "`"):
+        raise DockerfileError(0, "directive escape has another value than \\ and `")
+    frontend = seen.get("syntax", "")
+    if frontend and not _REFERENCE.fullmatch(frontend):
+        raise DockerfileError(0, "directive syntax does not name an image")
+    return _Directives(frontend, escape, len(seen))
+
+
+def _join_lines(lines: list[str], escape: str, skip: int) -> Iterator[_Line]:
+    """The instructions: each a line, with those that continue it."""
+    at = skip
+    while at < len(lines):
+        number, line = at + 1, lines[at].lstrip(" \t")
+        at += 1
+        if not line or line.startswith("#"):
+            continue
+        text, goes_on = _without_escape(line, escape)
+        while goes_on and at < len(lines):
+            line = lines[at]
+            at += 1
+            stripped = line.lstrip(" \t")
+            if not stripped or stripped.startswith("#"):
+                continue
+            piece, goes_on = _without_escape(line, escape)
+            text += piece
+        yield _Line(number, text)
+
+
+def _without_escape(line: str, escape: str) -> tuple[str, bool]:
+    """A line without the escape at its end, and whether it goes on: two escapes are none."""
+    stripped = line.rstrip(" \t")
+    if not stripped.endswith(escape) or stripped.endswith(escape * 2):
+        return line, False
+    return stripped[:-1], True
+
+
+_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
+_PLAIN: Final = r"([A-Za-z0-9._/:@+-]*)"
+_ARGUMENT: Final = re.compile(rf"({_NAME})(?:=(?:{_PLAIN}|\"{_PLAIN}\"|'{_PLAIN}'))?")
+_VARIABLE: Final = re.compile(rf"\$(?:{{({_NAME})}}|({_NAME}))")
+_STAGE: Final = re.compile(r"[a-z][a-z0-9_.-]*")
+_FLAG: Final = re.compile(r"--([a-z][a-z-]*)(?:=([^\"'\\`\s]*))?")
+_PLATFORM: Final = re.compile(r"--platform=[A-Za-z0-9/_.${}-]+")
+_LOCAL: Final = re.compile(r"[^\s\"'\\`$:@<>|]+")
+"""A source in the context: nothing that a builder takes for an address or expands."""
+_URL: Final = re.compile(r"https?://[A-Za-z0-9._~:/?#@!&()*+,;=%-]+")
+_ON_GITHUB: Final = "github.com/"
+"""Without a scheme, old BuildKit takes it for a repository."""
+_COPY_FLAGS: Final = frozenset({"chmod", "chown", "exclude", "from", "link", "parents"})
+_ADD_FLAGS: Final = frozenset(
+    {"checksum", "chmod", "chown", "exclude", "keep-git-dir", "link", "unpack"}
+)
+_EXPANDED: Final = frozenset({"chmod", "chown", "mount"})
+"""Flags in whose values variables are harmless; those of a mount are looked at by themselves."""
+_RUN_FLAGS: Final = frozenset({"device", "mount", "network", "security"})
+_MOUNTS: Final = frozenset({"bind", "cache", "secret", "ssh", "tmpfs"})
+_INERT: Final = frozenset(
+    {
+        "CMD", "ENTRYPOINT", "ENV", "EXPOSE", "HEALTHCHECK", "LABEL", "MAINTAINER", "SHELL",
+        "STOPSIGNAL", "USER", "VOLUME", "WORKDIR",
+    }
+)  # fmt: skip
+"""Instructions that fetch nothing."""
+_WITH_DOCUMENTS: Final = frozenset({"ADD", "COPY", "ONBUILD", "RUN"})
+_ENTITLED: Final = {
+    ("network", "host"): "network.host",
+    ("security", "insecure"): "security.insecure",
+}
+_USUAL: Final = frozenset({("network", "default"), ("network", "none"), ("security", "sandbox")})
+
+
+class _Reader:
+    """Reads the instructions of one file, one after the other."""
+
+    def __init__(self, arguments: Mapping[str, str | None]) -> None:
+        self._given = arguments
+        self._arguments: dict[str, str | None] = {}
+        """The values of `ARG` before the first stage; None for those that nobody knows here."""
+        self._stages: list[str] = []
+        self._images: set[str] = set()
+        self._remotes: set[str] = set()
+        self._entitlements: set[str] = set()
+        self._instructions: set[str] = set()
+        self._line = 0
+
+    def read(self, text: str) -> Dockerfile:
+        lines = text.split("\n")
+        directives = _read_directives(lines)
+        for name in self._given:
+            if name.startswith("BUILDKIT_"):
+                raise DockerfileError(0, f"build argument {name} changes how the file is read")
+        for line in _join_lines(lines, directives.escape, directives.lines):
+            self._line = line.number
+            self._read_instruction(line.text)
+        if not self._stages:
+            self._refuse("file has no stage")
+        return Dockerfile(
+            sorted(self._images),
+            sorted(self._remotes),
+            sorted(self._entitlements),
+            sorted(self._instructions),
+            directives.frontend,
+        )
+
+    def _refuse(self, message: str) -> NoReturn:
+        raise DockerfileError(self._line, message)
+
+    def _read_instruction(self, text: str, *, later: bool = False) -> None:
+        """Read one instruction; `later`: it runs in builds from the image."""
+        words = re.split(r"[ \t]+", text.strip(" \t"), maxsplit=1)
+        name, rest = words[0].upper(), words[1] if len(words) > 1 else ""
+        self._instructions.add(name)
+        if name in _WITH_DOCUMENTS and "<<" in text:
+            self._refuse("here-documents are not read alike by all builders")
+        if not self._stages and name not in ("ARG", "FROM"):
+            self._refuse("instruction before the first stage")
+        if name == "FROM" and not later:
+            self._read_stage(rest)
+        elif name == "ARG":
+            self._read_arguments(rest)
+        elif name in ("ADD", "COPY", "RUN"):
+            self._read_step(name, rest, later=later)
+        elif name == "ONBUILD" and not later:
+            self._read_instruction(rest, later=True)
+        elif name not in _INERT:
+            self._refuse("instruction is unknown")
+
+    # Stages
+
+    def _read_arguments(self, text: str) -> None:
+        if self._stages:
+            return  # of a stage: nothing that is read here depends on it
+        for word in text.split():
+            match = _ARGUMENT.fullmatch(word)
+            if match is None:
+                # The name of a variable may stand in what is not read.
+                self._arguments = dict.fromkeys([*self._arguments, *re.findall(_NAME, text)])
+                return
+            name, value = match[1], match[2] or match[3] or match[4]
+            if name in self._arguments:
+                value = None
+            elif name in self._given:
+                value = self._given[name]
+            self._arguments[name] = value
+
+    def _read_stage(self, text: str) -> None:
+        words = text.split()
+        while words and _PLATFORM.fullmatch(words[0]):
+            words = words[1:]
+        if len(words) not in (1, 3) or (len(words) == 3 and words[1].lower() != "as"):
+            self._refuse("FROM is not of the form IMAGE [AS NAME]")
+        reference = self._expand(words[0])
+        if reference.isdecimal():
+            self._refuse("FROM names a number")
+        if reference.lower() in self._stages:
+            if reference not in self._stages:
+                self._refuse("name of a stage is written in capitals")
+        elif reference != "scratch":
+            self._images.add(reference)
+        name = words[2] if len(words) == 3 else ""
+        if name and (not _STAGE.fullmatch(name) or name in self._stages or name == "scratch"):
+            self._refuse("name of a stage is there twice, or is not in small letters")
+        self._stages.append(name)
+
+    def _expand(self, word: str) -> str:
+        def value(match: re.Match[str]) -> str:
+            known = self._arguments.get(match[1] or match[2])
+            if known is None:
+                self._refuse(f"value of {match[0]} is not known")
+            return known
+
+        reference = _VARIABLE.sub(value, word)
+        if not _REFERENCE.fullmatch(reference):
+            self._refuse("image is not a plain reference")
+        return reference
+
+    # Steps
+
+    def _read_step(self, name: str, text: str, *, later: bool) -> None:
+        flags, rest = self._split_flags(text)
+        known = {"ADD": _ADD_FLAGS, "COPY": _COPY_FLAGS, "RUN": _RUN_FLAGS}[name]
+        for flag, value in flags:
+            if flag not in known:
+                self._refuse(f"flag --{flag} of {name} is unknown")
+            if "$" in value and flag not in _EXPANDED:
+                self._refuse(f"--{flag} has a variable")
+            if flag == "from":
+                self._take_from(value, later=later)
+            elif flag == "mount":
+                self._read_mount(value, later=later)
+            elif flag == "device":
+                self._entitlements.add("device")
+            elif name == "RUN" and (flag, value) not in _USUAL:
+                entitlement = _ENTITLED.get((flag, value))
+                if entitlement is None:
+                    self._refuse(f"value of --{flag} is unknown")
+                self._entitlements.add(entitlement)
+        if name == "ADD":
+            self._read_sources(rest)
+
+    def _split_flags(self, text: str) -> tuple[list[tuple[str, str]], str]:
+        flags = []
+        while text.startswith("--"):
+            word, _, rest = text.replace("\t", " ").partition(" ")
+            match = _FLAG.fullmatch(word)
+            if match is None:
+                self._refuse("flag is not of the form --NAME=VALUE, or has quotes")
+            flags.append((match[1], match[2] or ""))
+            text = rest.lstrip(" ")
+        return flags, text
+
+    def _take_from(self, reference: str, *, later: bool) -> None:
+        """Take note of where a step takes files from: a stage, or an image."""
+        if reference.isdecimal():
+            if later or int(reference) >= len(self._stages) - 1:
+                self._refuse("stage of --from does not come before")
+        elif not _REFERENCE.fullmatch(reference):
+            self._refuse("--from does not name a stage or an image")
+        elif later or reference not in self._stages[:-1]:
+            if reference.lower() in self._stages:
+                self._refuse("--from names its own stage, or a stage in capitals")
+            self._images.add(reference)
+
+    def _read_mount(self, value: str, *, later: bool) -> None:
+        for pair in value.split(","):
+            key, _, content = pair.partition("=")
+            if key.lower() == "from":
+                self._take_from(content, later=later)
+            elif key.lower() == "type" and content not in _MOUNTS:
+                self._refuse("type of --mount is unknown")
+
+    def _read_sources(self, text: str) -> None:
+        if text.startswith("["):
+            try:
+                words = json.loads(text)
+            except ValueError:
+                self._refuse("sources are not a JSON array")
+            if type(words) is not list or any(type(word) is not str for word in words):
+                self._refuse("sources are not texts")
+        else:
+            words = text.split()
+        for word in words[:-1]:
+            if _URL.fullmatch(word):
+                self._remotes.add(word)
+            elif not _LOCAL.fullmatch(word) or word.lower().startswith(_ON_GITHUB):
+                self._refuse("source of ADD is neither a plain path nor a URL")
