@@ -64,7 +64,9 @@ class Costs:
         terminalreporter.section("seconds by part: tests, CPU, wall")
         for part_name, (tests, cpu, wall) in sorted(parts.items(), key=lambda row: -row[1][1]):
             terminalreporter.write_line(f"{part_name:32}{tests:7.0f}{cpu:9.1f}{wall:9.1f}")
-        write(self._files)
+        option = terminalreporter.config.option
+        if not option.markexpr and not option.keyword:  # else these are some tests of their files
+            write(self._files)
 
 
 def write(files: dict[str, tuple[int, float, float]]) -> None:

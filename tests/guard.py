@@ -4,14 +4,20 @@ The tier of a test is read from what its module and fixtures name (`tests.tiers`
 can do what its test does not name. So the interpreter's own audit events are watched: a test of
 another tier than `system` that binds or connects a socket, or starts a process, fails. A module
 that has to do that says `pytestmark = pytest.mark.system`.
+
+A thread may be started, as each application does, but not left behind: the tests that follow would
+share their process with it.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
+import time
 import traceback
 from typing import Final
+
+from tests.waiting import PATIENCE
 
 __all__ = ["Guard"]
 
@@ -36,6 +42,7 @@ class Guard:
     def __init__(self) -> None:
         self._seen: list[str] | None = None
         self._others: frozenset[int] = frozenset()
+        self._threads: frozenset[threading.Thread] = frozenset()
 
         # A plain function: each `id()` and each import of a process is an event as well, and a
         # method takes five times as long to say that it is none of `EVENTS`.
@@ -48,12 +55,22 @@ class Guard:
     def watch(self) -> None:
         """What threads do that an earlier test left behind is not this test's doing."""
         self._others = frozenset(sys._current_frames()) - {threading.get_ident()}
+        self._threads = frozenset(threading.enumerate())
         self._seen = []
 
     def release(self) -> list[str]:
         """Return what the test did beyond its process, each with the lines that led there."""
         seen, self._seen = self._seen or [], None
         return seen
+
+    def left(self, within: float = PATIENCE) -> list[str]:
+        """Return the names of the threads that began in the test and go on; those that are about to
+        end may do so."""
+        begun = [each for each in threading.enumerate() if each not in self._threads]
+        deadline = time.monotonic() + within
+        for thread in begun:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return [f"thread {each.name}" for each in begun if each.is_alive()]
 
     def _note(self, event: str) -> None:
         if self._seen is None or threading.get_ident() in self._others:

@@ -33,6 +33,17 @@ def test_nothing_else_is_seen() -> None:
     assert guard.release() == []
 
 
+def test_a_thread_that_goes_on_is_named_and_one_that_ends_is_not() -> None:
+    guard, gate = Guard(), Event()
+    guard.watch()
+    ending, staying = Thread(target=int), Thread(target=gate.wait, name="stays")
+    ending.start()
+    staying.start()
+    assert guard.left(within=0.0)[-1] == "thread stays"
+    gate.set()
+    assert guard.left() == []
+
+
 def bind_behind(*gates: Event) -> Callable[[], None]:
     def work() -> None:
         for gate in gates:

@@ -107,10 +107,10 @@ def test_idle_workers_sleep(group: Process) -> None:
         )
 
     def is_asleep() -> bool:
-        before = wakes()
+        before, since = wakes(), time.monotonic()
         time.sleep(2.0)
-        # Each worker looks once a second; with rounds of 0.1 s there were eighty.
-        return wakes() - before <= 20
+        # Each worker looks once a second; with rounds of 0.1 s there were forty a second.
+        return (wakes() - before) / (time.monotonic() - since) <= 20
 
     wait_until(is_asleep, "idle workers do not sleep")
 

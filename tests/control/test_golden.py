@@ -14,7 +14,7 @@ import logging
 import re
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -143,6 +143,11 @@ class Server:
             if len(self.script.requests[resource]) >= wanted:
                 break
 
+    def close(self) -> None:
+        if self.log is not None:
+            self.log.close()
+        self.plane.close()
+
     def settle(self) -> None:
         """Wait until what was decided is in the buffer."""
         if (log := self.log) is not None:
@@ -194,8 +199,8 @@ def test_a_row_ends_as_it_did_with_opa(
     for name, text in (row.get("files") or {}).items():
         content = base64.b64decode(text["base64"]) if isinstance(text, dict) else text.encode()
         (tmp_path / name).write_bytes(content)
-    with errors_logged() as lines:
-        different = differences(row)
+    with ExitStack() as running, errors_logged() as lines:
+        different = differences(row, running)
     if row["log_level"] == "error" and "exit" not in row["calls"][0]:
         different += of_logs(row, lines)
     saved = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.tar.gz")]
@@ -207,12 +212,12 @@ def test_a_row_ends_as_it_did_with_opa(
         pytest.fail(f"does not differ any more: {reason}")
 
 
-def differences(row: dict[str, Any]) -> list[Any]:
-    """What ended otherwise than with OPA."""
+def differences(row: dict[str, Any], running: ExitStack) -> list[Any]:
+    """What ended otherwise than with OPA; the servers are closed when `running` is."""
     script = Script(row.get("server") or {})
     calls = row["calls"]
     try:
-        server = Server(row, script)
+        server = running.enter_context(closing(Server(row, script)))
     except (ConfigError, LoadError) as error:
         mine = normal(f"error: {error}")
         return [] if "exit" in calls[0] and [mine] == row["logs"] else [(mine, row["logs"])]
@@ -226,7 +231,7 @@ def differences(row: dict[str, Any]) -> list[Any]:
         if "restart" in stage:
             server.plane.close()
             script = Script({**(row.get("server") or {}), **stage.get("server", {})})
-            server = Server(row, script)
+            server = running.enter_context(closing(Server(row, script)))
             server.begin()
         server.play(stage.get("until_requests", {}))
     # Of the calls before a restart, those after it are repeated.

@@ -16,7 +16,7 @@ from typing import Final
 from tests.waiting import PATIENCE
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
-POLICIES: Final = int(os.environ.get("DOORWARD_ROW_COMPARISONS", "250"))
+POLICIES: Final = int(os.environ.get("DOORWARD_ROW_COMPARISONS", "100"))
 
 
 def test_lists_hold_the_rows_that_are_allowed_one_by_one(postgresql: str, mariadb: int) -> None:

@@ -168,7 +168,7 @@ def test_a_long_path_is_not_kept() -> None:
 def test_paths_are_prepared_one_at_a_time_and_waiting_too_long_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    snapshot = snapshot_of()
+    snapshot = snapshot_of(deadline=None)
     snapshot.warm(["a/b/allow"])
     begun, go_on, inside = threading.Event(), threading.Event(), []
     prepare = Engine.prepare

@@ -298,6 +298,7 @@ def test_a_document_moves_to_threads_and_back(monkeypatch: pytest.MonkeyPatch) -
         ask_once()
     assert "http-decisions" in health.parts.problems
     assert server.written.count(b"200 OK") == len(threads)
+    served.close()
     server.abort()
     server.loop.close()
     served.close()

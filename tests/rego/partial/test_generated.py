@@ -19,7 +19,7 @@ from doorward.rego import CompileError, Engine, EvalError, from_python
 
 pytestmark = pytest.mark.long
 
-EXAMPLES: Final = int(os.environ.get("DOORWARD_PARTIAL_EXAMPLES", "60"))
+EXAMPLES: Final = int(os.environ.get("DOORWARD_PARTIAL_EXAMPLES", "30"))
 QUERY: Final = "data.a.p = x"
 
 
