@@ -42,7 +42,7 @@ class Guard:
     def __init__(self) -> None:
         self._seen: list[str] | None = None
         self._others: frozenset[int] = frozenset()
-        self._threads: frozenset[threading.Thread] = frozenset()
+        self._threads: frozenset[threading.Thread] | None = None
 
         # A plain function: each `id()` and each import of a process is an event as well, and a
         # method takes five times as long to say that it is none of `EVENTS`.
@@ -66,7 +66,10 @@ class Guard:
     def left(self, within: float = PATIENCE) -> list[str]:
         """Return the names of the threads that began in the test and go on; those that are about to
         end may do so."""
-        begun = [each for each in threading.enumerate() if each not in self._threads]
+        before, self._threads = self._threads, None
+        if before is None:
+            return []
+        begun = [each for each in threading.enumerate() if each not in before]
         deadline = time.monotonic() + within
         for thread in begun:
             thread.join(max(0.0, deadline - time.monotonic()))

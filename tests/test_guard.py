@@ -33,13 +33,21 @@ def test_nothing_else_is_seen() -> None:
     assert guard.release() == []
 
 
-def test_a_thread_that_goes_on_is_named_and_one_that_ends_is_not() -> None:
+def test_a_thread_that_goes_on_is_named() -> None:
     guard, gate = Guard(), Event()
     guard.watch()
-    ending, staying = Thread(target=int), Thread(target=gate.wait, name="stays")
-    ending.start()
+    staying = Thread(target=gate.wait, name="stays")
     staying.start()
-    assert guard.left(within=0.0)[-1] == "thread stays"
+    assert guard.left(within=0.0) == ["thread stays"]
+    gate.set()
+    assert guard.left() == []  # not watched any more
+
+
+def test_a_thread_that_ends_is_waited_for() -> None:
+    guard, gate = Guard(), Event()
+    guard.watch()
+    ending = Thread(target=gate.wait)
+    ending.start()
     gate.set()
     assert guard.left() == []
 
