@@ -93,6 +93,8 @@ class Verification:
         name = self.key_id or header.get("kid") or payload.get("keyid")
         if not name:
             raise SignatureError("verification key ID is empty")
+        if not isinstance(name, str):
+            raise SignatureError("verification key ID is not a text")
         if name not in self.keys:
             raise SignatureError(f"verification key corresponding to ID {name} not found")
         return self.keys[name]
