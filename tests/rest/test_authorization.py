@@ -23,8 +23,9 @@ from doorward.config.configuration import Config, Server
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rest.app import Api
-from doorward.rest.authorization import Access, authorize
+from doorward.rest.authorization import Access, authorize, path_of
 from doorward.rest.requests import parameters
+from doorward.rest.routes import ROUTES
 from doorward.telemetry.health import Health
 from doorward.telemetry.metrics import Metrics
 
@@ -182,6 +183,54 @@ def test_a_policy_that_does_not_decide_lets_nothing_through(
     answer = ask(api(policy), "GET", "/v1/data")
     assert answer.status == status
     assert message in answer.body
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        (b"/v1/data/a/b", ["v1", "data", "a", "b"]),
+        (b"/v1/data/a%2Fb", ["v1", "data", "a/b"]),
+        (b"/v1/data/%2570", ["v1", "data", "%70"]),
+        (b"/v1%2fdata/a", ["v1/data", "a"]),
+        (b"/v0/data/a%2fb/c", ["v0", "data", "a/b", "c"]),
+        (b"/v1/batch/data/a%2fb", ["v1", "batch", "data", "a/b"]),
+        (b"/health/a%2Fb", ["health", "a/b"]),
+        # An id is one text, and the path of a filter is put together.
+        (b"/v1/policies/a%2Fb", ["v1", "policies", "a", "b"]),
+        (b"/v1/compile/a%2F%2Fb", ["v1", "compile", "a", "b"]),
+        (b"/", [""]),
+        (b"*", ["*"]),
+    ],
+)
+def test_the_policy_sees_the_path_that_is_taken(target: bytes, path: list[str]) -> None:
+    assert path_of(target) == path
+
+
+def test_each_endpoint_with_an_open_path_takes_its_segments_as_the_policy_sees_them() -> None:
+    opened = {path for row in ROUTES.rows for path in row.paths if "{" in path}
+    # Those of `path_of`; and of the console and of metadata nothing is read by an encoded slash.
+    assert {path.partition("{")[0] for path in opened} == {
+        "/.well-known/authzen-configuration/",
+        "/console/",
+        "/health/",
+        "/v0/data/",
+        "/v1/batch/data/",
+        "/v1/compile/",
+        "/v1/data/",
+        "/v1/policies/",
+        "/v1/query/",
+    }
+
+
+def test_a_document_whose_name_has_a_slash_is_not_the_one_that_is_allowed() -> None:
+    policy = BY_PATH.replace(
+        'input.path == ["v1", "data", "public"]',
+        'array.slice(input.path, 0, 3) == ["v1", "data", "public"]',
+    )
+    pdp = PDP(build(Loaded({"authz.rego": policy}, {"public/x": "hunter2", "public": {"x": 1}})))
+    app = Api(pdp, Config(), Health(), Metrics("1"), access=Access("off", authorizes=True))
+    answers = [ask(app, "GET", f"/v1/data/public{slash}x", b"") for slash in ("/", "%2F", "%252F")]
+    assert [answer.status for answer in answers] == [200, 401, 401]
 
 
 BY_PATH = """package system.authz

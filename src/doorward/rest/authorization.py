@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, Literal
-from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,9 +19,9 @@ from doorward.records import record
 from doorward.rego import Engine, Key, Undefined, Value
 from doorward.rest.answers import bad_request, failed, internal_error, unauthorized
 from doorward.rest.body import Body
-from doorward.rest.requests import BadRequest, Parameters
+from doorward.rest.requests import BadRequest, Parameters, segments
 
-__all__ = ["TOKEN", "Access", "allows_token", "authorize"]
+__all__ = ["TOKEN", "Access", "allows_token", "authorize", "path_of"]
 
 TOKEN: Final = "doorward.token"
 """In the scope of a request: the token of its session, where it has no header."""
@@ -98,10 +97,9 @@ def _input(
             assert isinstance(values, list)
             values.append(value)
     params: dict[Key, Value] = {name: list(parameters.values(name)) for name in parameters.names}
-    path = unquote(raw.decode("latin-1")).removeprefix("/")
     input: dict[Key, Value] = {
         "method": request.method,
-        "path": list(path.split("/")),
+        "path": list(path_of(raw)),
         "params": params,
         "headers": headers,
     }
@@ -111,6 +109,19 @@ def _input(
         if not isinstance(document, Undefined):
             input["body"] = document
     return input
+
+
+def path_of(raw: bytes) -> list[str]:
+    """The segments of a path as the endpoints take them; BadRequest.
+
+    OPA's policy sees `/v1/data/a%2Fb` as two segments, and OPA then answers for `data["a/b"]`.
+    """
+    path = segments(raw if raw.startswith(b"/") else b"/" + raw)[1:]
+    if path[:2] == ("v1", "policies"):
+        return "/".join(path).split("/")
+    if path[:2] == ("v1", "compile"):
+        return [name for name in "/".join(path).split("/") if name]
+    return [*path]
 
 
 def _identity(access: Access, request: Request) -> Mapping[Key, Value]:

@@ -7,7 +7,7 @@ defines below `data` is base data, of which nothing is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,6 +97,10 @@ def _insert_into(object_: ObjectType, path: Sequence[Key], type_: Type) -> Objec
     return ObjectType(object_.fields, new)
 
 
+def _no_readers(_path: tuple[Key, ...]) -> tuple[()]:
+    return ()
+
+
 @dataclass(eq=False, slots=True)
 class Globals:
     """The names that all bodies see: the built-ins, and those that rules define below `data`.
@@ -109,10 +113,13 @@ class Globals:
     called: frozenset[str] = frozenset()
     rules: TypeNode = field(default_factory=TypeNode)
     signatures: dict[str, Function] = field(default_factory=dict)
+    readers: Callable[[tuple[Key, ...]], Iterable[tuple[Key, ...]]] = _no_readers
+    """The rules that read those at a path below `data`, or below it."""
 
     def with_calls(self, called: frozenset[str]) -> Globals:
         """The same with more built-ins that are called."""
-        return Globals(self.registry, self.called | called, self.rules, self.signatures)
+        called |= self.called
+        return Globals(self.registry, called, self.rules, self.signatures, self.readers)
 
     def builtin(self, name: str) -> Function | None:
         """The declaration of a built-in."""
@@ -153,10 +160,16 @@ class Scope:
 
     def below_replacements(self, replaced: Iterable[tuple[Ref | Var, Type]]) -> Scope:
         """The same variables where `with` replaces documents by values of some types: a document
-        has the type that it has anyway or that of the value, and what is above it is an object."""
+        has the type that it has anyway or that of the value, and what is above it is an object.
+        Rules that read a replaced one give any value."""
         tree = TypeNode()
-        for target, value in replaced:
-            path, before = _document_path(target), self.reference(target)
+        documents = [(_document_path(target), target, value) for target, value in replaced]
+        for path, _, _ in documents:
+            if path is not None and path[0] == "data":
+                for reader in self.globals.readers(path[1:]):
+                    tree.put(("data", *reader), any_)
+        for path, target, value in documents:
+            before = self.reference(target)
             if path is not None and not isinstance(before, Function):
                 tree.put(path, union(before, value))
         if not tree.children:

@@ -15,6 +15,7 @@ from doorward.rego.analysis.environment import Globals, Scope, TypeNode
 from doorward.rego.analysis.inference import Inference
 from doorward.rego.analysis.negation import QUERY_LOCAL
 from doorward.rego.analysis.opa_diagnostics.flattening import FlatRule, Flattener
+from doorward.rego.analysis.readers import Readers
 from doorward.rego.analysis.schemas import (
     AnnotatedDocuments,
     SchemaError,
@@ -48,7 +49,7 @@ def check_types(
     called: frozenset[str] = frozenset(),
 ) -> tuple[Globals, list[Diagnostic]]:
     """Infer the types of all rules, and return them with the type errors."""
-    known = Globals(callees.registry, called)
+    known = Globals(callees.registry, called, readers=Readers(root, graph).of)
     if schemas is not None and () in schemas:
         try:
             known.rules.put(("input",), schema_type(schemas[()]))

@@ -13,6 +13,7 @@ from doorward.records import record
 from doorward.rego.analysis.dependencies import Dependencies
 from doorward.rego.analysis.environment import Globals
 from doorward.rego.analysis.passes import CheckOptions, Program, modules_in_order
+from doorward.rego.analysis.readers import Readers
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.code import Code
 from doorward.rego.codegen.saved import SavedFunctions, save_functions
@@ -155,7 +156,13 @@ def _restored(state: _State, options: Options) -> Program:
     )
     program.constant = frozenset([nodes[n] for n in state.constant])
     program.mocked = state.mocked
-    program.types = Globals(options.registry, state.called, state.rules, state.signatures)
+    program.types = Globals(
+        options.registry,
+        state.called,
+        state.rules,
+        state.signatures,
+        Readers(program.root, program.graph).of,
+    )
     program.names = state.names
     program.arities = state.arities
     return program

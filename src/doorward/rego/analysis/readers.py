@@ -1,0 +1,50 @@
+"""Which rules read what a `with` replaces, in themselves or through others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from doorward.rego.analysis.dependencies import Dependencies
+from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.values import Key
+
+__all__ = ["Readers"]
+
+
+class Readers:
+    """The readers of the rules of a program. The graph is turned round once somebody asks."""
+
+    def __init__(self, root: RuleNode, graph: Dependencies) -> None:
+        self._root = root
+        self._graph = graph
+        self._readers: dict[int, list[RuleNode]] | None = None
+
+    def of(self, path: Sequence[Key]) -> list[tuple[Key, ...]]:
+        """The paths below `data` of the rules that read those at `path` or below it."""
+        replaced = self._root.find(path)
+        if replaced is None:
+            return []
+        readers = self._turned()
+        waiting = [node for node in replaced.walk() if node.definitions]
+        seen = {id(node) for node in waiting}
+        paths = []
+        while waiting:
+            for reader in readers.get(id(waiting.pop()), ()):
+                if id(reader) not in seen:
+                    seen.add(id(reader))
+                    waiting.append(reader)
+                    paths.append(reader.path)
+        return paths
+
+    def _turned(self) -> dict[int, list[RuleNode]]:
+        if self._readers is None:
+            readers: dict[int, list[RuleNode]] = {}
+            for reader, read in self._reads():
+                readers.setdefault(id(read), []).append(reader)
+            self._readers = readers
+        return self._readers
+
+    def _reads(self) -> Iterator[tuple[RuleNode, RuleNode]]:
+        for node in self._root.walk():
+            for read in self._graph.reads.get(id(node), ()):
+                yield node, read
