@@ -72,6 +72,14 @@ def test_an_input_shows_no_credentials(tmp_path: Path, capsys: pytest.CaptureFix
     assert "very-secret" not in shown
 
 
+def test_a_profile_comes_with_coverage_or_an_explanation(ask: Callable[..., str]) -> None:
+    for flag, name in (("--coverage", "coverage"), ("--explain=fails", "explanation")):
+        both = json.loads(ask("--profile", flag))
+        assert both[name] == json.loads(ask(flag))[name]
+        assert both["profile"][0]["num_eval"] == 1
+    assert "NUM EVAL" in ask("--coverage", "--profile", "-f", "pretty")
+
+
 def test_a_profile_says_what_took_how_long(ask: Callable[..., str]) -> None:
     document = json.loads(ask("--profile"))["profile"]
     assert {"num_eval", "num_held", "total_time_ns", "location"} == set(document[0])

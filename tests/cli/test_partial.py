@@ -143,6 +143,10 @@ def test_a_profile_of_a_residual_counts_its_expressions(
     }
     assert counts[4] == counts[10] == counts[11] == counts[15] == 1
     assert counts.keys().isdisjoint({16, 19})
+    assert run([*command, "--coverage", "data.p.allow"]) == 0
+    both = json.loads(capsys.readouterr().out)
+    assert both["coverage"]["covered_lines"] > 0
+    assert len(both["profile"]) == len(answer["profile"])
     assert "timer_rego_partial_eval_ns" in answer["metrics"]
 
 

@@ -47,7 +47,7 @@ from doorward.rego.golang import indent, object_text
 
 if TYPE_CHECKING:
     from doorward.cli.partial import Residual
-    from doorward.rego import Entry, Explanation, Partial
+    from doorward.rego import Entry, Explanation, Partial, Tracer
     from doorward.search.changes import Change
 
 __all__ = ["command"]
@@ -239,8 +239,6 @@ def command(query: tuple[str, ...], **options: Any) -> int:
     if residual is not None and request.explain != "off":
         click.echo("--partial has no explanation: --explain is ignored", err=True)
         request = replace(request, explain="off")
-    if request.profile and (request.explain != "off" or request.coverage):
-        raise click.UsageError("--profile cannot be combined with --coverage or --explain")
     if request.profile and options["count"] > 1:
         raise click.UsageError("--profile cannot be combined with --count")
     if options["why"] and residual is None:
@@ -345,6 +343,7 @@ def _no_coverage() -> str:
 
 def _partial(request: _Request, residual: Residual, timers: Timers) -> _Answer:
     from doorward.cli.partial import evaluate
+    from doorward.testing.tracers import BothPartial
 
     coverage, profile = None, None
     if request.coverage:
@@ -355,6 +354,7 @@ def _partial(request: _Request, residual: Residual, timers: Timers) -> _Answer:
         from doorward.rego import Profile
 
         profile = Profile()
+    both = BothPartial([coverage, profile]) if coverage and profile else None
     try:
         engine = _engine(request, timers, traced=False)
         with timers.measure("rego_partial_eval"):
@@ -367,7 +367,7 @@ def _partial(request: _Request, residual: Residual, timers: Timers) -> _Answer:
                 package=request.package,
                 imports=request.imports,
                 strict_builtin_errors=request.strict_builtin_errors,
-                tracer=coverage or profile,
+                tracer=both or coverage or profile,
             )
     except (LoadError, RegoError) as error:
         nothing = _no_coverage() if request.coverage else ""
@@ -445,8 +445,15 @@ def _trace(query: Query, request: _Request, timers: Timers) -> _Answer:
 
     recorder, coverage, profile = Recorder(), Coverage(), Profile()
     evaluation = query.evaluation(request.input)
-    # The times must not include the cost of the other tracers.
-    evaluation.tracer = profile if request.profile else Both([recorder, coverage])
+    asked: list[tuple[Tracer, bool]] = [
+        (profile, request.profile),
+        (recorder, request.explain != "off"),
+        (coverage, request.coverage),
+    ]
+    # One alone is called without a detour, and times do not include the cost of tracers that
+    # nobody asked for.
+    tracers = [tracer for tracer, is_asked in asked if is_asked]
+    evaluation.tracer = tracers[0] if len(tracers) == 1 else Both(tracers)
     rows: list[tuple[Any, ...]] = []
     results: list[Solution] = []
     error: RegoError | None = None

@@ -15,6 +15,7 @@ from doorward.rego.golang import ordered_text
 if TYPE_CHECKING:
     from doorward.rego import Partial, Profile
     from doorward.testing.coverage import Coverage
+    from doorward.testing.tracers import BothPartial
 
 __all__ = ["FORMATS", "Residual", "check", "document", "evaluate", "shown"]
 
@@ -51,7 +52,7 @@ def evaluate(
     package: str,
     imports: Sequence[str],
     strict_builtin_errors: bool,
-    tracer: Coverage | Profile | None = None,
+    tracer: BothPartial | Coverage | Profile | None = None,
 ) -> Partial:
     """Return the residual of the query; LoadError for a path that is not valid."""
     try:

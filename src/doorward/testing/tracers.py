@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from doorward.rego import Evaluation, Tracer
+from doorward.rego import Evaluation, Profile, Span, Tracer
 from doorward.rego.tools import Expr, Rule
+from doorward.testing.coverage import Coverage
 
-__all__ = ["Both"]
+__all__ = ["Both", "BothPartial"]
 
 
 class Both:
@@ -30,3 +31,14 @@ class Both:
     ) -> None:
         for tracer in self.tracers:
             tracer.trace(evaluation, node, holds, bound)
+
+
+class BothPartial:
+    """Tells all of `tracers` of a partial evaluation the same, in their order."""
+
+    def __init__(self, tracers: Sequence[Coverage | Profile]) -> None:
+        self.tracers = tracers
+
+    def note(self, span: Span, *, holds: bool, is_rule: bool) -> None:
+        for tracer in self.tracers:
+            tracer.note(span, holds=holds, is_rule=is_rule)
