@@ -445,14 +445,14 @@ def _trace(query: Query, request: _Request, timers: Timers) -> _Answer:
 
     recorder, coverage, profile = Recorder(), Coverage(), Profile()
     evaluation = query.evaluation(request.input)
-    asked: list[tuple[Tracer, bool]] = [
+    choices: list[tuple[Tracer, bool]] = [
         (profile, request.profile),
         (recorder, request.explain != "off"),
         (coverage, request.coverage),
     ]
     # One alone is called without a detour, and times do not include the cost of tracers that
     # nobody asked for.
-    tracers = [tracer for tracer, is_asked in asked if is_asked]
+    tracers = [tracer for tracer, is_chosen in choices if is_chosen]
     evaluation.tracer = tracers[0] if len(tracers) == 1 else Both(tracers)
     rows: list[tuple[Any, ...]] = []
     results: list[Solution] = []
