@@ -154,6 +154,35 @@ def test_the_quick_start_decides_logs_and_ends_in_order(
     assert server.messages("Server shutdown.")
 
 
+STUCK = """
+import sys, threading
+from doorward.cli import main, run
+
+run.LAST = 0.2
+# Python waits for such a thread before it ends.
+threading.Thread(target=threading.Event().wait, name="stuck").start()
+main.main(sys.argv[1:])
+"""
+
+
+def test_it_ends_whatever_it_waits_for_and_says_what_that_is(folder: Path) -> None:
+    port = free_port()
+    command = ["run", "--server", f"--addr=127.0.0.1:{port}", "--shutdown-grace-period=0"]
+    with subprocess.Popen(
+        [sys.executable, "-c", STUCK, *command, str(folder)], stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "Server initialized." in line:
+                break
+        process.send_signal(signal.SIGTERM)
+        lines = process.stderr.read()
+    assert process.returncode == 1
+    assert "Server shutdown." in lines
+    assert "Timeout" in lines
+    assert "in wait" in lines
+
+
 def test_changed_policies_come_into_force_and_broken_ones_do_not(
     folder: Path, start: Callable[..., Process]
 ) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import signal
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +37,8 @@ MOST_BY_DEFAULT: Final = 4
 _MAX_KEY: Final = 1 << 20
 _WATCHED: Final = 5.0
 """Seconds between two looks at certificates, with --watch."""
+LAST: Final = 30.0
+"""Seconds after all times of grace in which the process must have ended."""
 REFUSED_FLAGS: Final = {
     "h2c": "the HTTP API speaks HTTP/1.1; for HTTP/2 put a proxy in front of it",
     "pprof": "it profiles Go programs; `py-spy` profiles a running server, and names the rules",
@@ -275,8 +281,13 @@ def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> in
             sidecar: Sidecar | WorkerGroup = WorkerGroup(chosen)
         else:
             sidecar = Sidecar(chosen)
+
+        def end(_number: int, _frame: object) -> None:
+            _end_within(chosen.wait + 2 * chosen.grace + LAST)
+            sidecar.stop()
+
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda _number, _frame: sidecar.stop())
+            signal.signal(number, end)
         signal.signal(signal.SIGHUP, lambda _number, _frame: sidecar.ask_for_reload())
         sidecar.start()
     except LoadError as error:
@@ -286,6 +297,16 @@ def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> in
     except (ConfigError, StartupError) as error:
         return _fail(str(error))
     return sidecar.run()
+
+
+@cache
+def _end_within(seconds: float) -> None:
+    """End the process after so many seconds, whatever it waits for then: standard error says where.
+
+    A second signal gives no more time.
+    """
+    with suppress(AttributeError, OSError, ValueError):  # there is no standard error
+        faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
 
 
 def _interact(files: Sequence[str], options: dict[str, Any]) -> int:
