@@ -305,8 +305,8 @@ def _end_within(seconds: float) -> None:
 
     A second signal gives no more time.
     """
-    with suppress(AttributeError, OSError, ValueError):  # there is no standard error
-        faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
+    with suppress(OSError, ValueError):  # standard error is closed
+        faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__ or 2)
 
 
 def _interact(files: Sequence[str], options: dict[str, Any]) -> int:

@@ -498,20 +498,23 @@ class Sidecar:
         return self.alive
 
     def close(self) -> None:
-        """End every part, the decision log last, so that no answer is missing in it."""
-        if self._watcher is not None:
-            self._watcher.close()
+        """End every part, the decision log last, so that no answer is missing in it.
+
+        First what takes requests: as long as they come, all else gets little time to end.
+        """
         if self._console is not None:
             self._console.close()
-        if self._shadow is not None:
-            self._shadow.close()
-        if self._identity is not None:
-            self._identity.close()
         if self._envoy is not None:
             self._envoy.stop(self._options.grace)
         if self._ext_proc is not None:
             self._ext_proc.stop(self._options.grace)
         self._http.close()
+        if self._watcher is not None:
+            self._watcher.close()
+        if self._shadow is not None:
+            self._shadow.close()
+        if self._identity is not None:
+            self._identity.close()
         for api in self._apis:
             api.close()
         if self._requests is not None:
