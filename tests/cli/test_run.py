@@ -43,11 +43,13 @@ labels:
 class Process:
     """`doorward run --server` with its logs in a file."""
 
+    code = "from doorward.cli.main import main; main()"
+
     def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
         self.log = folder / "log"
         self.arguments = arguments
         self.port, self.diagnostic = free_port(), free_port()
-        command = [sys.executable, "-c", "from doorward.cli.main import main; main()", "run"]
+        command = [sys.executable, "-c", self.code, "run"]
         addresses = [
             f"--addr=127.0.0.1:{self.port}",
             f"--diagnostic-addr=127.0.0.1:{self.diagnostic}",
@@ -154,33 +156,27 @@ def test_the_quick_start_decides_logs_and_ends_in_order(
     assert server.messages("Server shutdown.")
 
 
-STUCK = """
-import sys, threading
+class Stuck(Process):
+    """One with a thread that Python waits for before it ends."""
+
+    code = """
+import threading
 from doorward.cli import main, run
 
 run.LAST = 0.2
-# Python waits for such a thread before it ends.
-threading.Thread(target=threading.Event().wait, name="stuck").start()
-main.main(sys.argv[1:])
+threading.Thread(target=threading.Event().wait).start()
+main.main()
 """
 
 
 def test_it_ends_whatever_it_waits_for_and_says_what_that_is(folder: Path) -> None:
-    port = free_port()
-    command = ["run", "--server", f"--addr=127.0.0.1:{port}", "--shutdown-grace-period=0"]
-    with subprocess.Popen(
-        [sys.executable, "-c", STUCK, *command, str(folder)], stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if "Server initialized." in line:
-                break
-        process.send_signal(signal.SIGTERM)
-        lines = process.stderr.read()
-    assert process.returncode == 1
-    assert "Server shutdown." in lines
-    assert "Timeout" in lines
-    assert "in wait" in lines
+    server = Stuck(folder, "--shutdown-grace-period=0", "policy.rego")
+    assert server.ready(), server.log.read_text()
+    assert server.end() == 1
+    said = server.log.read_text()
+    assert "Server shutdown." in said
+    assert "Timeout" in said
+    assert "in wait" in said
 
 
 def test_changed_policies_come_into_force_and_broken_ones_do_not(
