@@ -26,7 +26,7 @@ help:
 	@echo 'make demo-docker  a private dockerd behind the Docker plugin (root); ends by itself'
 	@echo 'make console      the pages of the console (make demo and make test do it as well)'
 	@echo 'make test         lint, types, import contract and all tests: what CI runs'
-	@echo 'make test-fast    the tests that start nothing: five minutes of CPU'
+	@echo 'make test-fast    the tests that start nothing: three and a half minutes of CPU'
 	@echo 'make costs        how many seconds of CPU each part of the tests takes'
 	@echo 'make soak         what takes longer than a test may: an hour'
 	@echo 'make pauses       the tests while all of their processes stop and go on: two hours at most'
