@@ -17,7 +17,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 from tests.corpora import DATA, MISSING
 from tests.guard import Guard
-from tests.tiers import Tiers
+from tests.tiers import QUICK, Tiers, has_no_quick_test
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -118,6 +118,14 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         text = "\n".join(reached)
         pytest.fail(f"a test that is not marked `system` left its process:\n{text}", pytrace=False)
     return result
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What `-m` would leave out as a whole is not imported, which takes half of the time."""
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    if config.option.markexpr == QUICK and is_test and has_no_quick_test(collection_path):
+        return True
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)

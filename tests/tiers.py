@@ -7,14 +7,18 @@ Nothing is listed here by the names of tests; `tests.guard` notices what does no
 
 from __future__ import annotations
 
+import re
 import sys
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Final, cast
 
 import pytest
 
-__all__ = ["Tiers"]
+__all__ = ["QUICK", "Tiers", "has_no_quick_test"]
 
+QUICK: Final = "not system and not long"
+"""The tests of `make test-fast`, for `-m`."""
 SYSTEM: Final = frozenset(
     {"subprocess", "socket", "socketserver", "multiprocessing", "http.server", "tests.ports"}
     | {"tests.browser", "tests.integrations.servers", "fuzz.opa_engine"}
@@ -22,6 +26,20 @@ SYSTEM: Final = frozenset(
 """The modules by which a test reaches beyond its own process."""
 SERVERS: Final = frozenset({"mariadb", "mysql", "postgresql"})
 _OWN: Final = ("tests", "examples", "benchmarks")
+
+
+_OUTSIDE: Final = re.compile(
+    r"^(?:import (?:subprocess|socket|socketserver|multiprocessing|http\.server)$"
+    r"|from tests\.(?:ports|browser|integrations\.servers) import "
+    r"|pytestmark = pytest\.mark\.(?:system|long)$)",
+    re.MULTILINE,
+)
+
+
+def has_no_quick_test(file: Path) -> bool:
+    """True where a line of a file says that none of its tests is in the quick tier: a run of
+    that tier need not import the file."""
+    return bool(_OUTSIDE.search(file.read_text(encoding="utf-8")))
 
 
 class Tiers:
