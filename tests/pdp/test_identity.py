@@ -191,26 +191,28 @@ RSA = ONE.public
 
 
 @pytest.mark.parametrize(
-    "document",
+    ("document", "message"),
     [
-        {},
-        {"keys": {}},
-        {"keys": []},
-        {"keys": [1]},
-        {"keys": [RSA] * 101},
-        {"keys": [RSA, RSA]},
-        {"keys": [{**RSA, "kid": 1}]},
-        {"keys": [RSA, {"kty": "oct", "k": "c2VjcmV0"}]},
-        {"keys": [{**RSA, "d": "AQ"}]},
-        {"keys": [{**RSA, "use": "enc"}]},
+        ({}, "not a list"),
+        ({"keys": {}}, "not a list"),
+        ({"keys": []}, "no key for signatures"),
+        ({"keys": [1]}, "not an object"),
+        ({"keys": [RSA] * 101}, "at most 100 keys"),
+        ({"keys": [RSA, RSA]}, "two keys of one id"),
+        ({"keys": [{**RSA, "kid": 1}]}, "no key for signatures"),
+        ({"keys": [RSA, {"kty": "oct", "k": "c2VjcmV0"}]}, "must not be known"),
+        ({"keys": [{**RSA, "d": "AQ"}]}, "must not be known"),
+        ({"keys": [{**RSA, "use": "enc"}]}, "no key for signatures"),
     ],
 )
-def test_a_set_that_is_wrong_in_part_is_not_used(document: Any) -> None:
-    with pytest.raises(IdentityError):
+def test_a_set_that_is_wrong_in_part_is_not_used(document: Any, message: str) -> None:
+    with pytest.raises(IdentityError, match=message):
         read_keys(document)
 
 
-@pytest.mark.parametrize("key", [{**TWO.public, "d": "AQ"}, {"kty": "oct", "k": "c2VjcmV0"}])
+@pytest.mark.parametrize(
+    "key", [{**TWO.public, "d": "AQ"}, {"kty": "oct", "k": "c2VjcmV0"}, {"kty": "oct"}]
+)
 def test_a_set_with_a_key_that_signs_is_not_used(key: dict[str, str]) -> None:
     with pytest.raises(IdentityError, match="must not be known"):
         read_keys({"keys": [RSA, key]})

@@ -121,6 +121,25 @@ def test_what_was_not_verified_is_not_logged(input: Any) -> None:
     assert claims_of(event, input, Environment()) == {}
 
 
+def test_a_token_is_found_by_its_path_through_objects_and_lists() -> None:
+    tokens = VerifiedTokens()
+    header: Any = {"alg": "HS256"}
+    tokens.put("t", (({"secret": SECRET}, [True, header, {"sub": "ann"}], 0, 1),))
+    environment = Environment(tokens=tokens)
+    for path, is_there in (
+        ("/input/a/1", True),
+        ("/input/a/0", False),
+        ("/input/a/2", False),
+        ("/input/a/-1", False),
+        ("/input/a/\N{SUPERSCRIPT ONE}", False),
+        ("/input/a/\N{ARABIC-INDIC DIGIT ONE}", False),
+        ("/input/a/x", False),
+        ("/result/a/1", False),
+    ):
+        claims = claims_of({"erased": [path]}, {"a": ["x", "t"]}, environment)
+        assert [each["path"] for each in claims.values()] == ([path] if is_there else []), path
+
+
 def test_claims_with_the_name_of_a_credential_are_not_logged(tmp_path: Path) -> None:
     tokens = VerifiedTokens()
     header: Any = {"alg": "HS256"}
