@@ -87,7 +87,7 @@ def test_the_request_says_what_the_object_says() -> None:
         Environment(http=sender),
         method="post",
         body={"b": "<", "a": 1},
-        headers={"X-A": "1"},
+        headers={"X-A": " 1\t"},
         timeout="1m1.5s",
         enable_redirect=True,
         max_retry_attempts=2,

@@ -300,7 +300,7 @@ def _headers(given: Value) -> tuple[tuple[str, str], ...]:
             raise BuiltinError(f"invalid type for headers value of `{key}`")
         if "\r" in value or "\n" in value or "\0" in value:
             raise SendError(f"net/http: invalid header field value for {to_rego(key)}")
-        headers.append((key.lower(), value))
+        headers.append((key.lower(), value.strip(" \t")))  # as Go writes them
     return tuple(headers)
 
 
