@@ -5,7 +5,7 @@ A failed pass stops the later ones, which rely on what it promised; its errors a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -52,7 +52,16 @@ from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
 from doorward.rego.syntax.nodes import Body, Import, Module, With
 from doorward.rego.values import Key
 
-__all__ = ["CheckOptions", "Program", "Query", "check", "check_query", "modules_in_order", "report"]
+__all__ = [
+    "CheckOptions",
+    "Program",
+    "Query",
+    "check",
+    "check_query",
+    "modules_in_order",
+    "report",
+    "resolved_modules",
+]
 
 
 @record(frozen=True)
@@ -84,6 +93,9 @@ class Program:
     """The calls and replacements of each module, while they are checked."""
     sources: list[Module] = field(default_factory=list)
     """The modules as they were parsed, in the order of `modules`."""
+    resolved: list[Module] = field(default_factory=list)
+    """The modules with their names resolved, bodies and operands as they are written; empty where
+    an earlier run made the program (`resolved_modules`)."""
     names: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
     """The names of the rules of each package."""
     arities: dict[tuple[Key, ...], int] = field(default_factory=dict)
@@ -91,6 +103,8 @@ class Program:
     known: dict[int, Module] = field(default_factory=dict)
     """While it is checked: what an earlier check made of modules that are here again, by the
     identity of what was parsed."""
+    known_resolved: dict[int, Module] = field(default_factory=dict)
+    """The same with bodies as they are written; empty where an earlier run made them."""
 
     def __post_init__(self) -> None:
         self.types = Globals(self.registry)
@@ -108,12 +122,13 @@ class Program:
 
     def reuse(self, before: Program) -> None:
         """Take from an earlier check what it made of modules that are the same."""
-        pairs = zip(before.sources, before.modules, strict=True)
-        ready = {id(source): module for source, module in pairs}
+        numbers = {id(source): n for n, source in enumerate(before.sources)}
         for module in self.sources:
-            package = module.package.path
-            if id(module) in ready and self.names[package] == before.names.get(package):
-                self.known[id(module)] = ready[id(module)]
+            package, number = module.package.path, numbers.get(id(module))
+            if number is not None and self.names[package] == before.names.get(package):
+                self.known[id(module)] = before.modules[number]
+                if before.resolved:
+                    self.known_resolved[id(module)] = before.resolved[number]
 
     @property
     def new(self) -> list[Module]:
@@ -121,10 +136,12 @@ class Program:
         pairs = zip(self.sources, self.modules, strict=True)
         return [module for source, module in pairs if id(source) not in self.known]
 
-    def with_known(self, modules: Sequence[Module]) -> list[Module]:
+    def with_known(
+        self, modules: Sequence[Module], known: Mapping[int, Module] | None = None
+    ) -> list[Module]:
         """`modules`, which were new, among the others."""
-        rest = iter(modules)
-        return [self.known[id(s)] if id(s) in self.known else next(rest) for s in self.sources]
+        rest, known = iter(modules), self.known if known is None else known
+        return [known[id(s)] if id(s) in self.known else next(rest) for s in self.sources]
 
 
 @record(frozen=True)
@@ -154,6 +171,8 @@ def resolve_names(program: Program) -> list[Diagnostic]:
         answered = answer_metadata(program.modules)
         resolved = resolve_modules(answered, program.names, strict=strict, builtins=builtins)
     program.modules = program.with_known(resolved.modules)
+    if len(program.known_resolved) == len(program.known):
+        program.resolved = program.with_known(resolved.modules, program.known_resolved)
     return resolved.errors
 
 
@@ -277,6 +296,16 @@ def check(
     return program
 
 
+def resolved_modules(program: Program) -> list[Module]:
+    """The modules of a checked program with their names resolved, bodies as they are written."""
+    if not program.resolved:
+        again = Program(program.sources, program.registry, program.options)
+        split_operator_chains(again)
+        resolve_names(again)
+        program.resolved = again.resolved
+    return program.resolved
+
+
 def modules_in_order(modules: Iterable[Module]) -> list[Module]:
     """Modules as they are checked: as in OPA in the order of their names, since of two rules that
     do not agree the later one is wrong."""
@@ -297,7 +326,7 @@ def _check_again(program: Program, before: Program) -> Program | None:
                 return None
         except RecursionError:
             return None
-    program.known = {}
+    program.known, program.known_resolved = {}, {}
     return program
 
 

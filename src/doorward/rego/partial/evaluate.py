@@ -17,10 +17,8 @@ from itertools import chain
 from typing import Any, Final
 
 from doorward.records import record
-from doorward.rego.analysis.metadata import answer_metadata
-from doorward.rego.analysis.operator_chains import split_chains
 from doorward.rego.analysis.passes import Program as Checked
-from doorward.rego.analysis.resolve import names_of_packages, resolve_modules
+from doorward.rego.analysis.passes import resolved_modules
 from doorward.rego.analysis.rule_types import check_body_types
 from doorward.rego.errors import LIMIT_ERROR, EvalError
 from doorward.rego.partial.context import Conflict, PartialTracer
@@ -179,11 +177,16 @@ class Lowered:
     """The rules of checked policies, ready for partial evaluation; safe in any thread."""
 
     def __init__(self, checked: Checked, modules: Iterable[nodes.Module]) -> None:
-        given = answer_metadata([split_chains(module) for module in modules])
-        resolved = resolve_modules(given, names_of_packages(given)).modules
+        numbers = {id(source): n for n, source in enumerate(checked.sources)}
+        listed = [numbers[id(module)] for module in modules]
+        resolved = resolved_modules(checked)
+        # The rules that were in order as they are written are the same ones in both.
+        forms = zip(resolved, checked.modules, strict=True)
+        pairs = (pair for a, b in forms for pair in zip(a.rules, b.rules, strict=True))
+        in_order = frozenset([id(written) for written, ordered in pairs if written is ordered])
         self._checked = checked
-        self._rules = lower_modules(resolved, checked.callees)
-        self._packages = [module.package.path for module in resolved]
+        self._rules = lower_modules([resolved[n] for n in listed], checked.callees, in_order)
+        self._packages = [resolved[n].package.path for n in listed]
         self._right: dict[object, bool] = {}
         self._settled: dict[object, Settled] = {}
 

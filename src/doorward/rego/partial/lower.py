@@ -12,12 +12,14 @@ that they have in OPA. A stage makes new expressions and changes none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import islice
 
+from doorward.records import replace
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.scope import pattern_vars
+from doorward.rego.analysis.variables import ROOTS
+from doorward.rego.analysis.written_order import is_rule_in_order
 from doorward.rego.partial.core import (
     DATA,
     EQUALITY,
@@ -36,6 +38,7 @@ from doorward.rego.partial.core import (
     Var,
     With,
     array,
+    changed,
     equation,
     map_parts,
     object_,
@@ -51,6 +54,8 @@ from doorward.rego.syntax.walk import walk
 __all__ = ["declared_arity", "lower_modules", "lower_query"]
 
 _TRUE = Expr((TRUE,))
+_PLAIN = frozenset({nodes.Scalar, nodes.Var})
+_ATOMS = frozenset({Constant, Var})
 _KINDS = {
     nodes.ArrayComprehension: "array",
     nodes.SetComprehension: "set",
@@ -58,17 +63,42 @@ _KINDS = {
 }
 
 
-def lower_modules(modules: Sequence[nodes.Module], callees: Callees) -> list[Rule]:
-    """All rules of resolved modules, by file, in the order of the text."""
-    taken = {n.name for module in modules for n in walk(module) if isinstance(n, nodes.Var)}
+def lower_modules(
+    modules: Sequence[nodes.Module], callees: Callees, in_order: Container[int] = ()
+) -> list[Rule]:
+    """All rules of resolved modules, by file, in the order of the text.
+
+    `in_order`: those that are in order as they are written, with their `else`, by identity.
+    """
+    taken = {name for module in modules for name in _taken(module)}
     stages = _Stages(Locals(taken=taken), callees)
     rules = [(rule, len(m.package.path) + 1) for m in modules for rule in m.rules]
     keys = [stages.head_operands(rule) for rule, _ in rules]
     lowered = [
         stages.rule(rule, own, package) for (rule, package), own in zip(rules, keys, strict=True)
     ]
+    for (rule, _), new in zip(rules, lowered, strict=True):
+        if id(rule) in in_order or _is_in_order(rule, callees):
+            stages.in_order.update([id(branch) for branch in new.branches()])
     stages.finish([branch for rule in lowered for branch in rule.branches()])
     return lowered
+
+
+def _is_in_order(rule: nodes.Rule, callees: Callees) -> bool:
+    """Return True if a rule and its `else` are seen to be in order as they are written."""
+    branch: nodes.Rule | None = rule
+    while branch is not None:
+        if not is_rule_in_order(branch, callees.arity):
+            return False
+        branch = branch.else_rule
+    return True
+
+
+def _taken(module: nodes.Module) -> Iterator[str]:
+    """The names of a module that may be those of generated variables."""
+    text = module.span.source.text
+    if not text or "__local" in text:
+        yield from (node.name for node in walk(module) if isinstance(node, nodes.Var))
 
 
 def lower_query(body: nodes.Body, callees: Callees) -> Body:
@@ -97,22 +127,33 @@ class _Stages:
     def __init__(self, locals_: Locals, callees: Callees) -> None:
         self.locals = locals_
         self.callees = callees
+        self.in_order: set[int] = set()
+        """The rules whose bodies are in order as they are written, by identity."""
+        self.closures = 0
+        """How many comprehensions and `every` there are so far."""
+        self.replacements = 0
+        """How many `with` there are so far."""
+        self.without_closures: set[int] = set()
+        self.without_replacements: set[int] = set()
 
     def finish(self, rules: Sequence[Rule]) -> None:
         """Everything after the first stage."""
         for rule in rules:
             self.split_calls_of(rule)
         for rule in rules:
-            rule.body = self.plain_heads(rule.body)
+            if id(rule) not in self.without_closures:
+                rule.body = self.plain_heads(rule.body)
         for rule in rules:
             self.plain_rule_head(rule)
         for rule in rules:
-            rule.body = self.plain_withs(rule.body)
+            if id(rule) not in self.without_replacements:
+                rule.body = self.plain_withs(rule.body)
         for rule in rules:
-            known = {name for arg in rule.args or () for name in _names(arg)}
-            rule.body = in_safe_order(rule.body, known, self.arity)
+            if id(rule) not in self.in_order:
+                known = {name for arg in rule.args or () for name in _names(arg)}
+                rule.body = in_safe_order(rule.body, known, self.arity)
         for rule in rules:
-            rule.body = self.plain_operands(equalities(rule.body))
+            rule.body = self.plain_operands(rule.body)
 
     def arity(self, operator: Operator) -> int | None:
         """Operands that are declared; None where any number is taken."""
@@ -122,9 +163,8 @@ class _Stages:
 
     def head_operands(self, rule: nodes.Rule) -> dict[int, Var]:
         """Variables for the operands of a rule's reference that are to be computed."""
-        plain = (nodes.Scalar, nodes.Var)
         args = rule.head.ref.args
-        return {n: self.locals.fresh() for n, arg in enumerate(args) if not isinstance(arg, plain)}
+        return {n: self.locals.fresh() for n, arg in enumerate(args) if type(arg) not in _PLAIN}
 
     def rule(self, rule: nodes.Rule, keys: dict[int, Var], package: int) -> Rule:
         for arg in rule.head.args or ():
@@ -133,9 +173,10 @@ class _Stages:
         return self.branch(rule, keys, package)
 
     def branch(self, rule: nodes.Rule, keys: dict[int, Var], package: int) -> Rule:
+        before = self.closures, self.replacements
         head = rule.head
         for term in (*(head.args or ()), head.key, head.value, *head.ref.args):
-            if term is not None:
+            if term is not None and type(term) not in _PLAIN:
                 self._declare_inside(term)
         body = list(self.body(rule.body)) if rule.body else [_TRUE]
         path: list[Term] = [DATA]
@@ -161,6 +202,10 @@ class _Stages:
         )
         for later in islice(lowered.branches(), 1, None):
             later.before = (lowered, *later.before)
+        if self.closures == before[0]:
+            self.without_closures.add(id(lowered))
+        if self.replacements == before[1]:
+            self.without_replacements.add(id(lowered))
         return lowered
 
     def _declare_inside(self, term: nodes.Term) -> None:
@@ -210,12 +255,15 @@ class _Stages:
                 withs = self._withs(expr)
                 sides = self.term(call.args[0]), given
                 return [Expr(sides, EQUALITY, withs=withs, span=expr.span)]
-            case nodes.Call(operator, args):
-                operands = tuple(map(self.term, args))
-                lowered = Expr(operands, self.operator(operator), location=operator.span)
-                return [self._mark(lowered, expr)]
+            case nodes.Call(operator, args) as call:
+                operands = tuple([self.term(arg) for arg in args])
+                name, place = self.operator(call), operator.span
+                withs = self._withs(expr)
+                return [Expr(operands, name, expr.negated, withs, span=expr.span, location=place)]
             case term:
-                return [self._mark(Expr((self.term(term),)), expr)]
+                operands = (self.term(term),)
+                withs = self._withs(expr)
+                return [Expr(operands, None, expr.negated, withs, span=expr.span)]
 
     def _mark(self, lowered: Expr, expr: nodes.Expr) -> Expr:
         return replace(lowered, negated=expr.negated, withs=self._withs(expr), span=expr.span)
@@ -225,6 +273,7 @@ class _Stages:
     ) -> list[Expr]:
         """Return True if one of `operands` holds, or none: whatever they bind is bound in them
         alone."""
+        self.closures += 1
         answers = array([Comprehension("array", None, TRUE, self.body(body)) for body in operands])
         none = Constant([[] for _ in operands])
         lowered = Expr((answers, none), "neq" if holds else "equal")
@@ -245,15 +294,17 @@ class _Stages:
         return Expr((value, Ref((*inside, operand))), EQUALITY)
 
     def _every(self, term: nodes.Every) -> Expr:
+        self.closures += 1
         domain = self.term(term.domain)
         key = self.locals.fresh() if term.key is None else self.term(term.key)
         value = self.term(term.value)
         return Expr((), every=Every(key, value, domain, self.body(term.body)))
 
     def _withs(self, expr: nodes.Expr) -> tuple[With, ...]:
-        return tuple([self._with(item) for item in expr.withs])
+        return tuple([self._with(item) for item in expr.withs]) if expr.withs else ()
 
     def _with(self, item: nodes.With) -> With:
+        self.replacements += 1
         target = item.target
         name = target if isinstance(target, nodes.Ref) else nodes.Ref(target, ())
         where = Ref(
@@ -269,39 +320,40 @@ class _Stages:
             return With(where, Ref((Var(value.name),)))
         return With(where, self.term(value))
 
-    def operator(self, operator: nodes.Ref) -> Operator:
+    def operator(self, call: nodes.Call) -> Operator:
+        operator = call.operator
         if isinstance(operator.head, nodes.Var) and operator.head.name == "data":
-            return Ref((DATA, *map(self.term, operator.args)))
-        return nodes.Call(operator, ()).name
+            return Ref((DATA, *[self.term(arg) for arg in operator.args]))
+        return call.name
 
     # Terms
 
     def term(self, term: nodes.Term) -> Term:
+        if type(term) is nodes.Scalar:
+            return Constant(term.value)
+        if type(term) is nodes.Var:
+            return Ref((Var(term.name),)) if term.name in ROOTS else self.locals.named(term.name)
+        if type(term) is nodes.Ref:
+            first = self.term(term.head)
+            inside = first.parts if type(first) is Ref else (first,)
+            return Ref((*inside, *[self.term(arg) for arg in term.args]))
         match term:
-            case nodes.Scalar(value):
-                return Constant(value)
-            case nodes.Var(name):
-                if name in (INPUT.name, DATA.name):
-                    return Ref((Var(name),))
-                return self.locals.named(name)
-            case nodes.Ref(head, args):
-                first = self.term(head)
-                inside = first.parts if type(first) is Ref else (first,)
-                return Ref((*inside, *map(self.term, args)))
             case nodes.Call(operator, args):
-                operands = tuple(map(self.term, args))
-                return Call(self.operator(operator), operands, operator.span)
+                operands = tuple([self.term(arg) for arg in args])
+                return Call(self.operator(term), operands, operator.span)
             case nodes.Array(items):
-                return array(map(self.term, items))
+                return array([self.term(item) for item in items])
             case nodes.Set(items):
                 return set_(map(self.term, sorted(items, key=rank)))
             case nodes.Object(items):
                 ordered = sorted(items, key=lambda pair: rank(pair[0]))
                 return object_([(self.term(k), self.term(v)) for k, v in ordered])
             case nodes.ObjectComprehension(key, value, body):
+                self.closures += 1
                 inner = self.body(body)
                 return Comprehension("object", self.term(key), self.term(value), inner)
             case nodes.ArrayComprehension(head, body) | nodes.SetComprehension(head, body):
+                self.closures += 1
                 inner = self.body(body)
                 return Comprehension(_KINDS[type(term)], None, self.term(head), inner)
         assert isinstance(term, nodes.TemplateString)
@@ -313,6 +365,7 @@ class _Stages:
         assert isinstance(part.term, nodes.Term)
         if isinstance(part.term, nodes.Scalar):
             return self.term(part.term)
+        self.closures += 1
         node = self.locals.fresh()
         value = Expr((node, self.term(part.term)), EQUALITY, withs=self._withs(part))
         return Comprehension("set", None, node, (value,))
@@ -349,7 +402,7 @@ class _Stages:
         added: list[Expr] = []
         args = tuple([self.split_term(arg, added) for arg in expr.args])
         out += [replace(new, withs=expr.withs, span=expr.span) for new in added]
-        out.append(replace(expr, args=args))
+        out.append(changed(expr, args, expr.withs))
 
     def split_term(self, term: Term, out: list[Expr]) -> Term:
         """`term` without calls; they are appended to `out`, with variables for their results."""
@@ -363,6 +416,8 @@ class _Stages:
                 out.append(call)
                 return result
             case Ref(items):
+                if type(items[0]) is Var and all([type(item) in _ATOMS for item in items]):
+                    return term
                 split = [self.split_term(item, out) for item in items]
                 if type(split[0]) not in (Var, Ref):
                     subject = self.locals.fresh()
@@ -433,8 +488,11 @@ class _Stages:
     # 5. Operands
 
     def plain_operands(self, body: Body) -> Body:
+        """A body whose operands are values; `==` between two of them is `=`."""
         out: list[Expr] = []
         for expr in body:
+            if expr.operator == "equal" and len(expr.args) == 2:
+                expr = replace(expr, operator=EQUALITY)
             if expr.every is not None:
                 domain = self._operand(expr.every.domain, expr, out)
                 inner = self.plain_operands(expr.every.body)
@@ -443,11 +501,13 @@ class _Stages:
             whole = expr.operator is None or expr.is_equation
             each = self._outermost if whole else self._operand
             args = tuple([each(arg, expr, out) for arg in expr.args])
-            out.append(replace(expr, args=args))
+            out.append(changed(expr, args, expr.withs))
         return tuple(out)
 
     def _outermost(self, term: Term, expr: Expr, out: list[Expr]) -> Term:
         if type(term) is Ref:
+            if all([type(part) in _ATOMS for part in term.parts]):
+                return term
             rest = [self._operand(part, expr, out) for part in term.parts[1:]]
             return Ref((term.parts[0], *rest))
         if type(term) is Comprehension:
@@ -461,18 +521,6 @@ class _Stages:
             case Ref() | Comprehension():
                 return self._bind(self._outermost(term, expr, out), out, expr)
         return map_parts(term, lambda part: self._operand(part, expr, out))
-
-
-def equalities(body: Body) -> Body:
-    """`==` between two operands is `=`, in closures as well."""
-    return tuple(
-        [
-            replace(expr, operator=EQUALITY)
-            if expr.operator == "equal" and len(expr.args) == 2
-            else expr
-            for expr in map_bodies(body, equalities)
-        ]
-    )
 
 
 def is_evaluated(term: Term) -> bool:

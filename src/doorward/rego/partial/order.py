@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from typing import Final, TypeAlias
 
+from doorward.records import replace
 from doorward.rego.analysis.flat_terms import FlatTerms
 from doorward.rego.analysis.safe_order import Step, take_in_order
 from doorward.rego.analysis.variables import ROOTS
