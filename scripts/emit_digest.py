@@ -39,7 +39,7 @@ from doorward.records import replace
 from doorward.rego import REGISTRY, Engine, Environment, Registry, RegoError, from_json, to_rego
 from doorward.rego.analysis.dependencies import branches
 from doorward.rego.analysis.evaluation_order import rule_in_steps
-from doorward.rego.analysis.opa_diagnostics.flattening import Flattener
+from doorward.rego.analysis.rule_types import flatten_rule
 from doorward.rego.analysis.tree import Definition, RuleNode
 from doorward.rego.codegen.constants import Constants
 from doorward.rego.codegen.plan import Plan
@@ -187,8 +187,8 @@ def _flat(engine: Engine, _query: str) -> Iterator[str]:
     arity = engine.policies.program.callees.arity
     for rule in _rules(engine):
         for branch in branches(rule):
-            flat = Flattener(arity, unify_equals=True).rule(branch)
-            yield _dump((flat.head, flat.body))
+            flat = flatten_rule(branch, arity)
+            yield _numbered(_dump((flat.head, flat.body)))
 
 
 def _steps(engine: Engine, _query: str) -> Iterator[str]:

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from doorward.rego import REGISTRY, UNDEFINED, CompileError, Engine, Registry, to_python
-from doorward.rego.analysis.passes import PASSES
+from doorward.rego.analysis.passes import PASSES, CheckOptions, check, resolved_modules
 from doorward.rego.builtins.registry.signature import any_, string
+from doorward.rego.source import Source
+from doorward.rego.syntax.parser import parse_module
 from doorward.rego.values import to_rego
 
 DATA = {"x": {"k": 1}, "l": [1, 2]}
@@ -402,3 +404,20 @@ def test_the_passes_are_verbs_in_their_order() -> None:
         "check_types",
         "check_deprecated",
     ]
+
+
+def test_a_check_keeps_modules_with_their_names_resolved_and_bodies_as_written() -> None:
+    texts = {
+        "a.rego": "package a\n\np if {\n\tx == 1\n\tx = input.x\n}\n\nq if input.y\n",
+        "b.rego": "package b\n\nr := 1\n",
+    }
+    modules = {name: parse_module(Source(name, text)) for name, text in texts.items()}
+    program = check(list(modules.values()), REGISTRY, CheckOptions())
+    p, q = resolved_modules(program)[0].rules
+    assert [expr.span.row for expr in p.body] == [4, 5]
+    assert [expr.span.row for expr in program.modules[0].rules[0].body] == [5, 4]
+    assert q is program.modules[0].rules[1]  # it is in order: there is nothing to change in it
+    modules["b.rego"] = parse_module(Source("b.rego", "package b\n\nr := 2\n"))
+    again = check(list(modules.values()), REGISTRY, CheckOptions(), before=program)
+    assert resolved_modules(again)[0] is resolved_modules(program)[0]
+    assert [expr.span.row for expr in again.modules[0].rules[0].body] == [5, 4]

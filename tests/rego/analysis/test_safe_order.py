@@ -18,7 +18,7 @@ def arity(call: Call) -> int | None:
 
 def ordered(text: str, *around: str) -> tuple[list[int], set[str]]:
     """The numbers of the flat expressions in order, and what is missing."""
-    flattener = Flattener(arity, unify_equals=False, bind=False)
+    flattener = Flattener(arity, unify_equals=False)
     body = flattener.body(parse_query(Source("q", text)))
     order = SafeOrder(arity, flattener.templates)
     unsafe = order.body(body, ROOTS.union(around))

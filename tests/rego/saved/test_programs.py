@@ -102,6 +102,21 @@ def test_all_that_an_engine_offers_works_on_a_restored_program(options: Options)
     assert traced.value(INPUTS[0]) is True
 
 
+def test_a_restored_program_is_evaluated_partially_as_it_is_written(options: Options) -> None:
+    # The order of a residual is that of the text, not that in which `y` is bound first.
+    policy = (
+        "package a\n\np if {\n\tinput.x == y + 1\n\tinput.z == y\n\ty = count(data.owners)\n}\n"
+    )
+    modules = {"b.rego": "package b\n\nq := 1 if not input.q", "a.rego": policy}
+    engines = [each.bind(DATA) for each in (compile(modules), saved(modules, options))]
+    wanted, residual = (each.partial("data.a.p; data.b.q = 1") for each in engines)
+    assert residual.query_texts == wanted.query_texts
+    changed = {**modules, "b.rego": "package b\n\nq := 2 if not input.q"}
+    reloaded = compile(changed, options, before=engines[1].policies).bind(DATA)
+    again = compile(changed).bind(DATA).partial("data.a.p; data.b.q = 2")
+    assert reloaded.partial("data.a.p; data.b.q = 2").query_texts == again.query_texts
+
+
 def test_a_restored_program_is_the_beginning_of_the_next(options: Options) -> None:
     modules = {"a.rego": POLICY, "b.rego": "package b\n\np := data.a.answer"}
     restored = saved(modules, options)

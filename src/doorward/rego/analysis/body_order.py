@@ -15,9 +15,10 @@ from typing import TypeVar
 
 from doorward.records import record, replace
 from doorward.rego.analysis.calls import Callees
+from doorward.rego.analysis.lifting import Origins
 from doorward.rego.analysis.negation import Negations
 from doorward.rego.analysis.opa_diagnostics.flat_variables import all_vars
-from doorward.rego.analysis.opa_diagnostics.flattening import FlatRule, Flattener, Origins
+from doorward.rego.analysis.opa_diagnostics.flattening import FlatRule, Flattener
 from doorward.rego.analysis.opa_diagnostics.unsafe_variables import (
     first_stage,
     query_errors,
@@ -88,14 +89,15 @@ def order_modules(
 
 def order_query(body: Body, callees: Callees) -> tuple[Body, list[Diagnostic]]:
     """A query's body in order, or the variables that are unsafe."""
-    flattener = Flattener(callees.arity, unify_equals=False, bind=False)
+    origins = Origins()
+    flattener = Flattener(callees.arity, unify_equals=False, origins=origins)
     order = SafeOrder(callees.operands, flattener.templates)
     unsafe = order.body(flattener.body(body), ROOTS)
     errors = query_errors(body, unsafe, flattener, callees)
     if errors:
         return body, errors
     try:
-        return _Rebuilding(order, flattener.origins, Negations(in_query=True)).body(body), []
+        return _Rebuilding(order, origins, Negations(in_query=True)).body(body), []
     except _UnsafeError as error:
         return body, error.diagnostics
 
@@ -106,12 +108,13 @@ def order_steps(
     """A body, whose calls are expressions of their own, in order; None where there is none."""
     if is_in_order(body, around, callees.arity):
         return body
-    flattener = Flattener(callees.arity, unify_equals=False, bind=False)
+    origins = Origins()
+    flattener = Flattener(callees.arity, unify_equals=False, origins=origins)
     order = SafeOrder(callees.operands, flattener.templates)
     if order.body(flattener.body(body), ROOTS.union(around)):
         return None
     try:
-        return _Rebuilding(order, flattener.origins, negations).body(body)
+        return _Rebuilding(order, origins, negations).body(body)
     except _UnsafeError:
         return None
 
@@ -141,17 +144,19 @@ class _Order:
 
     flat: FlatRule
     flattener: Flattener
+    origins: Origins
     order: SafeOrder
     unsafe: Unsafe
 
     @classmethod
     def of_rule(cls, rule: Rule, callees: Callees) -> _Order:
         """The order of a rule's bodies; its arguments are bound around them."""
-        flattener = Flattener(callees.arity, unify_equals=False, bind=False)
+        origins = Origins()
+        flattener = Flattener(callees.arity, unify_equals=False, origins=origins)
         flat = flattener.rule(rule)
         order = SafeOrder(callees.operands, flattener.templates)
         args = {v.name for arg in flat.head.args or () for v in all_vars(arg)}
-        return cls(flat, flattener, order, order.body(flat.body, ROOTS | args))
+        return cls(flat, flattener, origins, order, order.body(flat.body, ROOTS | args))
 
 
 def _rule(rule: Rule, orders: Mapping[int, _Order | None], negations: Negations) -> Rule:
@@ -162,7 +167,7 @@ def _rule(rule: Rule, orders: Mapping[int, _Order | None], negations: Negations)
         if any([expr.negated for expr in body]):
             body = tuple([negations.apart(e) if e.negated else e for e in body])
     else:
-        rebuilding = _Rebuilding(order.order, order.flattener.origins, negations)
+        rebuilding = _Rebuilding(order.order, order.origins, negations)
         body, head = rebuilding.rule_body(rule)
     otherwise = None if rule.else_rule is None else _rule(rule.else_rule, orders, negations)
     if order is not None:

@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from typing import Final, get_args
 
 from doorward.records import replace
+from doorward.rego.analysis.operands import equation, is_print
 from doorward.rego.analysis.variables import ROOTS
-from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
     Array,
     Call,
@@ -55,7 +55,7 @@ def operand_calls(term: Term) -> Iterator[Call]:
     """The outermost calls in the operands of a negated term: they are asked before it."""
     if not isinstance(term, Call):
         yield from _calls_in(term)
-    elif not _is_print(term):
+    elif not is_print(term):
         for arg in term.args:
             yield from _calls_in(arg)
 
@@ -90,7 +90,7 @@ class Negations:
     def apart(self, expr: Expr) -> Expr:
         """`expr`, which is negated, with what is asked before it in `before`."""
         assert isinstance(expr.term, get_args(Term))  # nothing else can be negated
-        if _is_print(expr.term):
+        if is_print(expr.term):
             return expr
         parts = _Parts(self.prefix, self.count)
         term = parts.last_step(expr.term)
@@ -120,7 +120,7 @@ class _Parts:
         # `@` keeps the name apart from any that a policy can write (`scope.source_name`).
         local = Var(f"{self.prefix}{self.count}{GENERATED}", term.span)
         self.count += 1
-        out.append(_equation(local, term, term.span))
+        out.append(equation(local, term, term.span))
         return local
 
     # Calls
@@ -193,12 +193,3 @@ class _Parts:
                 pairs = tuple([(self._read(key), self._read(value)) for key, value in items])
                 return replace(term, items=pairs)
         return term
-
-
-def _equation(left: Term, right: Term, span: Span) -> Expr:
-    return Expr(Call(Ref(Var("eq", span), (), span), (left, right), span), span=span)
-
-
-def _is_print(term: Term) -> bool:
-    """Return True if `term` takes operands that are undefined."""
-    return isinstance(term, Call) and term.name == "print" and not term.infix

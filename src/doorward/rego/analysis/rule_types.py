@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from doorward.records import replace
+from doorward.rego.analysis.bindings import Arity
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.dependencies import Dependencies, branches, definitions_in_order
 from doorward.rego.analysis.environment import Globals, Scope, TypeNode
@@ -33,11 +35,11 @@ from doorward.rego.builtins.registry.signature import (
     boolean,
 )
 from doorward.rego.errors import TYPE_ERROR, Diagnostic
-from doorward.rego.syntax.nodes import Body, Call, Head, Module, Scalar, Term, Var
+from doorward.rego.syntax.nodes import Body, Call, Head, Module, Rule, Scalar, Term, Var
 from doorward.rego.syntax.walk import walk
 from doorward.rego.values import Boxed, Key, to_key
 
-__all__ = ["check_body_types", "check_types"]
+__all__ = ["check_body_types", "check_types", "flatten_rule"]
 
 
 def check_types(
@@ -67,8 +69,7 @@ def check_types(
             elif documented is not None:
                 documents = (documented, known.rules)
         for rule in branches(definition.rule):
-            flat = Flattener(callees.arity, unify_equals=True).rule(rule)
-            errors += _check_rule(flat, known, documents)
+            errors += _check_rule(flatten_rule(rule, callees.arity), known, documents)
     return known, errors
 
 
@@ -78,8 +79,16 @@ def check_body_types(
     """The type errors of a query; it has `called` built-ins besides those that rules call."""
     if not called <= known.called:
         known = known.with_calls(called)
-    flat = Flattener(callees.arity, unify_equals=False, prefix=QUERY_LOCAL).body(body)
+    flattener = Flattener(callees.arity, unify_equals=False, prefix=QUERY_LOCAL)
+    flat = flattener.with_operands(flattener.body(body))
     return [f.diagnostic for f in Inference(known).body(flat, Scope(known))]
+
+
+def flatten_rule(rule: Rule, arity: Arity) -> FlatRule:
+    """A rule without its `else` as its types are checked: one call or operand per expression."""
+    flattener = Flattener(arity, unify_equals=True)
+    flat = flattener.rule(rule)
+    return replace(flat, body=flattener.with_operands(flat.body))
 
 
 def _check_rule(

@@ -1,7 +1,7 @@
 """Partial evaluation: a query, rules, and documents that are not known, to what is left to ask.
 
-    modules ─resolve─▶ ─lower─▶ rules ─search─▶ saved expressions ─propagate─▶ residual queries
-                                          └──▶ support: rules that the queries refer to
+    checked program ─lower─▶ rules ─search─▶ saved expressions ─propagate─▶ residual queries
+                                       └──▶ support: rules that the queries refer to
 
 For any values of what is unknown the residual answers as the query does. What is known is evaluated
 away; what is not is saved as an expression, and every choice that remains is a query of its own.
@@ -177,8 +177,9 @@ class Lowered:
     """The rules of checked policies, ready for partial evaluation; safe in any thread."""
 
     def __init__(self, checked: Checked, modules: Iterable[nodes.Module]) -> None:
+        sources = list(modules)  # those of a restored program are parsed now
         numbers = {id(source): n for n, source in enumerate(checked.sources)}
-        listed = [numbers[id(module)] for module in modules]
+        listed = [numbers[id(module)] for module in sources]
         resolved = resolved_modules(checked)
         # The rules that were in order as they are written are the same ones in both.
         forms = zip(resolved, checked.modules, strict=True)

@@ -257,9 +257,11 @@ class _Stages:
                 return [Expr(sides, EQUALITY, withs=withs, span=expr.span)]
             case nodes.Call(operator, args) as call:
                 operands = tuple([self.term(arg) for arg in args])
-                name, place = self.operator(call), operator.span
+                name, location = self.operator(call), operator.span
                 withs = self._withs(expr)
-                return [Expr(operands, name, expr.negated, withs, span=expr.span, location=place)]
+                return [
+                    Expr(operands, name, expr.negated, withs, span=expr.span, location=location)
+                ]
             case term:
                 operands = (self.term(term),)
                 withs = self._withs(expr)

@@ -1,9 +1,10 @@
-"""Bodies as the type checker reads them: one call, one equation or one term per expression.
+"""Bodies as OPA's checks of safety and of types read them: one call for each expression.
 
-A nested call becomes an expression of its own, whose result goes into a generated variable; so do
-references and comprehensions that are inside other terms. `count(input.xs) + 1` reads
+A nested call becomes an expression of its own, whose result goes into a generated variable
+(`lifting`). Types are checked when references and comprehensions in operands are bound to variables
+as well (`operands`): `count(input.xs) + 1` reads then
 
-    __local0__ = input.xs; count(__local0__, __local1__); plus(__local1__, 1, __local2__)
+    __local2__ = input.xs; count(__local2__, __local0__); plus(__local0__, 1, __local1__)
 
 Each expression stands where the term stood that it was made of: that is what decides where a type
 error is reported. The tree that is evaluated stays as it is.
@@ -16,25 +17,22 @@ from typing import Final
 
 from doorward.records import record, replace
 from doorward.rego.analysis.bindings import Arity, as_call, names_function
-from doorward.rego.analysis.variables import ROOTS
+from doorward.rego.analysis.lifting import Lifting, Origins
+from doorward.rego.analysis.operands import Operands, equation, is_print
 from doorward.rego.source import NOWHERE, Span
 from doorward.rego.syntax.nodes import (
     And,
     Array,
-    ArrayComprehension,
     Body,
     Call,
     Every,
     Expr,
     Head,
     Not,
-    Object,
-    ObjectComprehension,
     Or,
     Ref,
     Rule,
     Scalar,
-    Set,
     SetComprehension,
     SomeDecl,
     SomeIn,
@@ -42,12 +40,10 @@ from doorward.rego.syntax.nodes import (
     Term,
     Var,
     With,
-    is_ground,
 )
 
 __all__ = ["FlatRule", "Flattener"]
 
-_COMPREHENSIONS = (ArrayComprehension, SetComprehension, ObjectComprehension)
 _EQUALITIES: Final = frozenset({"eq", "assign"})
 
 
@@ -60,95 +56,55 @@ class FlatRule:
     rule: Rule
 
 
-class Origins:
-    """The written expressions, heads and bodies that flat ones were made of, by identity.
-
-    An entry holds the flat one as well, so that its identity is not that of another one later.
-    """
-
-    def __init__(self) -> None:
-        self._parts: dict[int, tuple[Expr, Expr | Term]] = {}
-        self._bodies: dict[int, tuple[Body, Body]] = {}
-
-    def add_expr(self, written: Expr, steps: Sequence[Expr]) -> None:
-        """Note that `steps` stand for `written`."""
-        for step in steps:
-            self._parts[id(step)] = step, written
-
-    def add_head(self, term: Term, steps: Sequence[Expr]) -> None:
-        """Note that `steps` compute a head."""
-        for step in steps:
-            self._parts[id(step)] = step, term
-
-    def add_body(self, written: Body, flat: Body) -> None:
-        """Note that `flat` was made of a body, of which the heads may have become a part."""
-        self._bodies[id(written)] = written, flat
-
-    def part_of(self, step: Expr) -> Expr | Term:
-        """The expression, or the term of a head, that `step` is a part of."""
-        return self._parts[id(step)][1]
-
-    def flat(self, written: Body) -> Body | None:
-        """The flat form of a body."""
-        entry = self._bodies.get(id(written))
-        return None if entry is None else entry[1]
-
-
-def _equation(left: Term, right: Term, span: Span) -> Expr:
-    return Expr(Call(Ref(Var("eq", span), (), span), (left, right), span), span=span)
-
-
 class Flattener:
     """Takes terms apart.
 
     `arity` tells which values of `with` are functions. `unify_equals`: `==` between expressions is
     read as `=`, as in modules; in queries it can be false. `prefix`: what OPA's names for generated
-    variables begin with, which its errors show. `bind`: references and comprehensions
-    inside terms are bound to variables; without, only calls are. `captured` are the expressions
-    made of what print and template strings hold, `templates` their comprehensions: variables must
-    be bound outside of them. `origins`: what the expressions were, without `bind`.
+    variables begin with, which its errors show. `origins`: where to note what the expressions were.
+    `captured` are the expressions made of what print and template strings hold, `templates` their
+    comprehensions: variables must be bound outside of them.
     """
 
     def __init__(
-        self, arity: Arity, *, unify_equals: bool, bind: bool = True, prefix: str = "__local"
+        self,
+        arity: Arity,
+        *,
+        unify_equals: bool,
+        prefix: str = "__local",
+        origins: Origins | None = None,
     ) -> None:
         self.equalities = _EQUALITIES | ({"equal"} if unify_equals else set())
-        self.bind = bind
         self.arity = arity
         self.prefix = prefix
         self.count = 0
         self.captured: dict[int, Span] = {}
         self.templates: set[int] = set()
         self.expr_span: Span | None = None
-        self.origins = Origins()
+        self.origins = origins
+        self.lifting = Lifting(self, origins)
 
     def rule(self, rule: Rule) -> FlatRule:
-        """A rule without its `else`, all its terms taken apart."""
-        out: list[Expr] = []
+        """A rule without its `else`, calls taken out of all its terms."""
+        out, result = list[Expr](), self.lifting.result
         self.exprs(rule.body, out)
         head = rule.head
-        key = None if head.key is None else self.result(head.key, out)
-        value = None if head.value is None else self.result(head.value, out)
-        args = head.args and tuple(self.result(arg, out) for arg in head.args)
-        ref = replace(head.ref, args=tuple(self.result(arg, out) for arg in head.ref.args))
+        key = None if head.key is None else result(head.key, out)
+        value = None if head.value is None else result(head.value, out)
+        args = head.args and tuple([result(arg, out) for arg in head.args])
+        ref = replace(head.ref, args=tuple([result(arg, out) for arg in head.ref.args]))
         flat = tuple(out)
-        if not self.bind:
+        if self.origins is not None:
             self.origins.add_body(rule.body, flat)
         return FlatRule(replace(head, ref=ref, args=args, key=key, value=value), flat, rule)
 
     def body(self, body: Body) -> Body:
-        """A body, all its terms taken apart."""
-        return self._closed(body, ())[0]
+        """A body, calls taken out of all its terms."""
+        return self.lifting.body(body)[0]
 
-    def _closed(self, body: Body, heads: Sequence[Term]) -> tuple[Body, tuple[Term, ...]]:
-        """A body with what computes the heads of its comprehension, and these."""
-        out: list[Expr] = []
-        self.exprs(body, out)
-        values = tuple([self.result(head, out) for head in heads])
-        flat = tuple(out)
-        if not self.bind:
-            self.origins.add_body(body, flat)
-        return flat, values
+    def with_operands(self, body: Body) -> Body:
+        """A flat body in the second grain: with its operands bound to variables."""
+        return Operands(_EQUALITIES, self.local, lambda part: (part,)).body(body)
 
     def local(self, span: Span) -> Var:
         self.count += 1
@@ -171,7 +127,7 @@ class Flattener:
         self._expr(expr, withs, out)
         if withs:  # what is taken out of the expression is evaluated under its `with` as well
             out[first:-1] = [replace(step, withs=(*step.withs, *withs)) for step in out[first:-1]]
-        if not self.bind:
+        if self.origins is not None:
             self.origins.add_expr(expr, out[begin:])
 
     def _expr(self, expr: Expr, withs: tuple[With, ...], out: list[Expr]) -> None:
@@ -181,20 +137,19 @@ class Flattener:
         term = expr.term
         match term:
             case SomeDecl():
-                if not self.bind:
-                    out.append(flat)
+                out.append(flat)
             case SomeIn(key, value, domain):
                 reference = self._member(domain, key)
                 self._call(flat, "eq", (value, reference), out)
             case Every(_, _, domain, body):
                 local = self.local(domain.span)
-                self.emit(_equation(local, self.term(domain, out), domain.span), out)
+                out.append(equation(local, self.lifting.term(domain, out), domain.span))
                 every = replace(term, domain=local, body=self.body(body))
                 out.append(replace(flat, term=every))
             case Not((inner,), False):
                 # Without braces its only expression stands, for OPA, where the `not` does.
                 body = self.body((replace(inner, span=expr.span),))
-                if not self.bind:
+                if self.origins is not None:
                     self.origins.add_body(term.body, body)
                 out.append(replace(flat, term=replace(term, body=body)))
             case Not(body):
@@ -202,23 +157,23 @@ class Flattener:
             case And(left, right) | Or(left, right):
                 both = replace(term, left=self.body(left), right=self.body(right))
                 out.append(replace(flat, term=both))
-            case Call() if term.name == "print" and not term.infix:
+            case Call() if is_print(term):
                 parts = tuple(self._capture(arg) for arg in term.args)
-                self.emit(replace(flat, term=Array(parts, term.span)), out)
+                out.append(replace(flat, term=Array(parts, term.span)))
             case Call(operator, args):
                 if term.name in self.equalities and len(args) == 2:
                     name = "assign" if term.name == "assign" else "eq"
                     self._call(flat, name, args, out)
                 else:
-                    given = tuple(self.term(arg, out) for arg in args)
-                    self.emit(replace(flat, term=Call(operator, given, term.span)), out)
+                    given = self.lifting.terms(args, out)
+                    out.append(replace(flat, term=Call(operator, given, term.span)))
             case _:
-                self.emit(replace(flat, term=self.term(term, out)), out)
+                out.append(replace(flat, term=self.lifting.term(term, out)))
 
     def _call(self, flat: Expr, name: str, args: tuple[Term, ...], out: list[Expr]) -> None:
-        given = tuple(self.term(arg, out) for arg in args)
+        given = self.lifting.terms(args, out)
         operator = Ref(Var(name, flat.span), (), flat.span)
-        self.emit(replace(flat, term=Call(operator, given, flat.span)), out)
+        out.append(replace(flat, term=Call(operator, given, flat.span)))
 
     def _with(self, item: With, out: list[Expr]) -> With:
         value = item.value
@@ -229,7 +184,7 @@ class Flattener:
         if is_function and isinstance(value, Var):
             # The name of a built-in is a reference for OPA, to a variable nobody binds.
             value = Ref(value, (), value.span)
-        return replace(item, value=self.result(value, out))
+        return replace(item, value=self.lifting.result(value, out))
 
     def _member(self, domain: Term, key: Term | None) -> Ref:
         index = key if key is not None else self.local(domain.span)
@@ -237,109 +192,26 @@ class Flattener:
             return Ref(domain.head, (*domain.args, index), domain.span)
         return Ref(domain, (index,), domain.span)
 
-    def emit(self, expr: Expr, out: list[Expr]) -> None:
-        """Append `expr`, after what its references and comprehensions are bound to."""
-        term = expr.term
-        if not self.bind:
-            out.append(expr)
-            return
-        if isinstance(term, Call):
-            outermost = self._outermost if term.name in ("eq", "assign") else self._bound
-            args = tuple(outermost(arg, out) for arg in term.args)
-            term = replace(term, args=args)
-        else:
-            assert isinstance(term, Term)
-            term = self._outermost(term, out)
-        out.append(replace(expr, term=term))
+    # What is taken out of terms
 
-    def _outermost(self, term: Term, out: list[Expr]) -> Term:
-        match term:
-            case Ref(_, args):
-                return replace(term, args=tuple(self._bound(arg, out) for arg in args))
-            case ArrayComprehension() | SetComprehension() | ObjectComprehension():
-                return term
-            case Var(name) if name in ROOTS:
-                return term
-        return self._bound(term, out)
-
-    def _bound(self, term: Term, out: list[Expr]) -> Term:
-        if is_ground(term):
-            return term
-        match term:
-            case Ref(_, args):
-                inner = replace(term, args=tuple(self._bound(arg, out) for arg in args))
-                return self._bind(inner, out)
-            case Array(items) | Set(items):
-                return replace(term, items=tuple(self._bound(item, out) for item in items))
-            case Object(items):
-                pairs = tuple((self._bound(k, out), self._bound(v, out)) for k, v in items)
-                return replace(term, items=pairs)
-            case ArrayComprehension() | SetComprehension() | ObjectComprehension():
-                return self._bind(term, out)
-            case Var(name) if name in ROOTS:
-                return self._bind(term, out)
-        return term
-
-    def _bind(self, term: Term, out: list[Expr]) -> Var:
-        local = self.local(term.span)
-        out.append(_equation(local, term, term.span))
+    def call(self, call: Call, out: list[Expr]) -> Var:
+        """The result of a call: one more operand of it."""
+        local = self.local(call.span)
+        given = Call(call.operator, (*call.args, local), call.span)
+        out.append(Expr(given, span=call.span))
         return local
 
-    # Terms
-
-    def result(self, term: Term, out: list[Expr]) -> Term:
-        """`term` without anything to evaluate in it: that is in `out`."""
-        begin = len(out)
-        flat: Term = self.term(term, out)
-        if _is_evaluated(flat):
-            local = self.local(term.span)
-            self.emit(_equation(local, flat, term.span), out)
-            flat = local
-        if not self.bind:
-            self.origins.add_head(term, out[begin:])
-        return flat
-
-    def term(self, term: Term, out: list[Expr]) -> Term:
-        """`term` without calls: those are in `out`."""
-        if is_ground(term):
-            return term
-        match term:
-            case Call(operator, args):
-                given = tuple(self.term(arg, out) for arg in args)
-                local = self.local(term.span)
-                call = Call(operator, (*given, local), term.span)
-                self.emit(Expr(call, span=term.span), out)
-                return local
-            case Ref(head, args):
-                first = self.term(head, out)
-                operands = tuple(self.term(arg, out) for arg in args)
-                if not isinstance(first, (Var, Scalar)):
-                    local = self.local(head.span)
-                    self.emit(_equation(local, first, head.span), out)
-                    first = local
-                return Ref(first, operands, term.span)
-            case Array(items) | Set(items):
-                return replace(term, items=tuple(self.term(item, out) for item in items))
-            case Object(items):
-                pairs = tuple((self.term(k, out), self.term(v, out)) for k, v in items)
-                return replace(term, items=pairs)
-            case ArrayComprehension(inner, body) | SetComprehension(inner, body):
-                flat, (head,) = self._closed(body, (inner,))
-                return replace(term, term=head, body=flat)
-            case ObjectComprehension(key, value, body):
-                flat, heads = self._closed(body, (key, value))
-                return replace(term, key=heads[0], value=heads[1], body=flat)
-            case TemplateString(parts):
-                captured = tuple(
-                    self._capture(self._at_expr(p.term, term.span), p)
-                    for p in parts
-                    if isinstance(p, Expr)
-                )
-                self.emit(Expr(Array(captured, term.span), span=term.span), out)
-                local = self.local(term.span)
-                out.append(_equation(local, Scalar("", term.span), term.span))
-                return local
-        return term
+    def template(self, term: TemplateString, out: list[Expr]) -> Var:
+        """A text, behind the values of the parts of a template string."""
+        captured = tuple(
+            self._capture(self._at_expr(p.term, term.span), p)
+            for p in term.parts
+            if isinstance(p, Expr)
+        )
+        out.append(Expr(Array(captured, term.span), span=term.span))
+        local = self.local(term.span)
+        out.append(equation(local, Scalar("", term.span), term.span))
+        return local
 
     def _at_expr(self, term: object, span: Span) -> object:
         """A lone variable of a template string is reported where the expression around stands."""
@@ -354,7 +226,7 @@ class Flattener:
             # OPA has no position for a call inside a template string.
             term = replace(term, span=NOWHERE)
         local = self.local(span)
-        self.emit(_equation(local, self.term(term, inside), span), inside)
+        inside.append(equation(local, self.lifting.term(term, inside), span))
         if part is None or not isinstance(term, Var):
             self.captured.update((id(expr), term.span) for expr in inside)
         comprehension = SetComprehension(local, tuple(inside), span)
@@ -366,17 +238,3 @@ def _is_data(*terms: Term) -> bool:
     return all(
         isinstance(t, Ref) and isinstance(t.head, Var) and t.head.name == "data" for t in terms
     )
-
-
-def _is_evaluated(term: Term) -> bool:
-    """Return True if a flat term holds references or comprehensions."""
-    if is_ground(term):
-        return False
-    match term:
-        case Var(name):
-            return name in ROOTS
-        case Array(items) | Set(items):
-            return any(map(_is_evaluated, items))
-        case Object(items):
-            return any(_is_evaluated(k) or _is_evaluated(v) for k, v in items)
-    return isinstance(term, (Ref, *_COMPREHENSIONS))

@@ -1,0 +1,152 @@
+"""Calls out of terms, into expressions of their own before the expression that they are in.
+
+    startswith(input.a, trim(input.b, "x"))
+    trim(input.b, "x", __0__); startswith(input.a, __0__)
+
+This is the first grain in which bodies are read: that of safety and of their order. The second one
+has references and comprehensions out of operands as well (`operands`). A `Dialect` tells how what
+was taken out is written, and how expressions with syntax of their own are: for OPA's checks
+(`opa_diagnostics.flattening`) and for exact code (`evaluation_order`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from doorward.records import replace
+from doorward.rego.analysis.operands import equation, is_evaluated
+from doorward.rego.source import Span
+from doorward.rego.syntax.nodes import (
+    Array,
+    ArrayComprehension,
+    Body,
+    Call,
+    Expr,
+    Object,
+    ObjectComprehension,
+    Ref,
+    Scalar,
+    Set,
+    SetComprehension,
+    TemplateString,
+    Term,
+    Var,
+    is_ground,
+)
+
+__all__ = ["Dialect", "Lifting", "Origins"]
+
+
+class Origins:
+    """The written expressions, heads and bodies that flat ones were made of, by identity.
+
+    An entry holds the flat one as well, so that its identity is not that of another one later.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[int, tuple[Expr, Expr | Term]] = {}
+        self._bodies: dict[int, tuple[Body, Body]] = {}
+
+    def add_expr(self, written: Expr, steps: Sequence[Expr]) -> None:
+        """Note that `steps` stand for `written`."""
+        for step in steps:
+            self._parts[id(step)] = step, written
+
+    def add_head(self, term: Term, steps: Sequence[Expr]) -> None:
+        """Note that `steps` compute a head."""
+        for step in steps:
+            self._parts[id(step)] = step, term
+
+    def add_body(self, written: Body, flat: Body) -> None:
+        """Note that `flat` was made of a body, of which the heads may have become a part."""
+        self._bodies[id(written)] = written, flat
+
+    def part_of(self, step: Expr) -> Expr | Term:
+        """The expression, or the term of a head, that `step` is a part of."""
+        return self._parts[id(step)][1]
+
+    def flat(self, written: Body) -> Body | None:
+        """The flat form of a body."""
+        entry = self._bodies.get(id(written))
+        return None if entry is None else entry[1]
+
+
+class Dialect(Protocol):
+    """How flat bodies are written."""
+
+    def local(self, span: Span) -> Var:
+        """A new variable for the term at `span`."""
+
+    def call(self, call: Call, out: list[Expr]) -> Var:
+        """The result of a call without calls in its operands, which goes to `out`."""
+
+    def template(self, term: TemplateString, out: list[Expr]) -> Var:
+        """The value of a template string, which goes to `out`."""
+
+    def exprs(self, body: Sequence[Expr], out: list[Expr]) -> None:
+        """Append the flat expressions of a body to `out`."""
+
+
+class Lifting:
+    """Takes calls out of terms. `origins`: where to note what the flat expressions were."""
+
+    def __init__(self, dialect: Dialect, origins: Origins | None = None) -> None:
+        self.dialect = dialect
+        self.origins = origins
+
+    def body(self, body: Body, heads: Sequence[Term] = ()) -> tuple[Body, tuple[Term, ...]]:
+        """A flat body with what computes the heads of its comprehension, and these."""
+        out: list[Expr] = []
+        self.dialect.exprs(body, out)
+        values = tuple([self.result(head, out) for head in heads])
+        flat = tuple(out)
+        if self.origins is not None:
+            self.origins.add_body(body, flat)
+        return flat, values
+
+    def result(self, term: Term, out: list[Expr]) -> Term:
+        """`term` without anything to evaluate in it: that is in `out`."""
+        begin = len(out)
+        flat = self.term(term, out)
+        if is_evaluated(flat):
+            local = self.dialect.local(term.span)
+            out.append(equation(local, flat, term.span))
+            flat = local
+        if self.origins is not None:
+            self.origins.add_head(term, out[begin:])
+        return flat
+
+    def terms(self, terms: Sequence[Term], out: list[Expr]) -> tuple[Term, ...]:
+        """`terms` without calls: those are in `out`."""
+        return tuple([self.term(term, out) for term in terms])
+
+    def term(self, term: Term, out: list[Expr]) -> Term:
+        """`term` without calls: those are in `out`."""
+        if is_ground(term):
+            return term
+        match term:
+            case Call(_, args):
+                return self.dialect.call(replace(term, args=self.terms(args, out)), out)
+            case TemplateString():
+                return self.dialect.template(term, out)
+            case Ref(head, args):
+                first = self.term(head, out)
+                operands = self.terms(args, out)
+                if not isinstance(first, (Var, Scalar)):
+                    local = self.dialect.local(head.span)
+                    out.append(equation(local, first, head.span))
+                    first = local
+                return replace(term, head=first, args=operands)
+            case Array(items) | Set(items):
+                return replace(term, items=self.terms(items, out))
+            case Object(items):
+                pairs = [(self.term(key, out), self.term(value, out)) for key, value in items]
+                return replace(term, items=tuple(pairs))
+            case ArrayComprehension(inner, body) | SetComprehension(inner, body):
+                flat, (head,) = self.body(body, (inner,))
+                return replace(term, term=head, body=flat)
+            case ObjectComprehension(key, value, body):
+                flat, (key, value) = self.body(body, (key, value))
+                return replace(term, key=key, value=value, body=flat)
+        return term

@@ -1,0 +1,161 @@
+"""References and comprehensions out of operands, into equations before their expression.
+
+    trim(input.b, "x", __0__); startswith(input.a, __0__)
+    __1__ = input.b; trim(__1__, "x", __0__); __2__ = input.a; startswith(__2__, __0__)
+
+This is the second grain in which bodies are read: that of types and of exact code, when bodies are
+in order. The calls in operands are expressions of their own already (`lifting`). A reference that
+is all of an expression, or a side of an equation, stays; `some x in xs` reads its domain as a
+whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from operator import is_not
+
+from doorward.records import replace
+from doorward.rego.analysis.variables import ROOTS
+from doorward.rego.source import Span
+from doorward.rego.syntax.nodes import (
+    And,
+    Array,
+    ArrayComprehension,
+    Body,
+    Call,
+    Every,
+    Expr,
+    Not,
+    Object,
+    ObjectComprehension,
+    Or,
+    Ref,
+    Scalar,
+    Set,
+    SetComprehension,
+    SomeDecl,
+    SomeIn,
+    TemplateString,
+    Term,
+    Var,
+    is_ground,
+)
+
+__all__ = ["Operands", "equation", "is_evaluated", "is_print"]
+
+
+def equation(left: Term, right: Term, span: Span) -> Expr:
+    """`left = right`, as an expression of its own."""
+    return Expr(Call(Ref(Var("eq", span), (), span), (left, right), span), span=span)
+
+
+def is_print(term: Term) -> bool:
+    """Return True if `term` takes operands that are undefined."""
+    return isinstance(term, Call) and term.name == "print" and not term.infix
+
+
+def is_evaluated(term: Term) -> bool:
+    """Return True if references or comprehensions are in a term without calls."""
+    if is_ground(term):
+        return False
+    match term:
+        case Var(name):
+            return name in ROOTS
+        case Array(items) | Set(items):
+            return any(map(is_evaluated, items))
+        case Object(items):
+            return any(is_evaluated(part) for pair in items for part in pair)
+    return isinstance(term, (Ref, ArrayComprehension, SetComprehension, ObjectComprehension))
+
+
+class Operands:
+    """Binds operands to variables.
+
+    `equalities`: the calls that take references as they are. `local` makes a variable for the
+    term at a span; `part_steps` the expressions that a part of a template string stands for.
+    """
+
+    def __init__(
+        self,
+        equalities: AbstractSet[str],
+        local: Callable[[Span], Var],
+        part_steps: Callable[[Expr], Sequence[Expr]],
+    ) -> None:
+        self.equalities = equalities
+        self.local = local
+        self.part_steps = part_steps
+
+    def body(self, body: Iterable[Expr]) -> Body:
+        """A body with an equation before each expression for each of its operands."""
+        return tuple([step for expr in body for step in self.expr(expr)])
+
+    def expr(self, expr: Expr) -> list[Expr]:
+        """The equations for the operands of an expression, and the expression."""
+        before = [step for each in expr.before for step in self.expr(each)]
+        term = expr.term
+        match term:
+            case SomeDecl():
+                return before
+            case SomeIn(_, _, domain):
+                term = replace(term, domain=self._whole(domain, before))
+            case Every(_, _, _, body) | Not(body):
+                term = replace(term, body=self.body(body))
+            case And(left, right) | Or(left, right):
+                term = replace(term, left=self.body(left), right=self.body(right))
+            case Call() if is_print(term):
+                pass
+            case Call(_, args):
+                is_equation = len(args) == 2 and term.name in self.equalities
+                read = self._whole if is_equation else self._read
+                operands = tuple([read(arg, before) for arg in args])
+                if any(map(is_not, operands, args)):
+                    term = replace(term, args=operands)
+            case _:
+                term = self._whole(term, before)
+        if not before and term is expr.term:
+            return [expr]
+        if expr.withs:
+            before = [replace(step, withs=expr.withs) for step in before]
+        return [*before, replace(expr, term=term, before=())]
+
+    def _whole(self, term: Term, out: list[Expr]) -> Term:
+        """A term that is read where it stands; what is in it is bound before."""
+        match term:
+            case Ref(_, args) | Call(_, args):
+                operands = tuple([self._read(arg, out) for arg in args])
+                return replace(term, args=operands) if any(map(is_not, operands, args)) else term
+            case ArrayComprehension() | SetComprehension() | ObjectComprehension():
+                return replace(term, body=self.body(term.body))
+            case Var():
+                return term
+        return self._read(term, out)
+
+    def _read(self, term: Term, out: list[Expr]) -> Term:
+        """A term that is an operand: a variable where it is evaluated."""
+        if type(term) is Scalar or is_ground(term):
+            return term
+        match term:
+            case Ref() | ArrayComprehension() | SetComprehension() | ObjectComprehension():
+                return self._bind(self._whole(term, out), out)
+            case Var(name) if name in ROOTS:
+                return self._bind(term, out)
+            case Array(items) | Set(items):
+                return replace(term, items=tuple([self._read(item, out) for item in items]))
+            case Object(items):
+                pairs = [(self._read(key, out), self._read(item, out)) for key, item in items]
+                return replace(term, items=tuple(pairs))
+            case TemplateString(parts):
+                inside = [part if isinstance(part, str) else self._part(part) for part in parts]
+                return replace(term, parts=tuple(inside))
+        return term
+
+    def _bind(self, term: Term, out: list[Expr]) -> Var:
+        local = self.local(term.span)
+        out.append(equation(local, term, term.span))
+        return local
+
+    def _part(self, part: Expr) -> Expr:
+        """An expression of a template string: a body of its own, the steps of which come first."""
+        *steps, last = self.body(self.part_steps(part))
+        return replace(last, before=tuple(steps))
