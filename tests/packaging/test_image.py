@@ -129,6 +129,43 @@ def test_a_server_in_the_image_decides_and_shows_the_console(
         docker(daemon, "rm", "-f", container)
 
 
+def test_the_proxy_in_the_image_serves_a_program(daemon: PrivateDaemon, image: str) -> None:
+    """With the options of docs/docker-proxy.md, but for the paths of this daemon."""
+    sockets, data = daemon.folder / "sockets", daemon.folder / "data"
+    sockets.mkdir()
+    data.mkdir()
+    users = {"socket:app": ["developer"]}
+    mounts = {"allow": [f"{daemon.folder}/shared"], "nfs": [], "volume_drivers": []}
+    document = {"docker": {"users": users, "local_roles": [], "mounts": mounts}}
+    (data / "data.json").write_text(json.dumps(document))
+    (daemon.folder / "shared").mkdir()
+    (daemon.folder / "shared/link").symlink_to("/etc")
+    socket = sockets / "app.sock"
+    same = [f"-v={each}:{each}" for each in (daemon.folder, sockets, data)]
+    container = docker(
+        daemon, "run", "-d", "--user=0:0", "--network=none", "--read-only", "--cap-drop=ALL",
+        "--cap-add=DAC_OVERRIDE", "--cap-add=CHOWN", "--security-opt=no-new-privileges", *same,
+        "-v=/:/host:ro", image, "docker", "proxy", "--host-root=/host", f"--daemon={daemon.socket}",
+        f"--consumer=app={socket}", f"--data={data}", f"--daemon-json={daemon.config}",
+        f"--pidfile={daemon.pidfile}",
+    ).strip()  # fmt: skip
+
+    def through(*words: str) -> subprocess.CompletedProcess[str]:
+        command = ["docker", "-H", f"unix://{socket}", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    try:
+        wait_until(lambda: through("ps").returncode == 0, lambda: docker(daemon, "logs", container))
+        create = ("create", "--network=none", "--rm")
+        shared = f"{daemon.folder}/shared"
+        assert through(*create, f"-v={shared}:/x", image).returncode == 0
+        refused = through(*create, f"-v={shared}/link:/x", image)
+        assert "/etc" in refused.stderr
+        assert "may not container.prune" in through("container", "prune", "-f").stderr
+    finally:
+        docker(daemon, "rm", "-f", container)
+
+
 def answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url) as answer:

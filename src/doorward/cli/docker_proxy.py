@@ -114,6 +114,12 @@ _CONSUMER: Final = re.compile(r"([a-z0-9][a-z0-9_.-]{0,63})=(/[^,]+)(?:,group=([
     help="File that lists the pins for the next start.",
 )
 @click.option(
+    "--host-root",
+    default="",
+    metavar="PATH",
+    help="Folder in which the host's root is mounted, for a proxy in a container.",
+)
+@click.option(
     "--record",
     default="",
     metavar="FOLDER",
@@ -153,6 +159,11 @@ def _options(params: dict[str, Any]) -> ProxyOptions:
         raise click.UsageError("--pdp cannot be combined with --policy")
     if params["data"] and (params["pdp"] or params["policy"]):
         raise click.UsageError("--data cannot be combined with --pdp or --policy")
+    if params["host_root"] and (params["socket"] or params["pins"]):
+        raise click.UsageError(
+            "--host-root cannot be combined with --socket or --pins: a container sees neither the "
+            "users of the host nor mounts that the daemon sees"
+        )
     files = ("tls_cert_file", "tls_private_key_file", "tls_ca_cert_file")
     if params["listen"] and not all(params[name] for name in files):
         raise click.UsageError("--listen needs the three --tls-…-file options")
@@ -180,6 +191,7 @@ def _options(params: dict[str, Any]) -> ProxyOptions:
         audit_input=params["audit_input"],
         log_only_denied=params["log_only_denied"],
         pins=params["pins"],
+        host_root=params["host_root"],
         pins_state=params["pins_state"],
         record=params["record"],
         record_largest=params["record_limit"],

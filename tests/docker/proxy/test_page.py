@@ -39,11 +39,13 @@ def data() -> dict[str, Any]:
 
 
 def test_commands_of_the_page_are_commands() -> None:
-    serve, ask = [each.replace("\\\n", " ").strip().lstrip("# ") for each in blocks("console")]
-    for text, command, name in ((serve, proxy, "proxy"), (ask, doctor, "doctor")):
-        words = shlex.split(text)
+    texts = [each.replace("\\\n", " ").strip().lstrip("#$ ") for each in blocks("console")]
+    serve, ask, contained = map(shlex.split, texts)
+    for words, command, name in ((serve, proxy, "proxy"), (ask, doctor, "doctor")):
         assert words[:3] == ["doorward", "docker", name]
         command.make_context(name, words[3:])
+    assert contained[:2] == ["docker", "run"]
+    proxy.make_context("proxy", contained[contained.index("proxy") + 1 :])
 
 
 def test_options_of_the_page_are_those_of_the_command() -> None:

@@ -16,11 +16,14 @@ import pytest
 from tests.docker.guarded import write_policies
 
 from doorward.docker.decider.embedded import EmbeddedPdp
+from doorward.docker.request.archives import PENDING
 from doorward.docker.request.call import AuthzRequest, Caller
 from doorward.docker.request.input import to_input
 
 ID = "c" * 64
 PAGE = Path(__file__).resolve().parents[3] / "docs/docker-proxy.md"
+RECORDED = Path(__file__).resolve().parents[1] / "data/testcontainers.json"
+ARCHIVE = re.compile(r"/(?:build|images/load)(?:\?|$)")
 FILTER = "%7B%22label%22%3A%5B%22org.testcontainers.sessionId%3Dx%22%5D%7D"
 JOB = {
     "Image": "docker.io/library/alpine:3",
@@ -104,6 +107,41 @@ REAP = [
     ),
     ("DELETE", "/v1.44/images/x:1?force=1", None),
 ]
+MANAGE = [
+    *get(
+        f"/v1.41/containers/{ID}/top?ps_args=aux",
+        f"/v1.41/containers/{ID}/stats?stream=false",
+        f"/v1.41/containers/{ID}/logs?since=0&stderr=1&stdout=1&tail=100&timestamps=0",
+        f"/v1.41/containers/{ID}/changes",
+        f"/v1.41/containers/{ID}/export",
+        "/v1.41/images/json?all=0",
+        "/v1.41/images/x:1/history",
+        "/v1.41/images/get?names=x%3A1",
+        "/v1.41/volumes?filters=%7B%22dangling%22%3A%5B%22true%22%5D%7D",
+        "/v1.41/volumes/data",
+        "/v1.41/networks/web",
+        "/v1.41/events?since=1700000000&until=1700003600",
+        "/v1.41/configs",
+        "/v1.41/configs/abc123",
+        "/v1.41/services/abc123",
+        "/v1.41/services/abc123/logs?stdout=1",
+        "/v1.41/tasks/abc123",
+        "/v1.41/tasks/abc123/logs?stdout=1",
+    ),
+    post(f"/v1.41/containers/{ID}/pause"),
+    post(f"/v1.41/containers/{ID}/unpause"),
+    post(f"/v1.41/containers/{ID}/rename?name=web"),
+    post(f"/v1.41/containers/{ID}/resize?h=24&w=80"),
+    post(f"/v1.41/exec/{ID}/resize?h=24&w=80"),
+    post(f"/v1.41/commit?container={ID}&repo=x&tag=2"),
+    post("/v1.41/images/x:2/tag?repo=x&tag=3"),
+    post("/v1.41/images/x/push?tag=3"),
+    post("/v1.41/images/load"),
+    post("/v1.41/build?dockerfile=Dockerfile&t=x%3A4"),
+    post("/v1.41/networks/prune"),
+    post("/v1.41/volumes/prune"),
+]
+"""What Portainer's pages ask for beyond what is above: from its source of October 2024."""
 RECIPES: dict[str, list[Request]] = {
     "traefik": [*WATCH, *EVENTS],
     "traefik-swarm": [*WATCH, *EVENTS, *SWARM],
@@ -133,6 +171,7 @@ RECIPES: dict[str, list[Request]] = {
         *REAP,
         *SWARM,
         *get("/v1.44/swarm", "/v1.44/system/df", "/v1.44/plugins", "/v1.44/secrets"),
+        *MANAGE,
         post("/v1.44/containers/prune"),
         post(f"/v1.44/containers/{ID}/update", {"RestartPolicy": {"Name": "always"}}),
     ],
@@ -169,9 +208,12 @@ def allows(pdp: EmbeddedPdp, recipe: str, request: Request) -> tuple[bool, Any]:
     caller = Caller(f"socket:{recipe}", "socket")
     content = None if body is None else json.dumps(body).encode()
     headers = {"content-type": "application/json"} if content else {"content-length": "0"}
-    if method == "PUT":
-        headers = {}
-    call = AuthzRequest(method, target, caller.name, caller.method, headers, content, caller=caller)
+    archive = None
+    if method == "PUT" or ARCHIVE.search(target):
+        headers, archive = {}, PENDING
+    call = AuthzRequest(
+        method, target, caller.name, caller.method, headers, content, caller=caller, archive=archive
+    )
     result: Any = pdp.decide({**to_input(call), "inspects": True}).result
     return result["allow"] is True, result
 
@@ -183,6 +225,17 @@ def test_program_gets_what_it_asks_for(pdp: EmbeddedPdp, recipe: str) -> None:
         assert allowed, (request, result)
     for request in NEVER:
         assert not allows(pdp, recipe, request)[0], request
+
+
+def test_testcontainers_gets_what_it_was_recorded_to_ask_for(pdp: EmbeddedPdp) -> None:
+    """testcontainers 4.15.0 of Python, by way of docker 7.2.0: a container, a command in it, copies
+    both ways, a network, an image that is built, a published port."""
+    recorded = json.loads(RECORDED.read_text())
+    assert len(recorded) == 25
+    for row in recorded:
+        request = (row["method"], row["uri"], row["body"])
+        allowed, result = allows(pdp, "testcontainers", request)
+        assert allowed, (request, result)
 
 
 @pytest.mark.parametrize("recipe", LOOKS)

@@ -27,7 +27,7 @@ from doorward.docker.proxy.recordings import LARGEST, Recordings
 from doorward.docker.proxy.server import Listener, ProxyServer
 from doorward.docker.request.facts import ContainerFacts
 from doorward.docker.request.host import PIDFILE, HostFacts
-from doorward.docker.request.input import resolve_path
+from doorward.docker.request.input import resolve_path, resolver
 from doorward.docker.request.protected import DAEMON_CONFIG, daemon_paths, protected_paths
 from doorward.docker.server import BACKLOG, BindError, bind_tcp, tls_context
 from doorward.docker.unix_http import UnixConnection
@@ -91,6 +91,8 @@ class ProxyOptions:
     """The folder of the mounts that hold what users mount; "" for none."""
     pins_state: str = ""
     """The file in which they are written down."""
+    host_root: str = ""
+    """Where the host's file system is mounted, for a proxy in a container."""
     record: str = ""
     """The folder of recordings of `exec` and `attach`; "" for none."""
     record_largest: int = LARGEST
@@ -134,14 +136,15 @@ class ProxyService:
                 partial(_in_use, options.daemon),
                 judge.why_refused,
             )
+        resolve = resolver(options.host_root) if options.host_root else resolve_path
         translate = bytes if self._pins is None else self._pins.translate
         self._plugin = Plugin(
             self._decider,
             protecting,
             audit=self._audit,
-            resolve=resolve_path,
+            resolve=resolve,
             facts=ContainerFacts(
-                options.daemon, resolve_path, owners=self._has_owners(), translate=translate
+                options.daemon, resolve, owners=self._has_owners(), translate=translate
             ),
             host=host,
             waits=bool(options.url),
