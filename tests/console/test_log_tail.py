@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from doorward.console import log_tail, past
+from doorward.console import log_query, log_tail
+from doorward.console.log_query import Question, Search
 from doorward.console.log_tail import newest_rows
-from doorward.console.past import Question, Search
 
 RESULTS: list[Any] = [
     *(True, False, 1, "x", None, [], {}, {"allow": True}, {"allowed": False}, {"decision": 1}),
@@ -46,9 +46,9 @@ def search(path: Path) -> Any:
 def test_the_end_is_as_a_search_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "log.jsonl")
     from_end = search(path)
-    monkeypatch.setattr(past, "newest_rows", lambda *_: None)
+    monkeypatch.setattr(log_query, "newest_rows", lambda *_: None)
     assert from_end == search(path)
-    assert len(from_end["decisions"]) == past.MOST
+    assert len(from_end["decisions"]) == log_query.MOST
 
 
 def test_of_a_long_file_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,7 @@ def test_a_server_in_the_image_decides_and_shows_the_console(
 
 def test_the_proxy_in_the_image_serves_a_program(daemon: PrivateDaemon, image: str) -> None:
     """With the options of docs/docker-proxy.md, but for the paths of this daemon."""
-    sockets, data = daemon.folder / "sockets", daemon.folder / "data"
+    sockets, data = daemon.folder / "sockets", daemon.folder / "settings"
     sockets.mkdir()
     data.mkdir()
     users = {"socket:app": ["developer"]}

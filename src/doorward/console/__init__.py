@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from doorward.console.app import Console
 from doorward.console.audit_tail import AuditTail
+from doorward.console.log_query import log_files
 from doorward.console.pages import NOT_BUILT, is_built
-from doorward.console.past import log_files
 from doorward.console.process import Process
 from doorward.console.ring import Ring
 from doorward.console.traffic import Traffic

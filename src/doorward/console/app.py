@@ -19,6 +19,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from doorward import __version__
 from doorward.console import together, views
+from doorward.console.log_query import SECONDS, LogQueryError, Question, Search
 from doorward.console.oidc import COOKIE as OIDC_COOKIE
 from doorward.console.oidc import SECONDS as SECONDS_OF_LOGIN
 from doorward.console.oidc import WITHIN as SECONDS_AT_ISSUER
@@ -34,7 +35,6 @@ from doorward.console.pages import (
     static,
     to_bytes,
 )
-from doorward.console.past import SECONDS, PastError, Question, Search
 from doorward.console.pasted import PastedError
 from doorward.console.playground import PlaygroundError, answer
 from doorward.console.process import Process
@@ -190,7 +190,7 @@ class Console:
             case "POST", ("api", "logout") if self.check is not None:
                 return await self._logout(request)
             case "GET", ("api", "log"):
-                return await self._past(dict(request.query_params))
+                return await self._query_log(dict(request.query_params))
             case "GET", ("api", "state"):
                 return await self._state()
             case "GET", ("api", "revisions") if self._process.ring is not None:
@@ -261,7 +261,7 @@ class Console:
         if shown is None and self._log is not None:
             try:
                 shown = await self._searched(lambda search: search.one(decision_id))
-            except PastError as error:
+            except LogQueryError as error:
                 return json_response({"error": f"this decision is not kept any more; {error}"}, 404)
         if shown is not None:
             return json_response(shown)
@@ -449,20 +449,20 @@ class Console:
             raise RefusedError("the body must be an object", 400)
         return {str(name): value for name, value in document.items()}
 
-    async def _past(self, fields: Mapping[str, str]) -> Response:
+    async def _query_log(self, fields: Mapping[str, str]) -> Response:
         """Decisions in the log."""
         try:
             question = Question.read(fields)
             return json_response(await self._searched(lambda search: search.newest(question)))
-        except PastError as error:
+        except LogQueryError as error:
             return json_response({"error": str(error)}, 400)
 
     async def _searched(self, work: Callable[[Search], T]) -> T:
-        """What a search of the log gives; one at a time, and in so many seconds. PastError."""
+        """What a search of the log gives; one at a time, and in so many seconds. LogQueryError."""
         if self._log is None:
-            raise PastError("nothing is decided here")
+            raise LogQueryError("nothing is decided here")
         if self._is_searching:
-            raise PastError("another search of the log is under way: ask again")
+            raise LogQueryError("another search of the log is under way: ask again")
         search = Search(self._log)
         end = asyncio.get_running_loop().call_later(SECONDS, search.stop)
         self._is_searching = True

@@ -17,8 +17,8 @@ from tests.waiting import PATIENCE
 from doorward.bundles.loader import Loaded
 from doorward.config.configuration import DecisionLogs
 from doorward.config.upload_options import FileOptions, UploadOptions
-from doorward.console import log_files, past, views
-from doorward.console.past import PastError, Question, Search
+from doorward.console import log_files, log_query, views
+from doorward.console.log_query import LogQueryError, Question, Search
 from doorward.console.ring import Ring
 from doorward.decision_log.log import event_of
 from doorward.pdp.decision import Answered
@@ -142,7 +142,7 @@ def test_nothing_of_a_question_is_sql(text: str, log: Path) -> None:
     ],
 )
 def test_other_questions_are_refused(fields: dict[str, str], said: str) -> None:
-    with pytest.raises(PastError, match=said.replace("(", r"\(")):
+    with pytest.raises(LogQueryError, match=said.replace("(", r"\(")):
         Question.read(fields)
 
 
@@ -161,7 +161,7 @@ def test_what_the_log_says_of_an_answer_is_what_the_list_of_decisions_says(tmp_p
     file.write_text(lines(*events))
     expected = {each["id"]: each["verdict"] for each in views.batch(ring, 0)["decisions"]}
     assert {each["id"]: each["verdict"] for each in search(file)} == expected
-    assert set(expected.values()) == set(past.VERDICTS)
+    assert set(expected.values()) == set(log_query.VERDICTS)
 
 
 def test_files_are_read_until_there_is_enough(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def test_files_are_read_until_there_is_enough(log: Path, monkeypatch: pytest.Mon
     options = DecisionLogs(file=FileOptions(str(log), keep=3))
     assert log_files(options) == [str(log), str(older)]
     assert len(ids(log, older)) == 12
-    monkeypatch.setattr(past, "MOST", 6)
+    monkeypatch.setattr(log_query, "MOST", 6)
     answer = Search(lambda: log_files(options)).newest(Question())
     assert (len(answer["decisions"]), answer["more"], answer["unread"]) == (6, True, 1)
 
@@ -232,7 +232,7 @@ def test_a_large_event_is_named_and_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "log.jsonl"
-    file.write_text(lines(event(1, input={"method": "GET", "path": "x" * past.SHOWN})))
+    file.write_text(lines(event(1, input={"method": "GET", "path": "x" * log_query.SHOWN})))
     (summary,) = search(file)
     assert summary["request"] == ""
     detail = Search(lambda: [str(file)]).one("id-1")
@@ -270,11 +270,13 @@ def test_a_search_that_is_stopped_says_what_it_did_not_read(log: Path) -> None:
 
 
 def test_it_says_in_one_line_what_is_missing(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(PastError, match=r"no log is kept here: `decision_logs\.file`"):
+    with pytest.raises(
+        LogQueryError, match=r"no decision log is written: set `decision_logs\.file`"
+    ):
         Search(lambda: log_files(DecisionLogs())).newest(Question())
-    with pytest.raises(PastError, match="the log cannot be read: "):
+    with pytest.raises(LogQueryError, match="the log cannot be read: "):
         Search(lambda: os.listdir(log)).newest(Question())
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(PastError, match=r"pip install 'doorward\[duckdb\]'$") as caught:
+    with pytest.raises(LogQueryError, match=r"pip install 'doorward\[duckdb\]'$") as caught:
         Search(lambda: [str(log)]).newest(Question())
     assert "\n" not in str(caught.value)

@@ -24,7 +24,7 @@ from doorward.console.rows import request
 from doorward.decision_log.redaction.hiding import hide_credentials
 from doorward.rego import from_json, to_python
 
-__all__ = ["VERDICTS", "PastError", "Question", "Search", "log_files"]
+__all__ = ["VERDICTS", "LogQueryError", "Question", "Search", "log_files"]
 
 MOST: Final = 200
 """Decisions that one answer holds."""
@@ -78,7 +78,7 @@ _ONE: Final = f"""SELECT CASE WHEN length(json::VARCHAR) <= {SHOWN} THEN json::V
     FROM ({_EVENTS}) WHERE (json->>'decision_id') = $2 LIMIT 1"""
 
 
-class PastError(Exception):
+class LogQueryError(Exception):
     """Why a question is not answered, in one line."""
 
 
@@ -97,18 +97,18 @@ class Question:
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> Question:
-        """PastError where a field is unknown, or has no value of its kind."""
+        """LogQueryError where a field is unknown, or has no value of its kind."""
         for name, value in fields.items():
             if name not in cls.__slots__:
-                raise PastError(f"unknown field: {name[:LONGEST]}")
+                raise LogQueryError(f"unknown field: {name[:LONGEST]}")
             if len(value) > LONGEST:
-                raise PastError(f"{name} is longer than {LONGEST} characters")
+                raise LogQueryError(f"{name} is longer than {LONGEST} characters")
         question = cls(**fields)
         if question.verdict not in ("", *VERDICTS):
-            raise PastError(f"verdict is one of {', '.join(VERDICTS)}")
+            raise LogQueryError(f"verdict is one of {', '.join(VERDICTS)}")
         for name in ("since", "until"):
             if not set(getattr(question, name)) <= set("0123456789-:.TZ"):
-                raise PastError(f"{name} is a time, such as 2026-11-23T10:00")
+                raise LogQueryError(f"{name} is a time, such as 2026-11-23T10:00")
         return question
 
 
@@ -152,7 +152,7 @@ class Search:
                 self._connection.interrupt()
 
     def newest(self, question: Question) -> dict[str, Any]:
-        """Summaries of the newest decisions that `question` means. PastError."""
+        """Summaries of the newest decisions that `question` means. LogQueryError."""
         words = [question.path.lower(), question.verdict, question.since, question.until]
         words.append(question.text.lower())
         files = self._some_files()
@@ -167,7 +167,7 @@ class Search:
         }
 
     def one(self, decision_id: str) -> dict[str, Any] | None:
-        """All that the log holds of one decision; None if it is not there. PastError."""
+        """All that the log holds of one decision; None if it is not there. LogQueryError."""
         rows, _ = self._rows(_ONE, [decision_id], 1)
         return _detail(*rows[0]) if rows else None
 
@@ -175,9 +175,11 @@ class Search:
         try:
             files = self._files()
         except OSError as error:
-            raise PastError(f"the log cannot be read: {_line(error)}") from None
+            raise LogQueryError(f"the log cannot be read: {_line(error)}") from None
         if not files:
-            raise PastError("no log is kept here: `decision_logs.file` in the configuration does")
+            raise LogQueryError(
+                "no decision log is written: set `decision_logs.file` in the configuration"
+            )
         return files
 
     def _rows(self, sql: str, words: list[str], most: int) -> tuple[list[Any], int]:
@@ -186,7 +188,7 @@ class Search:
         try:
             import duckdb
         except ImportError:
-            raise PastError(
+            raise LogQueryError(
                 "the log is read by DuckDB, which is not installed: pip install 'doorward[duckdb]'"
             ) from None
         # Half a character cannot be in a file.
@@ -209,7 +211,7 @@ class Search:
                 except duckdb.IOException:
                     continue  # it was sent, or moved on, meanwhile
         except duckdb.Error as error:
-            raise PastError(f"the log cannot be read: {_line(error)}") from None
+            raise LogQueryError(f"the log cannot be read: {_line(error)}") from None
         finally:
             with self._lock:
                 self._connection = None
