@@ -20,6 +20,8 @@ from examples.docker.private_daemon import PrivateDaemon
 from tests.ports import free_port
 from tests.waiting import wait_until
 
+from doorward.docker.decider.embedded import PACK
+
 pytestmark = pytest.mark.soak
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -134,9 +136,9 @@ def test_the_proxy_in_the_image_serves_a_program(daemon: PrivateDaemon, image: s
     sockets, data = daemon.folder / "sockets", daemon.folder / "settings"
     sockets.mkdir()
     data.mkdir()
-    users = {"socket:app": ["developer"]}
-    mounts = {"allow": [f"{daemon.folder}/shared"], "nfs": [], "volume_drivers": []}
-    document = {"docker": {"users": users, "local_roles": [], "mounts": mounts}}
+    document = json.loads((PACK / "data.json").read_text())
+    document["docker"] |= {"users": {"socket:app": ["developer"]}, "local_roles": []}
+    document["docker"]["mounts"]["allow"] = [f"{daemon.folder}/shared"]
     (data / "data.json").write_text(json.dumps(document))
     (daemon.folder / "shared").mkdir()
     (daemon.folder / "shared/link").symlink_to("/etc")

@@ -14,6 +14,8 @@ import pytest
 from examples.docker.private_daemon import Answer, PrivateDaemon
 from tests.docker.proxied import Proxied, proxied
 
+from doorward.docker.proxy import exchange
+
 IMAGES = {"allow": ["docker.io/library/img", "docker.io/library/built"], "require_digest": False}
 HEADERS = [("Content-Type", "application/x-tar")]
 CHUNKED = [*HEADERS, ("Transfer-Encoding", "chunked")]
@@ -124,6 +126,14 @@ def test_what_was_refused_is_not_built(behind: Proxied) -> None:
     )
     containers = behind.docker("ps", "-a", "--format", "{{.Image}} {{.Command}}").stdout
     assert "true" not in containers
+
+
+def test_archives_that_are_looked_at_share_one_budget(
+    behind: Proxied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "INSPECTED", 1 << 40)
+    answer = build(behind, tar(SMALL, ("f", b"x")))
+    assert (answer.status, answer.message) == (503, "too many bytes are held")
 
 
 def test_name_of_the_dockerfile_is_that_of_the_query(behind: Proxied) -> None:

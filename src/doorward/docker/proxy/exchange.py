@@ -56,6 +56,8 @@ _log: Final = logging.getLogger(__name__)
 
 MOST_JSON: Final = 4 << 20
 """Bytes of a JSON body, as newer daemons limit them."""
+INSPECTED: Final = 1 << 20
+"""Bytes that the inspection of an archive may hold."""
 MOST_INTERIM: Final = 16
 """Answers with a status below 200 before the one that counts."""
 _HOP: Final = frozenset(
@@ -354,11 +356,12 @@ class Exchange:
         upstream = self._upstream
         assert upstream is not None
         try:
-            is_chunked = body.is_chunked
-            async for piece in _pieces(body, inspection):
-                upstream.write(chunk(piece) if is_chunked else piece)
-                await upstream.drained()
-            if is_chunked:
+            with self._sides.budget.reservation() as reserve:
+                reserve(INSPECTED if inspection is not None else 0)
+                async for piece in _pieces(body, inspection):
+                    upstream.write(chunk(piece) if body.is_chunked else piece)
+                    await upstream.drained()
+            if body.is_chunked:
                 upstream.write(LAST_CHUNK)
         except CutError:
             upstream.abort()
