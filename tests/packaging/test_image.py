@@ -162,7 +162,7 @@ def test_the_proxy_in_the_image_serves_a_program(daemon: PrivateDaemon, image: s
         shared = f"{daemon.folder}/shared"
         assert through(*create, f"-v={shared}:/x", image).returncode == 0
         refused = through(*create, f"-v={shared}/link:/x", image)
-        assert "/etc" in refused.stderr
+        assert "shared/link may not be mounted" in refused.stderr
         assert "may not container.prune" in through("container", "prune", "-f").stderr
     finally:
         docker(daemon, "rm", "-f", container)

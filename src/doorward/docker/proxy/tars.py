@@ -37,7 +37,9 @@ _GZIP: Final = 31
 _ZEROS: Final = bytes(BLOCK)
 _POSIX: Final = b"ustar\x0000"
 _GNU: Final = b"ustar  \x00"
-_OCTAL: Final = re.compile(rb"[ \0]*([0-7]*)[ \0]*")
+_OCTAL: Final = re.compile(rb"[0-7]{0,12}")
+_PADDING: Final = b" \0"
+"""Around the digits of a number."""
 _RECORD: Final = re.compile(rb"([1-9][0-9]{0,5}) ([^=\n]+)=")
 _DIGITS: Final = re.compile(rb"[0-9]{1,15}")
 _ATTRIBUTES: Final = frozenset(
@@ -159,9 +161,9 @@ class TarReader:
             raise TarError("archive ends behind the attributes of an entry")
 
     def _read_header(self, block: bytes) -> None:
-        checksum = _OCTAL.fullmatch(block[148:156])
+        checksum = block[148:156].strip(_PADDING)
         unsigned = sum(block) - sum(block[148:156]) + 8 * ord(" ")
-        if checksum is None or not checksum[1] or int(checksum[1], 8) != unsigned:
+        if not _OCTAL.fullmatch(checksum) or int(checksum or b"0", 8) != unsigned:
             raise TarError("body is not a tar archive, or is compressed by other means than gzip")
         if self._is_first:
             start = block[:4].rstrip(b"\0")
@@ -244,10 +246,10 @@ def _text(content: bytes) -> bytes:
 
 
 def _number(content: bytes) -> int:
-    match = _OCTAL.fullmatch(content)
-    if match is None:
+    digits = content.strip(_PADDING)
+    if not _OCTAL.fullmatch(digits):
         raise TarError("number in a header is not octal")
-    return int(match[1] or b"0", 8)
+    return int(digits or b"0", 8)
 
 
 def _records(content: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -147,6 +147,7 @@ def _without_escape(line: str, escape: str) -> tuple[str, bool]:
 
 
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
+_WORD: Final = re.compile(_NAME)
 _PLAIN: Final = r"([A-Za-z0-9._/:@+-]*)"
 _ARGUMENT: Final = re.compile(rf"({_NAME})(?:=(?:{_PLAIN}|\"{_PLAIN}\"|'{_PLAIN}'))?")
 _VARIABLE: Final = re.compile(rf"\$(?:{{({_NAME})}}|({_NAME}))")
@@ -219,8 +220,8 @@ class _Reader:
 
     def _read_instruction(self, text: str, *, later: bool = False) -> None:
         """Read one instruction; `later`: it runs in builds from the image."""
-        words = re.split(r"[ \t]+", text.strip(" \t"), maxsplit=1)
-        name, rest = words[0].upper(), words[1] if len(words) > 1 else ""
+        name, _, rest = text.strip(" \t").replace("\t", " ").partition(" ")
+        name, rest = name.upper(), rest.lstrip(" ")
         self._instructions.add(name)
         if name in _WITH_DOCUMENTS and "<<" in text:
             self._refuse("here-documents are not read alike by all builders")
@@ -246,7 +247,7 @@ class _Reader:
             match = _ARGUMENT.fullmatch(word)
             if match is None:
                 # The name of a variable may stand in what is not read.
-                self._arguments = dict.fromkeys([*self._arguments, *re.findall(_NAME, text)])
+                self._arguments = dict.fromkeys([*self._arguments, *_WORD.findall(text)])
                 return
             name, value = match[1], match[2] or match[3] or match[4]
             if name in self._arguments:
