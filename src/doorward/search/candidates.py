@@ -23,6 +23,8 @@ CHANGES: Final = 3
 """Changes made at most to one of them."""
 FOCUSED: Final = 0.35
 """The share of inputs that get a value which what changed compares with."""
+KEYED: Final = 0.5
+"""The share of those that get another key of data as well."""
 RECENT: Final = 16
 """Inputs kept last, which are changed as often as all of them together."""
 _ELEMENT: Final = "*"
@@ -66,6 +68,7 @@ class Candidates:
             if not focus.beside.isdisjoint(each.values)
             for value in focus.values
         ]
+        self._keys = [(path, key) for path, each in locations for key in each.keys.values()]
         self._examples = list(material.examples)
         self.corpus: list[Any] = [{}, *material.examples]
         for _ in range(WHOLE):
@@ -88,10 +91,14 @@ class Candidates:
             input = random.choice(self._examples)
         else:
             input = random.choice(self.corpus[-RECENT:] if chance < 0.6 else self.corpus)
-        if self._focus and random.random() < FOCUSED:
+        is_focused = bool(self._focus) and random.random() < FOCUSED
+        if is_focused:
             path, value = random.choice(self._focus)
             input = self._with(input, path, value)
-        for _ in range(random.randint(1, CHANGES)):
+            # Who feels a change may be somebody else than whom the example is about.
+            if self._keys and random.random() < KEYED:
+                input = self._with(input, *random.choice(self._keys))
+        for _ in range(random.randint(0 if is_focused else 1, CHANGES)):
             path, shape = random.choice(self._locations)
             input = self._with(input, path, self._change(input, path, shape))
         return input

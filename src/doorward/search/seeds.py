@@ -7,7 +7,7 @@ union of objects, or the parameter of a helper, is an input like one that is wri
 from __future__ import annotations
 
 from collections.abc import Mapping
-from time import monotonic
+from time import monotonic, thread_time
 from typing import Any, Final
 
 from doorward.rego import Engine, Evaluation, RegoError, to_json
@@ -17,9 +17,11 @@ __all__ = ["inputs_of_tests"]
 
 MOST: Final = 400
 """Inputs that are noted."""
-SECONDS: Final = 1.0
-"""For all tests together."""
-EACH: Final = 0.2
+SECONDS: Final = 2.0
+"""Of the processor, for all tests together."""
+LONGEST: Final = 10.0
+"""Seconds for all tests together, however busy the machine is."""
+EACH: Final = 1.0
 """For one test."""
 
 
@@ -46,22 +48,29 @@ class _Inputs:
         """Expressions are asked with the input of their rule."""
 
 
-def inputs_of_tests(engine: Engine) -> list[Any]:
-    """The inputs that the tests among the policies of an engine give, each once."""
-    tests = [
-        node.path
+def inputs_of_tests(engine: Engine, known: set[str] | None = None) -> list[Any]:
+    """The inputs that the tests among the policies of an engine give, each once.
+
+    `known`: texts of tests that were asked in another version, and are not asked again; those that
+    are asked are added.
+    """
+    known = set() if known is None else known
+    asked = {
+        node.path: node.definitions[0].rule.span.text
         for node in engine.policies.program.root.walk()
         if node.definitions
         and str(node.path[-1]).startswith("test_")
         and not node.definitions[0].is_function
-    ]
+    }
+    tests = [path for path, text in asked.items() if text not in known]
+    known.update(asked.values())
     inputs = _Inputs()
     if not tests:
         return []
     traced = engine.policies.traced().bind(engine.data, is_parsed=True)
-    until = monotonic() + SECONDS
+    until, latest = thread_time() + SECONDS, monotonic() + LONGEST
     for path in tests:
-        if monotonic() > until or len(inputs.noted) >= MOST:
+        if thread_time() > until or monotonic() > latest or len(inputs.noted) >= MOST:
             break
         try:
             query = traced.prepare(path_text(path), deadline=EACH)

@@ -74,12 +74,14 @@ _WITNESSES: Final[dict[str, list[Value]]] = {
 
 class Shape:
     """A location in the input. `members` are the names below it, `*` for the items of a collection;
-    `values` what may be there; `claims` what a token in it says; `peers` are compared with it."""
+    `values` what may be there; `keys` those of data that it is looked up in; `claims` what a token
+    in it says; `peers` are compared with it."""
 
     def __init__(self, depth: int = 0) -> None:
         self.depth = depth
         self.members: dict[str, Shape] = {}
         self.values: dict[str, Value] = {}
+        self.keys: dict[str, Value] = {}
         self.claims: Shape | None = None
         self.secrets: dict[str, None] = {}
         self.peers: list[Shape] = []
@@ -97,6 +99,11 @@ class Shape:
         for value in values:
             if len(self.values) < VALUES:
                 self.values.setdefault(to_json(value), value)
+
+    def add_keys(self, keys: Sequence[str]) -> None:
+        """Let the location hold keys of data that it is looked up in."""
+        self.add(keys)
+        self.keys |= {to_json(key): key for key in keys[: VALUES - len(self.keys)]}
 
     def locations(self, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Shape]]:
         """All locations below with their paths, those in the claims of tokens below `CLAIMS`."""
@@ -126,9 +133,10 @@ def shape_of(engines: Sequence[Engine]) -> Material:
     root = Shape()
     constants: dict[str, Value] = {}
     examples: dict[str, Value] = {}
+    tests: set[str] = set()
     for engine in engines:
         reader = _Reader(root, engine)
-        for example in [*inputs_of_tests(engine), *reader.examples()]:
+        for example in [*inputs_of_tests(engine, tests), *reader.examples()]:
             examples.setdefault(to_json(example), example)
         for value in reader.constants():
             if len(constants) < CONSTANTS:
@@ -413,7 +421,7 @@ class _Reader:
             if not isinstance(arg, Scalar):
                 if isinstance(base, dict):
                     for location in self._locations(arg):
-                        location.add(list(base)[:VALUES])
+                        location.add_keys(list(base)[:VALUES])
                 break
             name = f"{name}.{arg.value}"
             if self._of.get(name):
