@@ -211,7 +211,7 @@ _FLOAT: Final = 1 << 53
     any_of(set_(any_), array(any_)),
     returns=array(any_),
     context=True,
-    inverse=inverse("same"),
+    inverse=inverse("sorted"),
 )
 def sort(context: Context, collection: list[Value] | frozenset[Key]) -> list[Value]:
     """The values in Rego's order."""

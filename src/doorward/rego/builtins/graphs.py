@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.operands import refuse_operand
@@ -52,7 +53,15 @@ def _check(graph: Value, initial: Value) -> None:
         refuse_operand(2, "{array, set}", kind_name(initial))
 
 
-@builtin("graph.reachable", _GRAPH, _NODES, returns=set_(any_), context=True, checked=False)
+@builtin(
+    "graph.reachable",
+    _GRAPH,
+    _NODES,
+    returns=set_(any_),
+    context=True,
+    checked=False,
+    inverse=inverse("reachable"),
+)
 def graph_reachable(context: Context, graph: Graph, initial: Value) -> frozenset[Key]:
     """The nodes that can be reached from the initial ones, these included."""
     _check(graph, initial)

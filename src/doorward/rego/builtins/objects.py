@@ -149,7 +149,9 @@ def _united(mine: Value, theirs: Value) -> Value:
     return theirs
 
 
-@builtin("object.union_n", array(_OBJECT), returns=_OBJECT, context=True)
+@builtin(
+    "object.union_n", array(_OBJECT), returns=_OBJECT, context=True, inverse=inverse("union_n")
+)
 def object_union_n(context: Context, objects: list[Value]) -> Object:
     """All the objects in one; under one key objects are united, and else the last one wins."""
     for item in objects:
@@ -257,13 +259,27 @@ _PATHS = any_of(
 _PATCHES = array(object_(any_, any_, op=string, path=any_))
 
 
-@builtin("json.filter", _OBJECT, _PATHS, returns=_OBJECT, context=True)
+@builtin(
+    "json.filter",
+    _OBJECT,
+    _PATHS,
+    returns=_OBJECT,
+    context=True,
+    inverse=inverse("document_edit"),
+)
 def json_filter(context: Context, object_: Object, paths: list[Value] | frozenset[Key]) -> Value:
     """The object with only what lies at the paths."""
     return select(object_, context.checked_iter(_in_order(paths), 1))
 
 
-@builtin("json.remove", _OBJECT, _PATHS, returns=_OBJECT, context=True)
+@builtin(
+    "json.remove",
+    _OBJECT,
+    _PATHS,
+    returns=_OBJECT,
+    context=True,
+    inverse=inverse("document_edit"),
+)
 def json_remove(context: Context, object_: Object, paths: list[Value] | frozenset[Key]) -> Value:
     """The object without what lies at the paths."""
     return without(object_, context.checked_iter(_in_order(paths), 1))
@@ -273,7 +289,7 @@ def _in_order(paths: list[Value] | frozenset[Key]) -> list[Value]:
     return paths if isinstance(paths, list) else sorted_values(paths)
 
 
-@builtin("json.patch", any_, _PATCHES, returns=any_, context=True)
+@builtin("json.patch", any_, _PATCHES, returns=any_, context=True, inverse=inverse("document_edit"))
 def json_patch(context: Context, document: Value, patches: list[Value]) -> Value:
     """The document after the operations of RFC 6902: add, remove, replace, move, copy, test.
 

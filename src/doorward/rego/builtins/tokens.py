@@ -88,7 +88,7 @@ def _declare_hmac(size: int) -> None:
 
     verify = _cached(name, verified)
     verify.__doc__ = f"Whether the token's HS{size} signature is that of `secret`."
-    candidates = inverse("verify_token") if size == 256 else None
+    candidates = inverse("verify_token", str(size))
     builtin(name, string, string, returns=boolean, context=True, inverse=candidates)(verify)
 
 

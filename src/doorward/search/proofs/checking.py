@@ -301,7 +301,10 @@ class Checker:
                 if has_inner(expr) and variables_of(parsed):
                     return False
             leaves.append(leaf)
-            set_at(document, leaf, value)
+            if leaf:
+                set_at(document, leaf, value)
+            else:
+                document = copy.deepcopy(value)
         query = self._engine.prepare(text_of(read_fields(expr, fields)), deadline=1.0)
         for path in query.documents.base:
             names = tuple(path)
@@ -408,10 +411,13 @@ class Checker:
         if leaf is not None:
             others = [parse_query(Source("", each), v0=False)[0].term for each, _ in known.values]
             paths = [path for each in others if (path := names_of(each, "input")) is not None]
-            if not leaf or any(meet(leaf, path) for path in paths):
+            # `meet` holds for the input itself and any part of it.
+            if (not leaf and others) or any(meet(leaf, path) for path in paths):
                 return False
             if not any(meet(leaf, other) for other in self._unknown):
                 return False
+        elif any(each == "input" for each, _ in known.values):
+            return False
         return all(
             self._holds(then, replace(known, values=(*known.values, (cases.term, value))))
             for value, then in cases.cases

@@ -311,7 +311,7 @@ def is_open(term: Term) -> bool:
     """Return True for what depends on the input or on variables."""
     if isinstance(term, Ref):
         return isinstance(term.head, Var)
-    is_variable = isinstance(term, Var) and term.name not in ("input", "data")
+    is_variable = isinstance(term, Var) and term.name != "data"
     return is_variable or isinstance(term, Call)
 
 

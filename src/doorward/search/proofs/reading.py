@@ -98,6 +98,8 @@ def is_constant(term: Any) -> bool:
 
 
 def names_of(term: Any, root: str) -> tuple[str, ...] | None:
+    if term == Var(root):
+        return ()
     if not isinstance(term, Ref) or term.head != Var(root):
         return None
     names = [arg.value if isinstance(arg, Scalar) else None for arg in term.args]
@@ -171,20 +173,31 @@ def set_at(document: Any, leaf: Sequence[str], value: Any) -> None:
 
 
 def denies_items(expr: Expr, member: Expr) -> bool:
-    """Return True if an expression says that a collection has no items, of which another reads
-    one."""
+    """Return True if an expression leaves a collection so few items that it does not have one that
+    another expression reads."""
     if member.negated or member.withs or has_inner(member):
         return False
-    for count, zero in equations_of(expr):
-        if isinstance(count, Call) and count.name == "count" and zero == Scalar(0):
-            collection = text_of(count.args[0])
-            for node in walk(member):
-                if isinstance(node, Ref) and any(
-                    text_of(Ref(node.head, node.args[:end])) == collection
-                    for end in range(len(node.args))
-                ):
+    references = [node for node in walk(member) if isinstance(node, Ref)]
+    for collection, size in _sizes(expr):
+        for ref in references:
+            for end, key in enumerate(ref.args):
+                if text_of(Ref(ref.head, ref.args[:end])) != collection:
+                    continue
+                # Of JSON, only an array has numbers as its keys.
+                index = key.value if isinstance(key, Scalar) and ref.head == Var("input") else None
+                if size < 1 or (type(index) is int and index >= size):
                     return True
     return False
+
+
+def _sizes(expr: Expr) -> Iterator[tuple[str, int]]:
+    """The text of a collection, and the most items that it has."""
+    sides = sides_of(expr)
+    for count, sign, bound in () if sides is None else (sides, turn(sides)):
+        if not isinstance(count, Call) or count.name != "count" or len(count.args) != 1:
+            continue
+        if isinstance(bound, Scalar) and type(bound.value) is int and sign in ("==", "<=", "<"):
+            yield text_of(count.args[0]), bound.value - 1 if sign == "<" else bound.value
 
 
 def denies_fields(expr: Expr, reader: Expr) -> bool:

@@ -305,7 +305,8 @@ class Refuter:
         """The input with the values of terms, and where these are."""
         document, leaves = self._unknowns.input, []
         for number, (term, value) in enumerate(state.values.values()):
-            path = _path(term, "input") or (_field(number),)
+            path = _path(term, "input")
+            path = (_field(number),) if path is None else path
             document = put(document, path, value)
             leaves.append(path)
         return document, leaves
@@ -395,11 +396,12 @@ class Refuter:
     def _is_settled(self, term: Term, state: _State) -> bool:
         """Return True if a part of the input is known, or meets one that has a value."""
         path = _path(term, "input")
-        if path is None:
-            return False
         others = [_path(other, "input") for other, _ in state.values.values()]
+        if path is None or not path:
+            # With the input itself, nothing else is put in.
+            return () in others if path is None else bool(others)
         meets = any(other is not None and _are_nested(path, other) for other in others)
-        return not path or meets or self._unknowns.is_known(path)
+        return meets or self._unknowns.is_known(path)
 
     def _split(self, state: _State) -> tuple[Step | None] | None:
         if state.splits >= SPLITS:
@@ -483,11 +485,31 @@ def _contradiction(conjunction: Conjunction, steady: Sequence[bool]) -> Step | N
 
 def _empty(conjunction: Conjunction) -> Step | None:
     for position, expr in enumerate(conjunction.exprs):
-        for count, zero in equation(expr):
-            if isinstance(count, Call) and count.name == "count" and zero == Scalar(0):
-                for member, _ in items_of(conjunction, count.args[0], position):
+        for collection, size in _most_items(expr):
+            for member, item in items_of(conjunction, collection, position):
+                if size <= 0 or _is_beyond(item, size):
                     return Empty(position, member)
     return None
+
+
+def _most_items(expr: Expr) -> Iterator[tuple[Term, int]]:
+    """A collection, and how many items an expression leaves to it."""
+    sides = operands(expr)
+    if sides is None:
+        return
+    left, sign, right = sides
+    for count, limit, signs in ((left, right, ("=", "<=", "<")), (right, left, ("=", ">=", ">"))):
+        if not isinstance(count, Call) or count.name != "count" or len(count.args) != 1:
+            continue
+        if isinstance(limit, Scalar) and type(limit.value) is int and sign in signs:
+            yield count.args[0], limit.value - (sign in ("<", ">"))
+
+
+def _is_beyond(item: Ref, size: int) -> bool:
+    """Return True for an item of an array of the input whose index is its size, or more."""
+    index = item.args[-1]
+    value = index.value if isinstance(index, Scalar) else None
+    return item.head == Var("input") and type(value) is int and value >= size
 
 
 def _shape(conjunction: Conjunction) -> Step | None:
@@ -697,6 +719,8 @@ def _name(ref: Ref) -> tuple[str, ...]:
 
 def _path(term: Term, root: str) -> tuple[str, ...] | None:
     """The names below `input` or `data`; None for what is not such a path."""
+    if term == Var(root):
+        return ()
     if not isinstance(term, Ref) or term.head != Var(root):
         return None
     names = [arg.value for arg in term.args if isinstance(arg, Scalar)]

@@ -72,7 +72,8 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """A collection has no items, as one expression says, and an item, which another one reads."""
+    """A collection has few items, as one expression says of its count, and one that another
+    expression reads is not among them."""
 
     empty: int
     member: int

@@ -221,12 +221,16 @@ def invert_sum(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 def invert_one_item(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     """For `product`, `max` and `min`: a collection of the wanted value alone, or beside others."""
-    return [[want], [want, *variants(want)[:1]]]
+    return [[want], [want, *variants(want)[:1]], [want, 1], [want, want]]
 
 
 def invert_same(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """For those that leave some values as they are: `sort`, `array.flatten`, the casts."""
+    """For those that leave some values as they are: `array.flatten`, the casts."""
     return [want]
+
+
+def invert_sorted(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [want, want[::-1], [*want[1:], *want[:1]]]
 
 
 def invert_all(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
@@ -284,6 +288,29 @@ def invert_object_remove(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 def invert_object_union(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     return [want, {key: item for key, item in want.items() if key not in o[1 - i]}]
+
+
+def invert_document_edit(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """For those that leave out, or replace, parts of a document: what is wanted, or that and what
+    is there."""
+    return [] if i != 0 else [want, _merge(o[0], want)]
+
+
+def _merge(one: Any, other: Any) -> Any:
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return other
+    return one | {key: _merge(one.get(key), item) for key, item in other.items()}
+
+
+def invert_union_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    return [[want], [*o[0], want]]
+
+
+def invert_reachable(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    if i != 1:
+        return []
+    nodes = [from_key(key) for key in want]
+    return [nodes, *[[from_key(key)] for key in list(o[0])[:64]]]
 
 
 def invert_object_subset(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
@@ -691,7 +718,8 @@ def invert_to_number(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 def invert_units(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     whole = want if type(want) is int else float(want)
-    return [f"{whole}", *[f"{whole / 1024**n:g}{u}i" for n, u in enumerate("KMG", 1)]]
+    binary = [f"{whole / 1024**n:g}{u}i" for n, u in enumerate("KMG", 1)]
+    return [f"{whole}", *binary, f"{whole * 1000}m", f"{whole / 1000:g}k", f"{whole / 10**6:g}M"]
 
 
 def invert_semver(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
@@ -720,7 +748,9 @@ def invert_cidr(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     address = network.network_address
     wide = [f"{address}/{network.max_prefixlen}"]
     near = [str(address + 1)] if network.num_addresses > 1 else []
-    return [*near, str(address), o[1 - i], *wide]
+    sizes = [network.prefixlen - bits for bits in (1, 8, 16) if network.prefixlen > bits]
+    around = [str(network.supernet(new_prefix=size)) for size in sizes]
+    return [*near, str(address), o[1 - i], *wide, *around]
 
 
 def invert_cidr_expand(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
@@ -733,12 +763,12 @@ _HEADER: Final = {"alg": "HS256", "typ": "JWT"}
 _FOREVER: Final = 4_102_444_800
 
 
-def sign_token(header: Any, claims: Any, secret: str) -> str:
-    """A token with these claims, signed with HMAC."""
-    fields: Any = {**header, "alg": "HS256"} if isinstance(header, dict) else _HEADER
+def sign_token(header: Any, claims: Any, secret: str, size: str = "256") -> str:
+    """A token with these claims, signed with HMAC and SHA-2 of a size."""
+    fields: Any = {**(header if isinstance(header, dict) else _HEADER), "alg": f"HS{size}"}
     parts = [_url_encode(to_json(each)).rstrip("=") for each in (fields, claims)]
     text = ".".join(parts)
-    digest = hmac.digest(secret.encode(), text.encode(), "sha256")
+    digest = hmac.digest(secret.encode(), text.encode(), f"sha{size}")
     return f"{text}.{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
 
 
@@ -762,10 +792,14 @@ def invert_decode_verify(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
     yield sign_token(header, {**demanded, **fields}, secret)
 
 
-def invert_verify_token(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """For `io.jwt.verify_hs256`: what the token says stays."""
-    if i != 0:
-        return []
-    parts = o[0].split(".")
-    claims = go_json.unmarshal(_url_decode(parts[1])) if len(parts) == 3 else {}
-    return _truth(want, [sign_token(None, claims, o[1])], ["a.a.a"])
+def invert_verify_token(size: str) -> Inverse:
+    """For `io.jwt.verify_hs…`: what the token says stays."""
+
+    def invert(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+        if i != 0:
+            return []
+        parts = o[0].split(".")
+        claims = go_json.unmarshal(_url_decode(parts[1])) if len(parts) == 3 else {}
+        return _truth(want, [sign_token(None, claims, o[1], size)], ["a.a.a"])
+
+    return invert
