@@ -55,15 +55,15 @@ def inputs_of_tests(engine: Engine, known: set[str] | None = None) -> list[Any]:
     are asked are added.
     """
     known = set() if known is None else known
-    asked = {
+    texts = {
         node.path: node.definitions[0].rule.span.text
         for node in engine.policies.program.root.walk()
         if node.definitions
         and str(node.path[-1]).startswith("test_")
         and not node.definitions[0].is_function
     }
-    tests = [path for path, text in asked.items() if text not in known]
-    known.update(asked.values())
+    tests = [path for path, text in texts.items() if text not in known]
+    known.update(texts.values())
     inputs = _Inputs()
     if not tests:
         return []
