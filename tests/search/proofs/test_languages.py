@@ -136,3 +136,13 @@ def test_an_empty_class_of_delimiters_and_large_patterns_are_refused() -> None:
 def test_too_many_states_are_not_called_empty() -> None:
     parts = [languages.from_pattern(f"^.*{char}.{{12}}$") for char in "ab"]
     assert not languages.is_empty(languages.both(parts))
+
+
+@pytest.mark.parametrize(("text", "is_left"), [("role5", False), ("role", True), ("role200", True)])
+def test_many_constants_take_few_sets(
+    monkeypatch: pytest.MonkeyPatch, text: str, is_left: bool
+) -> None:
+    """What a wanted text has behind it is not looked at for the others."""
+    monkeypatch.setattr(automata, "MAX_SETS", 20)
+    others = [(automata.of_text(f"role{number}"), False) for number in range(200)]
+    assert automata.have_no_text([(automata.of_text(text), True), *others]) is not is_left

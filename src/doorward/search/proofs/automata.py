@@ -226,23 +226,34 @@ def union(automata: Sequence[Automaton]) -> Automaton:
 def have_no_text(conditions: Sequence[tuple[Automaton, bool]]) -> bool:
     """Return True if no text is accepted by each automaton of a True condition and by none of a
     False one. ValueError where that takes too many steps."""
-    edges = {0}
-    for automaton, _ in conditions:
-        for moves in automaton.moves:
-            for ranges, _ in moves:
-                edges |= {edge for low, high in ranges for edge in (low, high + 1)}
-    alphabet = [edge for edge in edges if edge <= TOP]
     start = tuple(automaton.reach([0]) for automaton, _ in conditions)
     seen, waiting = {start}, [start]
     while waiting:
         sets = waiting.pop()
         if all((a.end in s) is wanted for s, (a, wanted) in zip(sets, conditions, strict=True)):
             return False
-        for char in alphabet:
-            after = tuple(a.follow(s, char) for s, (a, _) in zip(sets, conditions, strict=True))
-            if after not in seen:
+        for char in _letters(sets, conditions):
+            after = tuple(
+                a.follow(s, char) if s else s for s, (a, _) in zip(sets, conditions, strict=True)
+            )
+            # An automaton without a state accepts nothing that begins so.
+            can_be = all(s or not wanted for s, (_, wanted) in zip(after, conditions, strict=True))
+            if can_be and after not in seen:
                 if len(seen) >= MAX_SETS:
                     raise ValueError("too many texts")
                 seen.add(after)
                 waiting.append(after)
     return True
+
+
+def _letters(
+    sets: Sequence[frozenset[int]], conditions: Sequence[tuple[Automaton, bool]]
+) -> list[int]:
+    """Characters of which one stands for each that leads somewhere else from these states."""
+    edges = {0}
+    for states, (automaton, _) in zip(sets, conditions, strict=True):
+        for state in states:
+            for ranges, _ in automaton.moves[state]:
+                for low, high in ranges:
+                    edges |= {low, high + 1}
+    return [edge for edge in edges if edge <= TOP]
