@@ -31,7 +31,10 @@ CHANGES: Final = {
     "a viewer lists secrets": ("viewer_actions := {\n", 'viewer_actions := {\n\t"secret.list",\n'),
     "a developer prunes volumes": ('"volume.delete",\n', '"volume.delete", "volume.prune",\n'),
     "a developer pushes": ('"image.pull",', '"image.pull", "image.push",'),
-    "a builder tags": ('"image.build"}', '"image.build", "image.tag"}'),
+    "a builder tags": (
+        '"build.session", "image.build"}',
+        '"build.session", "image.build", "image.tag"}',
+    ),
     "an operator installs plugins": ('"secret.list",\n', '"secret.list", "plugin.pull",\n'),
     "a viewer reads no logs": ('"container.logs", ', ""),
     "a viewer does not see the system": ('"system.info", ', ""),

@@ -265,6 +265,11 @@ def test_rules_that_nobody_asks_are_entry_points() -> None:
     assert entry_points([version(OLD), version("package app\n\nallow := 1")]) == ["app/allow"]
 
 
+def test_documents_that_properties_ask_are_entry_points() -> None:
+    source = "package app\n\nallow if input.a\n\nnever_x if {\n\tallow\n\tinput.x\n}\n"
+    assert entry_points([version(source)]) == ["app/allow"]
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
     for name, source in (("old", OLD), ("new", OLD.replace("> 2", "> 0"))):

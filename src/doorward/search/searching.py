@@ -76,10 +76,17 @@ class Search:
     """Built-ins without an inverse that stood between the input and a condition."""
 
 
+PROPERTY: Final = "never_"
+"""The beginning of the names of rules that say what must not be."""
 _Node = tuple[int | str, bool, int]
 """An expression or a definition, whether it held, and the bits of how often; or the name of a rule,
 and how many of its definitions held."""
 MANY: Final = 15
+_Key = tuple[str, int, int, bool]
+"""The place of an expression, and whether it is negated."""
+_Outcome = tuple[_Key, bool]
+_MOST_OUTCOMES: Final = 2_000
+"""Sets of outcomes that are remembered."""
 
 
 class _Reached:
@@ -90,6 +97,8 @@ class _Reached:
         self._reach = reach
         self._counts: Counter[tuple[int, bool]] = Counter()
         self._rules: Counter[str] = Counter()
+        self.outcomes: set[_Outcome] = set()
+        """Of the expressions that are watched, in this evaluation."""
 
     def nodes(self) -> set[_Node]:
         """Return the nodes that were reached."""
@@ -108,8 +117,8 @@ class _Reached:
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
         self._counts[id(node), holds] += 1
-        if not isinstance(node, Rule):
-            self._reach.note(node, holds=holds)
+        if not isinstance(node, Rule) and (key := self._reach.note(node, holds=holds)):
+            self.outcomes.add((key, holds))
         if isinstance(node, Rule):
             self._rules[node.head.ref.span.text] += holds
 
@@ -120,15 +129,16 @@ class _ReachOf:
     def __init__(self, rules: Iterable[Rule]) -> None:
         expressions = [node for rule in rules for node in walk(rule) if isinstance(node, Expr)]
         self._keys = {_key(each): each for each in expressions if each.span.file}
-        self._holds: set[tuple[str, int, int, bool]] = set()
-        self._fails: set[tuple[str, int, int, bool]] = set()
-        self._open: set[tuple[str, int, int, bool]] = set()
+        self._holds: set[_Key] = set()
+        self._fails: set[_Key] = set()
+        self._open: set[_Key] = set()
 
-    def note(self, expr: Expr, *, holds: bool) -> None:
-        """An expression is about to be asked, or holds."""
+    def note(self, expr: Expr, *, holds: bool) -> _Key | None:
+        """An expression is about to be asked, or holds. Return what it is known by; None for one
+        that is not among these."""
         key = _key(expr)
         if key not in self._keys:
-            return
+            return None
         if holds:
             self._holds.add(key)
             self._open.discard(key)
@@ -136,6 +146,7 @@ class _ReachOf:
             if key in self._open:
                 self._fails.add(key)
             self._open.add(key)
+        return key
 
     def end(self) -> None:
         """An evaluation is over: what was asked and did not hold failed."""
@@ -160,7 +171,7 @@ def _together(reach: Iterable[Reach]) -> tuple[Reach, ...]:
     return tuple(known.values())
 
 
-def _key(expr: Expr) -> tuple[str, int, int, bool]:
+def _key(expr: Expr) -> _Key:
     # What is negated stands in the same span.
     return expr.span.file, expr.span.start, expr.span.end, expr.negated
 
@@ -193,8 +204,20 @@ class _Pair:
         kind = kind_of(old, new)
         return UNCHANGED if kind == "not-replayable" else kind
 
-    def reached(self, input: Any) -> set[_Node]:
+    def warm(self) -> None:
+        """Generate the code of the definitions that are asked for any input."""
+        self.kind({})
+        for _, query in self._trace:
+            evaluation = query.evaluation({}, now_ns=NOW_NS)
+            evaluation.tracer = _Reached(_ReachOf(()))
+            with suppress(RegoError):
+                query.value_of(evaluation)
+
+    def reached(self, input: Any) -> tuple[set[_Node], frozenset[tuple[int, _Outcome]]]:
+        """The nodes that an input reaches, and what came of the expressions that changed in each
+        version: that they do not come to the same is progress."""
         nodes: set[_Node] = set()
+        outcomes: set[tuple[int, _Outcome]] = set()
         for number, query in self._trace:
             tracer = _Reached(self._reach[number])
             evaluation = query.evaluation(input, now_ns=NOW_NS)
@@ -203,7 +226,8 @@ class _Pair:
                 query.value_of(evaluation)
                 self._reach[number].end()
             nodes |= tracer.nodes()
-        return nodes
+            outcomes |= {(number, each) for each in tracer.outcomes}
+        return nodes, frozenset(outcomes)
 
     def finding(self, input: Any, kind: str) -> Finding:
         event = self.event(input)
@@ -275,6 +299,8 @@ def search(
         )
         for path in paths
     ]
+    for hunt in hunts:
+        hunt.pair.warm()
     causes: set[tuple[str, str, Cause]] = set()
     began = clock()
     until = began + seconds
@@ -323,6 +349,7 @@ class _Hunt:
         self.inversion = inversion
         self._seconds = {False: 0.0, True: 0.0}
         self._reached = reached
+        self._outcomes: set[frozenset[tuple[int, _Outcome]]] = set()
         self._is_guided = guided
         self._random = Random(0)
         self._waiting = list(candidates.corpus)
@@ -349,11 +376,14 @@ class _Hunt:
                 result.different += 1
                 yield input, kind
             if self._is_guided and (is_first or inverted or self._random.random() < 0.5):
-                nodes = self.pair.reached(input)
-                if not nodes <= self._reached:
+                nodes, outcomes = self.pair.reached(input)
+                is_urgent = outcomes not in self._outcomes and len(self._outcomes) < _MOST_OUTCOMES
+                if is_urgent:
+                    self._outcomes.add(outcomes)
+                if is_urgent or not nodes <= self._reached:
                     self._reached |= nodes
                     self._candidates.keep(input)
-                    self.inversion.begin(input)
+                    self.inversion.begin(input, is_urgent=is_urgent)
             now = clock()
             self._seconds[is_inverted] += now - began
             began = now
@@ -459,9 +489,9 @@ def _simpler(value: Any) -> Iterator[Any]:
 
 
 def _is_of_tests(path: Sequence[str]) -> bool:
-    """Return True for tests, and for all in a package of tests."""
+    """Return True for tests, for properties (`never_`), and for all in a package of tests."""
     *packages, name = path
-    is_test = name.startswith(("test_", "todo_test_"))
+    is_test = name.startswith(("test_", "todo_test_", PROPERTY))
     return is_test or any(package.endswith("_test") for package in packages)
 
 
@@ -489,7 +519,8 @@ def _texts_of(engine: Engine) -> Counter[tuple[str, ...]]:
 
 
 def entry_points(versions: Iterable[Version]) -> list[str]:
-    """The documents of rules that no other rule asks, in every version: `app/allow`."""
+    """The documents of rules that no other rule asks but tests and properties, in every version:
+    `app/allow`."""
     entries: list[set[str]] = []
     for version in versions:
         engine = version.snapshot.engine

@@ -115,6 +115,11 @@ class Attempt:
     solutions: list[tuple[Env, list[Outcome]]] = field(default_factory=list)
     failures: list[tuple[int, Outcome]] = field(default_factory=list)
 
+    @property
+    def depth(self) -> int:
+        """Return the number of expressions before the one that stopped the body last."""
+        return max((behind for behind, _ in self.failures), default=0)
+
     def fixes(self, input: Any) -> Iterator[Any]:
         """Inputs with which the body may hold: the expression that stopped it last is repaired."""
         deepest = sorted(self.failures, key=lambda each: -each[0])
@@ -920,7 +925,9 @@ def _add(owner: Lens) -> Callable[[Want, Any], Iterator[Any]]:
             if isinstance(base, frozenset):
                 grown.append(base | {to_key(sample)})
             elif sample is not UNDEFINED:
-                grown.append([*base, sample] if isinstance(base, list) else {**base, "a": sample})
+                # An array takes the place of a scalar, which has no items.
+                items = base if isinstance(base, list) else []
+                grown.append({**base, "a": sample} if isinstance(base, dict) else [*items, sample])
 
         def accepts(value: Any) -> bool:
             known = iterate(value) if is_collection(value) else ()

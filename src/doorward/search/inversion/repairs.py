@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
 from doorward.rego import Engine, Query, RegoError, to_json, within
 from doorward.rego.tools import Rule
 from doorward.search.inversion.interpreter import Attempt, Interpreter, Policy
-from doorward.search.inversion.lenses import FALSY, TRUTHY
+from doorward.search.inversion.lenses import FALSY, TRUTHY, Lens
 
 __all__ = ["Goal", "Inversion"]
 
@@ -45,15 +47,21 @@ class Goal:
         self._policy = Policy(program.root, program.registry, engine.data, constants)
         self.not_inverted: set[str] = set()
 
-    def repairs(self, input: Any) -> Iterator[Any]:
-        """Changed inputs, the most promising first."""
+    def repairs(self, input: Any) -> tuple[int, Iterator[Any], Iterator[Any]]:
+        """How far the definitions that changed got, the inputs that get them further, and those
+        that change anything else, the most promising first."""
         evaluation = self._query.evaluation(input, now_ns=self._now_ns)
         interpreter = Interpreter(self._policy, input, evaluation)
         document = interpreter.document(self._path)
         self.not_inverted |= interpreter.not_inverted
         visited = sorted(interpreter.visited, key=lambda each: not self._is_changed(each[0]))
-        if any(self._is_changed(rule) for rule, _ in visited[:1]):
-            yield from _turned(visited[:4], input)
+        changed = [each for each in visited[:4] if self._is_changed(each[0])]
+        depth = max((attempt.depth for _, attempt in changed), default=0)
+        return depth, _turned(changed, input), self._others(document, visited, input)
+
+    def _others(
+        self, document: Lens, visited: Sequence[tuple[Rule, Attempt]], input: Any
+    ) -> Iterator[Any]:
         for want in (TRUTHY, FALSY):
             yield from islice(document.changed(want, input), EACH)
         yield from _turned(visited, input)
@@ -69,46 +77,83 @@ def _turned(visited: Sequence[tuple[Rule, Attempt]], input: Any) -> Iterator[Any
         yield from islice(attempt.spoils(input), EACH)
 
 
+def _all_repairs(goal: Goal, input: Any) -> Iterator[Any]:
+    _, first, others = goal.repairs(input)
+    yield from first
+    yield from others
+
+
 class Inversion:
-    """Repairs of all inputs that were worth it, in turns, the newest first."""
+    """Repairs of all inputs that were worth it, in turns.
+
+    Every second turn is that of the input with which a definition that changed gets furthest: among
+    hundreds of definitions its repairs are few. Of the others every second one is the newest.
+    """
 
     def __init__(self, goals: Sequence[Goal]) -> None:
         self._goals = goals
         self._running: list[Iterator[Any]] = []
+        self._urgent: list[tuple[int, Iterator[Any]]] = []
+        """By how far the definitions that changed got, the furthest last."""
         self._turn = 0
+        self._has_more = False
+        """Whether the repairs that were asked last may have further inputs."""
         self._seen: set[str] = set()
 
     @property
     def is_idle(self) -> bool:
         """Return True where everything was made that inputs lead to."""
-        return not self._running
+        return not self._running and not self._urgent
 
     @property
     def not_inverted(self) -> set[str]:
         """Built-ins that have no inverse and stood between the input and a condition."""
         return {name for goal in self._goals for name in goal.not_inverted}
 
-    def begin(self, input: Any) -> None:
-        """Let an input lead to others."""
-        self._running += [goal.repairs(input) for goal in self._goals]
+    def begin(self, input: Any, *, is_urgent: bool = False) -> None:
+        """Let an input lead to others. `is_urgent`: it gets a definition that changed further."""
+        for goal in self._goals:
+            if is_urgent:
+                with suppress(RegoError, RecursionError), within(STEP):
+                    depth, urgent, others = goal.repairs(input)
+                    insort(self._urgent, (depth, urgent), key=lambda each: each[0])
+                    self._running.append(others)
+            else:
+                # To find out what an input leads to costs as much as a hundred decisions: later.
+                self._running.append(_all_repairs(goal, input))
         del self._running[:-MOST]
+        del self._urgent[:-MOST]
 
     def new(self) -> list[Any]:
         """The next input; none where everything was made."""
-        while self._running:
-            # Every second turn is that of the newest, which is the furthest on.
+        while not self.is_idle:
             self._turn += 1
-            newest = len(self._running) - 1
-            index = newest if self._turn % 2 else self._turn // 2 % len(self._running)
-            try:
-                with within(STEP):
-                    input = next(self._running[index])
-                    text = to_json(input)
-                if text not in self._seen and len(text) < LONGEST:
-                    if len(self._seen) >= SEEN:
-                        self._seen.clear()
-                    self._seen.add(text)
-                    return [input]
-            except (StopIteration, RegoError, RecursionError):
+            if self._urgent and (self._turn % 2 or not self._running):
+                if inputs := self._next(self._urgent[-1][1]):
+                    return inputs
+                if not self._has_more:
+                    self._urgent.pop()
+                continue
+            # Every second turn of these is that of the newest.
+            turn, newest = self._turn // 2, len(self._running) - 1
+            index = newest if turn % 2 else turn // 2 % len(self._running)
+            if inputs := self._next(self._running[index]):
+                return inputs
+            if not self._has_more:
                 del self._running[index]
+        return []
+
+    def _next(self, repairs: Iterator[Any]) -> list[Any]:
+        """The next input of these repairs; none where it was made already, or there is no more."""
+        self._has_more = False
+        with suppress(StopIteration, RegoError, RecursionError):
+            with within(STEP):
+                input = next(repairs)
+                text = to_json(input)
+            self._has_more = True
+            if text not in self._seen and len(text) < LONGEST:
+                if len(self._seen) >= SEEN:
+                    self._seen.clear()
+                self._seen.add(text)
+                return [input]
         return []

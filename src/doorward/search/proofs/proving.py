@@ -15,6 +15,7 @@ from doorward.search import Finding, Reach, search
 from doorward.search.proofs.checking import Checker
 from doorward.search.proofs.known import KnownProofs, digest_of
 from doorward.search.proofs.refuting import Refuter
+from doorward.search.searching import PROPERTY
 
 __all__ = [
     "COUNTEREXAMPLE",
@@ -34,7 +35,7 @@ NONE_EXISTS: Final = "none exists"
 NONE_FOUND: Final = "none found"
 UNKNOWN: Final = "cannot say"
 
-PREFIX: Final = "never_"
+PREFIX: Final = PROPERTY
 PARTIAL_SECONDS: Final = 10.0
 MOST: Final = 2_000
 """Conjunctions that are refuted at most."""
