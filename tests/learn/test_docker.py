@@ -265,7 +265,9 @@ def test_more_values_than_memory_may_hold_end_the_run(monkeypatch: pytest.Monkey
 
 
 def test_roles_are_those_of_the_shipped_policies() -> None:
-    assert set(roles()) == {"viewer", "developer", "builder", "buildkit", "login", "operator"}
+    assert set(roles()) == {
+        "viewer", "developer", "builder", "image-builder", "buildkit", "login", "operator",
+    }  # fmt: skip
     assert "container.create" in roles()["developer"]
 
 

@@ -260,6 +260,20 @@ def test_inputs_of_tests_are_tried_too() -> None:
     assert shape_of([engine]).examples == [{"odd": {"deep": [1, "x"]}}]
 
 
+@pytest.mark.parametrize("source", ["in data", "in a rule beside it"])
+def test_inputs_of_a_test_are_those_of_each_version(source: str) -> None:
+    tests = (
+        "package t\n\ntest_a if {\n\tsome case in cases\n\tdata.app.allow with input as case\n}\n"
+    )
+    engines = []
+    for odd in ("x", "y"):
+        cases = [{"odd": odd}]
+        rule = "cases := data.cases" if source == "in data" else f"cases := {json.dumps(cases)}"
+        data = {**DATA, "cases": cases} if source == "in data" else DATA
+        engines.append(Engine({"p.rego": OLD, "t.rego": f"{tests}\n{rule}\n"}, data))
+    assert shape_of(engines).examples == [{"odd": "x"}, {"odd": "y"}]
+
+
 def test_rules_that_nobody_asks_are_entry_points() -> None:
     assert entry_points([version(OLD)]) == ["app/allow", "app/listed"]
     assert entry_points([version(OLD), version("package app\n\nallow := 1")]) == ["app/allow"]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from time import monotonic, thread_time
 from typing import Any, Final
 
-from doorward.rego import Engine, Evaluation, RegoError, to_json
+from doorward.rego import Engine, Evaluation, RegoError, Value, to_json
 from doorward.rego.tools import Expr, Rule, path_text
 
 __all__ = ["inputs_of_tests"]
@@ -51,22 +51,22 @@ class _Inputs:
 def inputs_of_tests(engine: Engine, known: set[str] | None = None) -> list[Any]:
     """The inputs that the tests among the policies of an engine give, each once.
 
-    `known`: texts of tests that were asked in another version, and are not asked again; those that
-    are asked are added.
+    `known`: what the tests of other versions were made of. Tests that are made of the same give the
+    same inputs, and are not asked again; what they are made of is added otherwise.
     """
     known = set() if known is None else known
-    texts = {
-        node.path: node.definitions[0].rule.span.text
+    tests = [
+        node.path
         for node in engine.policies.program.root.walk()
         if node.definitions
         and str(node.path[-1]).startswith("test_")
         and not node.definitions[0].is_function
-    }
-    tests = [path for path, text in texts.items() if text not in known]
-    known.update(texts.values())
+    ]
+    source = _source_of(engine, {path[:-1] for path in tests})
     inputs = _Inputs()
-    if not tests:
+    if not tests or source in known:
         return []
+    known.add(source)
     traced = engine.policies.traced().bind(engine.data, is_parsed=True)
     until, latest = thread_time() + SECONDS, monotonic() + LONGEST
     for path in tests:
@@ -81,3 +81,14 @@ def inputs_of_tests(engine: Engine, known: set[str] | None = None) -> list[Any]:
             continue  # what was noted until then is of use
     inputs.noted.pop("{}", None)
     return list(inputs.noted.values())
+
+
+def _source_of(engine: Engine, packages: set[tuple[Any, ...]]) -> str:
+    """The rules of these packages and all data, as far as they may make the inputs of tests."""
+    texts: list[Value] = [
+        definition.rule.span.text
+        for node in engine.policies.program.root.walk()
+        if node.path[:-1] in packages
+        for definition in node.definitions
+    ]
+    return to_json([texts, engine.data])

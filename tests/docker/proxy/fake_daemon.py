@@ -48,8 +48,10 @@ class FakeDaemon:
         with contextlib.suppress(OSError), end:
             while content := end.recv(1 << 16):
                 self.received.append(content)
+                # What is set once the answer is there is for the next one.
+                closes = self.closes
                 end.sendall(self.answer)
-                if self.closes:
+                if closes:
                     return
 
     def close(self) -> None:
