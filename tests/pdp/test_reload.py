@@ -20,6 +20,7 @@ from doorward.pdp import reload
 from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Snapshot, read
+from doorward.pdp.store import NotReplacedError
 from doorward.telemetry.health import Health
 
 FIRST = "package a\n\nallow := 1\n"
@@ -206,6 +207,19 @@ def test_a_reload_that_fails_in_any_way_keeps_the_old_and_is_tried_again(
     wait_until(lambda: watched.allow == 2)
     wait_until(lambda: watched.health.reload_error is None)
     assert watched.health.stopped == ()
+
+
+def test_workers_that_cannot_be_replaced_say_why(
+    watched: Watched, policy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replace(_snapshot: Snapshot) -> None:
+        raise NotReplacedError("a worker ended before it served: srv.pem is not usable")
+
+    monkeypatch.setattr(watched.watcher, "_replace", replace)
+    rename_over(policy, SECOND)
+    wait_until(lambda: watched.health.reload_error is not None)
+    assert watched.health.reload_error == "a worker ended before it served: srv.pem is not usable"
+    assert watched.allow == 1
 
 
 @pytest.mark.parametrize("error", [UnknownError(), MemoryError(), OSError()])

@@ -26,6 +26,7 @@ from doorward.bundles.loader import LoadError
 from doorward.edge import FAULTS, Edge, Part, SignalSafeEvent, loop_thread
 from doorward.pdp.file_events import FileEvents, open_events, watched_names
 from doorward.pdp.snapshot import Snapshot
+from doorward.pdp.store import NotReplacedError
 from doorward.rego import RegoError
 from doorward.telemetry.health import Health
 
@@ -337,6 +338,9 @@ class Watcher:
             )  # as long as the files are as they are
         except LoadError as error:
             self._fail(error.messages[0], str(error))
+            self._retry_later()
+        except NotReplacedError as error:
+            self._fail(str(error), str(error))
             self._retry_later()
         except FAULTS as fault:
             text = _EDGE.report(fault)
