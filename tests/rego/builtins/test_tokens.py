@@ -309,6 +309,24 @@ def _part(document: dict[str, Any]) -> str:
     return urlsafe_b64encode(json.dumps(document).encode()).rstrip(b"=").decode()
 
 
+def test_a_signature_without_its_leading_zeros_is_not_valid() -> None:
+    key = rsa.generate_private_key(65537, 1024)
+    for number in range(20_000):
+        signed = f"{_part({'alg': 'RS256'})}.{_part({'n': number})}"
+        signature = key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())
+        if signature[0] == 0:
+            break
+    assert signature[0] == 0
+
+    def verifies(octets: bytes) -> object:
+        token = f"{signed}.{urlsafe_b64encode(octets).rstrip(b'=').decode()}"
+        return invoke("io.jwt.verify_rs256", token, public_of(key))
+
+    assert verifies(signature) is True
+    assert verifies(signature[1:]) is False
+    assert verifies(b"\0" + signature) is False
+
+
 def test_a_key_whose_exponent_is_one_verifies_nothing_and_stands_in_nobodys_way() -> None:
     key = rsa.generate_private_key(65537, 2048)
     numbers = key.public_key().public_numbers()

@@ -57,7 +57,8 @@ def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algori
         from cryptography.exceptions import InvalidSignature  # loaded by those who use it
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-        if not isinstance(key, RSAPublicKey):
+        # As long as the modulus (RFC 8017, 8.1.2): OpenSSL takes one without leading zeros, too.
+        if not isinstance(key, RSAPublicKey) or len(signature) != (key.key_size + 7) // 8:
             return False
         try:
             key.verify(signature, signed, *scheme(verifying=True))
