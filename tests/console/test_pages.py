@@ -439,6 +439,8 @@ def test_a_link_of_anybody_runs_nothing(
     page.on("pageerror", lambda error: errors.append(error))
     page.goto(f"{served.url}/playground{fragment}")
     expect(page.get_by_role("status")).to_contain_text(said or "Evaluate with")
+    # What is opened takes the place of an answer: only then is the answer that of the click.
+    expect(page.get_by_label("Query")).not_to_have_value("")
     page.get_by_role("button", name="Evaluate").click()
     expect(page.get_by_role("status")).not_to_contain_text("Evaluate with")
     assert (page.evaluate("window.hit"), errors) == (None, [])
