@@ -45,12 +45,12 @@ class Guard:
         self._threads: frozenset[threading.Thread] | None = None
 
         # A plain function: each `id()` and each import of a process is an event as well, and a
-        # method takes five times as long to say that it is none of `EVENTS`.
+        # method takes five times as long to say that it is not one of `EVENTS`.
         def note(event: str, _: object, events: frozenset[str] = EVENTS) -> None:
             if event in events:
                 self._note(event)
 
-        sys.addaudithook(note)  # for the life of the process: there is no way to remove one
+        sys.addaudithook(note)  # for the life of the process: a hook cannot be removed
 
     def watch(self) -> None:
         """What threads do that an earlier test left behind is not this test's doing."""

@@ -43,7 +43,7 @@ def with_deadlines(client: httpx.Client) -> httpx.Client:
 
 
 def _left(timeout: float | None, error: type[Exception]) -> float | None:
-    """The seconds that one wait may take; `error` if there are none."""
+    """The seconds that one wait may take; `error` if none is left."""
     until = _UNTIL.get()
     if until == inf:
         return timeout

@@ -59,7 +59,7 @@ def saved_folder() -> SavedFolder | None:
 
 
 def _path() -> str:
-    """Where the folder is; "" where there is none."""
+    """Return the path of the folder; "" if the user has no folder."""
     chosen = os.environ.get(VARIABLE)
     if chosen is not None:
         return chosen

@@ -11,9 +11,9 @@ from typing import Final
 from doorward.bundles.loader import Loaded
 from doorward.rego import Registry, RegoError
 from doorward.replay.deciding import Version
-from doorward.search.proofs import COUNTEREXAMPLE, PREFIX, Verdict, lines_of, prove
+from doorward.search.proofs import COUNTEREXAMPLE, PROPERTY, Verdict, lines_of, prove
 
-__all__ = ["PREFIX", "property_title"]
+__all__ = ["PROPERTY", "property_title"]
 
 SECONDS: Final = 0.5
 """How long to search for a counterexample where there is no proof."""

@@ -22,7 +22,7 @@ from pygls.workspace import TextDocument
 from doorward import __version__
 from doorward.bundles.loader import LoadError, list_files
 from doorward.lsp.language import NEAR_NAME, Policies, RenameError
-from doorward.lsp.properties import PREFIX, property_title
+from doorward.lsp.properties import PROPERTY, property_title
 from doorward.rego import REGISTRY, Diagnostic, Fix, Registry, Source, Span
 from doorward.rego.tools import Rule
 
@@ -302,7 +302,7 @@ class _Editor:
         return [
             types.CodeLens(self._range(rule.head.ref.span), data=f"data.{below}.{name}")
             for rule in self.policies.rules(uri)
-            if (name := rule.head.ref.span.text).startswith(PREFIX)
+            if (name := rule.head.ref.span.text).startswith(PROPERTY)
         ]
 
     async def resolve_lens(self, lens: types.CodeLens) -> types.CodeLens:

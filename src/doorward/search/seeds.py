@@ -62,11 +62,13 @@ def inputs_of_tests(engine: Engine, known: set[str] | None = None) -> list[Any]:
         and str(node.path[-1]).startswith("test_")
         and not node.definitions[0].is_function
     ]
+    if not tests:
+        return []
     source = _source_of(engine, {path[:-1] for path in tests})
-    inputs = _Inputs()
-    if not tests or source in known:
+    if source in known:
         return []
     known.add(source)
+    inputs = _Inputs()
     traced = engine.policies.traced().bind(engine.data, is_parsed=True)
     until, latest = thread_time() + SECONDS, monotonic() + LONGEST
     for path in tests:

@@ -289,7 +289,7 @@ class Exchange:
         return judged
 
     def _inspect(self, reading: Reading, judged: Judged) -> Upload | None:
-        """The inspection of an archive; None where there is none, and for admins, whom no
+        """Return the inspection of an archive; None for other requests, and for admins, whom no
         archive is forbidden."""
         request = self._archived
         if request is None or judged.verdict.rule == ADMIN:

@@ -67,7 +67,7 @@ _BZIP2: Final = b"BZh"
 
 
 class TarError(Exception):
-    """An archive that readers could take differently, or that is none."""
+    """An archive that readers could take differently, or something else than an archive."""
 
 
 class Entry(NamedTuple):
@@ -161,9 +161,8 @@ class TarReader:
             raise TarError("archive ends behind the attributes of an entry")
 
     def _read_header(self, block: bytes) -> None:
-        checksum = block[148:156].strip(_PADDING)
-        unsigned = sum(block) - sum(block[148:156]) + 8 * ord(" ")
-        if not _OCTAL.fullmatch(checksum) or int(checksum or b"0", 8) != unsigned:
+        checksum = block[148:156]
+        if _octal(checksum) != sum(block) - sum(checksum) + len(checksum) * ord(" "):
             raise TarError("body is not a tar archive, or is compressed by other means than gzip")
         if self._is_first:
             start = block[:4].rstrip(b"\0")
@@ -246,10 +245,16 @@ def _text(content: bytes) -> bytes:
 
 
 def _number(content: bytes) -> int:
-    digits = content.strip(_PADDING)
-    if not _OCTAL.fullmatch(digits):
+    number = _octal(content)
+    if number is None:
         raise TarError("number in a header is not octal")
-    return int(digits or b"0", 8)
+    return number
+
+
+def _octal(content: bytes) -> int | None:
+    """The number in a field of a header; None for one that is not octal."""
+    digits = content.strip(_PADDING)
+    return int(digits or b"0", 8) if _OCTAL.fullmatch(digits) else None
 
 
 def _records(content: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -51,17 +51,15 @@ class _Findings(Protocol):
     def see(self, entry: Entry) -> bool:
         """Look at an entry; True where its content is wanted. TarError where that is useless."""
 
-    def keep(self, content: bytes) -> None:
-        """Take the content of the last entry that was wanted."""
-
     def now(self) -> Archive | None:
-        """What has to be decided before anything more passes; None for nothing."""
+        """Return the archive to decide before anything more passes; None if there is no need."""
 
-    def end(self) -> Archive | None:
-        """What has to be decided when the archive is at its end; None for nothing."""
+    def end(self, content: bytes) -> Archive | None:
+        """Return the archive to decide at its end, with the content that was wanted; None if
+        there is no need."""
 
     def unreadable(self, problem: str) -> Archive:
-        """What has to be decided for an archive that cannot be read."""
+        """Return the archive to decide where it cannot be read."""
 
 
 def inspect_upload(action: str, query: Mapping[str, list[str]], decide: Decide) -> Upload:
@@ -112,7 +110,7 @@ class Upload:
                 if self._gunzip is not None:
                     self._gunzip.close()
                 self._reader.close()
-                archive = self._findings.end()
+                archive = self._findings.end(self._reader.content)
             except TarError as error:
                 archive = self._findings.unreadable(str(error))
             await self._finish(archive)
@@ -145,13 +143,11 @@ class Upload:
             pieces = self._gunzip.feed(piece)
         for each in pieces:
             self._reader.feed(each)
-            if self._reader.content:
-                self._findings.keep(self._reader.content)
             archive = self._findings.now()
             if archive is not None:
                 await self._decide(archive)
             if self._reader.ended:
-                await self._finish(self._findings.end())
+                await self._finish(self._findings.end(self._reader.content))
                 return
             if self._gunzip is not None:
                 # A few bytes may become many.
@@ -169,7 +165,6 @@ class _Context:
         self._links: set[tuple[bytes, ...]] = set()
         self._names = 0
         self._is_seen = False
-        self._content: bytes | None = None
 
     def see(self, entry: Entry) -> bool:
         parts, mine = _split(entry.name), self._parts
@@ -190,7 +185,6 @@ class _Context:
             if entry.size > MOST_DOCKERFILE:
                 raise TarError("the Dockerfile is too large")
             self._is_seen = True
-            self._content = b""
             return True
         if parts == mine[: len(parts)] and entry.kind != FOLDER:
             raise TarError("the folder of the Dockerfile is not a folder")
@@ -198,16 +192,13 @@ class _Context:
             raise TarError("the Dockerfile is a folder")
         return False
 
-    def keep(self, content: bytes) -> None:
-        self._content = content
-
     def now(self) -> Archive | None:
         return None
 
-    def end(self) -> Archive:
-        if not self._is_seen or self._content is None:
+    def end(self, content: bytes) -> Archive:
+        if not self._is_seen:
             return self.unreadable("archive has no file of the Dockerfile's name")
-        return Archive("read", self._content)
+        return Archive("read", content)
 
     def unreadable(self, problem: str) -> Archive:
         return Archive("read", problem=problem)
@@ -239,16 +230,13 @@ class _Copy:
             self._kinds.add("capabilities")
         return False
 
-    def keep(self, content: bytes) -> None:
-        """Nothing is wanted."""
-
     def now(self) -> Archive | None:
         if len(self._kinds) == self._decided:
             return None
         self._decided = len(self._kinds)
         return Archive("read", kinds=tuple(sorted(self._kinds)))
 
-    def end(self) -> None:
+    def end(self, content: bytes) -> None:
         return None
 
     def unreadable(self, problem: str) -> Archive:

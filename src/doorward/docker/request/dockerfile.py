@@ -139,7 +139,7 @@ def _join_lines(lines: list[str], escape: str, skip: int) -> Iterator[_Line]:
 
 
 def _without_escape(line: str, escape: str) -> tuple[str, bool]:
-    """A line without the escape at its end, and whether it goes on: two escapes are none."""
+    """A line without the escape at its end, and whether it goes on; two escapes end it."""
     stripped = line.rstrip(" \t")
     if not stripped.endswith(escape) or stripped.endswith(escape * 2):
         return line, False

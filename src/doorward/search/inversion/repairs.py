@@ -96,8 +96,6 @@ class Inversion:
         self._urgent: list[tuple[int, Iterator[Any]]] = []
         """By how far the definitions that changed got, the furthest last."""
         self._turn = 0
-        self._has_more = False
-        """Whether the repairs that were asked last may have further inputs."""
         self._seen: set[str] = set()
 
     @property
@@ -129,31 +127,34 @@ class Inversion:
         while not self.is_idle:
             self._turn += 1
             if self._urgent and (self._turn % 2 or not self._running):
-                if inputs := self._next(self._urgent[-1][1]):
+                inputs = self._next(self._urgent[-1][1])
+                if inputs:
                     return inputs
-                if not self._has_more:
+                if inputs is None:
                     self._urgent.pop()
                 continue
             # Every second turn of these is that of the newest.
             turn, newest = self._turn // 2, len(self._running) - 1
             index = newest if turn % 2 else turn // 2 % len(self._running)
-            if inputs := self._next(self._running[index]):
+            inputs = self._next(self._running[index])
+            if inputs:
                 return inputs
-            if not self._has_more:
+            if inputs is None:
                 del self._running[index]
         return []
 
-    def _next(self, repairs: Iterator[Any]) -> list[Any]:
-        """The next input of these repairs; none where it was made already, or there is no more."""
-        self._has_more = False
-        with suppress(StopIteration, RegoError, RecursionError):
+    def _next(self, repairs: Iterator[Any]) -> list[Any] | None:
+        """Return the next input of these repairs, an empty list if it was made already, or None
+        if there are no more."""
+        try:
             with within(STEP):
                 input = next(repairs)
                 text = to_json(input)
-            self._has_more = True
-            if text not in self._seen and len(text) < LONGEST:
-                if len(self._seen) >= SEEN:
-                    self._seen.clear()
-                self._seen.add(text)
-                return [input]
-        return []
+        except (StopIteration, RegoError, RecursionError):
+            return None
+        if text in self._seen or len(text) >= LONGEST:
+            return []
+        if len(self._seen) >= SEEN:
+            self._seen.clear()
+        self._seen.add(text)
+        return [input]

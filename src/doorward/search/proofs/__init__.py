@@ -13,7 +13,7 @@ from doorward.search.proofs.known import KnownProofs
 from doorward.search.proofs.proving import (
     COUNTEREXAMPLE,
     NONE_EXISTS,
-    PREFIX,
+    PROPERTY,
     Property,
     Verdict,
     proofs,
@@ -25,7 +25,7 @@ from doorward.search.proofs.reports import as_json, lines_of, text
 __all__ = [
     "COUNTEREXAMPLE",
     "NONE_EXISTS",
-    "PREFIX",
+    "PROPERTY",
     "KnownProofs",
     "Property",
     "Verdict",

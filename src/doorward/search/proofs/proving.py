@@ -21,7 +21,7 @@ __all__ = [
     "COUNTEREXAMPLE",
     "NONE_EXISTS",
     "NONE_FOUND",
-    "PREFIX",
+    "PROPERTY",
     "UNKNOWN",
     "Property",
     "Verdict",
@@ -35,7 +35,6 @@ NONE_EXISTS: Final = "none exists"
 NONE_FOUND: Final = "none found"
 UNKNOWN: Final = "cannot say"
 
-PREFIX: Final = PROPERTY
 PARTIAL_SECONDS: Final = 10.0
 MOST: Final = 2_000
 """Conjunctions that are refuted at most."""
@@ -99,7 +98,7 @@ def _property(node: RuleNode) -> Property:
 
 def _nodes(engine: Engine) -> Iterator[RuleNode]:
     for node in engine.policies.program.root.walk():
-        if node.definitions and str(node.path[-1]).startswith(PREFIX):
+        if node.definitions and str(node.path[-1]).startswith(PROPERTY):
             yield node
 
 
