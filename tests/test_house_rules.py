@@ -480,6 +480,14 @@ def test_an_assertion_behind_a_line_of_a_log_is_noticed(text: str, is_early: boo
     assert asserts_after_log(ast.parse(text).body) is is_early
 
 
+def test_processes_are_stopped_by_pause() -> None:
+    """Which returns when they are: after the signal alone their threads run on for a moment."""
+    for path, tree in trees_of_tests():
+        if named(path) != "tests/waiting.py":
+            names = {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+            assert "SIGSTOP" not in names, f"{named(path)}: use `pause` of tests.waiting"
+
+
 def test_no_test_says_how_fast_something_was() -> None:
     """By the clock on the wall, that is: the processor's time is another matter."""
     for path, tree in trees_of_tests():

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-__all__ = ["PATIENCE", "pause", "wait_until"]
+__all__ = ["PATIENCE", "is_still", "pause", "wait_until"]
 
 T = TypeVar("T")
 
@@ -38,12 +38,15 @@ def wait_until(
 
 def pause(pid: int) -> None:
     """Stop a process: none of its threads runs any more when this returns, as after `kill` they may
-    for a moment. OSError where it is gone."""
+    for a moment. A process that another one ends meanwhile runs no more either."""
     assert pid > 0, "0, which nobody is, would be everybody here"
     os.kill(pid, signal.SIGSTOP)
-    tasks = Path(f"/proc/{pid}/task")
+    wait_until(lambda: all(is_still(thread) for thread in Path("/proc").glob(f"{pid}/task/*")))
 
-    def is_stopped(thread: Path) -> bool:
-        return (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
 
-    wait_until(lambda: all(map(is_stopped, tasks.iterdir())))
+def is_still(thread: Path) -> bool:
+    """Return whether a thread, as its folder under /proc, is stopped or has ended."""
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0] in "TZX"
+    except OSError:
+        return not thread.exists()

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 from scripts import under_pauses
 from scripts.under_pauses import TIMED_OUT, family, run, state_of
-from tests.waiting import PATIENCE, wait_until
+from tests.waiting import PATIENCE, pause, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -48,8 +48,7 @@ def test_what_a_command_started_is_stopped_as_well_and_ends_with_it(tmp_path: Pa
         wait_until(lambda: file.exists() and file.read_text())
         assert [*family(parent.pid)] == [parent.pid, int(file.read_text())]
         child = int(file.read_text())
-        os.kill(child, signal.SIGSTOP)
-        wait_until(lambda: state_of(child) == "T")
+        pause(child)
         under_pauses.pause(parent.pid, 0.0)
         assert state_of(child) == "T"  # a test stopped it, and nobody else lets it go on
         under_pauses.send([parent.pid, child], signal.SIGKILL)

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from tests.docker.guarded import write_policies
 from tests.docker.proxy.fake_daemon import OK, FakeDaemon, fake_daemon, talk
-from tests.waiting import PATIENCE, wait_until
+from tests.waiting import PATIENCE, pause, wait_until
 
 from doorward.docker.unix_http import UnixConnection
 
@@ -174,7 +174,7 @@ def test_process_that_is_stopped_answers_nothing_and_goes_on(tmp_path: Path) -> 
     with fake_daemon(tmp_path / "d.sock") as daemon, serving(tmp_path, daemon) as served:
         assert status(talk(served.path, LIST)) == 200
         daemon.received.clear()
-        served.process.send_signal(signal.SIGSTOP)
+        pause(served.process.pid)
         answers: list[bytes] = []
         client = threading.Thread(target=lambda: answers.append(talk(served.path, LIST)))
         client.start()

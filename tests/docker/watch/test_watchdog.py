@@ -218,7 +218,7 @@ def test_plugin_whose_watchdog_is_killed_becomes_one(watched: Watched) -> None:
         assert watched.watchdog == plugin
         watched.wait_for_another_than(plugin)
     plugin = watched.plugin
-    kill(plugin, signal.SIGSTOP)
+    pause(plugin)
     watched.wait_for_another_than(plugin)
 
 
