@@ -51,7 +51,7 @@ CONSOLE := src/doorward/console/static/console.js
 
 console: $(CONSOLE)
 
-$(CONSOLE): $(DEMO) $(wildcard console/src/*) console/build.mjs console/package-lock.json \
+$(CONSOLE): $(DEMO) $(wildcard console/src/* console/examples/*/*) console/build.mjs console/package-lock.json \
 		scripts/build_console.py
 	@$(BIN)/python scripts/build_console.py
 	@touch $@
@@ -156,10 +156,12 @@ docs: $(STAMP)
 	$(BIN)/python scripts/differences_page.py
 	$(BIN)/python scripts/opa_page.py
 	$(BIN)/python scripts/reference_pages.py
+	$(BIN)/python scripts/record_examples.py
 
-# The docs site, in build/site: `python -m http.server -d build/site` shows it.
-# Needs the generator of the site and nothing else: its own environment, by its own lock.
+# The docs site, in build/site (`python -m http.server -d build/site` shows it) and under Help of the
+# console. Needs the generator of the site and nothing else: its own environment, by its own lock.
 SITE := build/site-tools
+HELP := src/doorward/console/help
 
 $(SITE)/.installed: requirements/site.txt
 	@$(PYTHON) -m venv --clear $(SITE)
@@ -168,6 +170,7 @@ $(SITE)/.installed: requirements/site.txt
 
 site: $(SITE)/.installed
 	$(SITE)/bin/python scripts/docs_site.py
+	@rm -rf $(HELP) && cp -R build/site $(HELP)
 
 # VERSION=0.2.0: version, changelog, commit and tag, then the files in dist/ (scripts/release.py). Nothing
 # is pushed or uploaded.
@@ -178,7 +181,7 @@ $(RELEASE)/.installed: requirements/release.txt
 	@$(RELEASE)/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r requirements/release.txt
 	@touch $@
 
-release: $(CONSOLE) $(RELEASE)/.installed
+release: $(CONSOLE) site $(RELEASE)/.installed
 	@$(RELEASE)/bin/python scripts/release.py $(VERSION)
 
 # The locks are made again only when somebody asks for it; CONTRIBUTING.md says how to read the diff.

@@ -87,7 +87,7 @@ def put_together(folder: Path) -> None:
     for name, source in pages().items():
         (folder / name).write_text(page_text(source))
     for path in (ROOT / "docs").rglob("*"):
-        if path.suffix in (".png", ".svg"):
+        if path.suffix in (".css", ".js", ".png", ".svg"):
             copy = folder / path.relative_to(ROOT / "docs")
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy)

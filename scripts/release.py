@@ -23,6 +23,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 VERSION_FILE: Final = ROOT / "src/doorward/__init__.py"
 FRAGMENTS: Final = ROOT / "changelog.d"
 DIST: Final = ROOT / "dist"
+HELP: Final = ROOT / "src/doorward/console/help/index.html"
+"""The documentation under Help of the console, which `make site` builds."""
 COMPONENTS: Final = ROOT / "requirements/standard.txt"
 
 
@@ -45,6 +47,8 @@ def main(arguments: list[str]) -> int:
 
 def release(version: str, *, is_dry: bool) -> None:
     """Make the release; with `is_dry` only its files, of the version that stands in the code."""
+    if not HELP.is_file():
+        raise ReleaseError("the documentation of the console is missing: run `make site`")
     if not is_dry:
         check_checkout(version)
         set_version(version)

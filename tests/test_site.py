@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import functools
+import gzip
 import html
 import http.server
+import json
 import os
 import re
 import resource
@@ -14,10 +17,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, expect
 from tests.browser import CHROMIUM, chromium, new_page
 from tests.waiting import PATIENCE, wait_until
 
@@ -85,37 +89,122 @@ def names(node: object) -> Iterator[str]:
         yield from names(list(node.values()))
 
 
+AXE = ROOT / "console/node_modules/axe-core/axe.min.js"
+OF_THE_THEME = ["landmark-unique"]
+"""Its buttons that copy code have no names of their own."""
+
+
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         """Nobody reads it."""
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
-def test_the_search_finds_pages_and_asks_nobody_else(site: Path) -> None:
+@pytest.fixture(scope="module")
+def url(site: Path) -> Iterator[str]:
+    """The address of the site on a server."""
     handler = functools.partial(Quiet, directory=str(site))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_address[1]}"
-    requested: list[str] = []
-    with chromium() as browser:
-        page = new_page(browser)
-        page.on("request", lambda request: requested.append(request.url))
-        page.goto(f"{url}/index.html")
-        box = page.locator("input:focus")
-
-        def is_open() -> bool:
-            """Whether the box is there, which the key opens once the page has heard of it."""
-            if not box.count():
-                page.keyboard.press("/")
-            return box.count() > 0
-
-        wait_until(is_open)
-        box.fill("rego_unsafe_var_error")
-        expect(page.locator("a[href*='errors.html']:visible").first).to_be_visible()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium")
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that fails the test where its scripts do."""
+    page = new_page(browser)
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    yield page
+    page.context.close()
+    assert problems == []
+
+
+def test_the_search_finds_pages_and_asks_nobody_else(page: Page, url: str) -> None:
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    page.goto(f"{url}/index.html")
+    box = page.locator("input:focus")
+
+    def is_open() -> bool:
+        """Whether the box is there, which the key opens once the page has heard of it."""
+        if not box.count():
+            page.keyboard.press("/")
+        return box.count() > 0
+
+    wait_until(is_open)
+    box.fill("rego_unsafe_var_error")
+    expect(page.locator("a[href*='errors.html']:visible").first).to_be_visible()
     assert requested
     assert [each for each in requested if not each.startswith((url, "data:", "blob:"))] == []
+
+
+def test_recorded_examples_are_what_the_code_answers() -> None:
+    done = script("record_examples.py", "--check")
+    assert done.returncode == 0, done.stderr
+
+
+def test_examples_are_read_without_a_server(page: Page, site: Path) -> None:
+    page.goto(f"{site.as_uri()}/examples.html")
+    result = page.locator(".dw-result")
+    expect(result).to_have_text("true")
+    page.get_by_role("button", name="guest creates Eve").click()
+    expect(result).to_have_text("false")
+    expect(page.locator(".dw-why")).to_contain_text("does not hold")
+    expect(page.locator(".dw-source .dw-failed").first).to_contain_text("allow if {")
+    assert page.url.endswith("#example=people/2")
+    page.reload()
+    expect(result).to_have_text("false")
+    examples = page.get_by_label("Example")
+    for name in examples.locator("option").all_inner_texts():
+        examples.select_option(name)
+        expect(result).not_to_have_text("undefined")
+        expect(page.locator(".dw-outcomes, .dw-why, table").first).to_be_visible()
+
+
+def test_a_shared_link_is_displayed_and_nothing_in_it_runs(page: Page, url: str) -> None:
+    hostile = "<img src=x onerror='window.hit=1'>"
+    shared = {"files": {hostile: hostile}, "query": hostile, "input": hostile, "data": hostile}
+    packed = base64.urlsafe_b64encode(gzip.compress(json.dumps(shared).encode())).decode()
+    page.goto(f"{url}/examples.html#share={packed.rstrip('=')}")
+    expect(page.locator(".dw-source")).to_contain_text(hostile)
+    expect(page.locator(".dw-panes")).to_contain_text("Not recorded")
+    expect(page.locator(".dw-open")).to_have_attribute("href", re.compile("#share=.{40}"))
+    assert page.evaluate("window.hit") is None
+    page.goto(f"{url}/examples.html#share=no")
+    expect(page.get_by_role("alert")).to_contain_text("The link cannot be read")
+    expect(page.locator(".dw-result")).to_have_text("true")
+
+
+def test_the_home_page_answers_and_leads_into_each_task(page: Page, url: str) -> None:
+    page.goto(f"{url}/index.html")
+    page.get_by_role("button", name="guest reads").click()
+    expect(page.locator(".dw-source .dw-held").first).to_contain_text("allow if {")
+    page.get_by_role("button", name="bob creates Bob").click()
+    expect(page.locator(".dw-result")).to_have_text("false")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_read_the_site(scheme: Any, browser: Browser, url: str) -> None:
+    page = new_page(browser, color_scheme=scheme)
+    for name in ("index", "examples", "console"):
+        page.goto(f"{url}/{name}.html")
+        page.add_script_tag(path=AXE)
+        violations = page.evaluate("axe.run()")["violations"]
+        assert [each["id"] for each in violations if each["id"] not in OF_THE_THEME] == [], name
+        for width in (320, 390, 1280, 2560):
+            page.set_viewport_size({"width": width, "height": 700})
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
+    page.context.close()
 
 
 def blocks(language: str) -> list[str]:

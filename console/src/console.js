@@ -26,6 +26,9 @@ const VIEWS = [
   ["playground", "Playground"],
 ];
 
+// The documentation is a part of an installed package, and of a clone after `make site`.
+const HAS_HELP = document.body.dataset.help !== undefined;
+
 function Later({ of, name }) {
   const [state, set] = useState({});
   const load = () => of().then((component) => set({ component }), (error) => set({ error: error.message }));
@@ -65,7 +68,7 @@ function App() {
   return html`<a class="skip" href="#main">Skip to the view</a>
     <header class="top"><a class="brand" href=${address("")}><span class="mark" aria-hidden="true"></span>Doorward</a>
       <button class="menu" aria-expanded=${isOpen} aria-controls="views" onClick=${() => setOpen(!isOpen)}>Menu</button>
-      <nav id="views" class=${isOpen ? "open" : ""} aria-label="Views">${VIEWS.map(([each, title]) => html`<a href=${address(each)} aria-current=${each === name ? "page" : null}>${title}</a>`)}</nav>
+      <nav id="views" class=${isOpen ? "open" : ""} aria-label="Views">${VIEWS.map(([each, title]) => html`<a href=${address(each)} aria-current=${each === name ? "page" : null}>${title}</a>`)}${HAS_HELP && html`<a href="${address("help/index.html")}" rel="external">Help</a>`}</nav>
       <${Logout} /></header>
     <div class=${`frame ${id ? "two" : ""}`}>
       <main id="main" class=${`view-${name || "overview"}`} tabindex="-1"><h1>${title || "Nothing here"}</h1>${views[name] ? views[name]() : html`<${Empty} title="There is no such view."><a href=${address("")}>Overview</a><//>`}</main>

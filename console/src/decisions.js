@@ -6,7 +6,7 @@ import { html } from "./html.js";
 import { Answered, Bar, Empty, Loading, silent, Time, Verdict } from "./parts.js";
 import { address, change as put } from "./router.js";
 import { useDecisions } from "./stream.js";
-import { Table } from "./table.js";
+import { Table, useNarrow } from "./table.js";
 
 export const FIELDS = ["text", "verdict", "path", "user", "role", "rule", "reason", "revision", "since", "until"];
 const GROUPS = { reason: "Reason", user: "User", role: "Role", rule: "Rule", path: "Path", verdict: "Answer" };
@@ -117,7 +117,11 @@ function Groups({ filter, group }) {
   const asked = useAsked(`search?${new URLSearchParams({ ...others, ...(group === "reason" && !others.verdict ? { verdict: "refused" } : {}), group, limit: "0" })}`, pace);
   // A search of many costs the server something.
   useEffect(() => setPace(asked.data?.looked > 2000 ? 20000 : 4000), [asked.data]);
+  const isNarrow = useNarrow();
+  const [isOpen, setOpen] = useState(false);
+  if (isNarrow && !isOpen) return html`<aside class="groups folded" aria-label="Groups"><button type="button" class="fold-groups" aria-expanded="false" onClick=${() => setOpen(true)}>Group by reason, user, role, rule…</button></aside>`;
   return html`<aside class="groups" aria-label="Groups">
+    ${isNarrow && html`<button type="button" class="fold-groups" aria-expanded="true" onClick=${() => setOpen(false)}>Close groups</button>`}
     <label class="by">Group by <select value=${group} onChange=${(event) => put({ group: event.target.value })}>
       ${Object.entries(GROUPS).map(([value, title]) => html`<option value=${value} selected=${value === group}>${title}</option>`)}</select></label>
     <${Answered} of=${asked} name="groups">${(data) => {

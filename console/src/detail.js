@@ -41,6 +41,7 @@ export function Decision({ of, isTried = false }) {
       ${of.request && html`<dt>Request</dt><dd class="code">${of.request}</dd>`}
       ${of.user && html`<dt>User</dt><dd>${of.user}</dd>`}
       ${of.role && html`<dt>Role</dt><dd>${of.role}</dd>`}
+      ${of.reason && html`<dt>Reason</dt><dd class="code">${of.reason}</dd>`}
       ${of.response && html`<${Response} of=${of.response} />`}
       <dt>Revision</dt><dd class="code">${of.revision || "none"}</dd>
       <dt>Took</dt><dd>${micros(of.eval_us)}</dd></dl>

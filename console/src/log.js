@@ -59,7 +59,7 @@ export function Log({ id, open }) {
     </form>
     <div class="list">${state.error && !state.rows.length ? html`<${Problem} error=${state.error} retry=${() => search()} />`
       : !state.rows.length && state.isAsked ? html`<${Loading} of="the newest decisions of the log" />`
-      : html`<${Table} label="Decisions in the log" columns=${COLUMNS} rows=${state.rows} keyOf=${(row) => row.id} chosen=${id} open=${(row) => open(row.id)} onEnd=${end}>
+      : html`<${Table} label="Decisions in the log" columns=${COLUMNS} rows=${state.rows} keyOf=${(row) => row.id} chosen=${id} open=${(row) => open(row.id)} onEnd=${end} heights=${[37, 60]}>
         ${state.rows.length ? null : html`<${Empty} title="No decision in the log matches." />`}<//>`}</div>
   </section>`;
 }

@@ -151,6 +151,7 @@ export function Playground() {
   const [python, setPython] = useState(null);
   const [renamed, setRenamed] = useState(null);
   const [note, setNote] = useState("");
+  const [cases, setCases] = useState([]);
   const now = useRef({});
   now.current = { query, switches, action };
 
@@ -194,7 +195,9 @@ export function Playground() {
     setAnswer(null);
     setPython(null);
     put(views.current.data, typeof given.data === "string" ? given.data : pretty(given.data));
-    if (given.input !== undefined) put(views.current.input, typeof given.input === "string" ? given.input : pretty(given.input));
+    setCases(given.inputs || []);
+    const input = given.input ?? given.inputs?.[0].input;
+    if (input !== undefined) put(views.current.input, typeof input === "string" ? input : pretty(input));
     setSwitches({ v0: given.v0 === true, strict: given.strict === true });
     if (given.query) setQuery(given.query);
     else await begin(first);
@@ -211,6 +214,10 @@ export function Playground() {
       setAnswer({ errors: [{ message: error.message }] });
     }
     return true;
+  };
+  const take = (each) => {
+    put(views.current.input, pretty(each.input));
+    return evaluate();
   };
   const format = async () => {
     const { text } = await ask("format", { files: all(), file: current.current });
@@ -343,7 +350,9 @@ export function Playground() {
         <div class="editor" ref=${hosts.policy}></div>
       </div>
       <div class="side">
-        <h2>Input</h2><div class="editor small" ref=${hosts.input}></div>
+        <div class="bar"><h2>Input</h2>${cases.length > 1 && html`<span class="gap"></span><label>Example <select aria-label="Input of the example" onChange=${(event) => take(cases[Number(event.target.value)])}>
+          ${cases.map((each, at) => html`<option value=${at}>${each.name}</option>`)}</select></label>`}</div>
+        <div class="editor small" ref=${hosts.input}></div>
         <h2>Data</h2><div class="editor small" ref=${hosts.data}></div>
         <h2>Answer</h2><div role="status" aria-live="polite"><${Answer} of=${answer} /></div>
         ${python !== null && html`<h2>Python</h2><pre class="python" tabindex="0">${python}</pre>`}

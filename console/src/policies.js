@@ -1,6 +1,7 @@
 // The policies in force, with what decisions reached of them since the revision.
 import { useEffect, useState } from "preact/hooks";
 import { send, useAsked } from "./api.js";
+import { useColored } from "./colored.js";
 import { counted, number } from "./format.js";
 import { html } from "./html.js";
 import { Answered, Empty, silent } from "./parts.js";
@@ -44,14 +45,14 @@ function Tests() {
   const run = async () => {
     set({ isAsked: true });
     try {
-      set({ data: await send("tests", {}) });
+      set({ isAsked: true, data: await send("tests", {}) });
     } catch (error) {
       set({ error: error.message });
     }
   };
   const failed = (state.data?.tests || []).filter((each) => each.outcome !== "PASS");
-  return html`<section class="card tests" aria-label="Tests"><h2>Tests</h2>
-    <button onClick=${run} disabled=${state.isAsked}>${state.isAsked ? "Running…" : "Run the tests"}</button>
+  return html`<section class="card tests" aria-label="Tests"><div class="bar"><h2>Tests</h2>
+    <button onClick=${run} disabled=${state.isAsked && !state.data && !state.error}>${state.data ? "Run again" : state.isAsked && !state.error ? "Running…" : "Run the tests"}</button></div>
     ${state.error && html`<p class="down" role="alert">${state.error}</p>`}
     ${state.data && html`<p role="status">${counted(state.data.tests.length - failed.length, "test")} passed, ${failed.length} did not${state.data.error ? `; ${state.data.error}` : ""}.</p>
       <ul class="outcomes">${failed.map((each) => html`<li><span class="down">${each.outcome}</span> <code>${each.name}</code> <span class="quiet">${each.file}:${each.row}</span>${each.why && html`<pre tabindex="0">${each.why}</pre>`}</li>`)}</ul>`}</section>`;
@@ -59,6 +60,7 @@ function Tests() {
 
 // The text with how often each definition answered, and each condition held and failed.
 function Heat({ name, of, hash }) {
+  const colored = useColored(of.text);
   const heads = new Map();
   for (const each of of.definitions) heads.set(each.row, each);
   const most = Math.max(1, ...of.definitions.map((each) => each.answered), ...Object.values(of.rows).map(([held]) => held));
@@ -68,7 +70,7 @@ function Heat({ name, of, hash }) {
   }, [target, name]);
   return html`<div class="heat card" tabindex="0" role="group" aria-label=${`${name} with counts`}><table><caption class="hidden">${name}: rows with how often they held and failed</caption>
     <thead><tr><th class="number">Held</th><th class="number">Failed</th><th class="number">Row</th><th>${name}</th></tr></thead>
-    <tbody>${of.text.split("\n").map((line, at) => {
+    <tbody>${colored.map((line, at) => {
       const row = at + 1;
       const head = heads.get(row);
       const counts = head?.counted ? [head.answered, head.failed] : of.rows[row];
@@ -76,6 +78,6 @@ function Heat({ name, of, hash }) {
       const level = counts?.[0] ? Math.ceil((4 * Math.log1p(counts[0])) / Math.log1p(most)) : 0;
       return html`<tr class=${`${state} ${head ? "head" : ""} heat-${level} ${target === row ? "target" : ""}`} data-row=${row}>
         <td class="number">${counts ? number(counts[0]) : ""}</td><td class="number">${counts ? number(counts[1]) : ""}</td>
-        <td class="number row-number">${row}</td><td class="code">${line || " "}</td></tr>`;
+        <td class="number row-number">${row}</td><td class="code">${line}</td></tr>`;
     })}</tbody></table></div>`;
 }

@@ -4,10 +4,25 @@ import { ask, send, useAsked } from "./api.js";
 import { Decision, Edits } from "./detail.js";
 import { html } from "./html.js";
 import { Answered, Empty, Loading } from "./parts.js";
+import { address } from "./router.js";
 
-const EXAMPLE = `curl -X POST http://localhost/people \\
-  -H "Authorization: Bearer TOKEN" -H "Content-Type: application/json" \\
-  -d '{"firstname": "Charlie"}'`;
+const EXAMPLES = {
+  curl: `curl -X POST http://localhost/people \\
+  -H "Authorization: Bearer TOKEN" \\
+  -H "Content-Type: application/json" \\
+  -d '{"firstname": "Charlie"}'`,
+  HTTP: `GET /people?page=2 HTTP/1.1
+Host: localhost
+Authorization: Bearer TOKEN
+`,
+  Docker: "docker run --rm -v /etc:/host:ro alpine cat /host/passwd",
+  JSON: `{
+  "method": "GET",
+  "path": "/people",
+  "user": "bob"
+}`,
+};
+const isDocker = (text) => /^\s*docker\s/.test(text);
 
 export function Try({ query }) {
   const paths = useAsked("search?group=path&limit=0");
@@ -22,6 +37,7 @@ function Form({ paths, from }) {
   const [text, setText] = useState("");
   const [path, setPath] = useState(paths[0]);
   const [changes, setChanges] = useState(false);
+  const [user, setUser] = useState("");
   const [state, set] = useState({});
   const turn = useRef(0);
   useEffect(() => {
@@ -37,21 +53,24 @@ function Form({ paths, from }) {
     const timer = setTimeout(async () => {
       set((old) => ({ ...old, isAsked: true }));
       try {
-        const decision = await send("request", { text, path, changes });
+        const decision = await send("request", { text, path, changes, user: isDocker(text) ? user.trim() : "" });
         if (mine === turn.current) set({ decision });
       } catch (error) {
         if (mine === turn.current) set({ error: error.message });
       }
     }, 400);
     return () => clearTimeout(timer);
-  }, [text, path, changes]);
+  }, [text, path, changes, user]);
   return html`<div class="panes">
     <div class="side"><label class="pick">Path <select value=${path} onChange=${(event) => setPath(event.target.value)}>${paths.map((each) => html`<option value=${each} selected=${each === path}>${each}</option>`)}</select></label>
-      <label class="paste">A command of curl, an HTTP request, or an input as JSON<textarea class="code" spellcheck="false" rows="18" value=${text} placeholder=${EXAMPLE} onInput=${(event) => setText(event.target.value)}></textarea></label>
+      <label class="paste">A command of curl or docker, an HTTP request, or an input as JSON<textarea class="code" spellcheck="false" rows="14" value=${text} placeholder=${EXAMPLES.curl} onInput=${(event) => setText(event.target.value)}></textarea></label>
+      ${isDocker(text) && html`<label class="pick">User of the Docker daemon <input value=${user} placeholder="none" spellcheck="false" autocapitalize="off" onInput=${(event) => setUser(event.target.value)} /></label>`}
+      <div class="bar"><span class="quiet">Begin with</span>${Object.entries(EXAMPLES).map(([name, example]) => html`<button type="button" onClick=${() => setText(example)}>${name}</button>`)}
+        <a class="button" href=${address("decisions")}>a decision</a></div>
       <label class="toggle"><input type="checkbox" checked=${changes} onChange=${() => setChanges(!changes)} /> Find the smallest change that would be allowed</label>
       <p class="quiet">Nothing is sent, logged or counted. Credentials of a decision from the list are left out of its input.</p></div>
     <div class="side answer" aria-live="polite">${state.error ? html`<div class="state failed" role="alert">${state.error}</div>`
       : state.decision ? html`${state.decision.change && html`<${Edits} of=${state.decision.change} />`}<${Decision} of=${state.decision} isTried />`
-      : state.isAsked ? html`<${Loading} of="the decision" />` : html`<${Empty} title="Paste a request.">It is decided by the policies in force, as you type.<//>`}</div>
+      : state.isAsked ? html`<${Loading} of="the decision" />` : html`<${Empty} title="Paste a request.">It is decided by the policies in force, as you type. A decision of the list has a button <em>Try changes</em>.<//>`}</div>
   </div>`;
 }

@@ -1,5 +1,6 @@
 // Why as a tree that opens: rule, definitions, conditions with their values, the rules that they read.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { useColored } from "./colored.js";
 import { html } from "./html.js";
 
 const SIGNS = { held: "✓", failed: "✗", unreached: "·" };
@@ -63,6 +64,7 @@ function At({ file, row, show }) {
 export function Source({ file, of, place }) {
   const host = useRef();
   const box = useRef();
+  const colored = useColored(of.text);
   useEffect(() => {
     if (!place) return;
     box.current.open = true;
@@ -72,8 +74,8 @@ export function Source({ file, of, place }) {
   }, [place?.at]);
   return html`<details class="policy" ref=${box}><summary><h3>Policy <code>${file}</code></h3></summary>
     <p class="legend quiet"><span class="held">held</span> <span class="failed">did not hold</span> <span class="unreached">not reached</span></p>
-    <div class="source" ref=${host} tabindex="0" role="group" aria-label=${`Text of ${file}`}>${of.text.split("\n").map((line, at) => {
+    <div class="source" ref=${host} tabindex="0" role="group" aria-label=${`Text of ${file}`}>${colored.map((line, at) => {
       const state = of.rows[at + 1] || "";
-      return html`<div class=${`line ${state} ${place?.row === at + 1 ? "target" : ""}`} data-row=${at + 1} tabindex="-1"><span class="row-number">${at + 1}</span><code>${line || " "}</code>${state && html`<span class="hidden">${WORDS[state]}</span>`}</div>`;
+      return html`<div class=${`line ${state} ${place?.row === at + 1 ? "target" : ""}`} data-row=${at + 1} tabindex="-1"><span class="row-number">${at + 1}</span><code>${line}</code>${state && html`<span class="hidden">${WORDS[state]}</span>`}</div>`;
     })}</div></details>`;
 }

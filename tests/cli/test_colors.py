@@ -67,7 +67,7 @@ def on_terminal(*arguments: str, **environment: str) -> str:
     return written.decode()
 
 
-@pytest.mark.parametrize("command", ["check", "test", "eval"])
+@pytest.mark.parametrize("command", ["check", "test", "eval", "diff"])
 def test_commands_are_colored_on_a_terminal(command: str, tmp_path: Path) -> None:
     policy = tmp_path / "p_test.rego"
     text = "x > 1" if command == "check" else "input.x"
@@ -75,6 +75,10 @@ def test_commands_are_colored_on_a_terminal(command: str, tmp_path: Path) -> Non
     arguments = [command, str(policy)]
     if command == "eval":
         arguments = [command, "-d", str(policy), "--why", "data.a.allow"]
+    if command == "diff":
+        other = tmp_path / "other.rego"
+        other.write_text("package a\n\nallow if not input.x\n")
+        arguments = [command, str(policy), str(other), "--query", "data.a.allow"]
     assert "\x1b[" in on_terminal(*arguments)
     assert "\x1b[" not in on_terminal(*arguments, NO_COLOR="1")
 

@@ -23,7 +23,7 @@ from doorward.bundles.loader import Loaded
 from doorward.bundles.sources import Sources
 from doorward.config.configuration import Config
 from doorward.config.configuration import Shadow as ShadowOptions
-from doorward.console import AuditTail, Console, Process, Ring, Traffic
+from doorward.console import AuditTail, Console, Process, Ring, Traffic, help_pages
 from doorward.console.app import STREAMS, is_host_allowed
 from doorward.console.pages import is_built
 from doorward.docker.audit import AuditLog, Entry
@@ -179,6 +179,22 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     served.console.close()
     served.shadow.close()
     served.server.close()
+
+
+HELP = """<!doctype html>
+<title>Help</title><script>document.title = "Helped"</script><p>Read this.</p>
+<script src="site.js"></script><img src=x onerror="window.hit = 1">"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def documentation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A documentation of one page, whether the site was built here or not."""
+    folder = tmp_path_factory.mktemp("help")
+    (folder / "index.html").write_text(HELP)
+    (folder / "site.js").write_text("document.body.append('Loaded.')")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(help_pages, "FOLDER", folder)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -467,12 +483,27 @@ def test_a_narrow_window_shows_all_without_scrolling_aside(
     try:
         page.goto(f"{served.url}{view}")
         page.get_by_role("button", name="Menu").click()
-        expect(page.get_by_role("navigation").get_by_role("link")).to_have_count(8)
+        expect(page.get_by_role("navigation").get_by_role("link")).to_have_count(9)
         expect(page.get_by_role("link", name="Playground", exact=True)).to_be_in_viewport()
         page.get_by_role("button", name="Menu").click()
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     finally:
         page.context.close()
+
+
+def test_help_is_the_documentation_and_runs_its_own_scripts_alone(
+    browser: Browser, served: Served
+) -> None:
+    page = new_page(browser)
+    page.goto(f"{served.url}/decisions")
+    page.get_by_role("link", name="Help").click()
+    expect(page.locator("body")).to_contain_text("Read this.")
+    expect(page.locator("body")).to_contain_text("Loaded.")
+    assert (page.title(), page.evaluate("window.hit")) == ("Helped", None)
+    page.context.close()
+    assert served.get("/console/help")[0] == 303
+    for path in ("nothing.html", "../app.py", "%2e%2e/app.py", "index.html/x"):
+        assert served.get(f"/console/help/{path}")[0] in (307, 404), path
 
 
 def test_policies_show_what_no_decision_reached(page: Page, served: Served) -> None:
@@ -686,9 +717,11 @@ def test_a_decision_is_tried_with_changes(page: Page, served: Served) -> None:
     [
         ({"text": "{}", "path": "secrets"}, "choose a path"),
         ({"text": "{}", "path": "app"}, "choose a path"),
-        ({"text": "docker run x", "path": "app/allow"}, "paste a command"),
+        ({"text": "podman run x", "path": "app/allow"}, "paste a command"),
+        ({"text": "docker build .", "path": "app/allow"}, "`docker build` is not read"),
+        ({"text": "{}", "path": "app/allow", "user": 1}, "must be texts"),
         ({"text": 1, "path": "app/allow"}, "must be texts"),
-        ({"text": "{}", "path": "app/allow", "changes": 1}, "must be texts"),
+        ({"text": "{}", "path": "app/allow", "changes": 1}, "must be true or false"),
     ],
 )
 def test_a_request_is_tried_where_clients_ask(body: Any, text: str, served: Served) -> None:

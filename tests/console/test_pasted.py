@@ -56,7 +56,7 @@ def test_json_is_the_input(text: str) -> None:
     ("text", "problem"),
     [
         ("", "paste a command"),
-        ("docker run alpine", "paste a command"),
+        ("podman run alpine", "paste a command"),
         ("{", "not JSON"),
         ("curl 'x", "not complete"),
         ("curl -X", "has no value"),

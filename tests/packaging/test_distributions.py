@@ -54,7 +54,7 @@ def build(source: Path, target: str, folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tracked files, as a clone has them, with the pages of the console."""
+    """The tracked files, as a clone has them, with the pages of the console and of its Help."""
     folder = tmp_path_factory.mktemp("checkout")
     names = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -65,6 +65,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
     pages = "src/doorward/console/static"
     shutil.copytree(ROOT / pages, folder / pages)
+    (folder / "src/doorward/console/help").mkdir()
+    (folder / "src/doorward/console/help/index.html").write_text("<!doctype html>")
     return folder
 
 
@@ -107,6 +109,7 @@ def test_the_wheel_holds_what_the_package_holds(checkout: Path, wheel: Path) -> 
     assert names == files
     assert "doorward/docker/policies/authz.rego" in names
     assert "doorward/console/static/console.js" in names
+    assert "doorward/console/help/index.html" in names
 
 
 def test_two_builds_are_the_same_to_the_byte(checkout: Path, wheel: Path, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "VERSION_FILE", version)
+    monkeypatch.setattr(module, "HELP", tmp_path / "help/index.html")
     return module
 
 
@@ -42,6 +43,13 @@ def test_a_checkout_with_changes_is_refused(release: ModuleType) -> None:
     assert '__version__ = "0.2.0"\n' in release.VERSION_FILE.read_text()
     with pytest.raises(release.ReleaseError, match="the checkout has changes"):
         release.check_checkout("0.2.0")
+
+
+def test_no_release_is_without_the_pages_of_help(
+    release: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert release.main(["0.2.0", "--dry-run"]) == 1
+    assert "run `make site`" in capsys.readouterr().err
 
 
 def test_a_version_is_released_once(release: ModuleType) -> None:

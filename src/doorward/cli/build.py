@@ -175,9 +175,11 @@ def command(
     report = _report if options["debug"] else _ignore
     try:
         _check_signing(paths, options, bundle=bundle)
-        parts = _bundles(paths, options) if bundle else _files(paths, options)
+        with waiting("reading policies and data"):
+            parts = _bundles(paths, options) if bundle else _files(paths, options)
         report(f"read {len(parts.modules)} policies from {', '.join(paths)}")
-        _check(parts, options)
+        with waiting("compiling"):
+            _check(parts, options)
         report("compiled all policies")
         if optimize > 0:
             with waiting("optimizing"):

@@ -75,7 +75,8 @@ def command(old: str, new: str, **options: Any) -> int:
     that it names, and with 3 where none was found: what was not tried may differ.
     """
     try:
-        before, after = (_version((path, *options["data"]), options) for path in (old, new))
+        with waiting("compiling both versions"):
+            before, after = (_version((path, *options["data"]), options) for path in (old, new))
         given = [_path(query) for query in options["queries"]]
         for path in given:
             if all(each.snapshot.is_nowhere(path) for each in (before, after)):

@@ -17,6 +17,7 @@ from typing import Any, Final
 import click
 
 from doorward.bundles.loader import Loaded
+from doorward.cli.waiting import waiting
 from doorward.counting import counted
 from doorward.rego import CompileError, Registry
 from doorward.replay.deciding import Version
@@ -59,6 +60,17 @@ def mutate(
     suite: Suite, loaded: Loaded, style: str, *, v0: bool, registry: Registry, seconds: float
 ) -> int:
     """Print the report; 2 where a mutant passes all tests that a request tells apart, else 0."""
+    with waiting(f"testing mutants for at most {seconds:g} s"):
+        tested = _test_mutants(suite, loaded, v0=v0, registry=registry, seconds=seconds)
+    report = {"json": _as_json, "markdown": _markdown}.get(style, _text)
+    click.echo(report(tested), nl=False)
+    return 2 if tested.unnoticed else 0
+
+
+def _test_mutants(
+    suite: Suite, loaded: Loaded, *, v0: bool, registry: Registry, seconds: float
+) -> _Tested:
+    """Test mutants until the time is over."""
     until = time.monotonic() + seconds
     mutants = list(mutants_of(suite.trees))
     Random(0).shuffle(mutants)
@@ -78,9 +90,7 @@ def mutate(
             version = Version.compile(changed, v0=v0, registry=registry, deadline=_DEADLINE)
             tested.survivors.append(_Survivor(mutant, _told_apart(original, version)))
     tested.survivors.sort(key=lambda each: (each.mutant.file, each.mutant.row))
-    report = {"json": _as_json, "markdown": _markdown}.get(style, _text)
-    click.echo(report(tested), nl=False)
-    return 2 if tested.unnoticed else 0
+    return tested
 
 
 def _told_apart(original: Version, mutant: Version) -> Finding | None:

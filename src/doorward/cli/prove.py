@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from doorward.bundles.sources import Sources
 from doorward.cli import extensions
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf
+from doorward.cli.waiting import waiting
 from doorward.rego import RegoError
 from doorward.replay import ReplayError
 from doorward.replay.deciding import Version
@@ -71,9 +73,9 @@ def command(files: tuple[str, ...], **options: Any) -> int:
         known = None if options["known"] is None else KnownProofs.read(options["known"])
         if known is not None and options["builtins"]:
             raise click.UsageError("--known cannot be combined with --builtins")
-        verdicts = list(
-            prove(loaded, version, seconds=duration, v0=sources.v0, registry=registry, known=known)
-        )
+        find = partial(prove, seconds=duration, v0=sources.v0, registry=registry, known=known)
+        with waiting("proving"):
+            verdicts = list(find(loaded, version))
     except (LoadError, RegoError, ReplayError) as error:
         raise click.ClickException(str(error)) from None
     if known is not None:

@@ -17,6 +17,7 @@ from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import extensions
 from doorward.cli.errors import OneOf
+from doorward.cli.waiting import waiting
 from doorward.counting import counted
 from doorward.rego import RegoError
 from doorward.replay import KINDS, Job, ReplayError, Tally, as_json, markdown, page, replay, text
@@ -97,7 +98,8 @@ def command(
     "unchanged".
     """
     try:
-        decide = _decider(new, () if old == (_RECORDED,) else old, options)
+        with waiting("compiling"):
+            decide = _decider(new, () if old == (_RECORDED,) else old, options)
         with TemporaryDirectory(prefix="doorward-replay-") as folder:
             files = log_files(_with_files(logs, options["headers"], Path(folder)))
             progress = _Progress(size_of(files))

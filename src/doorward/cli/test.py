@@ -184,9 +184,10 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
 
 def _once(sources: Sources, pattern: str, request: _Request, options: dict[str, Any]) -> int:
     try:
-        loaded = sources.load()
+        with waiting("reading policies and data"):
+            loaded = sources.load()
         warn(loaded.notes)
-        with gc_paused():
+        with waiting("compiling"), gc_paused():
             suite = Suite(
                 loaded,
                 v0=options["v0_compatible"],
@@ -231,7 +232,8 @@ def _check_properties(
     names = [each.name for each in properties_of(suite.engine) if find(pattern, each.name)]
     registry = extensions.registry_for(options["builtins"], sources.all_paths)
     v0 = options["v0_compatible"]
-    return check_properties(loaded, v0=v0, registry=registry, names=names)
+    with waiting(f"proving {counted(len(names), 'rule')}"):
+        return check_properties(loaded, v0=v0, registry=registry, names=names)
 
 
 def _mutate(

@@ -13,6 +13,7 @@ from doorward.bundles.sources import Sources
 from doorward.cli import extensions
 from doorward.cli.errors import OneOf
 from doorward.cli.input_document import read_input
+from doorward.cli.waiting import waiting
 from doorward.rego import UNDEFINED, RegoError
 from doorward.rego.tools import path_names
 from doorward.replay import ReplayError
@@ -74,7 +75,8 @@ def command(query: str, files: tuple[str, ...], **options: Any) -> int:
             _names(options["without"], "data") if options["without"] else (),
             time.time_ns(),
         )
-        result = answer(version.snapshot.engine, question)
+        with waiting("searching"):
+            result = answer(version.snapshot.engine, question)
     except (LoadError, RegoError, ReplayError, ValueError) as error:
         raise click.ClickException(str(error)) from None
     click.echo(_FORMATS[options["style"]](question, result), nl=False)

@@ -19,6 +19,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from doorward import __version__
 from doorward.console import together, views
+from doorward.console.help_pages import has_help, help_page
 from doorward.console.log_query import SECONDS, LogQueryError, Question, Search
 from doorward.console.oidc import COOKIE as OIDC_COOKIE
 from doorward.console.oidc import SECONDS as SECONDS_OF_LOGIN
@@ -153,11 +154,13 @@ class Console:
     async def _route(self, request: Request, path: tuple[str, ...]) -> Response:
         match request.method, path:
             case "GET" | "HEAD", ():
-                return page()
+                return page(has_help=has_help())
             case "GET" | "HEAD", (name,) if name in PAGES:
-                return page()
+                return page(has_help=has_help())
             case "GET" | "HEAD", ("static", name):
                 return static(name)
+            case "GET" | "HEAD", ("help", *names):
+                return help_page(tuple(names))
             case "GET", ("api", "decisions"):
                 return self._stream(request)
             case "GET", ("api", "decisions", decision_id):
@@ -300,10 +303,13 @@ class Console:
     async def _try(self, request: Request) -> Response:
         """What a request that somebody pastes would be answered, and why."""
         body = await self._body(request)
-        text, path, changes = body.get("text"), body.get("path"), body.get("changes", False)
-        if not isinstance(text, str) or not isinstance(path, str) or not isinstance(changes, bool):
-            return json_response({"error": "`text` and `path` must be texts"}, 400)
-        work = partial(self._process.try_text, text, path, changes=changes)
+        text, path, user = body.get("text"), body.get("path"), body.get("user", "")
+        changes = body.get("changes", False)
+        if not (isinstance(text, str) and isinstance(path, str) and isinstance(user, str)):
+            return json_response({"error": "`text`, `path` and `user` must be texts"}, 400)
+        if not isinstance(changes, bool):
+            return json_response({"error": "`changes` must be true or false"}, 400)
+        work = partial(self._process.try_text, text, path, user, changes=changes)
         try:
             async with self._changing:
                 return json_response(await self._workers.run(work))
@@ -335,7 +341,7 @@ class Console:
 
     def is_page(self, method: str, path: tuple[str, ...]) -> bool:
         """Return True if a person asks for a page: without a session it is the one to log in."""
-        is_view = not path or (len(path) == 1 and path[0] in PAGES)
+        is_view = not path or path[0] == "help" or (len(path) == 1 and path[0] in PAGES)
         return self.check is not None and method in ("GET", "HEAD") and is_view
 
     async def token(self, request: Request) -> str:

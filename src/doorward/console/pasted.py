@@ -2,10 +2,12 @@
 
     curl …              the command line of curl
     GET /people …       HTTP, with headers and a body
+    docker run …        a command of docker
     {"input": …}        an input as it is, with or without its name
 
-A request becomes what the sidecar and the middleware make of it (`enforcement/http_input`). Nothing
-is sent anywhere, and a file that a command names is not read.
+A request becomes what the sidecar and the middleware make of it (`enforcement/http_input`), a
+command of docker what the plugin makes of its call (`docker_commands`). Nothing is sent anywhere,
+and a file that a command names is not read.
 """
 
 from __future__ import annotations
@@ -35,13 +37,15 @@ class PastedError(ValueError):
     """Why a text is not a request, in one line."""
 
 
-def read_pasted(text: str) -> Any:
-    """Return the input that a text means. PastedError."""
+def read_pasted(text: str, user: str = "") -> Any:
+    """Return the input that a text means. PastedError. `user`: who types a command of `docker`."""
     text = text.strip()
     if len(text) > MAX_PASTED:
         raise PastedError(f"the request is longer than {MAX_PASTED} characters")
     if text.startswith("{"):
         return _read_json(text)
+    if text.split(None, 1)[:1] == ["docker"]:
+        return _read_docker(text, user)
     try:
         if text.startswith("curl"):
             return to_input(_read_curl(text))
@@ -49,7 +53,7 @@ def read_pasted(text: str) -> Any:
             return to_input(_read_http(text))
     except RequestError as error:
         raise PastedError(f"no policy is asked about this request: {error}") from None
-    raise PastedError("paste a command of curl, an HTTP request, or an input as JSON")
+    raise PastedError("paste a command of curl or docker, an HTTP request, or an input as JSON")
 
 
 def _read_json(text: str) -> Any:
@@ -60,6 +64,19 @@ def _read_json(text: str) -> Any:
     if isinstance(document, dict) and list(document) == ["input"]:
         return document["input"]
     return document
+
+
+def _read_docker(text: str, user: str) -> Any:
+    from doorward.console.command_options import CommandError
+    from doorward.console.docker_commands import read_docker  # the engine API, which few need
+    from doorward.docker.request.errors import RequestError as DockerRequestError
+
+    try:
+        return read_docker(text, user)
+    except CommandError as error:
+        raise PastedError(str(error)) from None
+    except DockerRequestError as error:
+        raise PastedError(f"the plugin denies this and asks no policy: {error}") from None
 
 
 def _read_http(text: str) -> HttpRequest:

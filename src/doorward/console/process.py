@@ -117,8 +117,9 @@ class Process:
             group=question["group"],
         )
 
-    def try_text(self, text: str, path: str, *, changes: bool) -> dict[str, Any]:
-        """What a request that was pasted would be answered. PastedError.
+    def try_text(self, text: str, path: str, user: str, *, changes: bool) -> dict[str, Any]:
+        """What a request that was pasted would be answered; `user` is who types a command of
+        `docker`. PastedError.
 
         Only about paths that clients ask for: another document may be one that is not served.
         """
@@ -126,7 +127,7 @@ class Process:
             raise PastedError("nothing is decided here")
         if not self.ring.has_path(path):
             raise PastedError("choose a path that kept decisions are about")
-        return views.try_input(self.pdp, path, read_pasted(text), changes=changes)
+        return views.try_input(self.pdp, path, read_pasted(text, user), changes=changes)
 
     def tests(self) -> dict[str, Any] | None:
         """The tests among the policies in force, run now."""

@@ -1,0 +1,59 @@
+"""The options of a command line, read as the command would read them.
+
+`read_options` follows the rules of Go's pflag, with which `docker` is written: options end at the
+first word that is none, short ones may be joined (`-it`, `-p80:80`), and a switch takes a value
+only behind an equals sign. An option that is not in the table is refused: nobody can say what it
+would have meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+__all__ = ["CommandError", "Options", "Setter", "read_options"]
+
+Setter: TypeAlias = Callable[[Any, str], None]
+"""Writes the value of an option into what a command becomes. CommandError."""
+Options: TypeAlias = Mapping[str, Setter]
+"""The setter of each option, by its name with its dashes; a switch is in `switches`."""
+_SWITCHED: Final = {"": True, "1": True, "true": True, "0": False, "false": False}
+
+
+class CommandError(ValueError):
+    """Why a command cannot be read, in one line."""
+
+
+def read_options(
+    words: Sequence[str], values: Options, switches: Options, state: Any, command: str
+) -> list[str]:
+    """Read the options at the beginning of `words` into `state`; return the words behind them."""
+    left = list(words)
+    while left and left[0].startswith("-") and left[0] != "-":
+        word = left.pop(0)
+        if word == "--":
+            break
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+        else:
+            name, equals, value = word[:2], "", word[2:]
+            if value.startswith("="):
+                equals, value = "=", value[1:]
+        if name in switches:
+            if value and not equals:
+                # `-it`: the next switch of the same word.
+                left.insert(0, f"-{value}")
+                value = ""
+            if value not in _SWITCHED:
+                raise CommandError(f"`{name}` is true or false, and not `{value}`")
+            if _SWITCHED[value]:
+                switches[name](state, "")
+        elif name in values:
+            if not value and not equals:
+                if not left:
+                    raise CommandError(f"`{name}` has no value")
+                value = left.pop(0)
+            values[name](state, value)
+        else:
+            raise CommandError(f"the option `{name}` of `{command}` is not known here")
+    return left

@@ -1,0 +1,265 @@
+"""A command of `docker` becomes the call of the engine API about which a policy is asked.
+
+    docker run -v /etc:/host alpine   ─▶   POST /containers/create with the body of the command line
+
+Of several calls that a command makes, it is the one that decides it. Commands are a closed table:
+another one is refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qsl, quote, urlencode
+
+from doorward.console.command_options import CommandError, Options, read_options
+from doorward.console.docker_run import read_run
+from doorward.docker.request.call import AuthzRequest
+from doorward.docker.request.images import parse_image
+from doorward.docker.request.input import to_input
+
+__all__ = ["read_docker", "read_docker_command"]
+
+_VERSION: Final = "/v1.47"
+"""The version of the API with which a recent command line calls."""
+_GROUPS: Final = ("container", "image", "network", "volume")
+
+
+def read_docker(text: str, user: str) -> Any:
+    """Return the input for a command of a user, "" for one without a certificate.
+    CommandError, or RequestError where the plugin asks no policy."""
+    request = read_docker_command(text, user)
+    # The host of a reader is not that of the daemon: links of its paths are not followed.
+    return to_input(request, resolve=lambda path: path)
+
+
+def read_docker_command(text: str, user: str) -> AuthzRequest:
+    """Return the call that a command makes. CommandError."""
+    try:
+        words = shlex.split(text.replace("\\\n", " "))
+    except ValueError as error:
+        raise CommandError(f"this command is not complete: {error}") from None
+    words = read_options(words[1:], _GLOBAL, _GLOBAL_SWITCHES, None, "docker")
+    if words[:1] and words[0] in _GROUPS and len(words) > 1:
+        name, left = f"{words[0]} {words[1]}", words[2:]
+    else:
+        name, left = " ".join(words[:1]), words[1:]
+    read = COMMANDS.get(name)
+    if read is None:
+        known = ", ".join(sorted(each for each in COMMANDS if " " not in each))
+        raise CommandError(f"`docker {name}` is not read here, but {known}")
+    method, path, query, body = read(left, f"docker {name}")
+    parameters = f"?{urlencode(query)}" if query else ""
+    return _request(method, f"{_VERSION}{path}{parameters}", body, user)
+
+
+def _request(method: str, uri: str, body: Mapping[str, Any] | None, user: str) -> AuthzRequest:
+    headers = {"User-Agent": "Docker-Client"}
+    content = None
+    if body is not None:
+        content = json.dumps(body).encode("utf-8", "surrogatepass")
+        headers |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
+    elif method == "POST":
+        headers |= {"Content-Length": "0"}
+    return AuthzRequest(method, uri, user, "TLS" if user else "", headers, content)
+
+
+_NONE: Final[Options] = {}
+Call: TypeAlias = tuple[str, str, dict[str, str], Mapping[str, Any] | None]
+"""Method, path, query and body."""
+Reader: TypeAlias = Callable[[Sequence[str], str], Call]
+
+
+def _create(words: Sequence[str], command: str) -> Call:
+    container = read_run(words, command)
+    query = {"name": container.name, "platform": container.platform}
+    present = {name: value for name, value in query.items() if value}
+    return "POST", "/containers/create", present, container.body
+
+
+@dataclass(slots=True)
+class _Read:
+    """The options of one of the short commands."""
+
+    query: dict[str, str] = field(default_factory=dict)
+    body: dict[str, Any] = field(default_factory=dict)
+
+
+def _into_query(name: str, value: str = "") -> Callable[[_Read, str], None]:
+    def put(state: _Read, text: str) -> None:
+        state.query[name] = value or text
+
+    return put
+
+
+def _into_body(name: str, *, is_switch: bool = False) -> Callable[[_Read, str], None]:
+    def put(state: _Read, text: str) -> None:
+        state.body[name] = True if is_switch else text
+
+    return put
+
+
+def _item_of_body(name: str) -> Callable[[_Read, str], None]:
+    def put(state: _Read, text: str) -> None:
+        state.body[name] = [*(state.body.get(name) or ()), text]
+
+    return put
+
+
+def _pair_of_body(name: str) -> Callable[[_Read, str], None]:
+    def put(state: _Read, text: str) -> None:
+        key, _, value = text.partition("=")
+        state.body.setdefault(name, {})[key] = value
+
+    return put
+
+
+def _of_client(_state: object, _text: str) -> None:
+    """An option that stays with the client."""
+
+
+def _about(
+    method: str, path: str, values: Options = _NONE, switches: Options = _NONE, query: str = ""
+) -> Reader:
+    """A command about one thing, the name of which stands in the path; `query` are the parameters
+    that it always has."""
+
+    def read(words: Sequence[str], command: str) -> Call:
+        state = _Read(dict(parse_qsl(query)))
+        names = read_options(words, values, switches, state, command)
+        if len(names) != 1:
+            raise CommandError(f"`{command}` is read with one name")
+        name = quote(names[0], safe="/:@")
+        return method, path.replace("NAME", name), state.query, None
+
+    return read
+
+
+def _list(path: str, values: Options, switches: Options) -> Reader:
+    """A command that lists things."""
+
+    def read(words: Sequence[str], command: str) -> Call:
+        state = _Read()
+        if read_options(words, values, switches, state, command):
+            raise CommandError(f"`{command}` is read without a name")
+        return "GET", path, state.query, None
+
+    return read
+
+
+def _exec(words: Sequence[str], command: str) -> Call:
+    state = _Read(body={"User": "", "Privileged": False, "Tty": False, "AttachStdin": False})
+    state.body |= {"DetachKeys": "", "Env": None, "WorkingDir": "", "Detach": False}
+    name, *arguments = read_options(words, _EXEC, _EXEC_SWITCHES, state, command) or [""]
+    if not name or not arguments:
+        raise CommandError(f"`{command}` is read with a container and a command")
+    is_attached = not state.body["Detach"]
+    state.body |= {"AttachStdout": is_attached, "AttachStderr": is_attached, "Cmd": arguments}
+    return "POST", f"/containers/{quote(name, safe='')}/exec", {}, state.body
+
+
+def _pull(words: Sequence[str], command: str) -> Call:
+    state = _Read()
+    names = read_options(words, _PULL, _PULL_SWITCHES, state, command)
+    if len(names) != 1:
+        raise CommandError(f"`{command}` is read with one name")
+    image = parse_image(names[0])
+    tag = image["digest"] or image["tag"]
+    query = {"fromImage": image["name"] or names[0], "tag": tag, **state.query}
+    return "POST", "/images/create", query, None
+
+
+def _create_volume(words: Sequence[str], command: str) -> Call:
+    state = _Read(body={"Driver": "local"})
+    names = read_options(words, _VOLUME, {}, state, command)
+    if len(names) > 1:
+        raise CommandError(f"`{command}` is read with one name")
+    return "POST", "/volumes/create", {}, state.body | ({"Name": names[0]} if names else {})
+
+
+_GLOBAL: Final[Options] = dict.fromkeys(
+    (
+        *("-c", "--context", "-H", "--host", "--config", "-l", "--log-level"),
+        *("--tlscacert", "--tlscert", "--tlskey"),
+    ),
+    _of_client,
+)
+_GLOBAL_SWITCHES: Final[Options] = dict.fromkeys(
+    ("-D", "--debug", "--tls", "--tlsverify"), _of_client
+)
+_EXEC: Final[Options] = {
+    **dict.fromkeys(("-e", "--env"), _item_of_body("Env")),
+    **dict.fromkeys(("-u", "--user"), _into_body("User")),
+    **dict.fromkeys(("-w", "--workdir"), _into_body("WorkingDir")),
+    "--detach-keys": _into_body("DetachKeys"),
+}
+_EXEC_SWITCHES: Final[Options] = {
+    **dict.fromkeys(("-d", "--detach"), _into_body("Detach", is_switch=True)),
+    **dict.fromkeys(("-i", "--interactive"), _into_body("AttachStdin", is_switch=True)),
+    **dict.fromkeys(("-t", "--tty"), _into_body("Tty", is_switch=True)),
+    "--privileged": _into_body("Privileged", is_switch=True),
+}
+_PULL: Final[Options] = {"--platform": _into_query("platform")}
+_PULL_SWITCHES: Final[Options] = dict.fromkeys(
+    ("-q", "--quiet", "--disable-content-trust"), _of_client
+)
+_VOLUME: Final[Options] = {
+    **dict.fromkeys(("-d", "--driver"), _into_body("Driver")),
+    **dict.fromkeys(("-o", "--opt"), _pair_of_body("DriverOpts")),
+    "--label": _pair_of_body("Labels"),
+    "--name": _into_body("Name"),
+}
+_STOP: Final[Options] = {
+    **dict.fromkeys(("-t", "--time", "--timeout"), _into_query("t")),
+    **dict.fromkeys(("-s", "--signal"), _into_query("signal")),
+}
+_KILL: Final[Options] = dict.fromkeys(("-s", "--signal"), _into_query("signal"))
+_REMOVE: Final[Options] = {
+    **dict.fromkeys(("-f", "--force"), _into_query("force", "1")),
+    **dict.fromkeys(("-v", "--volumes"), _into_query("v", "1")),
+    **dict.fromkeys(("-l", "--link"), _into_query("link", "1")),
+}
+_LISTED: Final[Options] = {"--format": _of_client}
+_LIST_SWITCHES: Final[Options] = {
+    **dict.fromkeys(("-a", "--all"), _into_query("all", "1")),
+    **dict.fromkeys(("-q", "--quiet", "--no-trunc", "--digests"), _of_client),
+}
+_LOGS: Final[Options] = {
+    **dict.fromkeys(("-n", "--tail"), _into_query("tail")),
+    **dict.fromkeys(("--since", "--until"), _of_client),
+}
+_LOGS_QUERY: Final = "stdout=1&stderr=1&tail=all"
+_LOGS_SWITCHES: Final[Options] = {
+    **dict.fromkeys(("-f", "--follow"), _into_query("follow", "1")),
+    **dict.fromkeys(("-t", "--timestamps"), _into_query("timestamps", "1")),
+    "--details": _into_query("details", "1"),
+}
+
+_SHORT: Final[Mapping[str, Reader]] = {
+    "create": _create,
+    "exec": _exec,
+    "inspect": _about("GET", "/containers/NAME/json"),
+    "kill": _about("POST", "/containers/NAME/kill", _KILL),
+    "logs": _about("GET", "/containers/NAME/logs", _LOGS, _LOGS_SWITCHES, _LOGS_QUERY),
+    "ps": _list("/containers/json", _LISTED, _LIST_SWITCHES),
+    "restart": _about("POST", "/containers/NAME/restart", _STOP),
+    "rm": _about("DELETE", "/containers/NAME", {}, _REMOVE),
+    "run": _create,
+    "start": _about("POST", "/containers/NAME/start"),
+    "stop": _about("POST", "/containers/NAME/stop", _STOP),
+}
+COMMANDS: Final[Mapping[str, Reader]] = {
+    **_SHORT,
+    **{f"container {name}": reader for name, reader in _SHORT.items()},
+    "container ls": _SHORT["ps"],
+    **dict.fromkeys(("images", "image ls"), _list("/images/json", _LISTED, _LIST_SWITCHES)),
+    **dict.fromkeys(("pull", "image pull"), _pull),
+    **dict.fromkeys(("rmi", "image rm"), _about("DELETE", "/images/NAME", {}, _REMOVE)),
+    "volume create": _create_volume,
+    "volume rm": _about("DELETE", "/volumes/NAME", {}, _REMOVE),
+    "network rm": _about("DELETE", "/networks/NAME"),
+}
+"""The reader of each command."""

@@ -1,0 +1,618 @@
+"""The words behind `docker run` or `docker create` become the body of a container to create.
+
+The body is that of the command line's own call, with its defaults, so that a policy reads here what
+it reads from the daemon; the recorded calls of a real command line are the test. An option that
+reads a file of the client is refused: its content is not in the text.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from doorward.console.command_options import CommandError, Options, Setter, read_options
+
+__all__ = ["Container", "read_run"]
+
+_UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_UNSHARED: Final = ("host", "none")
+_MOST_PORTS: Final = 1_000
+_DIGITS: Final = 20
+_DURATIONS: Final = {"h": 3_600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1_000}
+
+
+@dataclass(slots=True)
+class Container:
+    """A container to create, as far as its command was read."""
+
+    name: str = ""
+    platform: str = ""
+    body: dict[str, Any] = field(default_factory=dict)
+    networks: list[str] = field(default_factory=list)
+    endpoint: dict[str, Any] = field(default_factory=dict)
+    is_detached: bool = False
+    is_interactive: bool = False
+
+    @property
+    def host(self) -> dict[str, Any]:
+        """Return the part of the body that is about the host."""
+        host: dict[str, Any] = self.body["HostConfig"]
+        return host
+
+
+def read_run(words: Sequence[str], command: str) -> Container:
+    """Read the words behind a command. CommandError."""
+    container = Container(body=_defaults())
+    image, *arguments = read_options(words, VALUES, SWITCHES, container, command) or [""]
+    if not image:
+        raise CommandError(f"`{command}` names no image")
+    body, is_run = container.body, command.endswith("run")
+    body |= {"Image": image, "Cmd": arguments or None}
+    is_attached = not (container.is_detached and is_run)
+    body |= {"AttachStdout": is_attached, "AttachStderr": is_attached}
+    body["AttachStdin"] = body["StdinOnce"] = container.is_interactive and is_attached
+    _set_networks(container)
+    _set_capabilities(container.host)
+    return container
+
+
+def _defaults() -> dict[str, Any]:
+    """The body of `docker run`, without an option."""
+    texts = ("Hostname", "Domainname", "User", "WorkingDir")
+    nothing = ("Env", "Entrypoint", "OnBuild")
+    return {
+        **dict.fromkeys(texts, ""),
+        **dict.fromkeys(nothing),
+        "Tty": False,
+        "OpenStdin": False,
+        "Volumes": {},
+        "Labels": {},
+        "HostConfig": _host_defaults(),
+    }
+
+
+def _host_defaults() -> dict[str, Any]:
+    texts = "ContainerIDFile VolumeDriver CgroupnsMode IpcMode Cgroup PidMode UTSMode UsernsMode"
+    texts += " Isolation CgroupParent CpusetCpus CpusetMems"
+    numbers = "OomScoreAdj ShmSize CpuShares Memory NanoCpus BlkioWeight CpuPeriod CpuQuota"
+    numbers += " CpuRealtimePeriod CpuRealtimeRuntime MemoryReservation MemorySwap PidsLimit"
+    numbers += " CpuCount CpuPercent IOMaximumIOps IOMaximumBandwidth"
+    lists = "Dns DnsOptions DnsSearch BlkioWeightDevice BlkioDeviceReadBps BlkioDeviceWriteBps"
+    lists += " BlkioDeviceReadIOps BlkioDeviceWriteIOps Devices Ulimits"
+    nothing = "Binds VolumesFrom CapAdd CapDrop ExtraHosts GroupAdd Links SecurityOpt"
+    nothing += " DeviceCgroupRules DeviceRequests MaskedPaths ReadonlyPaths"
+    switches = "AutoRemove Privileged PublishAllPorts ReadonlyRootfs OomKillDisable"
+    return {
+        **dict.fromkeys(texts.split(), ""),
+        **dict.fromkeys(numbers.split(), 0),
+        **{name: [] for name in lists.split()},
+        **dict.fromkeys(nothing.split()),
+        **dict.fromkeys(switches.split(), False),
+        "LogConfig": {"Type": "", "Config": {}},
+        "NetworkMode": "default",
+        "PortBindings": {},
+        "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
+        "ConsoleSize": [0, 0],
+        "MemorySwappiness": -1,
+    }
+
+
+def _endpoint_defaults() -> dict[str, Any]:
+    """The connection with a network, without an option."""
+    nothing = ("IPAMConfig", "Links", "Aliases", "DriverOpts", "DNSNames")
+    texts = ("MacAddress", "NetworkID", "EndpointID", "Gateway", "IPAddress", "IPv6Gateway")
+    numbers = ("GwPriority", "IPPrefixLen", "GlobalIPv6PrefixLen")
+    addresses = dict.fromkeys((*texts, "GlobalIPv6Address"), "")
+    return {**dict.fromkeys(nothing), **addresses, **dict.fromkeys(numbers, 0)}
+
+
+def _set_networks(container: Container) -> None:
+    names = container.networks or ["default"]
+    container.host["NetworkMode"] = names[0]
+    shared = [name for name in names if name not in _UNSHARED and not name.startswith("container:")]
+    chosen = {names[0]: container.endpoint}
+    endpoints = {name: {**_endpoint_defaults(), **chosen.get(name, {})} for name in shared}
+    container.body["NetworkingConfig"] = {"EndpointsConfig": endpoints}
+
+
+def _set_capabilities(host: dict[str, Any]) -> None:
+    """Write capabilities as the command line does: in full, sorted, and added ones not dropped."""
+    added = {_capability(each) for each in host["CapAdd"] or ()}
+    dropped = {_capability(each) for each in host["CapDrop"] or ()} - added
+    host["CapAdd"], host["CapDrop"] = sorted(added) or None, sorted(dropped) or None
+
+
+def _capability(name: str) -> str:
+    name = name.upper()
+    return name if name == "ALL" or name.startswith("CAP_") else f"CAP_{name}"
+
+
+def _at(container: Container, path: str) -> tuple[dict[str, Any], str]:
+    """The object that holds a field, and its name in it; `/` leads into the host's part."""
+    host, name = path.startswith("/"), path.removeprefix("/")
+    return (container.host if host else container.body), name
+
+
+def _put(path: str, read: Callable[[str], Any] = str) -> Setter:
+    """An option whose value is a field."""
+
+    def put(container: Container, value: str) -> None:
+        part, name = _at(container, path)
+        part[name] = read(value)
+
+    return put
+
+
+def _append(path: str, read: Callable[[str], Any] = str) -> Setter:
+    """An option that may be repeated, each time for one more item."""
+
+    def append(container: Container, value: str) -> None:
+        part, name = _at(container, path)
+        part[name] = [*(part.get(name) or ()), read(value)]
+
+    return append
+
+
+def _pair(path: str) -> Setter:
+    """An option `NAME=VALUE` that may be repeated."""
+
+    def put(container: Container, value: str) -> None:
+        part, name = _at(container, path)
+        key, _, text = value.partition("=")
+        part[name] = {**part.get(name, {}), key: text}
+
+    return put
+
+
+def _switch(path: str) -> Setter:
+    """A switch that is a field."""
+
+    def put(container: Container, _value: str) -> None:
+        part, name = _at(container, path)
+        part[name] = True
+
+    return put
+
+
+def _of_client(_container: Container, _value: str) -> None:
+    """An option that stays with the client."""
+
+
+def _of_file(_container: Container, _value: str) -> None:
+    raise CommandError("an option that reads a file is not read here: paste what is in the file")
+
+
+def _decimal(text: str) -> Decimal:
+    """A number of few digits, without an exponent. ValueError."""
+    if len(text) > _DIGITS or not set(text) <= set("0123456789.-"):
+        raise ValueError(text)
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError(text) from None
+
+
+def _size(text: str) -> int:
+    """Bytes, as `64m`; -1 is no limit."""
+    lower = text.lower().strip()
+    if lower == "-1":
+        return -1
+    digits = lower.rstrip("bikmgt")
+    unit = lower[len(digits) :].removesuffix("b").removesuffix("i")
+    try:
+        return int(_decimal(digits) * _UNITS[unit])
+    except (KeyError, ValueError):
+        raise CommandError(f"`{text}` is not a size: write it as 64m") from None
+
+
+def _integer(text: str) -> int:
+    try:
+        number = _decimal(text)
+    except ValueError:
+        number = Decimal("0.5")
+    if number != int(number):
+        raise CommandError(f"`{text}` is not an integer")
+    return int(number)
+
+
+def _nano_cpus(text: str) -> int:
+    try:
+        return int(_decimal(text) * 10**9)
+    except ValueError:
+        raise CommandError(f"`{text}` is not a number of CPUs") from None
+
+
+def _duration(text: str) -> int:
+    """Nanoseconds, as `1m30s`."""
+    total, rest = 0, text
+    while rest:
+        digits = rest[: len(rest) - len(rest.lstrip("0123456789."))]
+        rest = rest[len(digits) :]
+        unit = rest[: len(rest) - len(rest.lstrip("hmsu"))]
+        rest = rest[len(unit) :]
+        try:
+            total += int(_decimal(digits) * _DURATIONS[unit])
+        except (KeyError, ValueError):
+            raise CommandError(f"`{text}` is not a duration: write it as 30s") from None
+    return total
+
+
+def _fields(text: str) -> list[tuple[str, str]]:
+    """The fields of a value such as `type=bind,src=/etc`, each with its value."""
+    try:
+        (row,) = csv.reader([text])
+    except (csv.Error, ValueError):
+        raise CommandError(f"`{text}` cannot be read") from None
+    return [
+        (name.strip().lower(), value) for name, _, value in (each.partition("=") for each in row)
+    ]
+
+
+def _put_volume(container: Container, value: str) -> None:
+    if ":" not in value:
+        container.body["Volumes"] = {**container.body["Volumes"], value: {}}
+        return
+    if value[:1] in (".", "~"):
+        raise CommandError(f"`{value}` depends on a folder of the client: name it from the root on")
+    container.host["Binds"] = [*(container.host["Binds"] or ()), value]
+
+
+def _mount(text: str) -> dict[str, Any]:
+    """The mount of `--mount`."""
+    mount: dict[str, Any] = {"Type": "volume"}
+    for name, value in _fields(text):
+        if name not in _MOUNT_FIELDS:
+            raise CommandError(f"the field `{name}` of `--mount` is not read here: leave it out")
+        _MOUNT_FIELDS[name](mount, value)
+    return mount
+
+
+def _mount_field(*path: str, read: Callable[[str], Any] = str) -> Setter:
+    """A field of `--mount`, which may be in an object of its own."""
+
+    def put(mount: dict[str, Any], value: str) -> None:
+        part = mount
+        for name in path[:-1]:
+            part = part.setdefault(name, {})
+        part[path[-1]] = read(value)
+
+    return put
+
+
+def _mount_option(*path: str) -> Setter:
+    """A field of `--mount` that may be repeated, with a name and a value."""
+
+    def put(mount: dict[str, Any], value: str) -> None:
+        part = mount
+        for name in path:
+            part = part.setdefault(name, {})
+        key, _, text = value.partition("=")
+        part[key] = text
+
+    return put
+
+
+def _true(text: str) -> bool:
+    if text.lower() not in ("", "1", "true", "0", "false"):
+        raise CommandError(f"`{text}` is neither true nor false")
+    return text.lower() in ("", "1", "true")
+
+
+_DRIVER: Final = ("VolumeOptions", "DriverConfig")
+_MOUNT_FIELDS: Final[Options] = {
+    "type": _mount_field("Type", read=str.lower),
+    **dict.fromkeys(("source", "src"), _mount_field("Source")),
+    **dict.fromkeys(("target", "dst", "destination"), _mount_field("Target")),
+    **dict.fromkeys(("readonly", "ro"), _mount_field("ReadOnly", read=_true)),
+    "consistency": _mount_field("Consistency", read=str.lower),
+    "bind-propagation": _mount_field("BindOptions", "Propagation", read=str.lower),
+    "bind-nonrecursive": _mount_field("BindOptions", "NonRecursive", read=_true),
+    "volume-subpath": _mount_field("VolumeOptions", "Subpath"),
+    "volume-nocopy": _mount_field("VolumeOptions", "NoCopy", read=_true),
+    "volume-label": _mount_option("VolumeOptions", "Labels"),
+    "volume-driver": _mount_field(*_DRIVER, "Name"),
+    "volume-opt": _mount_option(*_DRIVER, "Options"),
+    "image-subpath": _mount_field("ImageOptions", "Subpath"),
+    "tmpfs-size": _mount_field("TmpfsOptions", "SizeBytes", read=_size),
+    "tmpfs-mode": _mount_field("TmpfsOptions", "Mode", read=lambda text: _octal(text)),
+}
+
+
+def _octal(text: str) -> int:
+    try:
+        return int(text, 8)
+    except ValueError:
+        raise CommandError(f"`{text}` is not a mode") from None
+
+
+def _put_tmpfs(container: Container, value: str) -> None:
+    path, _, options = value.partition(":")
+    container.host["Tmpfs"] = {**container.host.get("Tmpfs", {}), path: options}
+
+
+def _port_range(text: str) -> range:
+    first, dash, last = text.partition("-")
+    if not first.isdecimal() or (dash and not last.isdecimal()):
+        raise CommandError(f"`{text}` is not a port")
+    ports = range(int(first), int(last or first) + 1)
+    if not 0 < len(ports) <= _MOST_PORTS:
+        raise CommandError(f"`{text}` is not a range of at most {_MOST_PORTS} ports")
+    return ports
+
+
+def _put_port(container: Container, value: str) -> None:
+    """`[ADDRESS:][HOST:]CONTAINER[/PROTOCOL]`; an address of IPv6 stands in brackets."""
+    if "=" in value:
+        raise CommandError("`-p` is read as HOST:CONTAINER")
+    numbers, _, protocol = value.partition("/")
+    left, _, inner = numbers.rpartition(":")
+    address, _, outer = left.rpartition(":")
+    ports, outers = _port_range(inner), _port_range(outer) if outer else None
+    if outers is not None and len(outers) != len(ports) and len(ports) > 1:
+        raise CommandError(f"`{value}` has two ranges of different lengths")
+    bindings = container.host["PortBindings"]
+    for index, port in enumerate(ports):
+        name = f"{port}/{protocol or 'tcp'}"
+        if outers is None:
+            host_port = ""
+        elif len(outers) == len(ports):
+            host_port = str(outers[index])
+        else:
+            host_port = outer
+        binding = {"HostIp": address.strip("[]"), "HostPort": host_port}
+        container.body.setdefault("ExposedPorts", {})[name] = {}
+        bindings[name] = [*bindings.get(name, ()), binding]
+
+
+def _expose(container: Container, value: str) -> None:
+    ports, _, protocol = value.partition("/")
+    for port in _port_range(ports):
+        container.body.setdefault("ExposedPorts", {})[f"{port}/{protocol or 'tcp'}"] = {}
+
+
+def _put_security(container: Container, value: str) -> None:
+    host = container.host
+    if value == "systempaths=unconfined":
+        host["MaskedPaths"], host["ReadonlyPaths"] = [], []
+        return
+    name, _, option = value.partition("=")
+    if name == "seccomp" and option not in ("unconfined", "builtin"):
+        _of_file(container, value)
+    host["SecurityOpt"] = [*(host["SecurityOpt"] or ()), value]
+
+
+def _ulimit(text: str) -> dict[str, Any]:
+    name, _, limits = text.partition("=")
+    soft, colon, hard = limits.partition(":")
+    return {"Name": name, "Soft": _integer(soft), "Hard": _integer(hard if colon else soft)}
+
+
+def _device(text: str) -> dict[str, str]:
+    """`HOST[:CONTAINER][:PERMISSIONS]`."""
+    outer, *others = text.split(":")
+    rights = "rwm"
+    if others and others[-1] and set(others[-1]) <= set("rwm"):
+        rights = others.pop()
+    inner = others[0] if others else outer
+    return {"PathOnHost": outer, "PathInContainer": inner, "CgroupPermissions": rights}
+
+
+def _rate(read: Callable[[str], int]) -> Callable[[str], dict[str, Any]]:
+    """A limit of one device, `PATH:RATE`."""
+
+    def rate(text: str) -> dict[str, Any]:
+        path, _, number = text.rpartition(":")
+        return {"Path": path, "Rate": read(number)}
+
+    return rate
+
+
+def _weight(text: str) -> dict[str, Any]:
+    path, _, number = text.rpartition(":")
+    return {"Path": path, "Weight": _integer(number)}
+
+
+def _gpus(text: str) -> dict[str, Any]:
+    request: dict[str, Any] = {"Driver": "", "Count": 0, "DeviceIDs": None, "Options": {}}
+    request["Capabilities"] = [["gpu"]]
+    name, equals, value = text.strip('"').partition("=")
+    if name == "device" and equals:
+        return request | {"DeviceIDs": value.split(",")}
+    number = value if name == "count" else name
+    return request | {"Count": -1 if number == "all" else _integer(number)}
+
+
+def _restart(text: str) -> dict[str, Any]:
+    name, _, count = text.partition(":")
+    return {"Name": name, "MaximumRetryCount": _integer(count) if count else 0}
+
+
+def _health(text: str) -> dict[str, Any]:
+    return {"Test": ["CMD-SHELL", text]}
+
+
+def _put_health(name: str, read: Callable[[str], Any]) -> Setter:
+    def put(container: Container, value: str) -> None:
+        container.body["Healthcheck"] = {**container.body.get("Healthcheck", {}), name: read(value)}
+
+    return put
+
+
+def _put_network(container: Container, value: str) -> None:
+    fields = dict(_fields(value)) if "=" in value else {"name": value}
+    if set(fields) != {"name"}:
+        raise CommandError("`--network` is read as a name: leave its other fields out")
+    container.networks.append(fields["name"])
+
+
+def _put_endpoint(name: str, *, is_list: bool = False) -> Setter:
+    def put(container: Container, value: str) -> None:
+        endpoint = container.endpoint
+        endpoint[name] = [*endpoint.get(name, ()), value] if is_list else value
+
+    return put
+
+
+def _put_address(name: str) -> Setter:
+    def put(container: Container, value: str) -> None:
+        addresses = container.endpoint.setdefault("IPAMConfig", {})
+        addresses[name] = [value] if name == "LinkLocalIPs" else value
+
+    return put
+
+
+def _put_mac_address(container: Container, value: str) -> None:
+    container.body["MacAddress"] = container.endpoint["MacAddress"] = value
+
+
+def _put_log(name: str) -> Setter:
+    def put(container: Container, value: str) -> None:
+        config = container.host["LogConfig"]
+        if name == "Type":
+            config["Type"] = value
+            return
+        key, _, text = value.partition("=")
+        config["Config"][key] = text
+
+    return put
+
+
+def _put_name(container: Container, value: str) -> None:
+    container.name = value
+
+
+def _put_platform(container: Container, value: str) -> None:
+    container.platform = value
+
+
+def _detach(container: Container, _value: str) -> None:
+    container.is_detached = True
+
+
+def _be_interactive(container: Container, _value: str) -> None:
+    container.is_interactive = container.body["OpenStdin"] = True
+
+
+def _no_health(container: Container, _value: str) -> None:
+    container.body["Healthcheck"] = {"Test": ["NONE"]}
+
+
+def _host_name(text: str) -> str:
+    """`NAME:ADDRESS`, which may be written with an equals sign."""
+    name, equals, address = text.partition("=")
+    return f"{name}:{address}" if equals else text
+
+
+def _entry_point(text: str) -> list[str]:
+    return [text]
+
+
+VALUES: Final[Options] = {
+    "--add-host": _append("/ExtraHosts", _host_name),
+    "--annotation": _pair("/Annotations"),
+    **dict.fromkeys(("-a", "--attach"), _of_client),
+    "--blkio-weight": _put("/BlkioWeight", _integer),
+    "--blkio-weight-device": _append("/BlkioWeightDevice", _weight),
+    "--cap-add": _append("/CapAdd"),
+    "--cap-drop": _append("/CapDrop"),
+    "--cgroup-parent": _put("/CgroupParent"),
+    "--cgroupns": _put("/CgroupnsMode"),
+    "--cidfile": _put("/ContainerIDFile"),
+    "--cpu-count": _put("/CpuCount", _integer),
+    "--cpu-percent": _put("/CpuPercent", _integer),
+    "--cpu-period": _put("/CpuPeriod", _integer),
+    "--cpu-quota": _put("/CpuQuota", _integer),
+    "--cpu-rt-period": _put("/CpuRealtimePeriod", _integer),
+    "--cpu-rt-runtime": _put("/CpuRealtimeRuntime", _integer),
+    **dict.fromkeys(("-c", "--cpu-shares"), _put("/CpuShares", _integer)),
+    "--cpus": _put("/NanoCpus", _nano_cpus),
+    "--cpuset-cpus": _put("/CpusetCpus"),
+    "--cpuset-mems": _put("/CpusetMems"),
+    "--detach-keys": _of_client,
+    "--device": _append("/Devices", _device),
+    "--device-cgroup-rule": _append("/DeviceCgroupRules"),
+    "--device-read-bps": _append("/BlkioDeviceReadBps", _rate(_size)),
+    "--device-read-iops": _append("/BlkioDeviceReadIOps", _rate(_integer)),
+    "--device-write-bps": _append("/BlkioDeviceWriteBps", _rate(_size)),
+    "--device-write-iops": _append("/BlkioDeviceWriteIOps", _rate(_integer)),
+    "--dns": _append("/Dns"),
+    **dict.fromkeys(("--dns-opt", "--dns-option"), _append("/DnsOptions")),
+    "--dns-search": _append("/DnsSearch"),
+    "--domainname": _put("Domainname"),
+    "--entrypoint": _put("Entrypoint", _entry_point),
+    **dict.fromkeys(("-e", "--env"), _append("Env")),
+    "--env-file": _of_file,
+    "--expose": _expose,
+    "--gpus": _append("/DeviceRequests", _gpus),
+    "--group-add": _append("/GroupAdd"),
+    "--health-cmd": _put_health("Test", lambda text: _health(text)["Test"]),
+    "--health-interval": _put_health("Interval", _duration),
+    "--health-retries": _put_health("Retries", _integer),
+    "--health-start-interval": _put_health("StartInterval", _duration),
+    "--health-start-period": _put_health("StartPeriod", _duration),
+    "--health-timeout": _put_health("Timeout", _duration),
+    **dict.fromkeys(("-h", "--hostname"), _put("Hostname")),
+    "--ip": _put_address("IPv4Address"),
+    "--ip6": _put_address("IPv6Address"),
+    "--ipc": _put("/IpcMode"),
+    "--isolation": _put("/Isolation"),
+    **dict.fromkeys(("-l", "--label"), _pair("Labels")),
+    "--label-file": _of_file,
+    "--link": _append("/Links"),
+    "--link-local-ip": _put_address("LinkLocalIPs"),
+    "--log-driver": _put_log("Type"),
+    "--log-opt": _put_log("Config"),
+    "--mac-address": _put_mac_address,
+    **dict.fromkeys(("-m", "--memory"), _put("/Memory", _size)),
+    "--memory-reservation": _put("/MemoryReservation", _size),
+    "--memory-swap": _put("/MemorySwap", _size),
+    "--memory-swappiness": _put("/MemorySwappiness", _integer),
+    "--mount": _append("/Mounts", _mount),
+    "--name": _put_name,
+    **dict.fromkeys(("--net", "--network"), _put_network),
+    **dict.fromkeys(("--net-alias", "--network-alias"), _put_endpoint("Aliases", is_list=True)),
+    "--oom-score-adj": _put("/OomScoreAdj", _integer),
+    "--pid": _put("/PidMode"),
+    "--pids-limit": _put("/PidsLimit", _integer),
+    "--platform": _put_platform,
+    **dict.fromkeys(("-p", "--publish"), _put_port),
+    "--pull": _of_client,
+    "--restart": _put("/RestartPolicy", _restart),
+    "--runtime": _put("/Runtime"),
+    "--security-opt": _put_security,
+    "--shm-size": _put("/ShmSize", _size),
+    "--stop-signal": _put("StopSignal"),
+    "--stop-timeout": _put("StopTimeout", _integer),
+    "--storage-opt": _pair("/StorageOpt"),
+    "--sysctl": _pair("/Sysctls"),
+    "--tmpfs": _put_tmpfs,
+    "--ulimit": _append("/Ulimits", _ulimit),
+    **dict.fromkeys(("-u", "--user"), _put("User")),
+    "--userns": _put("/UsernsMode"),
+    "--uts": _put("/UTSMode"),
+    **dict.fromkeys(("-v", "--volume"), _put_volume),
+    "--volume-driver": _put("/VolumeDriver"),
+    "--volumes-from": _append("/VolumesFrom"),
+    **dict.fromkeys(("-w", "--workdir"), _put("WorkingDir")),
+}
+"""The options of `docker run` with a value; `/` marks a field of the host's part of the body."""
+
+SWITCHES: Final[Options] = {
+    **dict.fromkeys(("-d", "--detach"), _detach),
+    "--disable-content-trust": _of_client,
+    **dict.fromkeys(("-i", "--interactive"), _be_interactive),
+    "--init": _switch("/Init"),
+    "--no-healthcheck": _no_health,
+    "--oom-kill-disable": _switch("/OomKillDisable"),
+    "--privileged": _switch("/Privileged"),
+    **dict.fromkeys(("-P", "--publish-all"), _switch("/PublishAllPorts")),
+    **dict.fromkeys(("-q", "--quiet"), _of_client),
+    "--read-only": _switch("/ReadonlyRootfs"),
+    "--rm": _switch("/AutoRemove"),
+    "--sig-proxy": _of_client,
+    **dict.fromkeys(("-t", "--tty"), _switch("Tty")),
+}
+"""Its options without a value."""

@@ -1,0 +1,92 @@
+"""The documentation, as `make site` built it: files of the package, below `/console/help`.
+
+The pages are of the generator of the site, which writes a few scripts into each page. Those are
+allowed by their digests; nothing else that stands in a page may run, and nothing is asked of other
+hosts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+from base64 import b64encode
+from functools import lru_cache
+from html.parser import HTMLParser
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from starlette.responses import PlainTextResponse, Response
+
+from doorward.console.pages import headers, redirect
+
+__all__ = ["FIRST_PAGE", "has_help", "help_page"]
+
+FOLDER: Final = Path(str(resources.files("doorward.console"))) / "help"
+FIRST_PAGE: Final = "/console/help/index.html"
+NOT_BUILT: Final = "the documentation is not a part of this installation: `make site` builds it\n"
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'SCRIPTS; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; worker-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+
+
+def has_help() -> bool:
+    """Return True if the documentation is installed."""
+    return (FOLDER / "index.html").is_file()
+
+
+def help_page(names: tuple[str, ...]) -> Response:
+    """A file of the documentation; its first page where none is named."""
+    if not has_help():
+        return PlainTextResponse(NOT_BUILT, 404, headers())
+    if not any(names):
+        return redirect(FIRST_PAGE)
+    # Only names that are there: nothing of a request becomes part of a path.
+    name = "/".join(names)
+    if name not in _names(FOLDER):
+        return PlainTextResponse("404 page not found\n", 404, headers())
+    content = (FOLDER / name).read_bytes()
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    if kind != "text/html":
+        return Response(content, 200, headers(), kind)
+    policy = _POLICY.replace("SCRIPTS", "".join(_digests(content.decode())))
+    return Response(content, 200, headers(policy), "text/html; charset=utf-8")
+
+
+@lru_cache(1)
+def _names(folder: Path) -> frozenset[str]:
+    """The files of the documentation, by their paths in it."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return frozenset(path.relative_to(folder).as_posix() for path in files)
+
+
+def _digests(page: str) -> list[str]:
+    """The sources of a policy that allow the scripts of a page, each after a space."""
+    scripts = _Scripts()
+    scripts.feed(page)
+    digests = [hashlib.sha256(text.encode()).digest() for text in scripts.texts]
+    return [f" 'sha256-{b64encode(digest).decode()}'" for digest in digests]
+
+
+class _Scripts(HTMLParser):
+    """The scripts that stand in a page."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=False)
+        self.texts: list[str] = []
+        self._is_inside = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "script" and "src" not in dict(attrs):
+            self._is_inside = True
+            self.texts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "script":
+            self._is_inside = False
+
+    def handle_data(self, data: str) -> None:
+        if self._is_inside:
+            self.texts[-1] += data

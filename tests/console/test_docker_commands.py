@@ -1,0 +1,176 @@
+"""A command of `docker` means the call that the real command line was recorded to make."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doorward.console.command_options import CommandError
+from doorward.console.docker_commands import COMMANDS, read_docker, read_docker_command
+from doorward.docker.replay import read_requests
+from doorward.docker.request.call import parse_request
+from doorward.docker.request.errors import RequestError
+from doorward.docker.request.input import to_input
+
+RECORDED = [
+    *("run_plain", "run_volume_bind", "run_mount_bind", "run_mount_volume", "run_tmpfs"),
+    *("run_mount_volume_driveropts_bind", "run_privileged", "run_cap_add", "run_security_opt"),
+    *("run_ports", "run_limits", "run_cgroup_parent", "run_gpus", "run_host_namespaces"),
+    *("run_device", "run_user_hostname_env", "run_logdriver", "run_detached", "run_detached2"),
+    *("run_volumes_from", "run_net_container", "run_nonexist", "exec", "exec_privileged"),
+    *("exec_it", "ps_all", "images", "inspect", "logs", "logs_follow", "start", "restart"),
+    *("kill_signal", "wait_stop", "rm_force", "rmi", "pull_fail", "volume_create_bind"),
+    *("volume_create", "volume_rm"),
+]
+COMMANDS_IN = {
+    "exec_it": "docker exec -it c2 echo hello",
+    "logs_follow": "docker logs -f c2",
+    "wait_stop": "docker stop -t 0 c2b",
+}
+"""Commands that were recorded inside others."""
+
+
+def recorded_inputs(folder: Path, name: str) -> list[dict[str, Any]]:
+    """The inputs of the calls that a recorded command made."""
+    raws = [past.raw for past in read_requests([folder / f"{name}.json"])]
+    requests = [parse_request(raw) for raw in raws if raw is not None]
+    return [to_input(each, resolve=lambda path: path) for each in requests]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_command_is_the_call_of_the_real_command_line(name: str, docker_captures: Path) -> None:
+    recorded = json.loads((docker_captures / f"{name}.json").read_text())["command"]
+    input_doc = read_docker(COMMANDS_IN.get(name, recorded), "")
+    calls = recorded_inputs(docker_captures, name)
+    (call, *_) = [each for each in calls if each["action"] == input_doc["action"]]
+    # The version of the API, the client, and for logs an identifier that the daemon told it.
+    for each in ("Path", "PathPlain", "PathArr", "Headers", "api_version"):
+        del input_doc[each], call[each]
+    if input_doc["action"] == "container.logs":
+        assert (input_doc.pop("target"), len(call.pop("target"))) == ("c2", 64)
+    assert input_doc == call
+
+
+def container(command: str, user: str = "") -> dict[str, Any]:
+    """The body that a command makes."""
+    body: dict[str, Any] = json.loads(read_docker_command(command, user).body or b"{}")
+    return body
+
+
+def test_options_are_read_as_the_command_line_reads_them() -> None:
+    joined = container("docker run -itp 80:80 -v=/a:/b --rm=false --name x -- alpine -v x")
+    apart = container("docker run -i -t -p 80:80 -v /a:/b --name x alpine -v x")
+    assert joined == apart
+    assert joined["Cmd"] == ["-v", "x"]
+    assert joined["HostConfig"]["AutoRemove"] is False
+    assert (joined["AttachStdin"], joined["StdinOnce"], joined["Tty"]) == (True, True, True)
+    longer = read_docker_command("docker --host tcp://x -D container run \\\n --privileged img", "")
+    assert json.loads(longer.body or b"")["HostConfig"]["Privileged"] is True
+    named = read_docker_command("docker create --name a&b --platform linux/arm64 img", "ann")
+    assert named.uri.endswith("/containers/create?name=a%26b&platform=linux%2Farm64")
+    assert (named.user, named.auth_method, named.identified) == ("ann", "TLS", True)
+
+
+PORTS = [
+    ("80", {"80/tcp": [("", "")]}),
+    ("8000-8001:80-81", {"80/tcp": [("", "8000")], "81/tcp": [("", "8001")]}),
+    ("8000-8010:80", {"80/tcp": [("", "8000-8010")]}),
+    ("[::1]:53:53/udp", {"53/udp": [("::1", "53")]}),
+    ("127.0.0.1::80", {"80/tcp": [("127.0.0.1", "")]}),
+]
+
+
+@pytest.mark.parametrize(("port", "bindings"), PORTS)
+def test_ports_are_bound(port: str, bindings: dict[str, list[tuple[str, str]]]) -> None:
+    body = container(f"docker run -p {port} img")
+    rows = {
+        name: [(each["HostIp"], each["HostPort"]) for each in hosts]
+        for name, hosts in body["HostConfig"]["PortBindings"].items()
+    }
+    assert rows == bindings
+    assert set(body["ExposedPorts"]) == set(bindings)
+
+
+def test_values_are_those_of_the_api() -> None:
+    command = """docker run --device /dev/a:r --device /dev/b --ulimit nproc=5
+        --gpus device=0,1 --health-cmd x --health-interval 1m30s --stop-timeout 5
+        --memory-swap -1 --cap-add sys_admin --cap-drop SYS_ADMIN --network a --net-alias b
+        --ip 10.0.0.2 --link-local-ip 169.254.1.1 --add-host x=1.2.3.4 --sysctl a=b --init
+        --restart on-failure:3 --device-write-bps /dev/sda:1mb --blkio-weight-device /dev/sda:5
+        --mount type=tmpfs,dst=/t,tmpfs-size=1m,tmpfs-mode=700 --mount src=v,dst=/v,ro,volume-nocopy
+        --no-healthcheck=false --read-only img"""
+    body = container(command.replace("\n", " "))
+    host = body["HostConfig"]
+    assert [each["PathInContainer"] for each in host["Devices"]] == ["/dev/a", "/dev/b"]
+    assert [each["CgroupPermissions"] for each in host["Devices"]] == ["r", "rwm"]
+    assert host["Ulimits"] == [{"Name": "nproc", "Soft": 5, "Hard": 5}]
+    assert host["RestartPolicy"] == {"Name": "on-failure", "MaximumRetryCount": 3}
+    assert host["DeviceRequests"][0]["DeviceIDs"] == ["0", "1"]
+    assert body["Healthcheck"] == {"Test": ["CMD-SHELL", "x"], "Interval": 90 * 10**9}
+    assert (body["StopTimeout"], host["MemorySwap"], host["Init"]) == (5, -1, True)
+    assert (host["CapAdd"], host["CapDrop"]) == (["CAP_SYS_ADMIN"], None)
+    endpoint = body["NetworkingConfig"]["EndpointsConfig"]["a"]
+    assert endpoint["Aliases"] == ["b"]
+    assert endpoint["IPAMConfig"] == {"IPv4Address": "10.0.0.2", "LinkLocalIPs": ["169.254.1.1"]}
+    assert (host["ExtraHosts"], host["Sysctls"]) == (["x:1.2.3.4"], {"a": "b"})
+    assert host["BlkioDeviceWriteBps"] == [{"Path": "/dev/sda", "Rate": 1 << 20}]
+    assert host["Mounts"][0]["TmpfsOptions"] == {"SizeBytes": 1 << 20, "Mode": 0o700}
+    assert host["Mounts"][1] == {
+        **{"Type": "volume", "Source": "v", "Target": "/v", "ReadOnly": True},
+        "VolumeOptions": {"NoCopy": True},
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("docker", "`docker ` is not read here"),
+        ("docker build .", "`docker build` is not read here, but"),
+        ("docker run", "names no image"),
+        ("docker run --privileged", "names no image"),
+        ("docker run --nothing img", "the option `--nothing` of `docker run` is not known"),
+        ("docker run -Z img", "the option `-Z`"),
+        ("docker run -v", "`-v` has no value"),
+        ("docker run --rm=maybe img", "`--rm` is true or false"),
+        ("docker run --env-file x img", "reads a file"),
+        ("docker run --security-opt seccomp=x.json img", "reads a file"),
+        ("docker run -v ./x:/y img", "depends on a folder"),
+        ("docker run -m lots img", "not a size"),
+        ("docker run -m 1e999999999g img", "not a size"),
+        ("docker run --cpus 1e999999999 img", "not a number of CPUs"),
+        ("docker run --pids-limit x img", "not an integer"),
+        ("docker run --health-interval 5x img", "not a duration"),
+        ("docker run -p x:80 img", "not a port"),
+        ("docker run -p 1-2:80-82 img", "ranges of different lengths"),
+        ("docker run -p 1-9999 img", "at most 1000 ports"),
+        ("docker run --mount type=bind,nothing=1 img", "the field `nothing`"),
+        ("docker run --mount type=tmpfs,dst=/t,tmpfs-mode=9 img", "not a mode"),
+        ("docker run --network name=a,ip=1.2.3.4 img", "leave its other fields out"),
+        ("docker run 'x", "not complete"),
+        ("docker exec c", "a container and a command"),
+        ("docker ps c", "without a name"),
+        ("docker rm a b", "with one name"),
+        ("docker pull", "with one name"),
+        ("docker volume create a b", "with one name"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_its_reason(command: str, problem: str) -> None:
+    with pytest.raises(CommandError, match=problem):
+        read_docker_command(command, "")
+
+
+def test_a_call_about_which_no_policy_is_asked_is_refused() -> None:
+    with pytest.raises(RequestError):
+        read_docker("docker rm ../../images/x", "")
+
+
+def test_every_command_makes_a_call_with_an_action() -> None:
+    arguments = {"exec": "c true", "container exec": "c true", "ps": "", "images": "", "run": "img"}
+    arguments |= {"container ls": "", "container ps": "", "image ls": ""}
+    for name in COMMANDS:
+        input_doc = read_docker(f"docker {name} {arguments.get(name, 'name')}", "")
+        assert input_doc["action"] != "unknown", name
+        assert input_doc["unknown_fields"] == [], name
