@@ -191,7 +191,10 @@ def documentation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A documentation of one page, whether the site was built here or not."""
     folder = tmp_path_factory.mktemp("help")
     (folder / "index.html").write_text(HELP)
-    (folder / "site.js").write_text("document.body.append('Loaded.')")
+    (folder / "site.js").write_text(
+        "document.head.append(Object.assign(document.createElement('style'),"
+        " {textContent: 'body { width: 77px }'})); document.body.append('Loaded.')"
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(help_pages, "FOLDER", folder)
         yield
@@ -500,6 +503,7 @@ def test_help_is_the_documentation_and_runs_its_own_scripts_alone(
     expect(page.locator("body")).to_contain_text("Read this.")
     expect(page.locator("body")).to_contain_text("Loaded.")
     assert (page.title(), page.evaluate("window.hit")) == ("Helped", None)
+    assert page.evaluate("document.body.clientWidth") == 77  # a style of a script's
     page.context.close()
     assert served.get("/console/help")[0] == 303
     for path in ("nothing.html", "../app.py", "%2e%2e/app.py", "index.html/x"):

@@ -196,7 +196,7 @@ def _decimal(text: str) -> Decimal:
 
 
 def _size(text: str) -> int:
-    """Bytes, as `64m`; -1 is no limit."""
+    """Bytes, as `64m`; -1 stands for unlimited."""
     lower = text.lower().strip()
     if lower == "-1":
         return -1

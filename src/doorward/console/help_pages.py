@@ -2,7 +2,7 @@
 
 The pages are of the generator of the site, which writes a few scripts into each page. Those are
 allowed by their digests; nothing else that stands in a page may run, and nothing is asked of other
-hosts.
+hosts. Styles are free, since the search of the site brings its own in a script.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ FOLDER: Final = Path(str(resources.files("doorward.console"))) / "help"
 FIRST_PAGE: Final = "/console/help/index.html"
 NOT_BUILT: Final = "the documentation is not a part of this installation: `make site` builds it\n"
 _POLICY: Final = (
-    "default-src 'none'; script-src 'self'SCRIPTS; style-src 'self'; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'SCRIPTS; style-src 'self' 'unsafe-inline'; "
+    "connect-src 'self'; "
     "img-src 'self' data:; worker-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
