@@ -21,6 +21,7 @@ from doorward.rego.codegen.lazy import generate_now, link_lazily
 from doorward.rego.codegen.marks import MarkTable
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.program import Linked, Unit, generate, link
+from doorward.rego.codegen.sharing import lines_are_watched
 from doorward.rego.options import Options
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def generate_code(
     CompileError where Python's compiler refuses a rule.
     """
     limited = options.max_items is not None
+    counted = limited and (options.max_items or 0) < ALWAYS_COUNTED
     is_marked = options.marked and not options.traced
     plan = Plan(
         program.callees,
@@ -103,7 +105,8 @@ def generate_code(
         prints=options.environment.on_print is not None,
         traced=options.traced,
         marks=MarkTable(program.root, program.constant) if is_marked else None,
-        limited=limited and (options.max_items or 0) < ALWAYS_COUNTED,
+        limited=counted,
+        shares=not (options.traced or is_marked or counted or lines_are_watched()),
         graph=program.graph,
     )
     if saved is not None:

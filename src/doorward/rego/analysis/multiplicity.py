@@ -101,10 +101,17 @@ class Multiplicity:
 
 
 def multiplicity_of_rules(
-    definitions: Iterable[Definition], callees: Callees, *, prints: bool
+    definitions: Iterable[Definition],
+    callees: Callees,
+    *,
+    prints: bool,
+    bound: frozenset[str] = frozenset(),
 ) -> Multiplicity:
-    """The multiplicity of rules, of their `else` branches, and of all closures in them."""
-    walk = _Walk(callees, prints=prints)
+    """The multiplicity of rules, of their `else` branches, and of all closures in them.
+
+    `bound`: variables that have a value before a rule begins.
+    """
+    walk = _Walk(callees, prints=prints, bound=bound)
     for definition in definitions:
         rule: Rule | None = definition.rule
         while rule is not None:
@@ -242,9 +249,12 @@ def closure_outer(body: Body, heads: tuple[Term, ...]) -> frozenset[str]:
 class _Walk:
     """Follows code generation through rules: what is bound when, and what walks."""
 
-    def __init__(self, callees: Callees, *, prints: bool) -> None:
+    def __init__(
+        self, callees: Callees, *, prints: bool, bound: frozenset[str] = frozenset()
+    ) -> None:
         self.callees = callees
         self.prints = prints
+        self.bound_before = bound
         self.bound: set[str] = set()
         self.outer: frozenset[str] = frozenset()
         self.walks = 0
@@ -258,7 +268,7 @@ class _Walk:
                 self.term(head.value)
             return
         args = head.args or ()
-        self.bound = set()
+        self.bound = set(self.bound_before)
         self.outer = self.multiplicity.outer(rule)
         before = self.walks
         late: list[Term] = []

@@ -77,7 +77,8 @@ def _member(item: Operand, collection: Operand) -> ast.expr:
         return general
     tests = [] if item.kind == "string" else [is_class(item.code, "str")]
     inside = ast.Compare(left=item.code, ops=[ast.In()], comparators=[collection.code])
-    if type(members) is frozenset and all(type(m) is str for m in members):
+    is_of_texts = collection.kind == "set" and collection.of == "string"
+    if is_of_texts or (type(members) is frozenset and all(type(m) is str for m in members)):
         return all_of([*tests, inside])
     if not isinstance(collection.code, ast.Name):
         return general

@@ -24,7 +24,7 @@ class Constants:
     names: dict[str, Any] = field(default_factory=dict)
     shared: Mapping[str, Any] = field(default_factory=dict)
 
-    def add(self, value: Any, prefix: str = "k") -> ast.Name:
+    def add(self, value: Any, prefix: str = "k") -> ast.expr:
         return self.named(f"{prefix}.{len(self.shared) + len(self.names)}", value)
 
     def path(self, names: Sequence[str]) -> ast.Name:

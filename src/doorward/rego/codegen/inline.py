@@ -94,7 +94,7 @@ def arithmetic(name: str, operands: Sequence[Operand], direct: ast.Call) -> ast.
         isinstance(o.code, ast.Name) or type(o.value) is int for o in operands
     ):
         return direct
-    tests = [is_class(o.code, "int") for o in operands if not o.is_constant]
+    tests = [is_class(o.code, "int") for o in operands if not o.is_integer]
     if not tests or any(type(o.value) is not int for o in operands if o.is_constant):
         return direct
     # The built-in bounds the product of two numbers that are both the input's choice, or large.
@@ -277,9 +277,13 @@ def _order(
     """`a < b` and its like: inline for a number beside an integer constant."""
 
     def write(a: Operand, b: Operand) -> ast.expr:
-        tests = [is_class(o.code, "int") for o in (a, b) if isinstance(o.code, ast.Name)]
-        fixed = [o for o in (a, b) if o.is_constant]
-        plain = all(type(o.value) is int for o in fixed)
+        fixed = [o for o in (a, b) if o.is_constant or o.is_plain]
+        tests = [
+            is_class(o.code, "int")
+            for o in (a, b)
+            if isinstance(o.code, ast.Name) and not o.is_plain
+        ]
+        plain = all(o.is_integer for o in fixed)
         if tests and plain and len(tests) + len(fixed) == 2:
             direct = ast.Compare(left=a.code, ops=[operator], comparators=[b.code])
             return ast.IfExp(test=all_of(tests), body=direct, orelse=general(a, b))

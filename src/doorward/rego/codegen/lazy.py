@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import ast
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, Final, TypeAlias
 
+from doorward.records import record
 from doorward.rego.analysis.dependencies import branches
 from doorward.rego.analysis.tree import Definition, RuleNode
 from doorward.rego.codegen.constants import Constants, bind
@@ -29,6 +30,7 @@ from doorward.rego.codegen.rules import (
     definitions_of,
     rule_function,
 )
+from doorward.rego.codegen.sharing import Group, Part, Unshared, parts
 from doorward.rego.errors import CompileError, Diagnostic
 from doorward.rego.runtime.exports import EXPORTS
 from doorward.rego.runtime.tracing import traced
@@ -55,6 +57,15 @@ Write: TypeAlias = Callable[[Plan, Constants], ast.FunctionDef]
 """Writes one function of a plan, with its constants."""
 
 
+@record(frozen=True)
+class Shared:
+    """The code of a group for one of its members, by its number there; `write` writes it."""
+
+    group: Group
+    member: int
+    write: Write
+
+
 class Functions:
     """Compiles functions into the namespace of one program; safe in any number of threads."""
 
@@ -68,19 +79,39 @@ class Functions:
         with self.lock:
             return FunctionType(self._code(source, write), self.namespace, name)
 
-    def stub(self, name: str, source: Source, write: Write) -> FunctionType:
-        """The same, written and compiled when it is first called."""
+    def stub(
+        self, name: str, source: Source, write: Write, shared: Shared | None = None
+    ) -> FunctionType:
+        """The same, written and compiled when it is first called; or with the code that is
+        `shared`, if there is one."""
         stub = FunctionType(_STUB, self.namespace, name)
-        stub.__kwdefaults__ = {"generate": partial(self._generate, stub, source, write)}
+        stub.__kwdefaults__ = {"generate": partial(self._generate, stub, source, write, shared)}
         return stub
 
-    def _generate(self, stub: FunctionType, source: Source, write: Write) -> FunctionType:
+    def _generate(
+        self, stub: FunctionType, source: Source, write: Write, shared: Shared | None
+    ) -> FunctionType:
         with self.lock:
             if stub.__code__ is _STUB:
-                # INVARIANT: the code first: what has it asks for no default.
-                stub.__code__ = self._code(source, write)
+                code = None if shared is None else self._shared_code(stub, source, shared)
+                # INVARIANT: the code before this default goes: what has it asks for none.
+                stub.__code__ = self._code(source, write) if code is None else code
                 stub.__kwdefaults__ = None
         return stub
+
+    def _shared_code(self, stub: FunctionType, source: Source, shared: Shared) -> CodeType | None:
+        """The code of a group, with the constants of a member as a default of `stub`; None where
+        it cannot be shared."""
+        group = shared.group
+        if group.code is None and group.is_shared:
+            try:
+                group.code = self._code(source, shared.write)
+            except Unshared:
+                group.is_shared = False
+        if group.code is not None:
+            # The code of a stub takes it for the default of `ctx`, which is always there.
+            stub.__defaults__ = (group.row(shared.member),)
+        return group.code
 
     def _code(self, source: Source, write: Write) -> CodeType:
         try:
@@ -131,12 +162,16 @@ def rule_stub(functions: Functions, node: RuleNode) -> FunctionType:
 
 
 def definition_stub(
-    functions: Functions, node: RuleNode, number: int, definition: Definition
+    functions: Functions,
+    node: RuleNode,
+    number: int,
+    definition: Definition,
+    shared: Shared | None = None,
 ) -> FunctionType:
     """The stub of one definition, where a table chooses among those at `node`."""
     name = functions.plan.definition_name(node, number)
-    write = partial(definition_function, node, number, definition)
-    return functions.stub(name, definition.rule.span.source, write)
+    write = partial(definition_function, node, Part(definition, (number,)))
+    return functions.stub(name, definition.rule.span.source, write, shared)
 
 
 def _write_rules(
@@ -148,12 +183,27 @@ def _write_rules(
     name = plan.table_name(node)
     if choice is not None and name not in functions.namespace:
         stubs = []
-        for n, definition in enumerate(definitions_of(node)):
-            stub = definition_stub(functions, node, n, definition)
+        definitions = definitions_of(node)
+        shared = _shared_by_number(node, definitions, plan)
+        for n, definition in enumerate(definitions):
+            stub = definition_stub(functions, node, n, definition, shared.get(n))
             stub = functions.namespace.setdefault(stub.__name__, stub)
             stubs.append((stub, definition.rule.span))
         bind(functions.namespace, name, definition_table(choice, stubs))
     return function
+
+
+def _shared_by_number(
+    node: RuleNode, definitions: Sequence[Definition], plan: Plan
+) -> dict[int, Shared]:
+    """For the definitions that share code, that code, by their numbers."""
+    shared = {}
+    for part in parts(definitions, plan):
+        if part.group is not None:
+            write = partial(definition_function, node, part)
+            for member, number in enumerate(part.numbers):
+                shared[number] = Shared(part.group, member, write)
+    return shared
 
 
 def _names_of_long(node: RuleNode, plan: Plan) -> Iterable[str]:

@@ -11,6 +11,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from doorward.rego.codegen.sharing import Rows
 from doorward.rego.conversion import is_value
 from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
 from doorward.rego.runtime.evaluation import Site
@@ -105,6 +106,8 @@ def _legend(used: set[str], names: Mapping[str, Any]) -> Iterator[str]:
 
 def _show(value: Any) -> str:
     match value:
+        case Rows():
+            return f"the constants of {len(value)} definitions"
         case Span():
             return f"the position {value}"
         case Site():

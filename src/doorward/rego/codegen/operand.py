@@ -25,7 +25,8 @@ class Operand:
 
     `kind`: OPA's name of its type, or "" when unknown. `value`: the value, when constant.
     `of`: the kind of each of its items, or "". `is_tree`: it is a part of the input or of base
-    data, which share no parts, so that to go through it takes no longer than it is.
+    data, which share no parts, so that to go through it takes no longer than it is. `is_plain`: it
+    is a text, or an integer but 0 and 1, whatever its value: Python compares it as Rego does.
     """
 
     code: ast.expr
@@ -33,6 +34,12 @@ class Operand:
     value: Any = NOT_CONSTANT
     of: str = ""
     is_tree: bool = False
+    is_plain: bool = False
+
+    @property
+    def is_integer(self) -> bool:
+        """True if it is known to be an integer of Python."""
+        return type(self.value) is int or (self.is_plain and self.kind == "number")
 
     @property
     def is_constant(self) -> bool:

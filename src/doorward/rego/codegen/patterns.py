@@ -111,7 +111,7 @@ def equality(a: Operand, b: Operand) -> ast.expr:
     plain = ast.Compare(left=a.code, ops=[ast.Eq()], comparators=[b.code])
     if "string" in (a.kind, b.kind) or (a.kind == "number" and b.kind == "number"):
         return plain
-    if b.is_constant and type(b.value) is int and b.value not in (0, 1):
+    if a.is_plain or b.is_plain or (type(b.value) is int and b.value not in (0, 1)):
         return plain
     general = call(runtime("equal"), a.code, b.code)
     if isinstance(a.code, ast.Name) and isinstance(b.code, ast.Name):

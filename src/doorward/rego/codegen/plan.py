@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.dependencies import Dependencies, parts_below, parts_of
@@ -17,7 +17,7 @@ from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Call, Expr, Ref, Rule, Scalar, Term, Var
 from doorward.rego.values import Key, to_key
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "Table"]
 
 
 @dataclass(slots=True)
@@ -30,6 +30,7 @@ class Plan:
     rule and expression reports to the evaluation's tracer, and nothing is read ahead of its
     expression or left out. `marks`: which definitions are noted. `limited`: what collections come
     to hold is counted. `exact`: the code is that of `exact.py`, and takes steps in OPA's order.
+    `shares`: definitions that differ in constants alone may share code.
     """
 
     callees: Callees
@@ -40,6 +41,7 @@ class Plan:
     marks: MarkTable | None = None
     limited: bool = False
     exact: bool = False
+    shares: bool = False
     graph: Dependencies = field(default_factory=Dependencies)
     failures: Failures = field(init=False)
     """What may fail: it is neither left out nor evaluated out of order."""
@@ -48,7 +50,7 @@ class Plan:
     """Functions by identity: the number under which an evaluation keeps their answers."""
     printing: set[int] | None = None
     """Nodes by identity that may print; None until somebody asks."""
-    tables: dict[str, tuple[RuleNode, Choice, list[Span]]] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
     listed: dict[int, bool] = field(default_factory=dict)
     """Nodes of sets by identity: whether `listed_sets` lists their members."""
 
@@ -173,11 +175,28 @@ class Plan:
     def table_name(self, node: RuleNode) -> str:
         return f"table.{node.name}"
 
-    def add_table(self, node: RuleNode, choice: Choice, definitions: Sequence[Definition]) -> None:
+    def add_table(
+        self,
+        node: RuleNode,
+        choice: Choice,
+        definitions: Sequence[Definition],
+        rows: dict[int, tuple[int, tuple[Any, ...]]],
+    ) -> None:
+        """Note how the definitions of `node` are chosen. `rows`: for a definition that runs the
+        code of another one, the number of that one and its own constants."""
         spans = [d.rule.span for d in definitions]
         name = self.table_name(node)
         assert name not in self.tables
-        self.tables[name] = (node, choice, spans)
+        self.tables[name] = Table(node, choice, spans, rows)
+
+
+class Table(NamedTuple):
+    """The definitions of a node that are functions of their own, as `Plan.add_table` says."""
+
+    node: RuleNode
+    choice: Choice
+    spans: list[Span]
+    rows: dict[int, tuple[int, tuple[Any, ...]]]
 
 
 def _prints(definition: Definition) -> bool:

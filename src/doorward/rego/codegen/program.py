@@ -13,7 +13,7 @@ from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.clock import count_step
 from doorward.rego.codegen.choice import Choice
 from doorward.rego.codegen.constants import Constants, bind
-from doorward.rego.codegen.plan import Plan
+from doorward.rego.codegen.plan import Plan, Table
 from doorward.rego.codegen.rules import rule_functions
 from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
 from doorward.rego.runtime.evaluation import Document
@@ -121,12 +121,23 @@ def link(plan: Plan, units: Sequence[Unit], constants: Constants) -> Linked:
             function: Callable[..., Any] = FunctionType(code, namespace, name)
             reports = plan.traced and node is not None
             bind(namespace, name, traced(name, function) if reports else function)
-    for name, (node, choice, spans) in plan.tables.items():
+    for name, table in plan.tables.items():
+        _bind_rows(namespace, plan, table)
         functions = [
-            (namespace[plan.definition_name(node, n)], span) for n, span in enumerate(spans)
+            (namespace[plan.definition_name(table.node, n)], span)
+            for n, span in enumerate(table.spans)
         ]
-        bind(namespace, name, definition_table(choice, functions))
+        bind(namespace, name, definition_table(table.choice, functions))
     return Linked(namespace, document_tree(plan.root, plan, namespace))
+
+
+def _bind_rows(namespace: dict[str, Any], plan: Plan, table: Table) -> None:
+    """Make the functions of definitions that share code."""
+    for number, (first, row) in table.rows.items():
+        name = plan.definition_name(table.node, number)
+        code = namespace[plan.definition_name(table.node, first)].__code__
+        function = namespace.setdefault(name, FunctionType(code, namespace, name))
+        function.__defaults__ = (row,)
 
 
 def definition_table(

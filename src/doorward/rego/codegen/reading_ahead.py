@@ -38,6 +38,7 @@ __all__ = [
     "BodyReads",
     "plain_references",
     "prefetch",
+    "read_for_rounds",
     "references_of",
     "share_reads",
 ]
@@ -165,6 +166,13 @@ def prefetch(state: FunctionState, reference: Ref) -> None:
         state.reads.note_maybe((state.env.evaluation, state.plan.slot(node)), temp)
         if names:
             state.reads.note_maybe((temp.id, *names), read(state, temp, names))
+
+
+def read_for_rounds(state: FunctionState, rule: Rule) -> None:
+    """Read what each of many definitions like `rule` reads, without a test."""
+    for reference in references_of(rule):
+        with state.code.at(reference.span):
+            _read_quietly(state, plain_path(state.plan, reference))
 
 
 # Which references a node holds

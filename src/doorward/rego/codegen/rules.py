@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from doorward.records import record
 from doorward.rego.analysis.evaluation_order import definition_in_steps, rule_in_steps
@@ -30,10 +30,12 @@ from doorward.rego.codegen.constants import Constants
 from doorward.rego.codegen.emit.ast_nodes import (
     call,
     load,
+    locate,
     method,
     method_of,
     runtime,
     store,
+    subscript,
 )
 from doorward.rego.codegen.function import finish, finish_function, new_function
 from doorward.rego.codegen.index import choose
@@ -46,9 +48,11 @@ from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.reading_ahead import (
     plain_references,
     prefetch,
+    read_for_rounds,
     references_of,
     share_reads,
 )
+from doorward.rego.codegen.sharing import Group, Part, Rows, Unshared, parts
 from doorward.rego.codegen.state import FunctionKind, FunctionState
 from doorward.rego.codegen.terms import count_item, key, term
 from doorward.rego.source import Source, Span
@@ -75,10 +79,15 @@ def rule_functions(
     choice = choose_definitions(node, plan)
     if choice is not None:
         definitions = definitions_of(node)
-        for number, definition in enumerate(definitions):
-            function = definition_function(node, number, definition, plan, constants)
-            yield definition.rule.span.source, function
-        plan.add_table(node, choice, definitions)
+        rows: dict[int, tuple[int, tuple[Any, ...]]] = {}
+        for part in parts(definitions, plan):
+            for written, function in _definition_functions(node, part, plan, constants):
+                yield written.definition.rule.span.source, function
+                if written.group is not None:
+                    first = written.numbers[0]
+                    for position, number in enumerate(written.numbers):
+                        rows[number] = first, written.group.row(position)
+        plan.add_table(node, choice, definitions, rows)
     yield node.definitions[0].rule.span.source, rule_function(node, choice, plan, constants)
 
 
@@ -96,12 +105,27 @@ def rule_function(
     node: RuleNode, choice: Choice | None, plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
     """Write the function that answers for the rules at `node`."""
-    definitions = definitions_of(node)
-    final = _final(definitions, plan)
     # What is in functions of their own is looked through there.
-    own = [_in_order(d, plan) for d in definitions] if choice is None else []
+    definitions = definitions_of(node) if choice is None else []
+    own = parts([_in_order(d, plan) for d in definitions], plan)
+    try:
+        return _rule_function(node, choice, own, plan, constants)
+    except Unshared:
+        own = [each for part in own for each in part.alone()]
+        return _rule_function(node, choice, own, plan, constants)
+
+
+def _rule_function(
+    node: RuleNode, choice: Choice | None, own: Sequence[Part], plan: Plan, constants: Constants
+) -> ast.FunctionDef:
+    final = _final(definitions_of(node), plan)
     defaults = [d for d in node.definitions if d.rule.default]
-    multiplicity = multiplicity_of_rules([*defaults, *own], plan.callees, prints=plan.prints)
+    multiplicity = multiplicity_of_rules(
+        [*defaults, *(part.definition for part in own)],
+        plan.callees,
+        prints=plan.prints,
+        bound=frozenset().union(*(part.variables for part in own)),
+    )
     kind = FunctionKind.RULE if choice is None else FunctionKind.CHOICE
     if node.is_function:
         kind = FunctionKind.FUNCTION
@@ -109,7 +133,7 @@ def rule_function(
     rules = _rules_at(state, node, final)
     with state.code.at(node.definitions[0].rule.span):
         if choice is None:
-            share_reads(state, _references(own))
+            share_reads(state, _references([part.definition for part in own]))
             _all_definitions(state, rules, own)
         else:
             _choose_definitions(state, rules, choice)
@@ -120,23 +144,51 @@ def rule_function(
         return finish(state, node.name, args)
 
 
+def _definition_functions(
+    node: RuleNode, part: Part, plan: Plan, constants: Constants
+) -> list[tuple[Part, ast.FunctionDef]]:
+    """The function of a part; one for each definition if they cannot share it after all."""
+    try:
+        return [(part, definition_function(node, part, plan, constants))]
+    except Unshared:
+        return [(each, definition_function(node, each, plan, constants)) for each in part.alone()]
+
+
 def definition_function(
-    node: RuleNode, number: int, definition: Definition, plan: Plan, constants: Constants
+    node: RuleNode, part: Part, plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
-    """One definition as a function; without a single answer it fills the parameter `out`."""
-    definition = _in_order(definition, plan)
-    state = _one_rule(definition, plan, constants)
+    """One definition as a function; without a single answer it fills the parameter `out`.
+
+    Of a group, the last parameter are the constants of one definition.
+    """
+    number, definition, group = part.numbers[0], _in_order(part.definition, plan), part.group
+    state = _one_rule(definition, plan, constants, part.variables)
     rules = _rules_at(state, node)
     args = ["ctx", *rules.args]
-    with state.code.at(definition.rule.span):
+    out = "" if rules.have_one_answer else state.temps.fresh("out")
+    args += [out] if out else []
+    with state.code.at(definition.rule.span), _row_parameter(state, group, args):
         share_reads(state, _references([definition]))
         if rules.have_one_answer:
-            _single(state, rules, [definition], None)
+            _single(state, rules, [Part(definition, (number,))], None)
         else:
-            out = state.temps.fresh("out")
-            args.append(out)
             _fill(state, rules, definition, out, leave=_nothing)
         return finish(state, plan.definition_name(node, number), args)
+
+
+@contextmanager
+def _row_parameter(state: FunctionState, group: Group | None, args: list[str]) -> Iterator[None]:
+    """Take the constants of a definition from a parameter, which is added to `args`."""
+    if group is None:
+        yield
+        return
+    row = state.temps.fresh("row")
+    args.append(row)
+    names = [state.temps.fresh("constant") for _ in group.operands]
+    for n, name in enumerate(names):
+        state.temps.bind_at_start(name, subscript(load(row), n))
+    with group.written_into(state, names, lambda n: subscript(load(row), len(names) + n)):
+        yield
 
 
 def one_rule_function(
@@ -171,8 +223,15 @@ def piece_function(
         return finish(state, node.name, ("ctx", *keys, out))
 
 
-def _one_rule(definition: Definition, plan: Plan, constants: Constants) -> FunctionState:
-    multiplicity = multiplicity_of_rules([definition], plan.callees, prints=plan.prints)
+def _one_rule(
+    definition: Definition,
+    plan: Plan,
+    constants: Constants,
+    bound: frozenset[str] = frozenset(),
+) -> FunctionState:
+    multiplicity = multiplicity_of_rules(
+        [definition], plan.callees, prints=plan.prints, bound=bound
+    )
     return new_function(plan, constants, FunctionKind.DEFINITION, multiplicity)
 
 
@@ -254,59 +313,88 @@ MAX_COMPARED: Final = 64
 # Complete rules and functions
 
 
-def _all_definitions(
-    state: FunctionState, rules: _Rules, definitions: Sequence[Definition]
-) -> None:
+def _all_definitions(state: FunctionState, rules: _Rules, own: Sequence[Part]) -> None:
     """All definitions of a node, one after the other."""
     if rules.have_one_answer:
-        _single(state, rules, definitions, rules.node.default)
+        _single(state, rules, own, rules.node.default)
         return
     out = _collection(state, rules)
-    for definition in definitions:
-        is_last = definition is definitions[-1] and not rules.node.children
+    for part in own:
+        is_last = part is own[-1] and part.group is None and not rules.node.children
         leave = (lambda: _collection_value(rules, out)) if is_last else None
-        _fill(state, rules, definition, out, leave=leave)
+        with _rounds(state, part.group):
+            _fill(state, rules, part.definition, out, leave=leave)
     _return_collection(state, rules, out)
 
 
+@contextmanager
+def _rounds(state: FunctionState, group: Group | None) -> Iterator[None]:
+    """Write code inside that runs for each definition of a group; once where there is none."""
+    if group is None:
+        yield
+        return
+    calls = state.counters.calls
+    names = [state.temps.fresh("constant") for _ in group.operands]
+    positions = state.temps.fresh("positions")
+    target = ast.Tuple(elts=[store(name) for name in names], ctx=ast.Store())
+    rows = Rows()
+    iterable = state.constants.add(rows)
+    inner = group.written_into(state, names, lambda n: subscript(load(positions), n))
+    with state.code.at(group.definition.rule.span):
+        _prefetch(state, group.definition)
+        read_for_rounds(state, group.definition.rule)
+        with state.scope(), inner:
+            state.code.loop(target, iterable)
+            yield
+    if group.positions:
+        last = store(positions)
+        target.elts.append(last)
+        locate(last, target.lineno, target.col_offset)
+    rows.extend(group.rows())
+    if state.counters.calls > calls:
+        # One call that is written is many that are made.
+        state.counters.add_call()
+
+
 def _single(
-    state: FunctionState,
-    rules: _Rules,
-    definitions: Sequence[Definition],
-    default: Definition | None,
+    state: FunctionState, rules: _Rules, own: Sequence[Part], default: Definition | None
 ) -> None:
     """Definitions that may have one answer together."""
-    _prefetch_first(state, definitions)
+    _prefetch_first(state, [part.definition for part in own])
     leave = _fallback_value(state, default)
-    if len(definitions) == 1 and not rules.is_final(0):
-        _alternatives(state, rules, definitions[0].rule, leave)
+    if len(own) == 1 and own[0].group is None and not rules.is_final(0):
+        _alternatives(state, rules, own[0].definition.rule, leave)
     else:
-        _joined(state, rules, definitions, leave)
+        _joined(state, rules, own, leave)
     _fallback(state, default)
 
 
 def _joined(
     state: FunctionState,
     rules: _Rules,
-    definitions: Sequence[Definition],
+    own: Sequence[Part],
     leave: Callable[[], ast.expr] | None,
 ) -> None:
     """Definitions whose answers are compared, up to the one that is final. `leave`: what is
     returned where none has an answer."""
     answer = ""
-    for n, definition in enumerate(definitions):
+    for n, part in enumerate(own):
+        rule = part.definition.rule
         if rules.is_final(n):
-            is_last = definition is definitions[-1] and not answer
-            own = leave if is_last else None
-            with _rule_scope(state, definition.rule, rules.args, leave=own):
-                value = _head_value(state, definition.rule).code
-                _note_answer(state, definition.rule)
+            is_last = part is own[-1] and part.group is None and not answer
+            with (
+                _rounds(state, part.group),
+                _rule_scope(state, rule, rules.args, leave=leave if is_last else None),
+            ):
+                value = _head_value(state, rule).code
+                _note_answer(state, rule)
                 state.code.give_back(value)
         else:
             if not answer:
                 answer = state.temps.fresh_shared("answer")
                 state.code.assign(answer, runtime("UNDEFINED"))
-            _definition(state, rules, definition, answer)
+            with _rounds(state, part.group):
+                _definition(state, rules, part.definition, answer)
     if answer:
         _return_if_defined(state, answer)
 
@@ -374,9 +462,14 @@ def _prefetch_first(state: FunctionState, definitions: Sequence[Definition]) -> 
 
     Only what the first one reads in any case is read, so that nothing fails too early.
     """
-    if state.plan.in_order or len(definitions) < 2 or not definitions[0].rule.body:
+    if not state.plan.in_order and len(definitions) >= 2:
+        _prefetch(state, definitions[0])
+
+
+def _prefetch(state: FunctionState, definition: Definition) -> None:
+    if not definition.rule.body:
         return
-    first = definitions[0].rule.body[0]
+    first = definition.rule.body[0]
     tested = first.before[0].term if first.before else first.term
     if isinstance(tested, get_args(Term)) and not first.withs:
         for ref in plain_references(tested):

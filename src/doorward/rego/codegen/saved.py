@@ -28,13 +28,15 @@ Chosen: TypeAlias = "tuple[int, ...]"
 
 @record(frozen=True)
 class SavedFunctions:
-    """`code`: the byte code of functions by name, None where it was not generated. `tables`: the
+    """`code`: the byte code of functions by name, None where it was not generated. `rows`: the
+    constants of definitions that share code. `tables`: the
     numbers of the definitions that each value of a table chooses, and of the others. `builtins`:
     the names that stand for parts of built-ins. `slots` and `call_slots`: of each node, by its
     number in the tree, where evaluations keep its answers.
     """
 
     code: dict[str, bytes | None]
+    rows: dict[str, tuple[Any, ...]]
     tables: dict[str, tuple[dict[Any, Chosen], Chosen]]
     builtins: tuple[str, ...]
     constants: dict[str, Any]
@@ -45,6 +47,7 @@ class SavedFunctions:
 def save_functions(plan: Plan, linked: Linked) -> SavedFunctions:
     """The functions of a program whose code is generated function by function."""
     code: dict[str, bytes | None] = {}
+    rows: dict[str, tuple[Any, ...]] = {}
     tables: dict[str, tuple[dict[Any, Chosen], Chosen]] = {}
     builtins: list[str] = []
     constants: dict[str, Any] = {}
@@ -55,6 +58,8 @@ def save_functions(plan: Plan, linked: Linked) -> SavedFunctions:
             builtins.append(name)
         elif isinstance(value, FunctionType) and value.__globals__ is linked.namespace:
             code[name] = marshal.dumps(value.__code__) if is_generated(value) else None
+            if value.__defaults__ is not None:
+                (rows[name],) = value.__defaults__
         elif isinstance(value, Candidates):
             by_value = {key: _numbers(chosen) for key, chosen in value.by_value.items()}
             tables[name] = by_value, _numbers(value.others)
@@ -65,7 +70,7 @@ def save_functions(plan: Plan, linked: Linked) -> SavedFunctions:
         {numbers[node]: slot for node, slot in each.items()}
         for each in (plan.slots, plan.call_slots)
     )
-    return SavedFunctions(code, tables, tuple(builtins), constants, slots, call_slots)
+    return SavedFunctions(code, rows, tables, tuple(builtins), constants, slots, call_slots)
 
 
 def link_saved(plan: Plan, saved: SavedFunctions) -> Linked:
@@ -103,6 +108,8 @@ def _link_node(functions: Functions, node: RuleNode, saved: SavedFunctions) -> N
 def _filled(stub: FunctionType, saved: SavedFunctions) -> FunctionType:
     code = saved.code[stub.__name__]
     if code is not None:
+        row = saved.rows.get(stub.__name__)
+        stub.__defaults__ = None if row is None else (row,)
         stub.__code__ = marshal.loads(code)
         stub.__kwdefaults__ = None
     return stub

@@ -111,7 +111,7 @@ def key(state: FunctionState, operand: Operand) -> ast.expr:
         constant = to_key(operand.value)
         plain = constant is None or type(constant) in (str, int)
         return ast.Constant(value=constant) if plain else state.constants.add(constant)  # type: ignore[arg-type]
-    if operand.kind == "string":
+    if operand.kind == "string" or operand.is_plain:
         return operand.code
     return call(runtime("to_key"), operand.code)
 
