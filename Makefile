@@ -153,6 +153,7 @@ fuzz: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python scripts/builtin_table.py
+	$(BIN)/python scripts/configuration_page.py
 	$(BIN)/python scripts/differences_page.py
 	$(BIN)/python scripts/opa_page.py
 	$(BIN)/python scripts/reference_pages.py

@@ -27,7 +27,8 @@ from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.config.configuration import ConfigError, parse_config
-from doorward.config.identity_options import Issuer, IssuerError, LoginClient
+from doorward.config.identity_options import Issuer, LoginClient
+from doorward.config.schema import OptionError
 from doorward.console import app, is_built, oidc
 from doorward.console.app import Console, is_host_allowed
 from doorward.console.oidc import OidcError, OidcLogin
@@ -460,7 +461,7 @@ def test_an_issuer_that_fails_is_told() -> None:
     [("", "https://c.example"), ("c", "http://c.example"), ("c", "https://c.example/x"), ("c", "")],
 )
 def test_a_client_that_cannot_be_used_is_refused(client: tuple[str, str]) -> None:
-    with pytest.raises(IssuerError):
+    with pytest.raises(OptionError):
         LoginClient(*client)
     assert "s3cret" not in repr(LoginClient("c", "https://c.example", "s3cret"))
 

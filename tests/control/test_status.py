@@ -36,7 +36,7 @@ def reporter(sink: Sink, **options: Any) -> StatusReporter:
 
 def test_every_change_is_reported() -> None:
     sink = Sink()
-    status = reporter(sink, resource="status/p")
+    status = reporter(sink, partition="p")
     status.start()
     wait_until(lambda: sink.updates)
     status.note_bundles({"a": BundleStatus("a", "r1", last_request=1_500_000_000)})

@@ -358,7 +358,7 @@ def test_a_file_rotates_and_follows_who_moves_it(tmp_path: Path) -> None:
         ({"reporting": {"min_delay_seconds": 9, "max_delay_seconds": 1}}, "must be >="),
         ({"reporting": {"trigger": "x"}}, 'invalid trigger mode "x"'),
         ({"reporting": {"max_decisions_per_second": -1}}, "must not be below 0"),
-        ({"reporting": {"buffer_size_limit_bytes": 0}}, "must be higher than 0"),
+        ({"reporting": {"buffer_size_limit_bytes": 0}}, "must be greater than 0"),
         ({"file": {}}, "must be the path of a file"),
         ({"file": {"path": "x", "keep": -1}}, "must be from 0 to 1000"),
     ],
@@ -379,6 +379,6 @@ def test_options_are_read() -> None:
     assert (read.upload, read.file) == (None, FileOptions("x"))
     document["decision_logs"] = {"partition_name": "p", "reporting": {"upload_size_limit_bytes": 1}}
     config = parse_config(json.dumps(document), environment={})
-    assert config.decision_logs.upload == UploadOptions("s", "logs/p", chunk_bytes=90)
+    assert config.decision_logs.upload == UploadOptions("s", partition="p", chunk_bytes=90)
     assert "1 is out of bounds, 90 is used" in config.warnings[0]
     assert not parse_config("services: {s: {url: http://s}}").decision_logs.is_enabled

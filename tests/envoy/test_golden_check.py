@@ -16,9 +16,10 @@ from tests.envoy.golden import Row, comparable, reasons, recorded, rows
 from tests.envoy.request.test_golden_input import rule_of as input_rule_of
 from tests.envoy.request.test_golden_input import services_of
 
+from doorward.config.schema import read_plain
 from doorward.envoy.check import make_check
 from doorward.envoy.errors import CallFailedError
-from doorward.envoy.options import Options, from_block
+from doorward.envoy.options import Options
 from doorward.pdp.decision import Answered, Decision, error_document
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Snapshot
@@ -50,7 +51,7 @@ class Events:
 
 
 def options_of(row: Row) -> Options:
-    options, unknown = from_block(row["config"])
+    options, unknown = read_plain(Options, row["config"])
     assert set(unknown) <= {"nd_builtin_cache"}  # a key of the whole configuration
     return replace(options, on_error="fail-call")
 

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from tests.forward.test_request import FORWARDED, QUESTIONS
 
+from doorward.config.configuration import ConfigError
+from doorward.config.schema import read_plain
 from doorward.forward.app import ForwardAuth
 from doorward.forward.kit import PROXY_FILES, Site, to_files
-from doorward.forward.options import Options, OptionsError, from_block
+from doorward.forward.options import Options
 from doorward.pdp import DecisionPoint, from_modules
 
 POLICY = """package envoy.authz
@@ -149,7 +151,8 @@ def test_a_fault_is_a_denial(point: DecisionPoint, monkeypatch: pytest.MonkeyPat
 
 
 def test_options_come_from_the_configuration() -> None:
-    options, unknown = from_block(
+    options, unknown = read_plain(
+        Options,
         {
             "addr": "unix:///run/doorward.sock",
             "path": "a/b",
@@ -159,10 +162,10 @@ def test_options_come_from_the_configuration() -> None:
             "max-body-size": 100,
             "skip-request-body-parse": True,
             "other": 1,
-        }
+        },
     )
     expected = Options("unix:///run/doorward.sock", "a/b", False, "s" * 16, ("x-user",), 100, True)
-    assert (options, unknown) == (expected, ("other",))
+    assert (options, unknown) == (expected, ("other: unknown key, ignored",))
 
 
 @pytest.mark.parametrize(
@@ -179,8 +182,8 @@ def test_options_come_from_the_configuration() -> None:
     ],
 )
 def test_a_wrong_option_is_named(key: str, value: object) -> None:
-    with pytest.raises(OptionsError, match=f"^{key}: "):
-        from_block({key: value})
+    with pytest.raises(ConfigError, match=f"^{key} must "):
+        read_plain(Options, {key: value})
 
 
 @pytest.mark.parametrize(

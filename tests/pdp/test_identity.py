@@ -21,7 +21,7 @@ from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.bundles.owners import OwnedError
-from doorward.config.identity_options import IssuerError
+from doorward.config.schema import OptionError
 from doorward.pdp import Issuer, LoadError, from_modules
 from doorward.pdp import identity as identity_module
 from doorward.pdp.identity import Identity, IdentityError, read_keys
@@ -288,7 +288,7 @@ def test_what_an_issuer_may_not_say_is_an_error(discovery: Any, keys: Any, messa
     ],
 )
 def test_an_issuer_that_cannot_be_believed_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(IssuerError):
+    with pytest.raises(OptionError):
         Issuer(**wrong)
 
 

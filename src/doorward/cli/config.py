@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from doorward.cli import overrides
 from doorward.cli.errors import warn
-from doorward.config.configuration import ConfigError, read_config
+from doorward.config.configuration import ConfigError, editor_schema, read_config
 
 __all__ = ["command"]
 
@@ -26,15 +28,29 @@ def check(file: str | None, settings: tuple[str, ...], setting_files: tuple[str,
     The exit code is 1 where the server would not start with it. Variables are those of this
     environment; certificates, services and sockets are not looked at.
     """
-    # The adapter's own block is its own to read.
-    from doorward.server.sidecar_options import StartupError, envoy_options, ext_proc_options
+    # The servers' blocks are theirs to read.
+    from doorward.server.sidecar_options import plugin_warnings
 
     try:
         config = read_config(file, overrides=settings, files=setting_files)
-        envoy_options(config)
-        ext_proc_options(config)
-    except (ConfigError, StartupError) as error:
+        warnings = (*config.warnings, *plugin_warnings(config))
+    except ConfigError as error:
         click.echo(f"error: {error}", err=True)
         return 1
-    warn(config.warnings)
+    warn(warnings)
+    return 0
+
+
+@command.command("schema")
+def schema() -> int:
+    """Print the JSON Schema of configuration files, with which editors complete and check them.
+
+    \b
+    Example:
+      doorward config schema > doorward.schema.json
+      # yaml-language-server: $schema=doorward.schema.json      (first line of doorward.yaml)
+    """
+    from doorward.server.sidecar_options import PLUGINS
+
+    click.echo(json.dumps(editor_schema(PLUGINS), indent=2, ensure_ascii=False))
     return 0

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from doorward.bundles.signatures import Key, Verification
-from doorward.config.services import service_name
+from doorward.config.schema import (
+    SWITCH,
+    TEXT,
+    TEXTS,
+    Kind,
+    choice,
+    convert,
+    integer,
+    named,
+    option,
+    optional,
+    section,
+)
+from doorward.config.services import find_service
 from doorward.config.yaml_block import Block, ConfigError
 
 __all__ = [
+    "BUNDLES",
+    "TRIGGER",
     "BundleOptions",
+    "DiscoveryBlock",
     "DiscoveryOptions",
+    "OlderBundle",
     "Polling",
     "Trigger",
-    "read_bundles",
-    "read_delays",
-    "read_discovery",
-    "read_trigger",
+    "check_delays",
+    "with_sources",
 ]
 
 Trigger: TypeAlias = Literal["periodic", "manual"]
@@ -29,15 +44,62 @@ MAX_DELAY: Final = 7 * 24 * 3600
 MAX_BUNDLES: Final = 1000
 """How many bundles there may be: each is asked for by a thread of its own."""
 
+_PERIODIC: Final[Trigger] = "periodic"
+_MANUAL: Final[Trigger] = "manual"
+TRIGGER: Final = choice(
+    _PERIODIC,
+    _MANUAL,
+    message=': invalid trigger mode "{value}" (want "periodic" or "manual")',
+)
+_DELAY: Final = convert(
+    int, float, f"integer from 0 to {MAX_DELAY}", {"type": "integer", "minimum": 0}
+)
+
+
+def check_delays(block: Block) -> None:
+    """ConfigError where of `min_delay_seconds` and `max_delay_seconds` one is missing or wrong."""
+    keys = ("min_delay_seconds", "max_delay_seconds")
+    if all(block.values.get(key) is None for key in keys):
+        return
+    for key in keys:
+        if block.values.get(key) is None:
+            raise ConfigError(f"{block.path}: configuration missing '{key}'")
+        if not 0 <= block.get(key, int, 0) <= MAX_DELAY:
+            raise ConfigError(f"{block.location(key)} must be from 0 to {MAX_DELAY}")
+    if block.get(keys[1], int, 0) < block.get(keys[0], int, 0):
+        where = block.location(keys[1])
+        raise ConfigError(f"{where}: max polling delay must be >= min polling delay")
+
 
 @dataclass(frozen=True, slots=True)
 class Polling:
     """The interval of requests for a bundle, in seconds."""
 
-    min_delay: float = 60.0
-    max_delay: float = 120.0
-    long_polling: int | None = None
-    """Seconds that a server that can do it keeps a request until there is something new."""
+    min_delay: float = option(
+        "min_delay_seconds", _DELAY, 60.0, "seconds between two requests at least"
+    )
+    max_delay: float = option(
+        "max_delay_seconds", _DELAY, 120.0, "seconds between two requests at most"
+    )
+    long_polling: int | None = option(
+        "long_polling_timeout_seconds",
+        optional(integer(1, 24 * 3600, message="must be at least 1, and at most a day")),
+        None,
+        "seconds that a server that can do it keeps a request until there is something new",
+    )
+
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        check_delays(block)
+
+
+@dataclass(frozen=True, slots=True)
+class Signing:
+    """`signing` of a bundle: how it must be signed."""
+
+    key_id: str = option("keyid", TEXT, "", "the key of `keys`; without it the signature names one")
+    scope: str = option("scope", TEXT, "", "the scope that the signature must have")
+    exclude: tuple[str, ...] = option("exclude_files", TEXTS, (), "files that need not be signed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +107,30 @@ class BundleOptions:
     """One bundle. `service` is empty where `resource` is a file (`file://`)."""
 
     name: str
-    service: str = ""
-    resource: str = ""
-    polling: Polling = Polling()
-    trigger: Trigger = "periodic"
-    persist: bool = False
-    size_limit: int = SIZE_LIMIT
+    service: str = option("service", TEXT, "", "the service; without it the first there is")
+    resource: str = option(
+        "resource",
+        TEXT,
+        "",
+        "its path below the service's URL, or `file:///…`; else `bundles/NAME`",
+    )
+    polling: Polling = option("polling", section(Polling), Polling())
+    trigger: Trigger = option("trigger", TRIGGER, _PERIODIC, "`manual`: it is never downloaded")
+    persist: bool = option(
+        "persist", SWITCH, False, "keep the last one, for a start while the service is away"
+    )
+    size_limit: int = option(
+        "size_limit_bytes",
+        convert(
+            int,
+            lambda value: value if value > 0 else SIZE_LIMIT,
+            "integer",
+            {"type": "integer"},
+        ),
+        SIZE_LIMIT,
+        "bytes of one file of it; 0: the default",
+    )
+    signing: Signing | None = option("signing", optional(section(Signing)), None)
     verification: Verification | None = None
 
     @property
@@ -61,6 +141,87 @@ class BundleOptions:
         return unquote(urlsplit(self.resource).path)
 
 
+def _read_bundles(top: Block, key: str, warnings: list[str]) -> Mapping[str, BundleOptions]:
+    block = top.block(key)
+    if len(block.values) > MAX_BUNDLES:
+        raise ConfigError(f"{top.location(key)} must have {MAX_BUNDLES} bundles at most")
+    for name, value in block.values.items():
+        is_name = name and ".." not in name.split("/") and name.isprintable()
+        if value is not None and not is_name:
+            raise ConfigError(f"{block.location(name)}: a bundle cannot have this name")
+    return named(BundleOptions, skips_null=True).read(top, key, warnings)
+
+
+BUNDLES: Final = Kind(_read_bundles, "objects by name", {}, BundleOptions, is_named=True)
+
+
+@dataclass(frozen=True, slots=True)
+class OlderBundle:
+    """`bundle`, an older form of `bundles`."""
+
+    name: str = option("name", TEXT, "", "its name")
+    prefix: str = option("prefix", TEXT, "bundles", "the folder of its name in the resource")
+    service: str = option("service", TEXT, "", "the service; without it the first there is")
+    polling: Polling = option("polling", section(Polling), Polling())
+    trigger: Trigger = option("trigger", TRIGGER, _PERIODIC, "`manual`: it is never downloaded")
+
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        if not block.get("name", str, ""):
+            raise ConfigError(f"{block.location('name')} must not be empty")
+
+    def options(self) -> BundleOptions:
+        """Return the bundle as `bundles` would declare it."""
+        resource = f"{self.prefix.strip('/')}/{self.name.strip('/')}".strip("/")
+        return BundleOptions(self.name, self.service, resource, self.polling, self.trigger)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryBlock:
+    """`discovery`: a bundle whose document is configuration."""
+
+    resource: str = option("resource", TEXT, "", "its path below the service's URL, or `file:///…`")
+    service: str = option("service", TEXT, "", "the service; needed where there are several")
+    decision: str = option(
+        "decision", TEXT, "", "the document in it that is the configuration; else all of it"
+    )
+    name: str = option("name", TEXT, "", "an older form of `resource`")
+    prefix: str = option("prefix", TEXT, "bundles", "the folder of `name` in the resource")
+    polling: Polling = option("polling", section(Polling), Polling())
+    trigger: Trigger = option("trigger", TRIGGER, _PERIODIC, "`manual`: it is never downloaded")
+    persist: bool = option(
+        "persist", SWITCH, False, "keep the last one, for a start while the service is away"
+    )
+    signing: Signing | None = option("signing", optional(section(Signing)), None)
+
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        if not block.get("resource", str, "") and not block.get("name", str, ""):
+            raise ConfigError(
+                f"{block.location('resource')}: missing required discovery.resource field"
+            )
+
+    def options(
+        self, block: Block, services: Collection[str], keys: Mapping[str, Key]
+    ) -> DiscoveryOptions:
+        """Return the bundle and its document. ConfigError for what cannot be meant."""
+        if not self.service and len(services) != 1 and "file://" not in self.resource:
+            raise ConfigError(f"{block.location('service')}: there is not one service")
+        bundle = BundleOptions(
+            "discovery",
+            self.service,
+            self.resource or f"{self.prefix.strip('/')}/{self.name.strip('/')}",
+            self.polling,
+            self.trigger,
+            self.persist,
+            signing=self.signing,
+        )
+        decision = self.decision or self.name
+        return DiscoveryOptions(
+            with_sources(bundle, block, services, keys), decision.strip("/").replace(".", "/")
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class DiscoveryOptions:
     """The bundle whose document `decision` is configuration; "" is all of it."""
@@ -69,161 +230,33 @@ class DiscoveryOptions:
     decision: str = ""
 
 
-def read_bundles(
-    top: Block, services: Collection[str], keys: Mapping[str, Key], warnings: list[str]
-) -> dict[str, BundleOptions]:
-    """The bundles by their names; ConfigError for what cannot be meant."""
-    if top.values.get("bundle") is not None:
-        warnings.append(f"{top.location('bundle')} is an older form of `bundles`")
-        if top.values.get("bundles") is not None:
-            raise ConfigError(f"{top.location('bundles')}: give either `bundle` or `bundles`")
-        return _older_bundle(top.block("bundle"), services, keys, warnings)
-    block = top.block("bundles")
-    if len(block.values) > MAX_BUNDLES:
-        raise ConfigError(f"{top.location('bundles')} must have {MAX_BUNDLES} bundles at most")
-    bundles: dict[str, BundleOptions] = {}
-    for name in block.values:
-        if block.values[name] is None:
-            continue
-        if not name or ".." in name.split("/") or not name.isprintable():
-            raise ConfigError(f"{block.location(name)}: a bundle cannot have this name")
-        one = block.block(name)
-        warnings += one.unknown(
-            ["persist", "polling", "resource", "service", "signing", "size_limit_bytes", "trigger"]
-        )
-        bundles[name] = _bundle(name, one, services, keys, warnings, default=f"bundles/{name}")
-    return bundles
-
-
-def _older_bundle(
-    block: Block, services: Collection[str], keys: Mapping[str, Key], warnings: list[str]
-) -> dict[str, BundleOptions]:
-    warnings += block.unknown(["name", "polling", "prefix", "service", "trigger"])
-    name = block.get("name", str, "")
-    if not name:
-        raise ConfigError(f"{block.location('name')} must not be empty")
-    prefix = block.get("prefix", str, "bundles").strip("/")
-    default = f"{prefix}/{name.strip('/')}".strip("/")
-    return {name: _bundle(name, block, services, keys, warnings, default=default)}
-
-
-def _bundle(
-    name: str,
-    block: Block,
-    services: Collection[str],
-    keys: Mapping[str, Key],
-    warnings: list[str],
-    *,
-    default: str,
+def with_sources(
+    bundle: BundleOptions, block: Block, services: Collection[str], keys: Mapping[str, Key]
 ) -> BundleOptions:
-    resource = block.get("resource", str, "") or default
+    """Return a bundle with its resource, its service and how it is verified."""
+    resource = bundle.resource or f"bundles/{bundle.name}"
     is_file = resource.startswith("file://")
-    return BundleOptions(
-        name=name,
-        service="" if is_file else service_name(block, services),
+    return replace(
+        bundle,
         resource=resource,
-        polling=_polling(block.block("polling"), warnings),
-        trigger=read_trigger(block),
-        persist=block.get("persist", bool, False),
-        size_limit=max(block.get("size_limit_bytes", int, 0), 0) or SIZE_LIMIT,
-        verification=_verification(block, keys, warnings),
+        service="" if is_file else find_service(block, bundle.service, services),
+        verification=_verification(bundle, block, keys),
     )
-
-
-def read_trigger(block: Block) -> Trigger:
-    value = block.get("trigger", str, "periodic")
-    if value == "periodic":
-        return "periodic"
-    if value == "manual":
-        return "manual"
-    raise ConfigError(
-        f'{block.location("trigger")}: invalid trigger mode "{value}" (want "periodic" or "manual")'
-    )
-
-
-def read_delays(block: Block, default: tuple[float, float]) -> tuple[float, float]:
-    """`min_delay_seconds` and `max_delay_seconds`, both or neither."""
-    lowest = block.values.get("min_delay_seconds")
-    highest = block.values.get("max_delay_seconds")
-    if lowest is None and highest is None:
-        return default
-    for key, value in (("min_delay_seconds", lowest), ("max_delay_seconds", highest)):
-        if value is None:
-            raise ConfigError(f"{block.path}: configuration missing '{key}'")
-        if not 0 <= block.get(key, int, 0) <= MAX_DELAY:
-            raise ConfigError(f"{block.location(key)} must be from 0 to {MAX_DELAY}")
-    delays = block.get("min_delay_seconds", int, 0), block.get("max_delay_seconds", int, 0)
-    if delays[1] < delays[0]:
-        where = block.location("max_delay_seconds")
-        raise ConfigError(f"{where}: max polling delay must be >= min polling delay")
-    return float(delays[0]), float(delays[1])
-
-
-def _polling(block: Block, warnings: list[str]) -> Polling:
-    warnings += block.unknown(
-        ["long_polling_timeout_seconds", "max_delay_seconds", "min_delay_seconds"]
-    )
-    lowest, highest = read_delays(block, (60.0, 120.0))
-    waits: int | None = None
-    if block.values.get("long_polling_timeout_seconds") is not None:
-        waits = block.get("long_polling_timeout_seconds", int, 0)
-        if not 1 <= waits <= 24 * 3600:
-            where = block.location("long_polling_timeout_seconds")
-            raise ConfigError(f"{where} must be at least 1, and at most a day")
-    return Polling(lowest, highest, waits)
 
 
 def _verification(
-    block: Block, keys: Mapping[str, Key], warnings: list[str]
+    bundle: BundleOptions, block: Block, keys: Mapping[str, Key]
 ) -> Verification | None:
     """Return how the bundle is verified. Without `signing` it need not be signed, but a signature
     is verified."""
-    if block.values.get("signing") is None:
+    signing = bundle.signing
+    if signing is None:
         return Verification(keys=keys, is_required=False) if keys else None
-    signing = block.block("signing")
-    warnings += signing.unknown(["exclude_files", "keyid", "scope"])
-    name = signing.get("keyid", str, "")
-    if name and name not in keys:
-        raise ConfigError(f"{signing.location('keyid')}: key id {name} not found")
+    if signing.key_id and signing.key_id not in keys:
+        where = block.block("signing").location("keyid")
+        raise ConfigError(f"{where}: key id {signing.key_id} not found")
     if not keys:
         raise ConfigError(f"{block.location('signing')}: there are no `keys` to verify with")
     return Verification(
-        scope=signing.get("scope", str, ""),
-        exclude=signing.strings("exclude_files"),
-        keys=keys,
-        key_id=name,
+        scope=signing.scope, exclude=signing.exclude, keys=keys, key_id=signing.key_id
     )
-
-
-def read_discovery(
-    top: Block, services: Collection[str], keys: Mapping[str, Key], warnings: list[str]
-) -> DiscoveryOptions | None:
-    """`discovery`; ConfigError for what cannot be meant."""
-    if top.values.get("discovery") is None:
-        return None
-    block = top.block("discovery")
-    warnings += block.unknown(
-        [
-            "decision",
-            "name",
-            "persist",
-            "polling",
-            "prefix",
-            "resource",
-            "service",
-            "signing",
-            "trigger",
-        ]
-    )
-    resource, name = block.get("resource", str, ""), block.get("name", str, "")
-    if not resource and not name:
-        raise ConfigError(
-            f"{block.location('resource')}: missing required discovery.resource field"
-        )
-    if not block.get("service", str, "") and len(services) != 1 and "file://" not in resource:
-        raise ConfigError(f"{block.location('service')}: there is not one service")
-    prefix = block.get("prefix", str, "bundles").strip("/")
-    default = f"{prefix}/{name.strip('/')}"
-    bundle = _bundle("discovery", block, services, keys, warnings, default=default)
-    decision = block.get("decision", str, "") or name
-    return DiscoveryOptions(bundle, decision.strip("/").replace(".", "/"))

@@ -5,74 +5,77 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from doorward.config.yaml_block import Block, ConfigError
+from doorward.config.schema import Kind, convert, integer, option
+from doorward.config.yaml_block import Block
 
-__all__ = ["CacheOptions", "read_caching"]
+__all__ = ["CacheOptions"]
 
 _RESPONSES: Final = "inter_query_builtin_cache"
 _VALUES: Final = "inter_query_builtin_value_cache"
+_NAMED: Final = f"{_VALUES}.named"
 _TOKENS: Final = "io_jwt"
 _FIXED: Final = "not followed, the cache has a fixed size"
+_BYTES: Final = 16 << 20
+_ENTRIES: Final = 8192
+
+
+def _read_fixed(block: Block, key: str, warnings: list[str]) -> None:
+    integer(0).read(block, key, warnings)
+    warnings.append(f"{block.location(key)}: {_FIXED}")
+
+
+def _read_named(block: Block, key: str, warnings: list[str]) -> int:
+    """The entries of verified tokens; the other caches of values have a fixed size."""
+    named = block.block(key)
+    tokens = 0
+    for name in named.values:
+        each = named.block(name)
+        entries = each.get("max_num_entries", int, 0)
+        if each.values.get("max_num_entries") is not None:
+            integer(0).read(each, "max_num_entries", warnings)
+        if name == _TOKENS:
+            tokens = entries
+            warnings += each.unknown(["max_num_entries"])
+        else:
+            warnings.append(f"{named.location(name)}: {_FIXED}")
+    return tokens or _ENTRIES
+
+
+_CACHE: Final = {"type": "object", "properties": {"max_num_entries": {"type": "integer"}}}
 
 
 @dataclass(frozen=True, slots=True)
 class CacheOptions:
     """The size and lifetime of a cache."""
 
-    response_bytes: int = 16 << 20
-    """`inter_query_builtin_cache.max_size_bytes` of what `http.send` got; in OPA 0, and here the
-    default, stands for no limit."""
-    response_percentage: int = 100
-    """`forced_eviction_threshold_percentage`: the share of it from which responses go."""
-    stale_seconds: int = 0
-    """`stale_entry_eviction_period_seconds`: how often those go that are not fresh; 0: never."""
-    tokens: int = 8192
-    """`inter_query_builtin_value_cache.named.io_jwt.max_num_entries`: tokens that were verified."""
-
-
-def read_caching(top: Block, warnings: list[str]) -> CacheOptions:
-    """`caching`; ConfigError for what cannot be meant."""
-    block, default = top.block("caching"), CacheOptions()
-    responses, values = block.block(_RESPONSES), block.block(_VALUES)
-    named = values.block("named")
-    tokens = named.block(_TOKENS)
-    warnings += block.unknown([_RESPONSES, _VALUES])
-    warnings += responses.unknown(
-        [
-            "forced_eviction_threshold_percentage",
-            "max_size_bytes",
-            "stale_entry_eviction_period_seconds",
-        ]
+    response_bytes: int = option(
+        f"{_RESPONSES}.max_size_bytes",
+        convert(int, lambda value: value if value > 0 else _BYTES, "integer", {"type": "integer"}),
+        _BYTES,
+        "what `http.send` may keep; 0: the default (OPA: no limit)",
     )
-    warnings += values.unknown(["max_num_entries", "named"]) + tokens.unknown(["max_num_entries"])
-    _entries(values)
-    if values.values.get("max_num_entries") is not None:
-        warnings.append(f"{values.location('max_num_entries')}: {_FIXED}")
-    for name in named.values:
-        _entries(named.block(name))
-        if name != _TOKENS:
-            warnings.append(f"{named.location(name)}: {_FIXED}")
-    percentage = responses.get("forced_eviction_threshold_percentage", int, 100)
-    if not 0 <= percentage <= 100:
-        location = responses.location("forced_eviction_threshold_percentage")
-        raise ConfigError(f"{location} must be from 0 to 100 but is {percentage}")
-    stale = responses.get("stale_entry_eviction_period_seconds", int, 0)
-    if stale < 0:
-        location = responses.location("stale_entry_eviction_period_seconds")
-        raise ConfigError(f"{location} must not be negative but is {stale}")
-    size = responses.get("max_size_bytes", int, 0)
-    return CacheOptions(
-        response_bytes=size if size > 0 else default.response_bytes,
-        response_percentage=percentage,
-        stale_seconds=stale,
-        tokens=_entries(tokens) or default.tokens,
+    response_percentage: int = option(
+        f"{_RESPONSES}.forced_eviction_threshold_percentage",
+        integer(0, 100),
+        100,
+        "from which part of it responses go",
     )
-
-
-def _entries(block: Block) -> int:
-    number = block.get("max_num_entries", int, 0)
-    if number < 0:
-        raise ConfigError(
-            f"{block.location('max_num_entries')} must not be negative but is {number}"
-        )
-    return number
+    stale_seconds: int = option(
+        f"{_RESPONSES}.stale_entry_eviction_period_seconds",
+        integer(0),
+        0,
+        "how often those go that are not fresh; 0: they stay",
+    )
+    tokens: int = option(
+        _NAMED,
+        Kind(_read_named, "caches by name", {"type": "object", "additionalProperties": _CACHE}),
+        _ENTRIES,
+        "`io_jwt.max_num_entries`: verified tokens that are kept, also without the key (OPA: "
+        "none); the other caches of values have fixed sizes, and their keys are a warning",
+    )
+    fixed: None = option(
+        f"{_VALUES}.max_num_entries",
+        Kind(_read_fixed, "integer from 0", {"type": "integer", "minimum": 0}),
+        None,
+        "not followed: caches of values have fixed sizes, but for that of tokens",
+    )

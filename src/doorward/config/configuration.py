@@ -11,28 +11,47 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from doorward import __version__
 from doorward.bundles.signatures import Key as SigningKey
 from doorward.config.bundle_options import (
+    BUNDLES,
     BundleOptions,
+    DiscoveryBlock,
     DiscoveryOptions,
-    read_bundles,
-    read_discovery,
+    OlderBundle,
+    with_sources,
 )
-from doorward.config.cache_options import CacheOptions, read_caching
-from doorward.config.identity_options import Issuer, IssuerError, LoginClient
+from doorward.config.cache_options import CacheOptions
+from doorward.config.identity_options import Issuer
 from doorward.config.limits import DEADLINE, MAX_ITEMS
-from doorward.config.services import Service, read_keys, read_services
-from doorward.config.status_options import StatusOptions, read_status
-from doorward.config.trace_options import TraceOptions, read_tracing
-from doorward.config.upload_options import (
-    FileOptions,
-    UploadOptions,
-    read_file,
-    read_upload,
+from doorward.config.schema import (
+    DOCUMENT,
+    INCREASING,
+    OBJECT,
+    SWITCH,
+    TEXT,
+    TEXT_MAP,
+    TEXTS,
+    Kind,
+    OptionError,
+    choice,
+    convert,
+    inline,
+    integer,
+    json_schema,
+    named,
+    number,
+    option,
+    optional,
+    read_section,
+    section,
 )
+from doorward.config.services import KEYS, SERVICES, Service, service_blocks, with_keys
+from doorward.config.status_options import StatusOptions
+from doorward.config.trace_options import TraceBlock, TraceOptions
+from doorward.config.upload_options import FileOptions, UploadOptions
 from doorward.config.yaml_block import (
     Block,
     ConfigError,
@@ -55,6 +74,7 @@ __all__ = [
     "Shadow",
     "active_config",
     "config_of",
+    "editor_schema",
     "identified",
     "parse_config",
     "read_config",
@@ -71,34 +91,71 @@ REFUSED: Final = {
 _PLUGINS: Final = ("envoy_ext_authz_grpc", "envoy_ext_proc_grpc", "forward_auth")
 
 
+WhenFull: TypeAlias = Literal["wait", "drop"]
+_WAIT: Final[WhenFull] = "wait"
+_DROP: Final[WhenFull] = "drop"
+
+
 @dataclass(frozen=True, slots=True)
 class DecisionLogs:
     """`decision_logs`: what is logged, where, and what is left out of it."""
 
-    console: bool = False
-    mask_decision: str = "system/log/mask"
-    drop_decision: str = "system/log/drop"
-    headers: tuple[str, ...] = ()
-    """`request_context.http.headers`: request headers to log, by name."""
-    mask_credentials: bool = True
-    """Take what is a credential by its name or looks out of every event (not OPA's: it logs
-    them); `mask_authorization` is an older name."""
-    claims: bool = False
-    """`custom.claims` (not OPA's): log the header and the claims of verified tokens under a digest
-    of the token, so that decisions can be replayed."""
-    rules: bool = False
-    """`custom.rules` and `rule_labels` (the first is not OPA's): log which definitions answered,
-    and at which condition others failed."""
-    buffer_size: int = 10_000
-    """`reporting.buffer_size_limit_events`: events that may wait to be written."""
-    buffer_bytes: int = 64 << 20
-    """`reporting.buffer_size_limit_bytes`: what the events that wait may take, about."""
-    when_full: Literal["wait", "drop"] = "wait"
-    """`reporting.when_full` (not OPA's): whether a request waits a moment for room in the buffer
-    before its event counts as lost."""
+    console: bool = option(
+        "console", SWITCH, False, "one line for each answer, in OPA's event shape"
+    )
+    mask_decision: str = option(
+        "mask_decision", DOCUMENT, "system/log/mask", "the policy that masks events"
+    )
+    drop_decision: str = option(
+        "drop_decision", DOCUMENT, "system/log/drop", "the policy that drops events"
+    )
+    headers: tuple[str, ...] = option(
+        "request_context.http.headers", TEXTS, (), "headers of HTTP API requests to log"
+    )
+    mask_credentials: bool = option(
+        "mask_credentials",
+        SWITCH,
+        True,
+        "take what is a credential by its name or its look out of every event: "
+        "[how](run.md#decision-log)",
+        is_opa=False,
+    )
+    older_mask: bool = option(
+        "mask_authorization", SWITCH, True, "an older name of `mask_credentials`", is_opa=False
+    )
+    claims: bool = option(
+        "claims",
+        SWITCH,
+        False,
+        "log the header and the claims of verified tokens under a digest of the token, so that "
+        "decisions can be replayed: [how](run.md#decision-log)",
+        is_opa=False,
+    )
+    rules: bool = option(
+        "rules",
+        SWITCH,
+        False,
+        "log [which rules answered, and where others failed](run.md#rules-in-the-log); read at the "
+        "start",
+        is_opa=False,
+    )
+    when_full: WhenFull = option(
+        "reporting.when_full",
+        choice(_WAIT, _DROP),
+        "wait",
+        "`wait`: a request waits a moment (20 ms) for room before its event counts as lost; "
+        "`drop`: it does not",
+        is_opa=False,
+    )
+    sending: UploadOptions = option("", inline(UploadOptions), UploadOptions())
+    """The keys of a service, whether there is one or not."""
+    file: FileOptions | None = option("file", optional(section(FileOptions)), None)
     upload: UploadOptions | None = None
-    """`service` and what belongs to it: events are sent there."""
-    file: FileOptions | None = None
+    """Where events are sent; None: nowhere."""
+    buffer_size: int = 10_000
+    """Events that may wait to be written."""
+    buffer_bytes: int = 64 << 20
+    """About what those may take."""
 
     @property
     def is_enabled(self) -> bool:
@@ -109,101 +166,325 @@ class DecisionLogs:
 HTTP_BUCKETS: Final = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 0.01, 0.1, 1.0)
 
 
+def _document_paths(values: list[Any]) -> tuple[str, ...] | None:
+    if not all(isinstance(each, str) for each in values):
+        raise ValueError("must be a list of strings")
+    paths = tuple(path.strip("/") for path in values)
+    if not all(paths):
+        raise ValueError("must not hold the root")
+    return paths
+
+
+_TEXT_LIST: Final[Mapping[str, Any]] = {"type": "array", "items": {"type": "string"}}
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """`server`: limits of the HTTP API, in bytes, and what it serves."""
 
-    max_length: int = 256 << 20
-    gzip_max_length: int = 512 << 20
-    gzip_min_length: int = 1024
-    gzip_level: int = 9
-    buckets: tuple[float, ...] = HTTP_BUCKETS
-    """Of the histogram of requests by their duration, in seconds."""
-    decision_paths: tuple[str, ...] | None = None
-    """Documents that the API serves, with what is below them (not OPA's); None: everything in
-    `data`, secrets included."""
+    max_length: int = option(
+        "decoding.max_length", integer(1), 256 << 20, "bytes of a request body"
+    )
+    gzip_max_length: int = option(
+        "decoding.gzip.max_length", integer(1), 512 << 20, "bytes of it after decompression"
+    )
+    gzip_min_length: int = option(
+        "encoding.gzip.min_length", integer(1), 1024, "bytes from which responses are compressed"
+    )
+    gzip_level: int = option(
+        "encoding.gzip.compression_level",
+        choice(9, 0, 1, message="must be 0, 1 or 9 but is {value}"),
+        9,
+        "how much they are compressed; 0: not at all",
+    )
+    buckets: tuple[float, ...] = option(
+        "metrics.prom.http_request_duration_seconds.buckets",
+        INCREASING,
+        HTTP_BUCKETS,
+        "buckets of that histogram, in seconds",
+    )
+    decision_paths: tuple[str, ...] | None = option(
+        "decision_paths",
+        convert(list, _document_paths, "list of documents", _TEXT_LIST),
+        None,
+        "the documents that the HTTP API serves, with everything below them; others are 403. "
+        "Without it clients can read all of `data`, including secrets",
+        is_opa=False,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
     """`shadow`: a candidate that decides what the live policies decided (not OPA's)."""
 
-    paths: tuple[str, ...]
-    """Files and folders of the candidate, with its data."""
-    bundles: tuple[str, ...] = ()
-    share: float = 0.1
-    """`share`: of one processor, what the candidate may take."""
-    max_age: float = 1.0
-    """`max_age_seconds`: a decision that waits longer is dropped."""
-    queue: int = 1_000
-    """`queue`: decisions that may wait."""
+    paths: tuple[str, ...] = option(
+        "paths", TEXTS, (), "files and folders of the candidate, with its data", is_opa=False
+    )
+    bundles: tuple[str, ...] = option(
+        "bundles", TEXTS, (), "bundles of the candidate, besides or instead", is_opa=False
+    )
+    share: float = option(
+        "share",
+        number(above=0, most=1),
+        0.1,
+        "of one processor, what the candidate may take",
+        is_opa=False,
+    )
+    max_age: float = option(
+        "max_age_seconds",
+        number(above=0, most=MAX_DEADLINE),
+        1.0,
+        "a decision that waits longer is dropped",
+        is_opa=False,
+    )
+    queue: int = option("queue", integer(1), 1_000, "decisions that may wait", is_opa=False)
+
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        if not block.strings("paths") and not block.strings("bundles"):
+            raise ConfigError(
+                f"{block.location('paths')}: name the candidate's `paths` or `bundles`"
+            )
 
 
 _MEMBERS: Final = ("subject", "action", "resource", "context")
+_LISTED: Final = _MEMBERS[:3]
+
+
+def _read_mapping(top: Block, key: str, warnings: list[str]) -> Mapping[str, tuple[str, ...]]:
+    block = top.block(key)
+    warnings += block.unknown(_MEMBERS)
+    mapping = {name: tuple(block.get(name, str, name).split(".")) for name in _MEMBERS}
+    paths = list(mapping.values())
+    for name, path in mapping.items():
+        others = [other for other in paths if other is not path]
+        if not all(path) or any(other[: len(path)] == path for other in others):
+            raise ConfigError(f"{block.location(name)} must be a path of its own in the input")
+    return mapping
+
+
+def _read_search(top: Block, key: str, warnings: list[str]) -> Mapping[str, str]:
+    block = top.block(key)
+    warnings += block.unknown(_LISTED)
+    return {n: block.get(n, str, "").strip("/") for n in _LISTED if n in block.values}
+
+
+def _texts_schema(names: Sequence[str]) -> Mapping[str, Any]:
+    properties = {name: {"type": "string"} for name in names}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Authzen:
     """`authzen`: OpenID's Authorization API (OPA has none)."""
 
-    decision: str = "authzen/allow"
-    """The document that decides."""
-    mapping: Mapping[str, tuple[str, ...]] = field(
-        default_factory=lambda: {name: (name,) for name in _MEMBERS}
+    decision: str = option(
+        "decision",
+        DOCUMENT,
+        "authzen/allow",
+        "the document that decides AuthZEN's requests",
+        is_opa=False,
     )
-    """Where in `input` each member of a request stands."""
-    policy_decision_point: str | None = None
-    """The URL that clients know it by; without it there is no metadata."""
-    base_path: tuple[str, ...] = ()
-    """The path of that URL, by segment."""
-    search: Mapping[str, str] = field(default_factory=dict)
-    """The documents that list what searches look through, by `subject`, `resource`, `action`."""
+    mapping: Mapping[str, tuple[str, ...]] = option(
+        "mapping",
+        Kind(_read_mapping, "paths by name", _texts_schema(_MEMBERS)),
+        {name: (name,) for name in _MEMBERS},
+        "where in `input` their `subject`, `action`, `resource` and `context` stand: "
+        "`{subject: request.who}`",
+        is_opa=False,
+    )
+    policy_decision_point: str = option(
+        "policy_decision_point",
+        TEXT,
+        "",
+        "the https URL that clients know this server by; without it there is no metadata",
+        is_opa=False,
+    )
+    search: Mapping[str, str] = option(
+        "search",
+        Kind(_read_search, "documents by name", _texts_schema(_LISTED)),
+        {},
+        "documents that list what searches look through: `{subject: authzen/subjects, "
+        "resource: …, action: …}`",
+        is_opa=False,
+    )
+
+    def __post_init__(self) -> None:
+        scheme, colon, rest = self.policy_decision_point.partition("://")
+        host = rest.partition("/")[0]
+        is_url = scheme == "https" and colon and host
+        is_plain = not any(each in self.policy_decision_point for each in "?#")
+        if self.policy_decision_point and not (is_url and is_plain):
+            raise OptionError(
+                "policy_decision_point", "must be an https URL without query and fragment"
+            )
+
+    @property
+    def base_path(self) -> tuple[str, ...]:
+        """The path of that URL, by segment."""
+        path = self.policy_decision_point.partition("://")[2].partition("/")[2]
+        return tuple(filter(None, path.split("/")))
+
+
+def _limit(value: int) -> int | None:
+    if value < 0:
+        raise ValueError(f"must not be negative but is {value}")
+    return value or None
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """`evaluation`: limits of one decision (not OPA's: it has none but the caller's patience)."""
 
-    deadline: float = DEADLINE
-    """`deadline_seconds`"""
-    max_items: int | None = MAX_ITEMS
-    """How much the collections that a decision makes may hold together; None: nobody counts."""
+    deadline: float = option(
+        "deadline_seconds",
+        number(above=0, most=MAX_DEADLINE),
+        DEADLINE,
+        "seconds of one decision; past it the decision fails and is a denial",
+        is_opa=False,
+    )
+    max_items: int | None = option(
+        "max_items",
+        convert(int, _limit, "integer from 0", {"type": "integer", "minimum": 0}),
+        MAX_ITEMS,
+        "items that one decision may create, 0 for no limit: [limits](run.md#limits-of-a-decision)",
+        is_opa=False,
+    )
+
+
+def _secret_paths(values: list[Any]) -> tuple[tuple[str, ...], ...]:
+    if not all(isinstance(each, str) for each in values):
+        raise ValueError("must be a list of strings")
+    paths = tuple(tuple(path.strip("/").split("/")) for path in values)
+    if not all(map(all, paths)):
+        raise ValueError("must be paths below the root, such as a/b")
+    return paths
+
+
+def _read_plugins(top: Block, key: str, _warnings: list[str]) -> Mapping[str, Block]:
+    block = top.block(key)
+    plugins: dict[str, Block] = {}
+    for written in block.values:
+        name = _ALIASES.get(written, written)
+        if name in plugins:
+            raise ConfigError(
+                f"{block.location(written)} is configured twice: `{written}` is `{name}`"
+            )
+        if name not in _PLUGINS:
+            raise ConfigError(f'{block.location(written)}: plugin "{written}" not registered')
+        plugins[name] = block.block(written)
+    return plugins
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """Everything the file says, checked, with defaults for what it leaves out."""
 
-    labels: Mapping[str, str] = field(default_factory=dict)
-    default_decision: str = "system/main"
-    default_authorization_decision: str = "system/authz/allow"
-    decision_logs: DecisionLogs = field(default_factory=DecisionLogs)
-    nd_builtin_cache: bool = False
-    """Whether events say what built-ins that ask the world answered."""
-    caching: CacheOptions = field(default_factory=CacheOptions)
-    evaluation: Evaluation = field(default_factory=Evaluation)
-    server: Server = field(default_factory=Server)
-    authzen: Authzen = field(default_factory=Authzen)
-    shadow: Shadow | None = None
-    identity: Mapping[str, Issuer] = field(default_factory=dict)
+    labels: Mapping[str, str] = option(
+        "labels",
+        TEXT_MAP,
+        {},
+        "part of every event, beside `id` and `version`",
+        is_reloadable=True,
+    )
+    default_decision: str = option(
+        "default_decision",
+        DOCUMENT,
+        "system/main",
+        "the document that `POST /` evaluates",
+        is_reloadable=True,
+    )
+    default_authorization_decision: str = option(
+        "default_authorization_decision",
+        DOCUMENT,
+        "system/authz/allow",
+        "the document that decides requests to the HTTP API, with `--authorization=basic`",
+        is_reloadable=True,
+    )
+    decision_logs: DecisionLogs = option(
+        "decision_logs", section(DecisionLogs), DecisionLogs(), is_reloadable=True
+    )
+    nd_builtin_cache: bool = option(
+        "nd_builtin_cache",
+        SWITCH,
+        False,
+        "whether events hold what built-ins that ask the world answered, which "
+        "[replay](replay.md) reads; of each built-in 1000 answers at most. Unless "
+        "`mask_credentials` is off, `io.jwt.*`, `opa.runtime` and calls with credentials are left "
+        "out; so are all calls of a built-in that was asked with a value of `secrets`, or "
+        "answered one",
+    )
+    caching: CacheOptions = option("caching", section(CacheOptions), CacheOptions())
+    evaluation: Evaluation = option("evaluation", section(Evaluation), Evaluation())
+    server: Server = option("server", section(Server), Server())
+    authzen: Authzen = option("authzen", section(Authzen), Authzen())
+    shadow: Shadow | None = option("shadow", optional(section(Shadow)), None)
+    identity: Mapping[str, Issuer] = option("identity", named(Issuer), {})
     """Issuers whose keys are fetched into `data.identity`, by name (not OPA's)."""
-    secrets: tuple[tuple[str, ...], ...] = ()
-    """Paths of data that clients are never shown (not OPA's)."""
-    plugins: Mapping[str, Block] = field(default_factory=dict)
+    secrets: tuple[tuple[str, ...], ...] = option(
+        "secrets",
+        convert(list, _secret_paths, "list of paths", _TEXT_LIST),
+        (),
+        "paths of data, such as `keys/signing`, that policies read and clients are never shown: "
+        "below them the API is 403, above them it leaves them out, in the log as well. "
+        "`/v1/query` and changes of policies are 403 then. A rule that returns a secret still does",
+        is_opa=False,
+    )
+    plugins: Mapping[str, Block] = option(
+        "plugins", Kind(_read_plugins, "objects by name", {"type": "object"}), {}
+    )
     """The block of each plugin under its newest name."""
+    traces: TraceBlock = option("distributed_tracing", section(TraceBlock), TraceBlock())
+    keys: Mapping[str, SigningKey] = option("keys", KEYS, {}, is_secret=True, is_reloadable=True)
+    services: Mapping[str, Service] = option("services", SERVICES, {}, is_reloadable=True)
+    bundles: Mapping[str, BundleOptions] = option("bundles", BUNDLES, {}, is_reloadable=True)
+    older_bundle: OlderBundle | None = option(
+        "bundle",
+        optional(section(OlderBundle)),
+        None,
+        "an older form of `bundles`",
+        is_reloadable=True,
+    )
+    discovered: DiscoveryBlock | None = option("discovery", optional(section(DiscoveryBlock)), None)
+    status: StatusOptions | None = option(
+        "status", optional(section(StatusOptions)), None, is_reloadable=True
+    )
+    storage: Mapping[str, object] = option(
+        "storage", OBJECT, {}, f"not supported: {REFUSED['storage']}"
+    )
+    persistence_directory: str = option(
+        "persistence_directory",
+        TEXT,
+        ".opa",
+        "where bundles are kept that are to be there at the next start",
+    )
     tracing: TraceOptions | None = None
-    services: Mapping[str, Service] = field(default_factory=dict)
-    keys: Mapping[str, SigningKey] = field(default_factory=dict, repr=False)
-    bundles: Mapping[str, BundleOptions] = field(default_factory=dict)
     discovery: DiscoveryOptions | None = None
-    status: StatusOptions | None = None
-    persistence_directory: str = ".opa"
-    """Where bundles are kept that are to be there at the next start."""
     block: Block = field(default_factory=Block, repr=False)
     """What the configuration was read from."""
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The whole file as plain values."""
     warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        for key, instead in REFUSED.items():
+            if block.values.get(key):
+                raise ConfigError(f"{block.location(key)} is not supported: {instead}")
+        if all(block.values.get(key) is not None for key in ("bundle", "bundles")):
+            raise ConfigError(f"{block.location('bundles')}: give either `bundle` or `bundles`")
+
+
+def editor_schema(plugins: Mapping[str, type]) -> dict[str, Any]:
+    """Return the JSON Schema of a configuration file, for editors. `plugins`: the section of each
+    plugin."""
+    parts = {f"plugins.{name}": section_class for name, section_class in plugins.items()}
+    parts |= {f"plugins.{old}": plugins[new] for old, new in _ALIASES.items() if new in plugins}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Configuration of Doorward",
+        **json_schema(Config, parts),
+    }
 
 
 def read_config(
@@ -288,308 +569,58 @@ def _show(value: Any) -> Value:
 
 
 def _config(top: Block) -> Config:
-    for key, instead in REFUSED.items():
-        if top.values.get(key):
-            raise ConfigError(f"{top.location(key)} is not supported: {instead}")
+    """Read all sections, then complete those that name others."""
     warnings = list(top.warnings)
-    known = {
-        "secrets",
-        "authzen",
-        "caching",
-        "labels",
-        "default_decision",
-        "default_authorization_decision",
-        "decision_logs",
-        "evaluation",
-        "identity",
-        "server",
-        "shadow",
-        "plugins",
-        "bundle",
-        "bundles",
-        "discovery",
-        "distributed_tracing",
-        "keys",
-        "nd_builtin_cache",
-        "persistence_directory",
-        "services",
-        "status",
+    read = read_section(Config, top, warnings, {"block": top, "document": top.plain()})
+    blocks = service_blocks(top)
+    services = {
+        name: with_keys(each, blocks[name], read.keys, warnings)
+        for name, each in read.services.items()
     }
-    warnings += top.unknown([*known, *REFUSED])
-    keys = read_keys(top.block("keys"), warnings)
-    services = read_services(top, keys, warnings)
-    return Config(
-        labels=_labels(top),
-        default_decision=_path(top, "default_decision", "/system/main"),
-        default_authorization_decision=_path(
-            top, "default_authorization_decision", "/system/authz/allow"
-        ),
-        decision_logs=_decision_logs(top, services, warnings),
-        nd_builtin_cache=top.get("nd_builtin_cache", bool, False),
-        caching=read_caching(top, warnings),
-        evaluation=_evaluation(top.block("evaluation"), warnings),
-        server=_server(top.block("server"), warnings),
-        authzen=_authzen(top.block("authzen"), warnings),
-        shadow=_shadow(top, warnings),
-        identity=_identity(top.block("identity"), warnings),
-        secrets=_secrets(top),
-        plugins=_plugins(top.block("plugins")),
-        tracing=read_tracing(top, warnings),
+    discovered = read.discovered
+    return replace(
+        read,
         services=services,
-        keys=keys,
-        bundles=read_bundles(top, services, keys, warnings),
-        discovery=read_discovery(top, services, keys, warnings),
-        status=read_status(top, services, warnings),
-        persistence_directory=top.get("persistence_directory", str, ".opa"),
-        block=top,
-        document=top.plain(),
+        bundles=_bundles(read, top, services, warnings),
+        decision_logs=_decision_logs(read.decision_logs, top, services),
+        tracing=read.traces.options(),
+        discovery=(
+            discovered.options(top.block("discovery"), services, read.keys) if discovered else None
+        ),
+        status=read.status.with_service(top.block("status"), services) if read.status else None,
         warnings=tuple(warnings),
     )
 
 
-def _labels(top: Block) -> dict[str, str]:
-    block = top.block("labels")
-    return {key: block.get(key, str, "") for key in block.values}
+def _bundles(
+    read: Config, top: Block, services: Mapping[str, Service], warnings: list[str]
+) -> dict[str, BundleOptions]:
+    older = read.older_bundle
+    if older is not None:
+        warnings.append(f"{top.location('bundle')} is an older form of `bundles`")
+        options, block = older.options(), top.block("bundle")
+        return {older.name: with_sources(options, block, services, read.keys)}
+    block = top.block("bundles")
+    return {
+        name: with_sources(each, block.block(name), services, read.keys)
+        for name, each in read.bundles.items()
+    }
 
 
-def _path(block: Block, key: str, default: str) -> str:
-    return block.get(key, str, default).strip("/")
-
-
-def _decision_logs(
-    top: Block, services: Mapping[str, Service], warnings: list[str]
-) -> DecisionLogs:
+def _decision_logs(read: DecisionLogs, top: Block, services: Mapping[str, Service]) -> DecisionLogs:
     block = top.block("decision_logs")
-    is_given = top.values.get("decision_logs") is not None
-    upload = read_upload(block, services, warnings) if is_given else None
-    context = block.block("request_context")
-    http = context.block("http")
-    reporting = block.block("reporting")
-    warnings += block.unknown(
-        [
-            "claims",
-            "console",
-            "drop_decision",
-            "file",
-            "mask_authorization",
-            "mask_credentials",
-            "mask_decision",
-            "partition_name",
-            "plugin",
-            "protocol",
-            "reporting",
-            "request_context",
-            "resource",
-            "rules",
-            "service",
-            "spool",
-        ]
-    )
-    warnings += reporting.unknown(
-        [
-            "buffer_size_limit_bytes",
-            "buffer_size_limit_events",
-            "buffer_type",
-            "max_decisions_per_second",
-            "max_delay_seconds",
-            "min_delay_seconds",
-            "trigger",
-            "upload_size_limit_bytes",
-            "when_full",
-        ]
-    )
-    warnings += context.unknown(["http"]) + http.unknown(["headers"])
-    default = DecisionLogs()
-    # With a service they bound what waits to be sent.
-    limits = Block() if upload else reporting
-    return DecisionLogs(
-        console=block.get("console", bool, False),
-        mask_decision=_path(block, "mask_decision", default.mask_decision),
-        drop_decision=_path(block, "drop_decision", default.drop_decision),
-        headers=http.strings("headers"),
-        mask_credentials=block.get(
-            "mask_credentials", bool, block.get("mask_authorization", bool, True)
-        ),
-        claims=block.get("claims", bool, False),
-        rules=block.get("rules", bool, False),
-        buffer_size=_positive(limits, "buffer_size_limit_events", default.buffer_size),
-        buffer_bytes=_positive(limits, "buffer_size_limit_bytes", default.buffer_bytes),
-        when_full=_when_full(reporting),
+    is_elsewhere = read.console or read.file is not None
+    is_named = block.values.get("mask_credentials") is not None
+    upload = None
+    if top.values.get("decision_logs") is not None:
+        upload = read.sending.with_service(block, services, is_elsewhere=is_elsewhere)
+    masks = read.mask_credentials if is_named else read.older_mask
+    # Without a service the limits are those of what waits to be written.
+    limits = UploadOptions() if upload is not None else read.sending
+    return replace(
+        read,
+        mask_credentials=masks,
         upload=upload,
-        file=read_file(block, warnings),
+        buffer_size=limits.buffer_events,
+        buffer_bytes=limits.buffer_bytes,
     )
-
-
-def _when_full(reporting: Block) -> Literal["wait", "drop"]:
-    value = reporting.get("when_full", str, "wait")
-    if value == "wait":
-        return "wait"
-    if value == "drop":
-        return "drop"
-    raise ConfigError(
-        f"{reporting.location('when_full')} must be `wait` or `drop` but is `{value}`"
-    )
-
-
-def _server(block: Block, warnings: list[str]) -> Server:
-    decoding, encoding = block.block("decoding"), block.block("encoding")
-    unzip, zip_ = decoding.block("gzip"), encoding.block("gzip")
-    warnings += block.unknown(["decision_paths", "decoding", "encoding", "metrics"])
-    warnings += decoding.unknown(["gzip", "max_length"]) + encoding.unknown(["gzip"])
-    warnings += unzip.unknown(["max_length"]) + zip_.unknown(["compression_level", "min_length"])
-    default = Server()
-    return Server(
-        max_length=_positive(decoding, "max_length", default.max_length),
-        gzip_max_length=_positive(unzip, "max_length", default.gzip_max_length),
-        gzip_min_length=_positive(zip_, "min_length", default.gzip_min_length),
-        gzip_level=_gzip_level(zip_, default.gzip_level),
-        buckets=_buckets(block.block("metrics"), warnings),
-        decision_paths=_decision_paths(block),
-    )
-
-
-def _gzip_level(block: Block, default: int) -> int:
-    level = block.get("compression_level", int, default)
-    if level not in (0, 1, 9):
-        raise ConfigError(f"{block.location('compression_level')} must be 0, 1 or 9 but is {level}")
-    return level
-
-
-def _buckets(metrics: Block, warnings: list[str]) -> tuple[float, ...]:
-    prom = metrics.block("prom")
-    duration = prom.block("http_request_duration_seconds")
-    warnings += metrics.unknown(["prom"]) + prom.unknown(["http_request_duration_seconds"])
-    warnings += duration.unknown(["buckets"])
-    return duration.increasing("buckets") or HTTP_BUCKETS
-
-
-def _secrets(top: Block) -> tuple[tuple[str, ...], ...]:
-    paths = tuple(tuple(path.strip("/").split("/")) for path in top.strings("secrets"))
-    if not all(map(all, paths)):
-        raise ConfigError(f"{top.location('secrets')} must be paths below the root, such as a/b")
-    return paths
-
-
-def _shadow(top: Block, warnings: list[str]) -> Shadow | None:
-    if top.values.get("shadow") is None:
-        return None
-    block = top.block("shadow")
-    warnings += block.unknown(["bundles", "max_age_seconds", "paths", "queue", "share"])
-    paths, bundles = block.strings("paths"), block.strings("bundles")
-    if not paths and not bundles:
-        raise ConfigError(
-            f"{top.location('shadow')} must name the candidate's `paths` or `bundles`"
-        )
-    share = block.get("share", float, 0.1)
-    if not 0 < share <= 1:
-        raise ConfigError(f"{block.location('share')} must be from above 0 to 1 but is {share:g}")
-    max_age = block.get("max_age_seconds", float, 1.0)
-    if not 0 < max_age <= MAX_DEADLINE:
-        location = block.location("max_age_seconds")
-        raise ConfigError(f"{location} must be from above 0 to {MAX_DEADLINE:g} but is {max_age:g}")
-    return Shadow(paths, bundles, share, max_age, _positive(block, "queue", 1_000))
-
-
-def _identity(block: Block, warnings: list[str]) -> dict[str, Issuer]:
-    issuers: dict[str, Issuer] = {}
-    for name in block.values:
-        each = block.block(name)
-        warnings += each.unknown(["interval_seconds", "issuer", "jwks_url", "login"])
-        try:
-            issuers[name] = Issuer(
-                each.get("issuer", str, ""),
-                each.get("jwks_url", str, ""),
-                each.get("interval_seconds", float, 300.0),
-                _login(each.block("login"), warnings) if "login" in each.values else None,
-            )
-        except IssuerError as error:
-            key = "interval_seconds" if error.key == "interval" else error.key
-            raise ConfigError(f"{each.location(key)} {error.message}") from None
-    return issuers
-
-
-def _login(block: Block, warnings: list[str]) -> LoginClient:
-    warnings += block.unknown(["client_id", "client_secret", "console_url", "scopes"])
-    try:
-        return LoginClient(
-            block.get("client_id", str, ""),
-            block.get("console_url", str, ""),
-            block.get("client_secret", str, ""),
-            block.strings("scopes") if "scopes" in block.values else (),
-        )
-    except IssuerError as error:
-        raise ConfigError(f"{block.location(error.key)} {error.message}") from None
-
-
-def _authzen(block: Block, warnings: list[str]) -> Authzen:
-    warnings += block.unknown(["decision", "mapping", "policy_decision_point", "search"])
-    given = block.block("mapping")
-    warnings += given.unknown(_MEMBERS)
-    mapping = {name: tuple(given.get(name, str, name).split(".")) for name in _MEMBERS}
-    paths = list(mapping.values())
-    for name, path in mapping.items():
-        others = [other for other in paths if other is not path]
-        if not all(path) or any(other[: len(path)] == path for other in others):
-            raise ConfigError(f"{given.location(name)} must be a path of its own in the input")
-    base = block.get("policy_decision_point", str, "") or None
-    listed = block.block("search")
-    warnings += listed.unknown(_MEMBERS[:3])
-    search = {name: _path(listed, name, "") for name in _MEMBERS[:3] if name in listed.values}
-    return Authzen(
-        search=search,
-        decision=_path(block, "decision", Authzen().decision),
-        mapping=mapping,
-        policy_decision_point=base,
-        base_path=() if base is None else _base_path(block, base),
-    )
-
-
-def _base_path(block: Block, url: str) -> tuple[str, ...]:
-    scheme, colon, rest = url.partition("://")
-    host, _, path = rest.partition("/")
-    if scheme != "https" or not colon or not host or any(each in url for each in "?#"):
-        location = block.location("policy_decision_point")
-        raise ConfigError(f"{location} must be an https URL without query and fragment")
-    return tuple(filter(None, path.split("/")))
-
-
-def _decision_paths(block: Block) -> tuple[str, ...] | None:
-    if block.values.get("decision_paths") is None:
-        return None
-    paths = tuple(path.strip("/") for path in block.strings("decision_paths"))
-    if not all(paths):
-        raise ConfigError(f"{block.location('decision_paths')} must not hold the root")
-    return paths
-
-
-def _evaluation(block: Block, warnings: list[str]) -> Evaluation:
-    warnings += block.unknown(["deadline_seconds", "max_items"])
-    deadline = block.get("deadline_seconds", float, DEADLINE)
-    if not 0 < deadline <= MAX_DEADLINE:
-        location = block.location("deadline_seconds")
-        raise ConfigError(
-            f"{location} must be from above 0 to {MAX_DEADLINE:g} but is {deadline:g}"
-        )
-    max_items = block.get("max_items", int, MAX_ITEMS)
-    if max_items < 0:
-        raise ConfigError(f"{block.location('max_items')} must not be negative but is {max_items}")
-    return Evaluation(deadline, max_items or None)
-
-
-def _positive(block: Block, key: str, default: int) -> int:
-    value = block.get(key, int, default)
-    if value <= 0:
-        raise ConfigError(f"{block.location(key)} must be greater than 0 but is {value}")
-    return value
-
-
-def _plugins(block: Block) -> dict[str, Block]:
-    plugins: dict[str, Block] = {}
-    for key in block.values:
-        name = _ALIASES.get(key, key)
-        if name in plugins:
-            raise ConfigError(f"{block.location(key)} is configured twice: `{key}` is `{name}`")
-        if name not in _PLUGINS:
-            raise ConfigError(f'{block.location(key)}: plugin "{key}" not registered')
-        plugins[name] = block.block(key)
-    return plugins

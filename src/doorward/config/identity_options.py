@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-__all__ = ["Issuer", "IssuerError", "LoginClient"]
+from doorward.config.schema import TEXT, TEXTS, OptionError, number, option, optional, section
+
+__all__ = ["Issuer", "LoginClient"]
 
 _LOCAL: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-class IssuerError(ValueError):
-    """An issuer that cannot be used; `key` names what is wrong."""
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(f"{key}: {message}")
-        self.key = key
-        self.message = message
-
-
 @dataclass(frozen=True, slots=True)
 class LoginClient:
-    """As whom the console lets people log in at an issuer. IssuerError for what cannot be used."""
+    """As whom the console lets people log in at an issuer. OptionError for what cannot be used."""
 
-    client_id: str
-    console_url: str
-    """Scheme, host and port by which browsers reach the console; `/console/oidc/NAME/callback`
-    below it is registered at the issuer."""
-    client_secret: str = field(default="", repr=False)
-    """Empty for a public client, which PKCE alone protects."""
-    scopes: tuple[str, ...] = ()
-    """Besides `openid`: `email`, `groups`."""
+    client_id: str = option("client_id", TEXT, "", "the id of the console at the issuer")
+    console_url: str = option(
+        "console_url",
+        TEXT,
+        "",
+        "scheme, host and port by which browsers reach the console; `/console/oidc/NAME/callback` "
+        "below it is registered at the issuer",
+    )
+    client_secret: str = option(
+        "client_secret",
+        TEXT,
+        "",
+        "empty for a public client, which PKCE alone protects",
+        is_secret=True,
+    )
+    scopes: tuple[str, ...] = option(
+        "scopes", TEXTS, (), "scopes besides `openid`: `email`, `groups`"
+    )
 
     @property
     def host(self) -> str:
@@ -40,31 +43,50 @@ class LoginClient:
 
     def __post_init__(self) -> None:
         if not self.client_id:
-            raise IssuerError("client_id", "must be the id of the console at the issuer")
+            raise OptionError("client_id", "must be the id of the console at the issuer")
         _check_url("console_url", self.console_url)
         if urlsplit(self.console_url).path.strip("/"):
-            raise IssuerError("console_url", "must be a scheme and a host without a path")
+            raise OptionError("console_url", "must be a scheme and a host without a path")
 
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """Whose keys are fetched, and how often. IssuerError for what cannot be used."""
+    """Whose keys are fetched, and how often. OptionError for what cannot be used."""
 
-    issuer: str
-    """The URL that tokens name as `iss`; its discovery document says where the keys are."""
-    jwks_url: str = ""
-    """Where the keys are, for an issuer without discovery."""
-    interval: float = 300.0
-    """Seconds between two fetches."""
-    login: LoginClient | None = None
-    """Where people log in to the console at this issuer."""
+    issuer: str = option(
+        "issuer",
+        TEXT,
+        "",
+        "the URL that tokens name as `iss`; its discovery document says where the keys are, which "
+        "are fetched into `data.identity.NAME`: [how](python.md#keys-of-identity-providers). The "
+        "start waits 5 seconds for them, and then serves without: tokens of keys that are not "
+        "known are refused. One process only",
+        is_opa=False,
+    )
+    jwks_url: str = option(
+        "jwks_url", TEXT, "", "where the keys are, for an issuer without discovery", is_opa=False
+    )
+    interval: float = option(
+        "interval_seconds",
+        number(least=1.0, most=86_400.0),
+        300.0,
+        "seconds between two fetches",
+        is_opa=False,
+    )
+    login: LoginClient | None = option(
+        "login",
+        optional(section(LoginClient)),
+        None,
+        "with which people log in to the [console](console.md) at this issuer",
+        is_opa=False,
+    )
 
     def __post_init__(self) -> None:
         for key, url in (("issuer", self.issuer), ("jwks_url", self.jwks_url)):
             if url or key == "issuer":
                 _check_url(key, url)
         if not 1.0 <= self.interval <= 86_400.0:
-            raise IssuerError("interval", "must be from 1 to 86400 seconds")
+            raise OptionError("interval", "must be from 1 to 86400 seconds")
 
     def is_as_safe(self, url: str) -> bool:
         """Return True if what comes from `url` is as safe as the issuer's own document."""
@@ -76,6 +98,6 @@ def _check_url(key: str, url: object) -> None:
     parts = urlsplit(url) if isinstance(url, str) else None
     is_local = parts is not None and parts.hostname in _LOCAL
     if parts is None or not parts.hostname or parts.username or parts.query or parts.fragment:
-        raise IssuerError(key, "must be a URL without a user, a query and a fragment")
+        raise OptionError(key, "must be a URL without a user, a query and a fragment")
     if parts.scheme != "https" and not (parts.scheme == "http" and is_local):
-        raise IssuerError(key, "must begin with https:// (http:// on this host only)")
+        raise OptionError(key, "must begin with https:// (http:// on this host only)")

@@ -5,15 +5,35 @@ What cannot work is refused here, with its place; OPA refuses most of it at the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
 
 from doorward.bundles.signatures import ALGORITHMS, Key
+from doorward.config.schema import (
+    OBJECT,
+    SWITCH,
+    TEXT,
+    TEXT_MAP,
+    TEXTS,
+    Kind,
+    choice,
+    convert,
+    integer,
+    nonempty,
+    option,
+    optional,
+    options_of,
+    read_section,
+    section,
+    text_or,
+)
 from doorward.config.yaml_block import Block, ConfigError
 
 __all__ = [
+    "KEYS",
     "KMS_ALGORITHMS",
+    "SERVICES",
     "AwsKmsKey",
     "AwsSigning",
     "AwsSource",
@@ -24,32 +44,58 @@ __all__ = [
     "GcpMetadata",
     "OAuth2",
     "Service",
-    "read_keys",
-    "read_services",
-    "service_name",
+    "find_service",
+    "service_blocks",
+    "with_keys",
 ]
 
 CLIENT_ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+SignatureVersion: TypeAlias = Literal["4", "4a"]
 
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
     """A token in `Authorization`: `token`, or what the file at `token_path` holds."""
 
-    token: str = field(default="", repr=False)
-    token_path: str = ""
-    scheme: str = "Bearer"
+    token: str = option("token", TEXT, "", "the token", is_secret=True)
+    token_path: str = option("token_path", TEXT, "", "a file with the token, read for each request")
+    scheme: str = option("scheme", TEXT, "Bearer", "the scheme in `Authorization`")
     is_pair: bool = False
     """Whether it is sent in base64, as registries want `user:password`."""
+
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        if block.get("token", str, "") and block.get("token_path", str, ""):
+            raise ConfigError(
+                f"{block.location('token_path')}: specify a value for either the "
+                '"token" or "token_path" field'
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
     """A client certificate: files in PEM."""
 
-    certificate: str
-    private_key: str
-    passphrase: str = field(default="", repr=False)
+    certificate: str = option("cert", TEXT, "", "a file with the certificate, in PEM")
+    private_key: str = option("private_key", TEXT, "", "a file with its private key, in PEM")
+    passphrase: str = option(
+        "private_key_passphrase", TEXT, "", "the passphrase of the private key", is_secret=True
+    )
+    reread_seconds: int = option(
+        "cert_reread_interval_seconds", integer(0), 0, "not needed: changed files are read at once"
+    )
+    ca_certificate: str = option(
+        "ca_cert", TEXT, "", "an older name of the service's `tls.ca_cert`"
+    )
+    system_ca_required: bool = option(
+        "system_ca_required", SWITCH, False, "an older name of `tls.system_ca_required`"
+    )
+
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        for key in ("cert", "private_key"):
+            if not block.get(key, str, ""):
+                raise ConfigError(f"{block.location(key)} is needed when client TLS is enabled")
 
 
 KMS_ALGORITHMS: Final = {
@@ -58,36 +104,6 @@ KMS_ALGORITHMS: Final = {
     "ECDSA_SHA_512": "ES512",
 }
 """The algorithms of AWS KMS that sign assertions, each with its name in JWTs."""
-
-
-@dataclass(frozen=True, slots=True)
-class AwsKmsKey:
-    """A key in AWS KMS, by its name there, and the keys of AWS with which it is used."""
-
-    name: str
-    algorithm: str
-    signing: AwsSigning
-
-
-@dataclass(frozen=True, slots=True)
-class OAuth2:
-    """A token from `token_url`, for client credentials or for a signed assertion (RFC 7523)."""
-
-    token_url: str
-    grant_type: str = "client_credentials"
-    client_id: str = ""
-    client_secret: str = field(default="", repr=False)
-    scopes: tuple[str, ...] = ()
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
-    signing_key: Key | None = None
-    kms_key: AwsKmsKey | None = None
-    claims: Mapping[str, object] = field(default_factory=dict)
-    include_jti: bool = False
-    thumbprint: str = ""
-    assertion: str = field(default="", repr=False)
-    assertion_path: str = ""
-    assertion_type: str = CLIENT_ASSERTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +122,194 @@ class AwsSource:
     domain: str = ""
     signing: AwsSource | None = None
     """Whose keys ask for those of a role."""
-    version: Literal["4", "4a"] = "4"
+    version: SignatureVersion = "4"
     """How the requests for keys of a role are signed."""
+
+
+def _read_version(block: Block, key: str, _warnings: list[str]) -> SignatureVersion:
+    version = str(block.values.get(key))
+    if version not in ("4", "4a"):
+        raise ConfigError(f"{block.location(key)} must be 4 or 4a but is `{version}`")
+    return "4a" if version == "4a" else "4"
+
+
+_VERSION: Final = Kind(_read_version, "`4` or `4a`", {"enum": [4, "4", "4a"]})
+_REGION: Final = "the region; else `AWS_REGION`"
+_DOMAIN: Final = "the domain of the service that gives keys; else `AWS_DOMAIN`"
+_SESSION: Final = "the name of the session"
+_DEFAULT_SESSION: Final = "open-policy-agent"
+
+
+@dataclass(frozen=True, slots=True)
+class _Environment:
+    """Keys in `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`."""
+
+    def source(self) -> AwsSource:
+        return AwsSource("environment")
+
+
+@dataclass(frozen=True, slots=True)
+class _Profile:
+    """Keys in the file that the tools of AWS share."""
+
+    path: str = option("path", TEXT, "", "the file of profiles; else `~/.aws/credentials`")
+    profile: str = option("profile", TEXT, "", "the profile; else `AWS_PROFILE`")
+    region: str = option("aws_region", TEXT, "", _REGION)
+
+    def source(self) -> AwsSource:
+        return AwsSource("profile", self.region, self.profile, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Metadata:
+    """Keys of the machine's role, from the metadata service."""
+
+    region: str = option("aws_region", TEXT, "", "the region, always")
+    role: str = option("iam_role", TEXT, "", "the role; else that of the container")
+
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        if not block.get("aws_region", str, ""):
+            where = block.location("aws_region")
+            raise ConfigError(f"{where} must be specified for AWS metadata credential service")
+
+    def source(self) -> AwsSource:
+        return AwsSource("metadata", self.region, role=self.role)
+
+
+@dataclass(frozen=True, slots=True)
+class _WebIdentity:
+    """Keys of a role, for the token in `AWS_WEB_IDENTITY_TOKEN_FILE`."""
+
+    region: str = option("aws_region", TEXT, "", _REGION)
+    session_name: str = option("session_name", TEXT, _DEFAULT_SESSION, _SESSION)
+    domain: str = option("aws_domain", TEXT, "", _DOMAIN)
+
+    def source(self) -> AwsSource:
+        name = self.session_name or _DEFAULT_SESSION
+        return AwsSource("web_identity", self.region, session_name=name, domain=self.domain)
+
+
+@dataclass(frozen=True, slots=True)
+class _SingleSignOn:
+    """Keys of a role, for a session of `aws sso login`."""
+
+    path: str = option("path", TEXT, "", "the file of profiles; else `~/.aws/config`")
+    profile: str = option("profile", TEXT, "", "the profile; else `AWS_PROFILE`")
+    cache_path: str = option(
+        "cache_path", TEXT, "", "the folder of sessions; else `~/.aws/sso/cache`"
+    )
+
+    def source(self) -> AwsSource:
+        return AwsSource("sso", profile=self.profile, path=self.path, cache_path=self.cache_path)
+
+
+@dataclass(frozen=True, slots=True)
+class _RoleSigning:
+    """Whose keys ask for those of a role."""
+
+    environment: _Environment | None = option(
+        "environment_credentials",
+        optional(section(_Environment)),
+        None,
+        "`{}`: keys in `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_REGION`",
+    )
+    profile: _Profile | None = option("profile_credentials", optional(section(_Profile)), None)
+    metadata: _Metadata | None = option("metadata_credentials", optional(section(_Metadata)), None)
+    service: str = option("service", TEXT, "", "not needed: it is `sts`")
+    version: SignatureVersion = option("signature_version", _VERSION, "4", "of the signature")
+
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        if not _has_any(block, ["environment", "profile", "metadata"]):
+            raise ConfigError(
+                f"{block.path}: unsupported AWS signing plugin with AssumeRole credential provider"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _AssumedRole:
+    """Keys of a role, for keys of another source."""
+
+    role: str = option("iam_role_arn", TEXT, "", "the role; else `AWS_ROLE_ARN`")
+    session_name: str = option("session_name", TEXT, _DEFAULT_SESSION, _SESSION)
+    region: str = option("aws_region", TEXT, "", _REGION)
+    domain: str = option("aws_domain", TEXT, "", _DOMAIN)
+    signing: _RoleSigning = option("aws_signing", section(_RoleSigning), _RoleSigning())
+
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        if block.values.get("aws_signing") is None:
+            raise ConfigError(
+                f"{block.location('aws_signing')}: a AWS signing plugin must be specified when "
+                "AssumeRole credential provider is enabled"
+            )
+
+    def source(self) -> AwsSource:
+        sources = (self.signing.environment, self.signing.profile, self.signing.metadata)
+        asking = next((each.source() for each in sources if each is not None), None)
+        name = self.session_name or _DEFAULT_SESSION
+        return AwsSource(
+            "assume_role",
+            self.region,
+            role=self.role,
+            session_name=name,
+            domain=self.domain,
+            signing=asking,
+            version=self.signing.version,
+        )
+
+
+def _has_any(block: Block, sources: Iterable[str]) -> bool:
+    return any(block.values.get(f"{name}_credentials") is not None for name in sources)
+
+
+_SOURCES: Final = ("environment", "assume_role", "web_identity", "profile", "metadata", "sso")
+
+
+@dataclass(frozen=True, slots=True)
+class _AwsBlock:
+    """`s3_signing` and `aws_signing`: sources of keys, in the order in which they are tried."""
+
+    environment: _Environment | None = option(
+        "environment_credentials",
+        optional(section(_Environment)),
+        None,
+        "`{}`: keys in `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_REGION`",
+    )
+    role: _AssumedRole | None = option(
+        "assume_role_credentials", optional(section(_AssumedRole)), None
+    )
+    web_identity: _WebIdentity | None = option(
+        "web_identity_credentials", optional(section(_WebIdentity)), None
+    )
+    profile: _Profile | None = option("profile_credentials", optional(section(_Profile)), None)
+    metadata: _Metadata | None = option("metadata_credentials", optional(section(_Metadata)), None)
+    sign_on: _SingleSignOn | None = option(
+        "sso_credentials", optional(section(_SingleSignOn)), None
+    )
+    service: str = option("service", TEXT, "", "`s3`, `ecr` or another service of AWS")
+    version: SignatureVersion = option("signature_version", _VERSION, "4", "of the signature")
+
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        if not _has_any(block, _SOURCES):
+            where = f"{block.file}: {block.path}" if block.file else block.path
+            raise ConfigError(
+                f"{where}: a AWS credential service must be specified when S3 signing is enabled"
+            )
+
+    def signing(self) -> AwsSigning:
+        sources = (
+            self.environment,
+            self.role,
+            self.web_identity,
+            self.profile,
+            self.metadata,
+            self.sign_on,
+        )
+        used = tuple(each.source() for each in sources if each is not None)
+        return AwsSigning(used, self.service.lower(), self.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,36 +319,225 @@ class AwsSigning:
 
     sources: tuple[AwsSource, ...]
     service: str = "s3"
-    version: Literal["4", "4a"] = "4"
+    version: SignatureVersion = "4"
     """Of the signature."""
+
+
+@dataclass(frozen=True, slots=True)
+class _KmsBlock:
+    """`aws_kms`: a key in AWS KMS."""
+
+    name: str = option("name", nonempty("the name of a key"), "", "the name of the key")
+    algorithm: str = option("algorithm", TEXT, "", f"one of {', '.join(KMS_ALGORITHMS)}")
+
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        if not block.get("name", str, ""):
+            raise ConfigError(f"{block.location('name')} must be the name of a key")
+        if (algorithm := block.get("algorithm", str, "")) not in KMS_ALGORITHMS:
+            where = block.location("algorithm")
+            raise ConfigError(f"{where}: unsupported sign algorithm {algorithm}")
+
+
+@dataclass(frozen=True, slots=True)
+class AwsKmsKey:
+    """A key in AWS KMS, by its name there, and the keys of AWS with which it is used."""
+
+    name: str
+    algorithm: str
+    signing: AwsSigning
+
+
+_SECRETS: Final = ("client_secret", "signing_key", "client_assertion", "client_assertion_path")
+
+
+@dataclass(frozen=True, slots=True)
+class OAuth2:
+    """A token from `token_url`, for client credentials or for a signed assertion (RFC 7523)."""
+
+    token_url: str = option("token_url", TEXT, "", "the https URL that gives tokens")
+    grant_type: str = option(
+        "grant_type",
+        choice(
+            "",
+            "client_credentials",
+            "jwt_bearer",
+            message="must be either client_credentials or jwt_bearer",
+        ),
+        "client_credentials",
+        "`client_credentials` with a secret or a signed assertion, or `jwt_bearer`",
+    )
+    client_id: str = option("client_id", TEXT, "", "the client")
+    client_secret: str = option("client_secret", TEXT, "", "its secret", is_secret=True)
+    scopes: tuple[str, ...] = option("scopes", TEXTS, (), "scopes to ask for")
+    headers: Mapping[str, str] = option(
+        "additional_headers", TEXT_MAP, {}, "further headers of the request", is_secret=True
+    )
+    parameters: Mapping[str, str] = option(
+        "additional_parameters", TEXT_MAP, {}, "further parameters of the request", is_secret=True
+    )
+    signing_key_name: str = option(
+        "signing_key", TEXT, "", "the key of `keys` that signs the assertion"
+    )
+    claims: Mapping[str, object] = option(
+        "additional_claims", OBJECT, {}, "further claims of the assertion"
+    )
+    include_jti: bool = option(
+        "include_jti_claim", SWITCH, False, "whether the assertion has a `jti`"
+    )
+    thumbprint: str = option(
+        "thumbprint", TEXT, "", "the SHA-1 thumbprint of the certificate, as hexadecimal digits"
+    )
+    assertion: str = option(
+        "client_assertion", TEXT, "", "an assertion made elsewhere", is_secret=True
+    )
+    assertion_path: str = option("client_assertion_path", TEXT, "", "a file with one")
+    assertion_type: str = option(
+        "client_assertion_type", TEXT, CLIENT_ASSERTION, "the type of the assertion"
+    )
+    kms: _KmsBlock | None = option("aws_kms", optional(section(_KmsBlock)), None)
+    aws: _AwsBlock | None = option("aws_signing", optional(section(_AwsBlock)), None)
+    signing_key: Key | None = None
+    kms_key: AwsKmsKey | None = None
+
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        for name in ("azure_keyvault", "azure_signing"):
+            if block.values.get(name) is not None:
+                raise ConfigError(
+                    f"{block.location(name)}: keys in Azure Key Vault are not supported"
+                )
+        if block.values.get("aws_kms") is not None and block.values.get("aws_signing") is None:
+            raise ConfigError(f"{block.location('aws_kms')}: aws_kms and aws_signing required")
+
+    def completed(self, block: Block, keys: Mapping[str, Key]) -> OAuth2:
+        """Return the credentials with their keys. ConfigError where they cannot work together."""
+        if not self.token_url.startswith("https://"):
+            raise ConfigError(f"{block.location('token_url')} required to use https scheme")
+        grant = self.grant_type or "client_credentials"
+        used = [name for name in _SECRETS if block.get(name, str, "")]
+        kms_key = self._kms_key(block)
+        if kms_key is not None:
+            used.append("aws_kms")
+            if grant != "client_credentials":
+                raise ConfigError(f"{block.location('aws_kms')} is for client_credentials only")
+        if grant == "client_credentials":
+            if len(used) != 1:
+                raise ConfigError(
+                    f"{block.location('client_secret')}: give one of {', '.join(_SECRETS)}, aws_kms"
+                )
+            if used not in (["signing_key"], ["aws_kms"]) and not self.client_id:
+                raise ConfigError(f"{block.location('client_id')} and {used[0]} required")
+        return replace(
+            self,
+            grant_type=grant,
+            assertion_type=self.assertion_type or CLIENT_ASSERTION,
+            signing_key=self._key(block, keys, is_needed=grant == "jwt_bearer"),
+            kms_key=kms_key,
+        )
+
+    def _kms_key(self, block: Block) -> AwsKmsKey | None:
+        if self.kms is None or self.aws is None:
+            return None
+        signing = self.aws.signing()
+        if signing.service != "kms":
+            where = block.block("aws_signing").location("service")
+            raise ConfigError(f"{where} must be `kms` to sign assertions")
+        return AwsKmsKey(self.kms.name, self.kms.algorithm, signing)
+
+    def _key(self, block: Block, keys: Mapping[str, Key], *, is_needed: bool) -> Key | None:
+        name = self.signing_key_name
+        if not name and not is_needed:
+            return None
+        if name not in keys:
+            raise ConfigError(f"{block.location('signing_key')} refers to non-existent key")
+        if not keys[name].private_key:
+            raise ConfigError(f"{block.location('signing_key')}: `{name}` has no private key")
+        return keys[name]
+
+
+_METADATA: Final = "http://metadata.google.internal"
+_STORAGE: Final = "https://storage.azure.com/"
+_GOOGLE: Final = "/computeMetadata/v1/instance/service-accounts/default"
 
 
 @dataclass(frozen=True, slots=True)
 class GcpMetadata:
     """A token of Google's metadata server."""
 
-    audience: str = ""
-    scopes: tuple[str, ...] = ()
-    endpoint: str = "http://metadata.google.internal"
-    access_token_path: str = "/computeMetadata/v1/instance/service-accounts/default/token"
-    identity_token_path: str = "/computeMetadata/v1/instance/service-accounts/default/identity"
+    audience: str = option("audience", TEXT, "", "for whom an identity token is")
+    scopes: tuple[str, ...] = option("scopes", TEXTS, (), "the scopes of an access token")
+    endpoint: str = option("endpoint", text_or(_METADATA), _METADATA, "the metadata server")
+    access_token_path: str = option(
+        "access_token_path",
+        text_or(f"{_GOOGLE}/token"),
+        f"{_GOOGLE}/token",
+        "where it has access tokens",
+    )
+    identity_token_path: str = option(
+        "identity_token_path",
+        text_or(f"{_GOOGLE}/identity"),
+        f"{_GOOGLE}/identity",
+        "where it has identity tokens",
+    )
+
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        if bool(block.get("audience", str, "")) == bool(block.strings("scopes")):
+            raise ConfigError(
+                f"{block.location('audience')}: give either audience or scopes, not both"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class AzureIdentity:
     """A token of Azure's managed identities."""
 
-    endpoint: str = ""
-    resource: str = "https://storage.azure.com/"
-    api_version: str = ""
-    object_id: str = ""
-    client_id: str = ""
-    mi_res_id: str = ""
-    app_service: bool = False
-    """Whether it is App Service's endpoint; so is that of `IDENTITY_ENDPOINT`."""
+    endpoint: str = option("endpoint", TEXT, "", "the service that gives tokens")
+    resource: str = option("resource", text_or(_STORAGE), _STORAGE, "for what the token is")
+    api_version: str = option("api_version", TEXT, "", "the version of its API")
+    object_id: str = option("object_id", TEXT, "", "the identity, by its object")
+    client_id: str = option("client_id", TEXT, "", "the identity, by its client")
+    mi_res_id: str = option("mi_res_id", TEXT, "", "the identity, by its resource")
+    app_service: bool = option(
+        "use_app_service_msi",
+        SWITCH,
+        False,
+        "whether it is App Service's endpoint; so is that of `IDENTITY_ENDPOINT`",
+    )
 
 
 Credentials: TypeAlias = Bearer | ClientTls | OAuth2 | AwsSigning | GcpMetadata | AzureIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class _Methods:
+    """`credentials`: one of these."""
+
+    bearer: Bearer | None = option("bearer", optional(section(Bearer)), None)
+    client_tls: ClientTls | None = option("client_tls", optional(section(ClientTls)), None)
+    oauth2: OAuth2 | None = option("oauth2", optional(section(OAuth2)), None)
+    s3_signing: _AwsBlock | None = option("s3_signing", optional(section(_AwsBlock)), None)
+    gcp_metadata: GcpMetadata | None = option("gcp_metadata", optional(section(GcpMetadata)), None)
+    azure_managed_identity: AzureIdentity | None = option(
+        "azure_managed_identity", optional(section(AzureIdentity)), None
+    )
+
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        used = [name for name, value in block.values.items() if value is not None]
+        if len(used) > 1:
+            raise ConfigError(
+                f"{block.location(used[1])}: a maximum one credential method must be specified"
+            )
+        if used and used[0] not in options_of(cls):
+            raise ConfigError(f"{block.location(used[0])}: there are no such credentials")
+
+
+def _seconds(value: int) -> float:
+    if value < 0:
+        raise ValueError("must not be below 0")
+    return float(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,123 +545,82 @@ class Service:
     """One service, by its name."""
 
     name: str
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    header_timeout: float = 10.0
-    """Seconds in which a response must begin; 0: no limit but that of the whole response."""
-    allow_insecure_tls: bool = False
-    ca_certificate: str = ""
-    """A file in PEM: who signs the service's certificate, instead of the system's authorities."""
-    system_ca_required: bool = False
-    """Whether the system's authorities count beside those."""
+    url: str = option(
+        "url",
+        convert(str, lambda text: text.rstrip("/"), "URL", {"type": "string", "format": "uri"}),
+        "",
+        "http or https; what resources are below",
+    )
+    headers: Mapping[str, str] = option(
+        "headers", TEXT_MAP, {}, "headers of each request", is_secret=True
+    )
+    header_timeout: float = option(
+        "response_header_timeout_seconds",
+        convert(int, _seconds, "integer from 0", {"type": "integer", "minimum": 0}),
+        10.0,
+        "seconds in which a response must begin; 0: no limit but that of the whole response",
+    )
+    allow_insecure_tls: bool = option(
+        "allow_insecure_tls", SWITCH, False, "accept any certificate: for tests alone"
+    )
+    ca_certificate: str = option(
+        "tls.ca_cert",
+        TEXT,
+        "",
+        "a file in PEM: who signs the service's certificate, instead of the system's authorities",
+    )
+    system_ca_required: bool = option(
+        "tls.system_ca_required", SWITCH, False, "whether the system's authorities count as well"
+    )
+    kind: str = option("type", TEXT, "", "`oci`: a registry, in which bundles are layers")
+    listed_name: str = option("name", TEXT, "", "its name, where `services` is a list")
+    methods: _Methods = option("credentials", section(_Methods), _Methods())
     credentials: Credentials | None = None
     is_registry: bool = False
     """Whether it is a registry of OCI artifacts, in which bundles are layers."""
 
-
-def read_keys(block: Block, warnings: list[str]) -> dict[str, Key]:
-    """The keys by their names; ConfigError for one that cannot verify or sign anything."""
-    keys: dict[str, Key] = {}
-    for name in block.values:
-        one = block.block(name)
-        warnings += one.unknown(["algorithm", "key", "private_key", "scope"])
-        public, private = one.get("key", str, ""), one.get("private_key", str, "")
-        if not public and not private:
-            raise ConfigError(
-                f"{block.location(name)}: invalid keys configuration: "
-                f"no keys provided for key ID {name}"
-            )
-        algorithm = one.get("algorithm", str, "") or "RS256"
-        if algorithm not in ALGORITHMS:
-            raise ConfigError(f"{one.location('algorithm')}: unsupported algorithm '{algorithm}'")
-        keys[name] = Key(public, algorithm, one.get("scope", str, ""), private_key=private)
-    return keys
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        url = block.get("url", str, "").rstrip("/")
+        if not url.startswith(("http://", "https://")) or not url.partition("://")[2].strip("/"):
+            raise ConfigError(f"{block.location('url')} must be an http or https URL")
 
 
-def read_services(top: Block, keys: Mapping[str, Key], warnings: list[str]) -> dict[str, Service]:
-    """`services` by their names, in their order: an object, or a list of objects with names."""
-    services: dict[str, Service] = {}
-    for name, block in _blocks_by_name(top):
-        if name in services:
-            raise ConfigError(f"{block.location('name')}: the service `{name}` is there twice")
-        services[name] = _service(name, block, keys, warnings)
-    return services
-
-
-def _blocks_by_name(top: Block) -> Iterable[tuple[str, Block]]:
-    listed = top.values.get("services")
-    if not isinstance(listed, list):
-        block = top.block("services")
-        for name in block.values:
-            yield name, block.block(name)
-        return
-    for each in listed:
-        if not isinstance(each, Block):
-            raise ConfigError(f"{top.location('services')} must hold objects")
-        if not (name := each.get("name", str, "")):
-            raise ConfigError(f"{top.location('services')}: a service in a list needs a `name`")
-        yield name, each
-
-
-def service_name(block: Block, services: Iterable[str], *, key: str = "service") -> str:
-    """The service that `block` names, or the first there is; ConfigError if it does not exist."""
-    known = list(services)
-    name = block.get(key, str, "")
-    if not name and known:
-        return known[0]
-    if name not in known:
-        raise ConfigError(f'{block.location(key)}: service name "{name}" not found')
-    return name
-
-
-def _service(name: str, block: Block, keys: Mapping[str, Key], warnings: list[str]) -> Service:
-    warnings += block.unknown(
-        [
-            "allow_insecure_tls",
-            "credentials",
-            "headers",
-            "name",
-            "response_header_timeout_seconds",
-            "tls",
-            "type",
-            "url",
-        ]
-    )
-    tls = block.block("tls")
-    warnings += tls.unknown(["ca_cert", "system_ca_required"])
-    url = block.get("url", str, "").rstrip("/")
-    if not url.startswith(("http://", "https://")) or not url.partition("://")[2].strip("/"):
-        raise ConfigError(f"{block.location('url')} must be an http or https URL")
-    kind = block.get("type", str, "")
-    is_registry = kind.lower() == "oci"
+def with_keys(
+    service: Service, block: Block, keys: Mapping[str, Key], warnings: list[str]
+) -> Service:
+    """Return a service that was read with its credentials as its kind takes them."""
+    is_registry = service.kind.lower() == "oci"
+    url = service.url
     if is_registry:
         # As in OPA: references have names of their own below the host.
         url = "://".join([url.partition("://")[0], url.partition("://")[2].partition("/")[0]])
-    elif kind:
-        warnings.append(f"{block.location('type')}: `{kind}` means nothing, ignored")
-    timeout = block.get("response_header_timeout_seconds", int, 10)
-    if timeout < 0:
-        raise ConfigError(
-            f"{block.location('response_header_timeout_seconds')} must not be below 0"
-        )
-    credentials = _credentials(block.block("credentials"), keys, warnings)
+    elif service.kind:
+        warnings.append(f"{block.location('type')}: `{service.kind}` means nothing, ignored")
+    credentials = _credentials(service.methods, block.block("credentials"), keys)
     credentials = _for_kind(credentials, block, is_registry=is_registry)
-    authority, and_system = tls.get("ca_cert", str, ""), tls.get("system_ca_required", bool, False)
-    if isinstance(credentials, ClientTls) and not authority:
-        older = block.block("credentials").block("client_tls")
-        authority = older.get("ca_cert", str, "")
-        and_system = older.get("system_ca_required", bool, False)
-    return Service(
-        name=name,
+    tls = credentials if isinstance(credentials, ClientTls) else None
+    is_older = tls is not None and not service.ca_certificate
+    return replace(
+        service,
         url=url,
-        headers=_texts(block, "headers"),
-        header_timeout=float(timeout),
-        allow_insecure_tls=block.get("allow_insecure_tls", bool, False),
-        ca_certificate=authority,
-        system_ca_required=and_system,
         credentials=credentials,
         is_registry=is_registry,
+        ca_certificate=tls.ca_certificate if tls and is_older else service.ca_certificate,
+        system_ca_required=(
+            tls.system_ca_required if tls and is_older else service.system_ca_required
+        ),
     )
+
+
+def _credentials(methods: _Methods, block: Block, keys: Mapping[str, Key]) -> Credentials | None:
+    if methods.oauth2 is not None:
+        return methods.oauth2.completed(block.block("oauth2"), keys)
+    if methods.s3_signing is not None:
+        return methods.s3_signing.signing()
+    if methods.bearer is not None:
+        return replace(methods.bearer, scheme=methods.bearer.scheme or "Bearer")
+    return methods.client_tls or methods.gcp_metadata or methods.azure_managed_identity
 
 
 def _for_kind(
@@ -295,265 +645,97 @@ def _for_kind(
     return credentials
 
 
-def _texts(block: Block, key: str) -> dict[str, str]:
-    inner = block.block(key)
-    return {name: inner.get(name, str, "") for name in inner.values}
+def _read_services(top: Block, key: str, warnings: list[str]) -> Mapping[str, Service]:
+    """`services` by their names, in their order: an object, or a list of objects with names."""
+    services: dict[str, Service] = {}
+    for name, block in _blocks_by_name(top, key):
+        if name in services:
+            raise ConfigError(f"{block.location('name')}: the service `{name}` is there twice")
+        services[name] = read_section(Service, block, warnings, {"name": name})
+    return services
 
 
-def _credentials(block: Block, keys: Mapping[str, Key], warnings: list[str]) -> Credentials | None:
-    given = [name for name in block.values if block.values[name] is not None]
-    if not given:
-        return None
-    if len(given) > 1:
-        raise ConfigError(
-            f"{block.location(given[1])}: a maximum one credential method must be specified"
-        )
-    name = given[0]
-    readers: dict[str, Callable[[Block, list[str]], Credentials]] = {
-        "bearer": _bearer,
-        "client_tls": _client_tls,
-        "s3_signing": _aws,
-        "gcp_metadata": _gcp,
-        "azure_managed_identity": _azure,
-    }
-    if name == "oauth2":
-        return _oauth2(block.block(name), keys, warnings)
-    if name not in readers:
-        raise ConfigError(f"{block.location(name)}: there are no such credentials")
-    return readers[name](block.block(name), warnings)
+def _blocks_by_name(top: Block, key: str) -> Iterator[tuple[str, Block]]:
+    listed = top.values.get(key)
+    if not isinstance(listed, list):
+        block = top.block(key)
+        for name in block.values:
+            yield name, block.block(name)
+        return
+    for each in listed:
+        if not isinstance(each, Block):
+            raise ConfigError(f"{top.location(key)} must hold objects")
+        if not (name := each.get("name", str, "")):
+            raise ConfigError(f"{top.location(key)}: a service in a list needs a `name`")
+        yield name, each
 
 
-def _bearer(block: Block, warnings: list[str]) -> Bearer:
-    warnings += block.unknown(["scheme", "token", "token_path"])
-    token, path = block.get("token", str, ""), block.get("token_path", str, "")
-    if token and path:
-        raise ConfigError(
-            f"{block.location('token_path')}: specify a value for either the "
-            '"token" or "token_path" field'
-        )
-    return Bearer(token, path, block.get("scheme", str, "") or "Bearer")
+def service_blocks(top: Block) -> Mapping[str, Block]:
+    """Return the blocks of the services by their names."""
+    return dict(_blocks_by_name(top, "services"))
 
 
-def _client_tls(block: Block, warnings: list[str]) -> ClientTls:
-    warnings += block.unknown(
-        [
-            "ca_cert",
-            "cert",
-            "cert_reread_interval_seconds",  # changed files are read again at once
-            "private_key",
-            "private_key_passphrase",
-            "system_ca_required",
-        ]
-    )
-    certificate, key = block.get("cert", str, ""), block.get("private_key", str, "")
-    if not certificate or not key:
-        missing = "private_key" if certificate else "cert"
-        raise ConfigError(f"{block.location(missing)} is needed when client TLS is enabled")
-    return ClientTls(certificate, key, block.get("private_key_passphrase", str, ""))
-
-
-_OAUTH2: Final = (
-    "additional_claims",
-    "additional_headers",
-    "additional_parameters",
-    "aws_kms",
-    "aws_signing",
-    "client_assertion",
-    "client_assertion_path",
-    "client_assertion_type",
-    "client_id",
-    "client_secret",
-    "grant_type",
-    "include_jti_claim",
-    "scopes",
-    "signing_key",
-    "thumbprint",
-    "token_url",
+SERVICES: Final = Kind(
+    _read_services,
+    "objects by name, or a list",
+    {},
+    Service,
+    is_named=True,
+    is_listed=True,
 )
 
 
-def _oauth2(block: Block, keys: Mapping[str, Key], warnings: list[str]) -> OAuth2:
-    for name in ("azure_keyvault", "azure_signing"):
-        if block.values.get(name) is not None:
-            raise ConfigError(f"{block.location(name)}: keys in Azure Key Vault are not supported")
-    warnings += block.unknown(_OAUTH2)
-    grant = block.get("grant_type", str, "") or "client_credentials"
-    if grant not in ("client_credentials", "jwt_bearer"):
-        raise ConfigError(
-            f"{block.location('grant_type')} must be either client_credentials or jwt_bearer"
-        )
-    url = block.get("token_url", str, "")
-    if not url.startswith("https://"):
-        raise ConfigError(f"{block.location('token_url')} required to use https scheme")
-    secrets = ("client_secret", "signing_key", "client_assertion", "client_assertion_path")
-    given = [name for name in secrets if block.get(name, str, "")]
-    kms_key = _kms_key(block, warnings)
-    if kms_key is not None:
-        given.append("aws_kms")
-        if grant != "client_credentials":
-            raise ConfigError(f"{block.location('aws_kms')} is for client_credentials only")
-    if grant == "client_credentials":
-        if len(given) != 1:
+def find_service(block: Block, name: str, services: Iterable[str]) -> str:
+    """The service that `block` names, or the first there is; ConfigError if it does not exist."""
+    known = list(services)
+    if not name and known:
+        return known[0]
+    if name not in known:
+        raise ConfigError(f'{block.location("service")}: service name "{name}" not found')
+    return name
+
+
+def _algorithm(value: str) -> str:
+    if value and value not in ALGORITHMS:
+        raise ValueError(f": unsupported algorithm '{value}'")
+    return value or "RS256"
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyBlock:
+    """One of `keys`."""
+
+    name: str
+    key: str = option(
+        "key", TEXT, "", "what verifies: a public key in PEM, or a secret", is_secret=True
+    )
+    private_key: str = option(
+        "private_key", TEXT, "", "what signs: a private key in PEM, or a secret", is_secret=True
+    )
+    algorithm: str = option(
+        "algorithm",
+        convert(
+            str, _algorithm, ", ".join(ALGORITHMS), {"type": "string", "enum": list(ALGORITHMS)}
+        ),
+        "RS256",
+        "the algorithm of signatures",
+    )
+    scope: str = option("scope", TEXT, "", "the scope that signatures must have")
+
+
+def _read_keys(top: Block, key: str, warnings: list[str]) -> Mapping[str, Key]:
+    """The keys by their names; ConfigError for one that cannot verify or sign anything."""
+    block = top.block(key)
+    keys: dict[str, Key] = {}
+    for name in block.values:
+        one = read_section(_KeyBlock, block.block(name), warnings, {"name": name})
+        if not one.key and not one.private_key:
             raise ConfigError(
-                f"{block.location('client_secret')}: give one of {', '.join(secrets)}, aws_kms"
+                f"{block.location(name)}: invalid keys configuration: "
+                f"no keys provided for key ID {name}"
             )
-        if given not in (["signing_key"], ["aws_kms"]) and not block.get("client_id", str, ""):
-            raise ConfigError(f"{block.location('client_id')} and {given[0]} required")
-    return OAuth2(
-        token_url=url,
-        grant_type=grant,
-        client_id=block.get("client_id", str, ""),
-        client_secret=block.get("client_secret", str, ""),
-        scopes=block.strings("scopes"),
-        headers=_texts(block, "additional_headers"),
-        parameters=_texts(block, "additional_parameters"),
-        signing_key=_signing_key(block, keys, is_needed=grant == "jwt_bearer"),
-        kms_key=kms_key,
-        claims=block.block("additional_claims").plain(),
-        include_jti=block.get("include_jti_claim", bool, False),
-        thumbprint=block.get("thumbprint", str, ""),
-        assertion=block.get("client_assertion", str, ""),
-        assertion_path=block.get("client_assertion_path", str, ""),
-        assertion_type=block.get("client_assertion_type", str, "") or CLIENT_ASSERTION,
-    )
+        keys[name] = Key(one.key, one.algorithm, one.scope, private_key=one.private_key)
+    return keys
 
 
-def _kms_key(block: Block, warnings: list[str]) -> AwsKmsKey | None:
-    if block.values.get("aws_kms") is None:
-        return None
-    if block.values.get("aws_signing") is None:
-        raise ConfigError(f"{block.location('aws_kms')}: aws_kms and aws_signing required")
-    key, signing = block.block("aws_kms"), _aws(block.block("aws_signing"), warnings)
-    warnings += key.unknown(["algorithm", "name"])
-    name, algorithm = key.get("name", str, ""), key.get("algorithm", str, "")
-    if not name:
-        raise ConfigError(f"{key.location('name')} must be the name of a key")
-    if algorithm not in KMS_ALGORITHMS:
-        raise ConfigError(f"{key.location('algorithm')}: unsupported sign algorithm {algorithm}")
-    if signing.service != "kms":
-        where = block.block("aws_signing").location("service")
-        raise ConfigError(f"{where} must be `kms` to sign assertions")
-    return AwsKmsKey(name, algorithm, signing)
-
-
-def _signing_key(block: Block, keys: Mapping[str, Key], *, is_needed: bool) -> Key | None:
-    name = block.get("signing_key", str, "")
-    if not name and not is_needed:
-        return None
-    if name not in keys:
-        raise ConfigError(f"{block.location('signing_key')} refers to non-existent key")
-    if not keys[name].private_key:
-        raise ConfigError(f"{block.location('signing_key')}: `{name}` has no private key")
-    return keys[name]
-
-
-_AWS_SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
-    "environment_credentials": (),
-    "assume_role_credentials": (
-        "aws_domain",
-        "aws_region",
-        "aws_signing",
-        "iam_role_arn",
-        "session_name",
-    ),
-    "web_identity_credentials": ("aws_domain", "aws_region", "session_name"),
-    "profile_credentials": ("aws_region", "path", "profile"),
-    "metadata_credentials": ("aws_region", "iam_role"),
-    "sso_credentials": ("cache_path", "path", "profile"),
-}
-"""The sources in the order in which they are tried, each with its keys."""
-_ASKING: Final = ("environment_credentials", "profile_credentials", "metadata_credentials")
-"""Sources whose keys may ask for those of a role."""
-
-
-def _aws(block: Block, warnings: list[str]) -> AwsSigning:
-    warnings += block.unknown([*_AWS_SOURCES, "service", "signature_version"])
-    version = _signature_version(block)
-    names = [name for name in _AWS_SOURCES if block.values.get(name) is not None]
-    if not names:
-        where = f"{block.file}: {block.path}" if block.file else block.path
-        raise ConfigError(
-            f"{where}: a AWS credential service must be specified when S3 signing is enabled"
-        )
-    sources = [_aws_source(name, block.block(name), warnings) for name in names]
-    return AwsSigning(tuple(sources), block.get("service", str, "").lower(), version)
-
-
-def _signature_version(block: Block) -> Literal["4", "4a"]:
-    given = str(block.values.get("signature_version") or "4")
-    if given == "4a":
-        return "4a"
-    if given != "4":
-        where = block.location("signature_version")
-        raise ConfigError(f"{where} must be 4 or 4a but is `{given}`")
-    return "4"
-
-
-def _aws_source(name: str, block: Block, warnings: list[str]) -> AwsSource:
-    warnings += block.unknown(list(_AWS_SOURCES[name]))
-    signing: AwsSource | None = None
-    version: Literal["4", "4a"] = "4"
-    if name == "assume_role_credentials":
-        signing = _asking(block, warnings)
-        version = _signature_version(block.block("aws_signing"))
-    region = block.get("aws_region", str, "")
-    if name == "metadata_credentials" and not region:
-        where = block.location("aws_region")
-        raise ConfigError(f"{where} must be specified for AWS metadata credential service")
-    kind: Any = name.removesuffix("_credentials")
-    return AwsSource(
-        kind,
-        region=region,
-        profile=block.get("profile", str, ""),
-        path=block.get("path", str, ""),
-        cache_path=block.get("cache_path", str, ""),
-        role=block.get("iam_role_arn", str, "") or block.get("iam_role", str, ""),
-        session_name=block.get("session_name", str, "") or AwsSource(kind).session_name,
-        domain=block.get("aws_domain", str, ""),
-        signing=signing,
-        version=version,
-    )
-
-
-def _asking(block: Block, warnings: list[str]) -> AwsSource:
-    """Whose keys ask for those of a role."""
-    if block.values.get("aws_signing") is None:
-        raise ConfigError(
-            f"{block.location('aws_signing')}: a AWS signing plugin must be specified when "
-            "AssumeRole credential provider is enabled"
-        )
-    inner = block.block("aws_signing")
-    warnings += inner.unknown([*_ASKING, "service", "signature_version"])
-    names = [name for name in _ASKING if inner.values.get(name) is not None]
-    if not names:
-        raise ConfigError(
-            f"{inner.path}: unsupported AWS signing plugin with AssumeRole credential provider"
-        )
-    return _aws_source(names[0], inner.block(names[0]), warnings)
-
-
-def _gcp(block: Block, warnings: list[str]) -> GcpMetadata:
-    warnings += block.unknown(
-        ["access_token_path", "audience", "endpoint", "identity_token_path", "scopes"]
-    )
-    audience, scopes = block.get("audience", str, ""), block.strings("scopes")
-    if bool(audience) == bool(scopes):
-        raise ConfigError(f"{block.location('audience')}: give either audience or scopes, not both")
-    default = GcpMetadata()
-    return GcpMetadata(
-        audience,
-        scopes,
-        block.get("endpoint", str, "") or default.endpoint,
-        block.get("access_token_path", str, "") or default.access_token_path,
-        block.get("identity_token_path", str, "") or default.identity_token_path,
-    )
-
-
-def _azure(block: Block, warnings: list[str]) -> AzureIdentity:
-    names = ["api_version", "client_id", "endpoint", "mi_res_id", "object_id", "resource"]
-    warnings += block.unknown([*names, "use_app_service_msi"])
-    given = {name: block.get(name, str, "") for name in names}
-    return AzureIdentity(
-        app_service=block.get("use_app_service_msi", bool, False),
-        **{name: value for name, value in given.items() if value},
-    )
+KEYS: Final = Kind(_read_keys, "objects by name", {}, _KeyBlock, is_named=True)

@@ -2,70 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
-from doorward.config.bundle_options import Trigger, read_trigger
-from doorward.config.services import service_name
+from doorward.config.bundle_options import TRIGGER, Trigger
+from doorward.config.schema import INCREASING, SWITCH, TEXT, option
+from doorward.config.services import find_service
 from doorward.config.yaml_block import Block, ConfigError
 
-__all__ = ["StatusOptions", "read_status"]
+__all__ = ["StatusOptions"]
+
+_BUCKETS = tuple(float(1000 * 2**n) for n in range(20))
 
 
 @dataclass(frozen=True, slots=True)
 class StatusOptions:
     """`status`: where it goes."""
 
-    service: str = ""
-    resource: str = "status"
-    console: bool = False
-    prometheus: bool = False
-    buckets: tuple[float, ...] = tuple(float(1000 * 2**n) for n in range(20))
-    """Of `bundle_loading_duration_ns`."""
-    trigger: Trigger = "periodic"
-
-
-def read_status(
-    top: Block, services: Mapping[str, object], warnings: list[str]
-) -> StatusOptions | None:
-    """`status`; None where it goes nowhere. ConfigError for what cannot be meant."""
-    if top.values.get("status") is None:
-        return None
-    block = top.block("status")
-    warnings += block.unknown(
-        [
-            "console",
-            "partition_name",
-            "plugin",
-            "prometheus",
-            "prometheus_config",
-            "service",
-            "trigger",
-        ]
+    service: str = option(
+        "service",
+        TEXT,
+        "",
+        "the service that it is sent to; without `console` and `prometheus` the first there is",
     )
-    if (plugin := block.get("plugin", str, "")) != "":
-        raise ConfigError(f'{block.location("plugin")}: invalid plugin name "{plugin}" in status')
-    console, prometheus = block.get("console", bool, False), block.get("prometheus", bool, False)
-    service = block.get("service", str, "")
-    if service or (services and not console and not prometheus):
-        service = service_name(block, services)
-    elif not console and not prometheus:
-        return None
-    partition = block.get("partition_name", str, "")
-    return StatusOptions(
-        service=service,
-        resource=f"status/{partition}" if partition else "status",
-        console=console,
-        prometheus=prometheus,
-        buckets=_buckets(block.block("prometheus_config"), warnings),
-        trigger=read_trigger(block),
+    partition: str = option("partition_name", TEXT, "", "what follows `status/` in the path")
+    console: bool = option("console", SWITCH, False, "write the status to the log")
+    prometheus: bool = option(
+        "prometheus", SWITCH, False, "show the state of bundles in `/metrics`"
     )
+    buckets: tuple[float, ...] = option(
+        "prometheus_config.collectors.bundle_loading_duration_ns.buckets",
+        INCREASING,
+        _BUCKETS,
+        "buckets of that histogram, in nanoseconds",
+    )
+    trigger: Trigger = option("trigger", TRIGGER, "periodic", "`manual`: it is sent when asked for")
+    plugin: str = option("plugin", TEXT, "", "not supported: there are no plugins of others")
 
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        if plugin := block.get("plugin", str, ""):
+            raise ConfigError(
+                f'{block.location("plugin")}: invalid plugin name "{plugin}" in status'
+            )
 
-def _buckets(block: Block, warnings: list[str]) -> tuple[float, ...]:
-    collectors = block.block("collectors")
-    duration = collectors.block("bundle_loading_duration_ns")
-    warnings += block.unknown(["collectors"])
-    warnings += collectors.unknown(["bundle_loading_duration_ns"])
-    warnings += duration.unknown(["buckets"])
-    return duration.increasing("buckets") or StatusOptions().buckets
+    @property
+    def resource(self) -> str:
+        """The path below the service's URL."""
+        return f"status/{self.partition}" if self.partition else "status"
+
+    def with_service(self, block: Block, services: Collection[str]) -> StatusOptions | None:
+        """Return the options with their service; None where the status goes nowhere. ConfigError
+        for a service that does not exist."""
+        is_here = self.console or self.prometheus
+        if self.service or (services and not is_here):
+            return replace(self, service=find_service(block, self.service, services))
+        return self if is_here else None

@@ -4,39 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from urllib.parse import unquote, urlsplit
 
+from doorward.config.schema import (
+    SWITCH,
+    TEXT,
+    OptionError,
+    choice,
+    convert,
+    integer,
+    number,
+    option,
+    text_or,
+)
 from doorward.config.yaml_block import Block, ConfigError
 
-__all__ = ["TraceOptions", "asks_for_traces", "options_of_environment", "read_tracing"]
+__all__ = ["TraceBlock", "TraceOptions", "asks_for_traces", "options_of_environment"]
 
-_KEYS: Final = (
-    "address",
-    "allow_insecure_tls",
-    "batch_span_processor_options",
-    "encryption",
-    "resource",
-    "sample_percentage",
-    "service_name",
-    "tls_ca_cert_file",
-    "tls_cert_file",
-    "tls_private_key_file",
-    "type",
-)
-_RESOURCE: Final = {
-    "deployment_environment": "deployment.environment",
-    "service_instance_id": "service.instance.id",
-    "service_namespace": "service.namespace",
-    "service_version": "service.version",
-}
-"""Keys of `resource`, each with the attribute that it sets."""
-_BATCH: Final = {
-    "batch_timeout_ms": 5_000,
-    "export_timeout_ms": 30_000,
-    "max_export_batch_size": 512,
-    "max_queue_size": 2_048,
-}
+_BATCH: Final = "batch_span_processor_options"
 _ADDRESSES: Final = {"grpc": "localhost:4317", "http": "localhost:4318"}
 _EXPORTERS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _PATH: Final = "/v1/traces"
@@ -131,91 +117,154 @@ def options_of_environment(environment: Mapping[str, str]) -> TraceOptions:
     )
 
 
-def read_tracing(top: Block, warnings: list[str]) -> TraceOptions | None:
-    """`distributed_tracing`; None where it names no type. ConfigError for what cannot be meant."""
-    block = top.block("distributed_tracing")
-    warnings += block.unknown(_KEYS)
-    kind = block.get("type", str, "")
-    if not kind:
-        return None
-    if kind not in ("grpc", "http"):
-        raise ConfigError(
-            f"{block.location('type')}: unknown distributed_tracing.type '{kind}', must be "
-            '"grpc", "http" or "" (unset)'
-        )
-    given, resource = block.block("batch_span_processor_options"), block.block("resource")
-    warnings += given.unknown([*_BATCH, "blocking"]) + resource.unknown(list(_RESOURCE))
-    if given.get("blocking", bool, False):
-        raise ConfigError(
-            f"{given.location('blocking')}: no decision waits for a collector; spans that find no "
-            "room are dropped"
-        )
-    percentage = block.get("sample_percentage", float, 100.0)
-    if not 0 <= percentage <= 100:
-        raise ConfigError(
-            f"{block.location('sample_percentage')}: unsupported "
-            f"distributed_tracing.sample_percentage '{percentage:g}'"
-        )
-    texts = {key: resource.get(key, str, "") for key in _RESOURCE}
-    batch = {key: _positive(given, key, default) for key, default in _BATCH.items()}
-    if batch["max_export_batch_size"] > batch["max_queue_size"]:
-        raise ConfigError(
-            f"{given.location('max_export_batch_size')} must not be larger than `max_queue_size`"
-        )
-    encryption = _encryption(block, kind)
-    address = block.get("address", str, "") or _ADDRESSES[kind]
-    scheme = "https" if encryption["is_encrypted"] else "http"
-    name = block.get("service_name", str, "") or "opa"
-    return TraceOptions(
-        protocol="grpc" if kind == "grpc" else "http",
-        target=address if kind == "grpc" else f"{scheme}://{address}{_PATH}",
-        timeout=batch.pop("export_timeout_ms") / 1000,
-        sample_percentage=percentage,
-        resource={
-            "service.name": name,
-            **{_RESOURCE[key]: text for key, text in texts.items() if text},
-        },
-        batch=batch,
-        **encryption,
+def _refuse_blocking(value: bool) -> bool:
+    if value:
+        raise ValueError(": no decision waits for a collector; spans that find no room are dropped")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class TraceBlock:
+    """`distributed_tracing`: the keys of OPA."""
+
+    kind: str = option(
+        "type",
+        choice(
+            "",
+            "grpc",
+            "http",
+            message=': unknown distributed_tracing.type \'{value}\', must be "grpc", "http" or '
+            '"" (unset)',
+        ),
+        "",
+        "the protocol of the collector; without it nothing is traced",
+    )
+    address: str = option(
+        "address",
+        TEXT,
+        "",
+        f"the collector's address; else `{_ADDRESSES['grpc']}`, over HTTP `{_ADDRESSES['http']}`",
+    )
+    service_name: str = option("service_name", text_or("opa"), "opa", "`service.name` of all spans")
+    sample_percentage: float = option(
+        "sample_percentage",
+        number(
+            least=0,
+            most=100,
+            message=": unsupported distributed_tracing.sample_percentage '{value:g}'",
+        ),
+        100.0,
+        "of the traces that begin here; a caller decides for its own",
+    )
+    encryption: str = option(
+        "encryption",
+        choice(
+            "off",
+            "tls",
+            "mtls",
+            "",
+            message=": unsupported distributed_tracing.encryption_scheme '{value}'",
+        ),
+        "off",
+        "`mtls`: with a certificate of our own",
+    )
+    allow_insecure_tls: bool = option(
+        "allow_insecure_tls",
+        SWITCH,
+        False,
+        "send to a collector whose certificate nobody verifies; over HTTP alone",
+    )
+    ca_certificate: str = option(
+        "tls_ca_cert_file", TEXT, "", "who signs the collector's certificate, in PEM"
+    )
+    certificate: str = option("tls_cert_file", TEXT, "", "our certificate, in PEM")
+    private_key: str = option("tls_private_key_file", TEXT, "", "its private key, in PEM")
+    environment: str = option(
+        "resource.deployment_environment", TEXT, "", "`deployment.environment` of all spans"
+    )
+    instance: str = option(
+        "resource.service_instance_id", TEXT, "", "`service.instance.id` of all spans"
+    )
+    namespace: str = option(
+        "resource.service_namespace", TEXT, "", "`service.namespace` of all spans"
+    )
+    version: str = option("resource.service_version", TEXT, "", "`service.version` of all spans")
+    batch_timeout: int = option(
+        f"{_BATCH}.batch_timeout_ms", integer(1), 5_000, "milliseconds that a span may wait"
+    )
+    export_timeout: int = option(
+        f"{_BATCH}.export_timeout_ms", integer(1), 30_000, "milliseconds in which a batch is sent"
+    )
+    batch_size: int = option(
+        f"{_BATCH}.max_export_batch_size", integer(1), 512, "spans of a request"
+    )
+    queue_size: int = option(f"{_BATCH}.max_queue_size", integer(1), 2_048, "spans that may wait")
+    blocking: bool = option(
+        f"{_BATCH}.blocking",
+        convert(bool, _refuse_blocking, "false", {"type": "boolean"}),
+        False,
+        "not supported: no decision waits for a collector",
     )
 
+    @classmethod
+    def check_keys(cls, block: Block) -> None:
+        certificate = block.get("tls_cert_file", str, "")
+        where = block.location("tls_cert_file")
+        if not block.get("type", str, ""):
+            return
+        if bool(certificate) != bool(block.get("tls_private_key_file", str, "")):
+            raise ConfigError(
+                f"{where}: distributed_tracing.tls_cert_file and "
+                "distributed_tracing.tls_private_key_file must be specified together"
+            )
+        if block.get("encryption", str, "") == "mtls" and not certificate:
+            raise ConfigError(
+                f"{where}: distributed_tracing.tls_cert_file required but not supplied"
+            )
 
-def _encryption(block: Block, kind: str) -> dict[str, Any]:
-    scheme = block.get("encryption", str, "") or "off"
-    if scheme not in ("off", "tls", "mtls"):
-        raise ConfigError(
-            f"{block.location('encryption')}: unsupported distributed_tracing.encryption_scheme "
-            f"'{scheme}'"
-        )
-    certificate = block.get("tls_cert_file", str, "")
-    key = block.get("tls_private_key_file", str, "")
-    if bool(certificate) != bool(key):
-        raise ConfigError(
-            f"{block.location('tls_cert_file')}: distributed_tracing.tls_cert_file and "
-            "distributed_tracing.tls_private_key_file must be specified together"
-        )
-    if scheme == "mtls" and not certificate:
-        raise ConfigError(
-            f"{block.location('tls_cert_file')}: distributed_tracing.tls_cert_file required but "
-            "not supplied"
-        )
-    is_insecure = block.get("allow_insecure_tls", bool, False) and scheme != "off"
-    if is_insecure and kind == "grpc":
-        raise ConfigError(
-            f"{block.location('allow_insecure_tls')}: over gRPC the certificate of the collector "
-            "is always verified; name its authority in `tls_ca_cert_file`, or use the type `http`"
-        )
-    return {
-        "is_encrypted": scheme != "off",
-        "allow_insecure_tls": is_insecure,
-        "ca_certificate": block.get("tls_ca_cert_file", str, ""),
-        "certificate": certificate if scheme == "mtls" else "",
-        "private_key": key if scheme == "mtls" else "",
-    }
+    def __post_init__(self) -> None:
+        if self.batch_size > self.queue_size:
+            raise OptionError("batch_size", "must not be larger than `max_queue_size`")
+        if self.kind == "grpc" and self.is_encrypted and self.allow_insecure_tls:
+            raise OptionError(
+                "allow_insecure_tls",
+                ": over gRPC the certificate of the collector is always verified; name its "
+                "authority in `tls_ca_cert_file`, or use the type `http`",
+            )
 
+    @property
+    def is_encrypted(self) -> bool:
+        """True for a collector that is reached over TLS."""
+        return self.encryption in ("tls", "mtls")
 
-def _positive(block: Block, key: str, default: int) -> int:
-    value = block.get(key, int, default)
-    if value <= 0:
-        raise ConfigError(f"{block.location(key)} must be greater than 0 but is {value}")
-    return value
+    def options(self) -> TraceOptions | None:
+        """Return where spans go; None: nowhere."""
+        if not self.kind:
+            return None
+        attributes = {
+            "service.name": self.service_name,
+            "deployment.environment": self.environment,
+            "service.instance.id": self.instance,
+            "service.namespace": self.namespace,
+            "service.version": self.version,
+        }
+        address = self.address or _ADDRESSES[self.kind]
+        scheme = "https" if self.is_encrypted else "http"
+        is_ours = self.encryption == "mtls"
+        return TraceOptions(
+            protocol="grpc" if self.kind == "grpc" else "http",
+            target=address if self.kind == "grpc" else f"{scheme}://{address}{_PATH}",
+            is_encrypted=self.is_encrypted,
+            ca_certificate=self.ca_certificate,
+            certificate=self.certificate if is_ours else "",
+            private_key=self.private_key if is_ours else "",
+            allow_insecure_tls=self.allow_insecure_tls and self.is_encrypted,
+            timeout=self.export_timeout / 1000,
+            sample_percentage=self.sample_percentage,
+            resource={name: text for name, text in attributes.items() if text},
+            batch={
+                "batch_timeout_ms": self.batch_timeout,
+                "max_export_batch_size": self.batch_size,
+                "max_queue_size": self.queue_size,
+            },
+        )

@@ -59,6 +59,18 @@ class Block:
     warnings: tuple[str, ...] = ()
     """Of the top: the environment variables in it that are not set."""
 
+    @classmethod
+    def of(cls, values: Mapping[str, object], path: str = "") -> Block:
+        """Return plain values as a block without lines."""
+        below = f"{path}." if path else ""
+        return cls(
+            {
+                key: cls.of(value, below + key) if isinstance(value, Mapping) else value
+                for key, value in values.items()
+            },
+            path=path,
+        )
+
     def location(self, key: str) -> str:
         """`file:line: path.key`, as far as it is known."""
         line = self.lines.get(key)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from doorward.config.configuration import Config, ConfigError, config_of
+from doorward.config.schema import options_of
 from doorward.config.yaml_block import Block, overlaid, read_block
 from doorward.control.bundle_status import BundleStatus
 from doorward.control.bundles import Bundles
@@ -40,18 +41,12 @@ __all__ = ["ControlPlane", "followed"]
 
 _log: Final = logging.getLogger(__name__)
 _FIXED: Final = {
-    "authzen": "authzen",
-    "caching": "caching",
-    "distributed_tracing": "tracing",
-    "evaluation": "evaluation",
-    "identity": "identity",
-    "nd_builtin_cache": "nd_builtin_cache",
-    "persistence_directory": "persistence_directory",
-    "plugins": "plugins",
-    "secrets": "secrets",
-    "server": "server",
-    "shadow": "shadow",
+    each.key: name
+    for name, each in options_of(Config).items()
+    if not each.is_reloadable and each.key not in ("discovery", "storage")
 }
+"""Keys that are followed from the start only, each with its field; `reload` refuses another
+`discovery`."""
 """What is followed from the start only: the key, and the attribute of a configuration."""
 
 
@@ -243,7 +238,8 @@ class ControlPlane:
 
 def followed(config: Config, boot: Config) -> Config:
     """`config` with what is followed from the start only as in `boot`."""
-    return replace(config, **{name: getattr(boot, name) for name in _FIXED.values()})
+    fixed = {name: getattr(boot, name) for name in _FIXED.values()}
+    return replace(config, tracing=boot.tracing, **fixed)
 
 
 def _check_fixed(discovered: Block, boot: Config, service: str) -> None:

@@ -70,7 +70,7 @@ def error(status: int, message: str) -> Response:
 def get_metadata(options: Authzen, path: tuple[str, ...]) -> Response:
     """GET /.well-known/authzen-configuration, with the path of the decision point behind it."""
     base = options.policy_decision_point
-    if base is None or path != options.base_path:
+    if not base or path != options.base_path:
         return error(404, "there is no such policy decision point")
     shown: dict[Key, Value] = {
         "policy_decision_point": base,

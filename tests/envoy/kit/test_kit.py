@@ -19,9 +19,10 @@ import yaml
 from tests.waiting import PATIENCE
 
 from doorward.cli.main import run
+from doorward.config.schema import read_plain
 from doorward.control.bundle_metrics import BundleMetrics
 from doorward.envoy.ext_proc.metrics import Metrics as ResponseMetrics
-from doorward.envoy.ext_proc.options import from_block
+from doorward.envoy.ext_proc.options import Options
 from doorward.envoy.kit import Description, Policy, ResponseList, to_files
 from doorward.envoy.kit.manifest import Text, write_manifest
 from doorward.envoy.metrics import Metrics as CheckMetrics
@@ -319,7 +320,7 @@ def test_responses_are_sent_to_the_socket_on_which_they_are_decided(target: str)
     assert plugin["lists"] == {
         "people": {"path": ["items"], "rule": "people/include", "name": "item"}
     }
-    options, _ = from_block(plugin)
+    options, _ = read_plain(Options, plugin)
     envoy = yaml.safe_load(texts["envoy.yaml"])
     [chain] = envoy["static_resources"]["listeners"][0]["filter_chains"]
     filters = chain["filters"][0]["typed_config"]["http_filters"]

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from tests.envoy.golden import Row, rows
 
+from doorward.config.schema import read_plain
 from doorward.enforcement.errors import RequestError
-from doorward.envoy.options import Options, from_block
+from doorward.envoy.options import Options
 from doorward.envoy.request.descriptors import Services, load_services
 from doorward.envoy.request.input import MalformedRequestError, to_input
 from doorward.rego.values import to_json
@@ -37,7 +38,7 @@ def rule_of(row: Row) -> str:
 
 def outcome(row: Row) -> str:
     """Our input as JSON text, or the text of our refusal."""
-    options, unknown = from_block(row["config"])
+    options, unknown = read_plain(Options, row["config"])
     assert not unknown
     try:
         built = to_input(
