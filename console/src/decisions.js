@@ -40,7 +40,7 @@ export function Decisions({ query, id, open }) {
     <div class="with-groups">
       <${Groups} filter=${filter} group=${group} />
       <div class="list">
-        <${Status} of=${state} />
+        <${Status} of=${state} filter=${filter} />
         ${!state || (!state.rows.length && state.isLoading) ? html`<${Loading} of="decisions" />` : html`<${Table} label="List of decisions" columns=${columns}
           rows=${state.rows} keyOf=${(row) => row.id} chosen=${id} open=${(row) => open(row.id)} onTop=${state.top} onEnd=${state.more}>
           ${!state.rows.length && (state.error ? html`<div class="state failed" role="alert">${state.error}</div>` : html`<${None} filter=${filter} />`)}
@@ -57,11 +57,12 @@ function None({ filter }) {
   return html`<${Empty} title="No decision yet.">Ask for one, for example <code>POST /v1/data/…</code>; it appears here at once.<//>`;
 }
 
-function Status({ of }) {
+function Status({ of, filter }) {
   if (!of) return null;
   const notes = [of.total ? counted(of.total, "decision") : "", of.leftOut ? `${number(of.leftOut)} came too fast to be shown` : "", silent(of.silent)].filter(Boolean);
   return html`<div class="status">
     <span class=${`connection ${of.status}`} role="status">${of.isPaused ? "Paused" : { live: "Live", connecting: "Connecting", reconnecting: "Reconnecting" }[of.status]}${notes.length ? `: ${notes.join(", ")}` : ""}</span>
+    <a class="button" href=${`/console/api/search?${new URLSearchParams(Object.entries(filter).filter(([, value]) => value))}`} target="_blank" title="The newest 500 of these, as JSON">JSON</a>
     <button onClick=${of.pause} aria-pressed=${of.isPaused}>${of.isPaused ? "Continue" : "Pause"}</button>
     ${of.pending.length > 0 && html`<button class="main" onClick=${() => {
       document.querySelector(".scroll").scrollTop = 0;
@@ -84,7 +85,7 @@ function Filters({ filter }) {
   const field = (name, title) => html`<label>${title}<${Word} value=${filter[name]} change=${(value) => put({ [name]: value }, { replaces: true })} /></label>`;
   return html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
     <div class="line">
-      <${Word} value=${filter.text} label="Search" placeholder="Search decisions" isSearch change=${(value) => put({ text: value }, { replaces: true })} />
+      <${Word} value=${filter.text} label="Search" placeholder="Search: bob denied 10:03" isSearch change=${(value) => put(toFilter(value), { replaces: true })} />
       <div class="choice" role="group" aria-label="Answer">${ANSWERS.map(([value, title]) => html`<button type="button"
         aria-pressed=${filter.verdict === value} onClick=${() => put({ verdict: value })}>${title}</button>`)}</div>
       <button type="button" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>Filters</button>
@@ -97,13 +98,26 @@ function Filters({ filter }) {
   </form>`;
 }
 
+const CLOCK = /(?:^|\s)([01]?\d|2[0-3]):([0-5]\d)(?=\s|$)/;
+
+// What a search means: a time of the day among its words is that minute, the last one there was.
+function toFilter(text) {
+  const clock = CLOCK.exec(text);
+  if (!clock) return { text };
+  const since = new Date();
+  since.setHours(Number(clock[1]), Number(clock[2]), 0, 0);
+  if (since > Date.now()) since.setDate(since.getDate() - 1);
+  return { text: text.replace(CLOCK, " ").trim(), since: String(since.getTime()), until: String(since.getTime() + 60_000) };
+}
+
 // A text that asks the server when the typing pauses.
 function Word({ value, change, label, placeholder, isSearch }) {
   const [typed, setTyped] = useState(value);
   useEffect(() => setTyped(value), [value]);
   useEffect(() => {
     if (typed === value) return undefined;
-    const timer = setTimeout(() => change(typed), 250);
+    // Somebody may go on to type the rest of a time.
+    const timer = setTimeout(() => change(typed), CLOCK.test(typed) ? 700 : 250);
     return () => clearTimeout(timer);
   }, [typed]);
   return html`<input type=${isSearch ? "search" : "text"} class=${isSearch ? "search" : ""} aria-label=${label} placeholder=${placeholder}

@@ -350,7 +350,7 @@ export function Playground() {
         <div class="editor" ref=${hosts.policy}></div>
       </div>
       <div class="side">
-        <div class="bar"><h2>Input</h2>${cases.length > 1 && html`<span class="gap"></span><label>Example <select aria-label="Input of the example" onChange=${(event) => take(cases[Number(event.target.value)])}>
+        <div class="bar"><h2>Input</h2>${cases.length > 1 && html`<span class="gap"></span><label>Case <select onChange=${(event) => take(cases[Number(event.target.value)])}>
           ${cases.map((each, at) => html`<option value=${at}>${each.name}</option>`)}</select></label>`}</div>
         <div class="editor small" ref=${hosts.input}></div>
         <h2>Data</h2><div class="editor small" ref=${hosts.data}></div>

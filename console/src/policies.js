@@ -25,7 +25,7 @@ function Files({ of, hash }) {
   return html`<section aria-label="Policies">
     <p role="status">${counted(of.decisions, "decision")} by revision <code>${of.revision || "none"}</code>:
       ${" "}${all.filter((each) => each.answered).length} of ${counted(all.length, "definition")} answered${silent(of.missing) && `, ${silent(of.missing)}`}.</p>
-    ${never.length > 0 && html`<details class="card never" open=${never.length < 6}><summary><h2>Never held</h2> <span class="quiet">${never.length}</span></summary><ul class="plain">${never.map((each) => html`<li>
+    ${of.decisions > 0 && never.length > 0 && html`<details class="card never" open=${never.length < 6}><summary><h2>Never held</h2> <span class="quiet">${never.length}</span></summary><ul class="plain">${never.map((each) => html`<li>
       <button class="link code" onClick=${() => {
         setName(each.file);
         requestAnimationFrame(() => document.querySelector(`[data-row="${each.row}"]`)?.scrollIntoView({ block: "center" }));

@@ -4,7 +4,7 @@ import { send, useAsked } from "./api.js";
 import { Chart } from "./chart.js";
 import { counted, micros, number, share } from "./format.js";
 import { html } from "./html.js";
-import { Ago, Answered, Empty, Failed, Loading, Time, Verdict } from "./parts.js";
+import { Ago, Answered, Empty, Failed, Loading, Time } from "./parts.js";
 import { go } from "./router.js";
 
 const SERIES = [{ label: "decisions/min", color: "--accent" }, { label: "refused/min", color: "--deny" }];
@@ -49,14 +49,21 @@ function Comparison({ revision, open }) {
     send("compare", { revision }).then((data) => set({ data }), (error) => set({ error: error.message }));
   };
   useEffect(load, [revision]);
-  return html`<article class="card comparison" aria-label="What changed"><h2>From <code>${revision || "none"}</code> to what is in force</h2>
-    <button onClick=${() => go("revisions", {})}>Close</button>
+  return html`<article class="card comparison" aria-label="What changed"><div class="bar"><h2>From <code>${revision || "none"}</code> to what is in force</h2>
+    <button onClick=${() => go("revisions", {})}>Close</button></div>
     ${state.error ? html`<${Failed} error=${state.error} retry=${load} />` : !state.data ? html`<${Loading} of="the comparison" />` : html`<${Changed} of=${state.data} open=${open} />`}</article>`;
 }
 
+const FIRST = 10;
+
+// The lines of the policies, then the decisions that they changed.
 function Changed({ of, open }) {
+  const lines = of.lines.length > 0 ? html`<pre class="diff" tabindex="0">${of.lines.map((line) => html`<span class=${line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : line.startsWith("@") ? "quiet" : ""}>${line}${"\n"}</span>`)}</pre>` : html`<p class="quiet">The texts of the policies are the same; data or bundles differ.</p>`;
   return html`<p role="status">${of.compared ? `Of ${counted(of.compared, "kept decision")} of that revision ${of.different === 0 ? "none is" : of.different === 1 ? "1 is" : `${number(of.different)} are`} decided otherwise now.` : "No decision of that revision is kept."}</p>
-    ${of.changed.length > 0 && html`<ul class="changes">${of.changed.map((each) => html`<li key=${each.id}><button class="link" onClick=${() => open(each.id)}><${Time} ms=${each.time_ms} words=${false} /></button>
-      ${" "}<${Verdict} of=${each.verdict} /> <code>${each.request || each.path}</code> ${each.user} <span class="code"><del>${each.was}</del> <ins>${each.is}</ins></span></li>`)}</ul>`}
-    ${of.lines.length > 0 ? html`<pre class="diff" tabindex="0">${of.lines.map((line) => html`<span class=${line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : line.startsWith("@") ? "quiet" : ""}>${line}${"\n"}</span>`)}</pre>` : html`<p class="quiet">The texts of the policies are the same; data or bundles differ.</p>`}`;
+    ${lines}
+    ${of.changed.length > 0 && html`<h3>Decided otherwise now</h3><${Rows} of=${of.changed.slice(0, FIRST)} open=${open} />
+      ${of.changed.length > FIRST && html`<details><summary>${counted(of.changed.length - FIRST, "more decision")}</summary><${Rows} of=${of.changed.slice(FIRST)} open=${open} /></details>`}`}`;
 }
+
+const Rows = ({ of, open }) => html`<ul class="changes">${of.map((each) => html`<li key=${each.id}><button class="link" onClick=${() => open(each.id)}><${Time} ms=${each.time_ms} words=${false} /></button>
+  <code>${each.request || each.path}</code><span>${each.user}</span><span class="code"><del>${each.was}</del> <ins>${each.is}</ins></span></li>`)}</ul>`;

@@ -25,7 +25,7 @@ function Rule({ of, show, isOpen }) {
   const answer = of.answer === undefined ? "is undefined" : `is ${of.answer}`;
   const definitions = of.definitions.filter((each) => !each.default);
   const isDefault = of.definitions.some((each) => each.default && each.state === "held");
-  const head = html`<code class="rule">${of.rule}${of.operands ? `(${of.operands.join(", ")})` : ""}</code> <span class="answer code">${answer}</span>${isDefault && html` <span class="quiet">its default</span>`}`;
+  const head = html`<code class="rule">${of.rule}${of.operands ? `(${of.operands.join(", ")})` : ""}</code> <span class="answer code">${answer}</span>${isDefault && html`<span class="quiet">, its default</span>`}`;
   if (!definitions.length) return html`<li class="leaf">${head}</li>`;
   return html`<${Fold} name=${of.rule} isOpen=${isOpen} line=${head}>${definitions.map((each) => html`<${Definition} of=${each} show=${show} isOpen=${isOpen} />`)}<//>`;
 }

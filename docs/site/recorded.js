@@ -112,7 +112,7 @@ window.doorwardExamples = [
   ],
   "files": {
    "people.rego": "package people\n\ndefault allow := false\n\nallow if {\n\tinput.method == \"GET\"\n\tinput.role in {\"guest\", \"admin\"}\n}\n\n# Nobody creates a person with their own first name.\nallow if {\n\tinput.method == \"POST\"\n\tinput.role == \"admin\"\n\tlower(input.body.firstname) != input.user\n}\n",
-   "people_test.rego": "package people_test\n\ntest_guests_read if data.people.allow with input as {\"method\": \"GET\", \"role\": \"guest\"}\n\ntest_guests_create_nobody if {\n\tnot data.people.allow with input as {\"method\": \"POST\", \"role\": \"guest\", \"body\": {\"firstname\": \"Eve\"}}\n}\n"
+   "people_test.rego": "package people_test\n\ntest_guests_read if data.people.allow with input as {\"method\": \"GET\", \"role\": \"guest\"}\n\ntest_guests_create_nobody if {\n\tnot data.people.allow with input as {\"method\": \"POST\", \"role\": \"guest\", \"body\": {\"firstname\": \"Eve\"}}\n}\n\n# A rule that must be true for no input: doorward proves it, or finds one.\nnever_guest_creates if {\n\tdata.people.allow\n\tinput.role == \"guest\"\n\tinput.method != \"GET\"\n}\n"
   },
   "tests": [
    {
@@ -124,7 +124,13 @@ window.doorwardExamples = [
     "outcome": "PASS"
    }
   ],
-  "properties": []
+  "properties": [
+   {
+    "name": "data.people_test.never_guest_creates",
+    "outcome": "none exists",
+    "input": null
+   }
+  ]
  },
  {
   "id": "roles",

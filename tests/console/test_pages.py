@@ -61,6 +61,23 @@ allow if {
 
 unused if input.never
 """
+PICTURED = """package people
+
+default allow := false
+
+# Guests read; admins create people as well.
+allow if {
+	input.method == "GET"
+	input.role in {"guest", "admin"}
+}
+
+allow if {
+	input.method == "POST"
+	input.role == "admin"
+	lower(input.body.firstname) != input.user
+}
+"""
+"""The policy of the pictures, in which nobody attacks."""
 REVISIONS = {text: EVIL[0] for text in EVIL}
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium"),
@@ -86,10 +103,10 @@ PICTURES = Path(__file__).parents[2] / "docs/pictures"
 class Served:
     """A decision point with its console, on a port of its own."""
 
-    def __init__(self, folder: Path, peers: Peers | None = None) -> None:
+    def __init__(self, folder: Path, peers: Peers | None = None, policy: str = POLICY) -> None:
         ring, traffic = Ring(), Traffic()
         candidate = folder / "candidate.rego"
-        candidate.write_text(POLICY.replace('"GET"', '"POST"'))
+        candidate.write_text(policy.replace('"GET"', '"POST"'))
         options = ShadowOptions((str(candidate),), share=1.0, max_age=60.0)
         self.shadow = Shadow(
             Version.load(Sources([str(candidate)])),
@@ -99,7 +116,10 @@ class Served:
         )
         self.audit = folder / "audit.log"
         self.pdp = PDP(
-            build(Loaded({"policy.rego": POLICY}, revisions=REVISIONS), Settings(marked=True)),
+            build(
+                Loaded({"policy.rego": policy}, revisions=REVISIONS if policy == POLICY else {}),
+                Settings(marked=True),
+            ),
             Tee(ring, Tee(traffic, Tee(self.shadow, None))),
         )
         health = Health()
@@ -130,6 +150,19 @@ class Served:
         self.pdp.record(decision, document)
         return decision.decision_id
 
+    def decide_people(self, number: int) -> str:
+        """Record a decision of the policy of the pictures, one of a mix."""
+        user, role = (("ann", "admin"), ("bob", "admin"), ("carol", "guest"), ("dave", "visitor"))[
+            number % 4
+        ]
+        document: Any = {"method": "GET", "path": f"/people/{number % 7}"}
+        if number % 3 == 1:
+            document = {"method": "POST", "path": "/people", "body": {"firstname": "Bob"}}
+        document |= {"user": user, "role": role}
+        decision = self.pdp.decide("people/allow", document)
+        self.pdp.record(decision, document)
+        return decision.decision_id
+
     def record_hostile(self, text: str) -> str:
         """Record a decision of which everything that others may name is `text`."""
         document: Any = {"method": text, "path": text, text: text, "labels": {text: [text]}}
@@ -149,6 +182,20 @@ class Served:
             "bundles": {user: {"revision": user}},
             "error": {"message": path} if user in EVIL else None,
             "custom": {"rules": [{"path": user, "file": path, "row": 1, "failed": 2}]},
+        }
+        with self.log.open("a") as file:
+            file.write(json.dumps(event) + "\n")
+
+    def write_people(self, number: int) -> None:
+        """Put a decision of the policy of the pictures into the log."""
+        event = {
+            "decision_id": f"past-{number}",
+            "timestamp": f"2026-11-23T10:{30 - number:02}:07Z",
+            "path": "people/allow",
+            "input": {"method": "GET", "path": f"/people/{number % 7}", "user": "carol"},
+            "result": number % 4 > 0,
+            "metrics": {"timer_rego_query_eval_ns": 9_000 + 700 * number},
+            "bundles": {"people": {"revision": "2026-11-20"}},
         }
         with self.log.open("a") as file:
             file.write(json.dumps(event) + "\n")
@@ -647,6 +694,46 @@ def test_a_group_filters_and_the_address_holds_the_filter(page: Page, served: Se
     expect(page).not_to_have_url(re.compile("user=grouped"))
 
 
+def test_a_search_understands_words_and_a_time(page: Page, served: Served) -> None:
+    served.decide("timely", "/timely")
+    served.decide(EVIL[1], "/timely")
+    page.goto(f"{served.url}/decisions")
+    minute = page.evaluate("new Date().toTimeString().slice(0, 5)")
+    page.get_by_label("Search").fill(f"timely denied {minute}")
+    expect(page).to_have_url(re.compile(r"text=timely\+denied&since=\d+&until=\d+"))
+    chips = page.get_by_role("list", name="Filters in use")
+    expect(chips).to_contain_text(minute)
+    # That minute may be over by now, on a machine that is busy.
+    for name in ("since", "until"):
+        page.get_by_role("button", name=f"Remove the filter {name}").click()
+    expect(rows(page)).to_have_count(1)
+    expect(rows(page)).to_contain_text("Denied")
+
+
+def test_groups_are_folded_where_a_window_is_narrow(browser: Browser, served: Served) -> None:
+    served.decide("folded", "/folded")
+    page = new_page(browser, viewport={"width": 390, "height": 700})
+    page.goto(f"{served.url}/decisions?text=/folded")
+    groups = page.get_by_role("complementary", name="Groups")
+    expect(page.get_by_label("Group by")).to_have_count(0)
+    groups.get_by_role("button", name="Group by").click()
+    page.get_by_label("Group by").select_option("user")
+    expect(groups.get_by_role("listitem")).to_contain_text("folded")
+    groups.get_by_role("button", name="Close groups").click()
+    expect(groups.get_by_role("listitem")).to_have_count(0)
+    page.context.close()
+
+
+def test_a_command_of_docker_is_tried_by_its_user(page: Page, served: Served) -> None:
+    served.decide("bob", "/docker")
+    page.goto(f"{served.url}/request")
+    page.get_by_role("button", name="Docker").click()
+    answer = page.locator(".side.answer")
+    expect(answer).to_contain_text('"action": "container.create"')
+    page.get_by_label("User of the Docker daemon").fill("ann")
+    expect(answer).to_contain_text('"User": "ann"')
+
+
 def test_keys_go_through_decisions(page: Page, served: Served) -> None:
     ids = [served.decide("keys", f"/keys-{number}") for number in range(3)]
     page.goto(f"{served.url}/decisions?text=/keys-")
@@ -848,20 +935,19 @@ def test_pictures_of_the_documentation_are_of_this_console(
     view: str, browser: Browser, tmp_path_factory: pytest.TempPathFactory, request: Any
 ) -> None:
     """With DOORWARD_PICTURES=1 they are taken again."""
-    served = Served(tmp_path_factory.mktemp("pictures"))
+    served = Served(tmp_path_factory.mktemp("pictures"), policy=PICTURED)
     request.addfinalizer(served.server.close)
     request.addfinalizer(served.console.close)
     request.addfinalizer(served.shadow.close)
-    for number in range(30):
-        served.decide(EVIL[1] if number % 3 else "bob", f"/people/{number % 7}")
-    last = served.decide("bob", "/people")
+    ids = [served.decide_people(number) for number in range(38)]
+    last = ids[-1]  # bob, who may not create a Bob
     page = new_page(browser, viewport={"width": 1200, "height": 720})
     if view == "/log":
         for number in range(15):
-            served.write(["bob", "ann"][number % 2], f"/people/{number % 7}")
+            served.write_people(number)
     page.goto(f"{served.url}{view}{f'#decision={last}' if view == '/decisions' else ''}")
     if view == "/request":
-        page.get_by_role("textbox").fill('{"method": "GET", "user": "bob"}')
+        page.get_by_role("textbox").fill('{"method": "GET", "role": "visitor", "user": "dave"}')
         expect(page.locator(".side.answer .tree")).to_be_visible()
     expect(page.locator(SIGNS[view]).first).to_be_visible()
     picture = page.screenshot()

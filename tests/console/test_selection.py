@@ -40,6 +40,7 @@ def search(point: Point, **options: Any) -> dict[str, Any]:
         ({"rule": "app.is_allowed"}, 20),
         ({"rule": "app.role"}, 21),
         ({"text": "post /1"}, 6),
+        ({"text": "ann1 Denied"}, 10),
         ({"text": 'role == "admin"'}, 10),
         ({"reason": "role: input.user.active"}, 1),
         ({"reason": "role: input.user"}, 0),

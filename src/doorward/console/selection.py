@@ -28,6 +28,8 @@ _BETWEEN: Final = 200
 _PAUSE: Final = 0.0005
 VERDICTS: Final = ("allow", "deny", "refused", "undefined", "error", "value")
 GROUPS: Final = ("reason", "user", "role", "path", "rule", "verdict", "revision")
+_WORDS: Final = {"allow": "allowed", "deny": "denied"}
+"""The words that the page has for verdicts."""
 REFUSED: Final = ("deny", "undefined", "error")
 Cursor = tuple[int, int, int]
 """Time, worker and number of the last row of a page."""
@@ -107,7 +109,8 @@ def _rules(row: Row) -> list[str]:
 
 def _text(row: Row) -> str:
     names = ("path", "request", "user", "role", "reason", "id", "revision")
-    return " ".join([row[name] for name in names]).lower()
+    texts = [*[row[name] for name in names], _WORDS.get(row["verdict"], row["verdict"])]
+    return " ".join(texts).lower()
 
 
 def select(

@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_not_run_is_marked_and_counted() -> None:
     commands = [line for block in blocks("console") for line in block.splitlines()]
     assert {line.split()[1] for line in commands} == CAN_NOT_RUN
-    assert f"it counts them ({len(commands)})" in " ".join(PAGE.split())
+    assert f"marked `console` ({len(commands)})" in " ".join(PAGE.split())
     assert all(line.startswith("$ ") for line in commands)
 
 
