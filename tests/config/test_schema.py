@@ -91,8 +91,8 @@ def test_schema_is_valid_and_names_every_key() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     for path, each in KEYS:
         if each.key:
-            found = below(BY_NAME, path)
-            assert not each.text or found["description"], path
+            schema = below(BY_NAME, path)
+            assert not each.text or schema["description"], path
 
 
 def test_every_key_says_what_it_means_or_has_keys_below_it() -> None:

@@ -11,7 +11,7 @@ A section of the file is a frozen dataclass. A field made with `option` is a key
 The reader, the warnings of unknown keys, the page `docs/configuration.md` and the JSON Schema for
 editors are derived from that. Conditions between keys stand in `check_keys` of the class, which
 gets the block, or in its `__post_init__`, which raises `OptionError`. Fields without `option` are
-for whoever completes the section from other sections.
+for what completes the section from other sections.
 """
 
 from __future__ import annotations
