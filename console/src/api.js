@@ -37,6 +37,9 @@ export function useAsked(path, every = 0) {
   useEffect(() => {
     set((old) => ({ ...old, isLoading: true }));
     reload();
+  }, [path]);
+  // Another pace asks nothing at once.
+  useEffect(() => {
     if (!every) return undefined;
     const timer = setInterval(() => document.hidden || reload(), every);
     return () => clearInterval(timer);

@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { useAsked } from "./api.js";
 import { counted, micros, number } from "./format.js";
 import { html } from "./html.js";
-import { Answered, Bar, Empty, Loading, silent, Time, Verdict } from "./parts.js";
+import { Answered, Bar, Clock, Empty, Loading, Verdict, silent } from "./parts.js";
 import { address, change as put } from "./router.js";
 import { useDecisions } from "./stream.js";
 import { Table, useNarrow } from "./table.js";
@@ -13,7 +13,7 @@ const GROUPS = { reason: "Reason", user: "User", role: "Role", rule: "Rule", pat
 const ANSWERS = [["", "All"], ["allow", "Allowed"], ["refused", "Refused"], ["error", "Errors"]];
 
 const COLUMNS = [
-  { name: "time", title: "Time", show: (row) => html`<a href=${`#decision=${row.id}`}><${Time} ms=${row.time_ms} words=${false} /></a>` },
+  { name: "time", title: "Time", show: (row) => html`<a href=${`#decision=${row.id}`}><${Clock} ms=${row.time_ms} /></a>` },
   { name: "answer", title: "Answer", show: (row) => html`<${Verdict} of=${row.verdict} />` },
   { name: "request", title: "Request", kind: "code", hint: (row) => row.request, show: (row) => row.request || html`<span class="quiet">${row.path}</span>` },
   { name: "user", title: "User", hint: (row) => row.user, show: (row) => plainName(row.user) },

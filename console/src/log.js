@@ -3,14 +3,14 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ask } from "./api.js";
 import { counted, day, micros } from "./format.js";
 import { html } from "./html.js";
-import { Empty, Failed, Loading, Time, Verdict } from "./parts.js";
+import { Clock, Empty, Failed, Loading, Verdict } from "./parts.js";
 import { plainName, useRowKeys } from "./decisions.js";
 import { Table } from "./table.js";
 
 const FIRST = { path: "", verdict: "", text: "", since: "", until: "" };
 const COLUMNS = [
   { name: "date", title: "Date", show: (row) => html`<a href=${`#decision=${row.id}`}>${day(row.time_ms)}</a>` },
-  { name: "time", title: "Time", show: (row) => html`<${Time} ms=${row.time_ms} words=${false} />` },
+  { name: "time", title: "Time", show: (row) => html`<${Clock} ms=${row.time_ms} />` },
   { name: "answer", title: "Answer", show: (row) => html`<${Verdict} of=${row.verdict} />` },
   { name: "request", title: "Request", kind: "code", hint: (row) => row.request, show: (row) => row.request },
   { name: "user", title: "User", hint: (row) => row.user, show: (row) => plainName(row.user) },

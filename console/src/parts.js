@@ -9,10 +9,13 @@ export function Verdict({ of }) {
   return html`<span class=${`verdict ${of}`}>${WORDS[of] || of}</span>`;
 }
 
-export function Time({ ms, words = true }) {
+export function Time({ ms }) {
   const now = useNow();
-  return html`<time datetime=${new Date(ms).toISOString()} title=${exact(ms)}>${clock(ms)}${words && html` <span class="quiet">${ago(ms, now)}</span>`}</time>`;
+  return html`<time datetime=${new Date(ms).toISOString()} title=${exact(ms)}>${clock(ms)} <span class="quiet">${ago(ms, now)}</span></time>`;
 }
+
+// The same without words, which nothing has to keep up to date: lists have many.
+export const Clock = ({ ms }) => html`<time datetime=${new Date(ms).toISOString()} title=${exact(ms)}>${clock(ms)}</time>`;
 
 export function Ago({ ms }) {
   const now = useNow();

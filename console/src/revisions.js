@@ -4,7 +4,7 @@ import { send, useAsked } from "./api.js";
 import { Chart } from "./chart.js";
 import { counted, micros, number, share } from "./format.js";
 import { html } from "./html.js";
-import { Ago, Answered, Empty, Failed, Loading, Time } from "./parts.js";
+import { Ago, Answered, Clock, Empty, Failed, Loading, Time } from "./parts.js";
 import { go } from "./router.js";
 
 const SERIES = [{ label: "decisions/min", color: "--accent" }, { label: "refused/min", color: "--deny" }];
@@ -65,5 +65,5 @@ function Changed({ of, open }) {
       ${of.changed.length > FIRST && html`<details><summary>${counted(of.changed.length - FIRST, "more decision")}</summary><${Rows} of=${of.changed.slice(FIRST)} open=${open} /></details>`}`}`;
 }
 
-const Rows = ({ of, open }) => html`<ul class="changes">${of.map((each) => html`<li key=${each.id}><button class="link" onClick=${() => open(each.id)}><${Time} ms=${each.time_ms} words=${false} /></button>
+const Rows = ({ of, open }) => html`<ul class="changes">${of.map((each) => html`<li key=${each.id}><button class="link" onClick=${() => open(each.id)}><${Clock} ms=${each.time_ms} /></button>
   <code>${each.request || each.path}</code><span>${each.user}</span><span class="code"><del>${each.was}</del> <ins>${each.is}</ins></span></li>`)}</ul>`;

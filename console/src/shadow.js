@@ -2,12 +2,12 @@
 import { useAsked } from "./api.js";
 import { counted } from "./format.js";
 import { html } from "./html.js";
-import { Answered, Empty, silent, Time } from "./parts.js";
+import { Answered, Clock, Empty, silent } from "./parts.js";
 import { Table } from "./table.js";
 
 const UNKNOWN = html`<span class="quiet" title="The cause is looked for once a second">not examined</span>`;
 const COLUMNS = [
-  { name: "time", title: "Time", show: (row) => html`<a href=${`#decision=${row.id}`}><${Time} ms=${row.time_ms} words=${false} /></a>` },
+  { name: "time", title: "Time", show: (row) => html`<a href=${`#decision=${row.id}`}><${Clock} ms=${row.time_ms} /></a>` },
   { name: "kind", title: "Kind", show: (row) => html`<span class=${`verdict ${row.kind === "new-allow" ? "allow" : "deny"}`}>${row.kind}</span>` },
   { name: "rule", title: "Rule", kind: "code", hint: (row) => row.rule, show: (row) => row.rule || UNKNOWN },
   { name: "reason", title: "Cause", kind: "code", hint: (row) => row.cause, show: (row) => row.cause },

@@ -22,6 +22,8 @@ REPORTS = {
     " 3 | allow if x > 1\n   |          ^\nhint: assign `x`\n",
     "tests": "p_test.rego:\ndata.t.test_a: FAIL (1ms)\ndata.t.test_b: SKIPPED\n"
     "PASS: 1/3\nFAIL: 1/3\n",
+    "properties": "data.a.never_x (p.rego:7): counterexample\n  curl\n"
+    "PROPERTIES: 1 counterexample, 2 none exists\n",
     "why": "data.a.allow is false\n  p.rego:3: `input.x` does not hold\nit is true with\n",
     "diff": "1. new-allow: data.a.allow was false, is true\n   `x` holds (p.rego:1)\n   # `x`\n",
 }
@@ -37,7 +39,7 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize("kind", REPORTS)
 def test_color_changes_no_character(kind: str) -> None:
-    painted = paint(REPORTS[kind], kind)
+    painted = paint(REPORTS[kind], "tests" if kind == "properties" else kind)
     assert painted != REPORTS[kind]
     assert click.unstyle(painted) == REPORTS[kind]
 

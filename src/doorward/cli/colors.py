@@ -20,6 +20,11 @@ GOOD: Final = "green"
 WARN: Final = "yellow"
 QUIET: Final = "cyan"
 _OUTCOMES: Final = {"PASS": GOOD, "FAIL": BAD, "ERROR": BAD, "SKIPPED": WARN}
+_PROPERTIES: Final = {
+    **{"counterexample": BAD, "cannot say": WARN},
+    **{"none found": WARN, "none exists": GOOD},
+}
+"""Outcomes of `never_` rules, the worst first."""
 _KINDS: Final = {"new-allow": BAD, "new-deny": WARN, "new-error": BAD, "changed": WARN}
 _ANSWERS: Final = {" does not hold": BAD, " holds": GOOD, " is true": GOOD}
 
@@ -59,6 +64,11 @@ def _error(line: str) -> str:
 
 
 def _test(line: str) -> str:
+    for word, color in _PROPERTIES.items():
+        if line.startswith("PROPERTIES: ") and word in line:
+            return click.style("PROPERTIES", fg=color, bold=True) + line[len("PROPERTIES") :]
+        if line.endswith(f": {word}") and not line.startswith("  "):
+            return line.removesuffix(word) + click.style(word, fg=color, bold=True)
     for word, color in _OUTCOMES.items():
         styled = click.style(word, fg=color, bold=True)
         if line.startswith(f"{word}: "):
