@@ -16,12 +16,12 @@ const SERIES = [
 
 export function Overview() {
   const state = useAsked("state", 5000);
-  return html`<div class="overview"><${Answered} of=${state} name="the state">${(data) => (data.live ? html`<${Live} state=${data} />` : html`<${Nothing} />`)}<//></div>`;
+  return html`<div class="overview"><${Answered} of=${state} name="the state">${(data) => (data.live ? html`<${Live} state=${data} error=${state.error} />` : html`<${Nothing} />`)}<//></div>`;
 }
 
 const Nothing = () => html`<${Empty} title="Nothing is decided here.">This console has a <a href=${address("playground")}>playground</a> only.<//>`;
 
-function Live({ state }) {
+function Live({ state, error }) {
   const traffic = useSeconds();
   // A search of thousands of new decisions costs the server what it decides in the same time.
   const isBusy = traffic.seconds.slice(-6, -1).reduce((sum, each) => sum + each[1], 0) > 1000;
@@ -35,7 +35,7 @@ function Live({ state }) {
   const workers = state.workers.filter((each) => !each.is_silent);
   const first = workers[0] || {};
   return html`
-    <${Health} workers=${state.workers} />
+    <${Health} workers=${state.workers} error=${error} />
     <${Numbers} seconds=${traffic.seconds} />
     <div class="grid">
       <section class="card wide" aria-label="Traffic"><h2>Last minute</h2><${Traffic} seconds=${traffic.seconds} /></section>
@@ -63,7 +63,8 @@ function Live({ state }) {
     <details class="card more"><summary><h2>Parts, caches and bundles</h2></summary>${state.workers.map((each) => html`<${Worker} key=${each.worker} of=${each} hasTitle=${state.workers.length > 1} />`)}</details>`;
 }
 
-function Health({ workers }) {
+function Health({ workers, error }) {
+  if (error) return html`<p class="health" role="status"><span class="dot warn" aria-hidden="true"></span>Not known: ${error}. What is below is of before.</p>`;
   const problems = workers.flatMap((each) => {
     const name = workers.length > 1 ? `worker ${each.worker}: ` : "";
     if (each.is_silent) return [`${name}does not answer`];
@@ -109,6 +110,7 @@ function Attention({ policies, undecided, errors, state }) {
     const longest = each.minute?.longest_us || 0;
     if (longest > 50_000) notes.push(html`<li>The slowest evaluation of the last minute took ${micros(longest)}</li>`);
   }
+  if (!notes.length && !policies.data?.decisions) return html`<p class="quiet">Nothing so far: no decision since this revision is in force.</p>`;
   return notes.length ? html`<ul class="plain">${notes}</ul>` : html`<p class="quiet">Nothing: no error, no undecided path, every rule was used.</p>`;
 }
 

@@ -32,7 +32,7 @@ export const Failed = ({ error, retry }) => html`<div class="state failed" role=
 // What is displayed although the last question failed.
 export function Stale({ of }) {
   if (!of.error || !of.data) return null;
-  return html`<div class="banner" role="status">Not updated since <${Ago} ms=${of.at} />: ${of.error}
+  return html`<div class="banner" role="status"><span>Not updated since <${Ago} ms=${of.at} />: ${of.error}</span>
     <button onClick=${of.reload}>Try again</button></div>`;
 }
 

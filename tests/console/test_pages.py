@@ -557,6 +557,17 @@ def test_help_is_the_documentation_and_runs_its_own_scripts_alone(
         assert served.get(f"/console/help/{path}")[0] in (307, 404), path
 
 
+def test_texts_are_sent_as_gzip_to_those_who_take_it(served: Served) -> None:
+    for path in ("static/console.js", "help/index.html"):
+        connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)
+        connection.request("GET", f"/console/{path}", headers={"Accept-Encoding": "gzip"})
+        answer = connection.getresponse()
+        content = gzip.decompress(answer.read()).decode()
+        assert answer.headers["content-encoding"] == "gzip"
+        connection.close()
+        assert content == served.get(f"/console/{path}")[1]
+
+
 def test_policies_show_what_no_decision_reached(page: Page, served: Served) -> None:
     served.decide(EVIL[1], "/allowed")
     served.decide("bob", "/denied")
@@ -840,6 +851,18 @@ def test_a_view_that_gets_no_answer_says_so(browser: Browser, served: Served) ->
     page.route("**/api/policies", lambda route: route.abort())
     expect(page.locator(".banner")).to_contain_text("Not updated since")
     expect(page.locator(".heat")).to_be_visible()
+    page.context.close()
+
+
+def test_an_overview_without_its_server_does_not_say_healthy(
+    browser: Browser, served: Served
+) -> None:
+    page = new_page(browser)
+    page.goto(served.url)
+    expect(page.locator(".health")).to_contain_text("Healthy")
+    page.route("**/api/**", lambda route: route.abort())
+    expect(page.locator(".health")).to_contain_text("Not known: the server does not answer")
+    expect(page.locator(".banner").first).to_contain_text("Not updated since")
     page.context.close()
 
 

@@ -27,6 +27,7 @@ from doorward.console.oidc import WITHIN as SECONDS_AT_ISSUER
 from doorward.console.oidc import OidcError, OidcLogin
 from doorward.console.pages import (
     PAGES,
+    compress,
     headers,
     json_response,
     notice,
@@ -158,9 +159,10 @@ class Console:
             case "GET" | "HEAD", (name,) if name in PAGES:
                 return page(has_help=has_help())
             case "GET" | "HEAD", ("static", name):
-                return static(name)
+                return compress(static(name), request.headers.get("accept-encoding", ""))
             case "GET" | "HEAD", ("help", *names):
-                return help_page(tuple(names))
+                answer = help_page(tuple(names))
+                return compress(answer, request.headers.get("accept-encoding", ""))
             case "GET", ("api", "decisions"):
                 return self._stream(request)
             case "GET", ("api", "decisions", decision_id):

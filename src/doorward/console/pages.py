@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import mimetypes
 import secrets
+from functools import lru_cache
 from html import escape
 from importlib import resources
 from typing import Any, Final
@@ -17,6 +19,7 @@ from doorward import __version__
 __all__ = [
     "NOT_BUILT",
     "PAGES",
+    "compress",
     "headers",
     "is_built",
     "json_response",
@@ -41,6 +44,7 @@ PAGES: Final = (
 )
 """The views, by what is behind `/console/`."""
 STATIC: Final = resources.files("doorward.console") / "static"
+_TEXTS: Final = ("application/javascript", "application/json", "image/svg+xml")
 NOT_BUILT: Final = "the console was not built: `make console` builds it"
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -89,6 +93,23 @@ def static(name: str) -> Response:
         return PlainTextResponse("404 page not found\n", 404, headers())
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
     return Response(file.read_bytes(), 200, headers(), kind)
+
+
+def compress(answer: Response, accept: str) -> Response:
+    """A file of the package as gzip, where a browser takes that and it is a text."""
+    answer.headers["vary"] = "accept-encoding"
+    kind = (answer.media_type or "").partition(";")[0]
+    if "gzip" in accept and (kind.startswith("text/") or kind in _TEXTS):
+        answer.body = _gzip(bytes(answer.body))
+        answer.headers["content-encoding"] = "gzip"
+        answer.headers["content-length"] = str(len(answer.body))
+    return answer
+
+
+@lru_cache(128)
+def _gzip(content: bytes) -> bytes:
+    """A file as gzip, which is made once."""
+    return gzip.compress(content, compresslevel=6, mtime=0)
 
 
 def headers(policy: str = _POLICY) -> dict[str, str]:
