@@ -30,7 +30,7 @@ from doorward.cli.sign import read_claims, read_key
 from doorward.cli.waiting import waiting
 from doorward.rego import PARSE_ERROR, Capabilities, Key, Options, RegoError, Source, Value, compile
 from doorward.rego.golang import marshal, ordered_text
-from doorward.rego.tools import format_source
+from doorward.rego.tools import Module, Target, format_policy
 
 __all__ = ["command"]
 
@@ -179,13 +179,13 @@ def command(
             parts = _bundles(paths, options) if bundle else _files(paths, options)
         report(f"read {len(parts.modules)} policies from {', '.join(paths)}")
         with waiting("compiling"):
-            _check(parts, options)
+            parsed = _check(parts, options)
         report("compiled all policies")
         if optimize > 0:
             with waiting("optimizing"):
-                parts = _optimize(parts, entrypoint, optimize, options)
+                parts, parsed = _optimize(parts, entrypoint, optimize, options)
             report(f"optimized at level {optimize}: {len(parts.modules)} policies")
-        members = _members(parts, revision, v0=options["v0_compatible"])
+        members = _members(parts, revision, parsed, v0=options["v0_compatible"])
         if options["signing_key"] is not None:
             members.append(("/.signatures.json", _signatures_for(members, options)))
         with waiting("packing"):
@@ -292,8 +292,9 @@ def _settings(parts: _Parts, options: Mapping[str, Any]) -> Options:
 
 def _optimize(
     parts: _Parts, entrypoints: Sequence[str], level: int, options: Mapping[str, Any]
-) -> _Parts:
-    """The policies made smaller for their entrypoints, those that METADATA names included."""
+) -> tuple[_Parts, Mapping[str, Module]]:
+    """The policies made smaller for their entrypoints, those that METADATA names included; as
+    texts and as modules."""
     settings = _settings(parts, options)
     paths = [tuple(each.strip("/").split("/")) for each in entrypoints]
     paths += [each for each in entrypoints_of(parts.modules, settings) if each not in paths]
@@ -308,15 +309,16 @@ def _optimize(
     # It is another bundle: the revision of the one that it was made of would say otherwise.
     optimized = replace(parts, modules=modules, roots=roots, revision="")
     # What cannot be compiled must not become a bundle, whatever it was made of.
-    _check(optimized, options)
-    return optimized
+    return optimized, _check(optimized, options)
 
 
-def _check(parts: _Parts, options: Mapping[str, Any]) -> None:
-    """Compile everything, with its data."""
+def _check(parts: _Parts, options: Mapping[str, Any]) -> Mapping[str, Module]:
+    """Compile everything, with its data; give what was parsed."""
     settings = _settings(parts, options)
     try:
-        compile(parts.modules, settings).bind(parts.data, is_parsed=True).check_data()
+        policies = compile(parts.modules, settings)
+        policies.bind(parts.data, is_parsed=True).check_data()
+        return policies.modules
     except RegoError as error:
         if any(each.code == PARSE_ERROR for each in error.diagnostics):
             text = str(error).replace("occurred:", "occurred during loading:", 1)
@@ -324,8 +326,10 @@ def _check(parts: _Parts, options: Mapping[str, Any]) -> None:
         raise
 
 
-def _members(parts: _Parts, revision: str | None, *, v0: bool) -> list[tuple[str, bytes]]:
-    """The files of the bundle: data, policies, manifest."""
+def _members(
+    parts: _Parts, revision: str | None, parsed: Mapping[str, Module], *, v0: bool
+) -> list[tuple[str, bytes]]:
+    """The files of the bundle: data, policies, manifest. `parsed`: the policies as modules."""
     versions = {name: parts.versions.get(name, 0 if v0 else 1) for name in sorted(parts.modules)}
     common = 0 if versions and set(versions.values()) == {0} else 1
     if not versions and v0:
@@ -343,8 +347,9 @@ def _members(parts: _Parts, revision: str | None, *, v0: bool) -> list[tuple[str
     members = [(_DATA, marshal(parts.data).encode() + b"\n")]
     for name, version in versions.items():
         source = Source(name, parts.modules[name])
-        text = format_source(source, v0=version == 0, target="v0" if version == 0 else "v1")
-        members.append((_file_key(name), text.encode(errors="surrogatepass")))
+        target: Target = "v0" if version == 0 else "v1"
+        formatted = format_policy(source, v0=version == 0, target=target, module=parsed.get(name))
+        members.append((_file_key(name), formatted.text.encode(errors="surrogatepass")))
     return [*members, (_MANIFEST, ordered_text(manifest).encode() + b"\n")]
 
 

@@ -18,7 +18,7 @@ from doorward.bundles.loader import LoadError, io_message
 from doorward.cli import capabilities as options
 from doorward.cli.errors import for_people
 from doorward.rego import REGISTRY, Capabilities, CompileError, ParseError, RegoError, Source
-from doorward.rego.tools import Target, format_source, parse_module
+from doorward.rego.tools import Target, format_policy, parse_module
 
 __all__ = ["command"]
 
@@ -206,19 +206,19 @@ def _format(name: str, text: str, request: _Request) -> str:
         problems = request.capabilities.problems(module, v0=request.v0)
         if problems:
             raise CompileError(problems)
-    formatted = format_source(
+    formatted = format_policy(
         Source(name, text),
         v0=request.v0,
         target=request.target,
         drop_v0_imports=request.drop_v0_imports,
         removed=_Deprecated(),
     )
-    if request.check_result:
+    if request.check_result and not formatted.is_read:
         try:
-            parse_module(Source("formatted", formatted), v0=request.target == "v0")
+            parse_module(Source("formatted", formatted.text), v0=request.target == "v0")
         except ParseError as error:
             raise _RefusedResult(name, error) from None
-    return formatted
+    return formatted.text
 
 
 def _read(name: str) -> str:

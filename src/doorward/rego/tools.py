@@ -38,7 +38,13 @@ if TYPE_CHECKING:
     from doorward.rego.saved.folder import SavedFolder
     from doorward.rego.saved.keys import key_of, name_of
     from doorward.rego.saved.programs import SavedPrograms
-    from doorward.rego.syntax.format import Target, format_module, format_source, format_tree
+    from doorward.rego.syntax.format import (
+        Target,
+        format_module,
+        format_policy,
+        format_source,
+        format_tree,
+    )
     from doorward.rego.syntax.keywords import KEYWORDS, ROOTS, V1_KEYWORDS
     from doorward.rego.syntax.lexer import BRACKETS, EOF, IDENT, Lexer, Token, loose_tokens
     from doorward.rego.syntax.nodes import (
@@ -110,7 +116,7 @@ else:
             "saved.keys": "key_of name_of",
             "saved.programs": "SavedPrograms",
             "syntax.keywords": "KEYWORDS ROOTS V1_KEYWORDS",
-            "syntax.format": "Target format_module format_source format_tree",
+            "syntax.format": "Target format_module format_policy format_source format_tree",
             "syntax.lexer": "BRACKETS EOF IDENT Lexer Token loose_tokens",
             "syntax.nodes": (
                 "And Annotations Array ArrayComprehension Body Call Every Expr Head Import "
@@ -190,6 +196,7 @@ __all__ = [
     "equal",
     "find_errors",
     "format_module",
+    "format_policy",
     "format_source",
     "format_tree",
     "future_keywords",

@@ -13,7 +13,8 @@ from tests.rego.engine.programs import program
 
 from doorward.rego.errors import CompileError, ParseError, RegoError
 from doorward.rego.source import Source
-from doorward.rego.syntax.format import Target, format_module, format_source
+from doorward.rego.syntax import format
+from doorward.rego.syntax.format import Target, format_module, format_policy, format_source
 from doorward.rego.syntax.lexer import EOF, Lexer
 from doorward.rego.syntax.nodes import Call, Expr, Module, Object, Ref, Rule, Scalar, Set, Var
 from doorward.rego.syntax.parser import parse_module
@@ -444,3 +445,36 @@ def test_texts_are_those_of_opa(case: str) -> None:
     target, text, formatted = AS_OPA[case]
     assert format_source(Source("", text), v0=target == "v0", target=target) == formatted
     assert format_source(Source("", formatted), v0=target == "v0", target=target) == formatted
+
+
+@pytest.mark.parametrize(
+    ("text", "v0", "target", "times"),
+    [
+        ("package p\n\nallow if input.x == 1\n", False, "v1", 1),
+        ("package p\n\nallow   if input.x == 1\n", False, "v1", 2),
+        ("package p\n\nallow {\n\tinput.x == 1\n}\n", True, "v0", 1),
+        ("package p\n\nallow { input.x == 1 }\n", True, "v1", 2),
+    ],
+)
+def test_a_policy_is_parsed_once_and_its_text_once_where_it_is_another(
+    text: str, v0: bool, target: Target, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = []
+
+    def parse(source: Source, *, v0: bool = False) -> Module:
+        parsed.append(source.text)
+        return parse_module(source, v0=v0)
+
+    monkeypatch.setattr(format, "parse_module", parse)
+    result = format_policy(Source("", text), v0=v0, target=target)
+    assert result.is_read
+    assert len(parsed) == times
+    module = parse_module(Source("", text), v0=v0)
+    again = format_policy(Source("", text), v0=v0, target=target, module=module)
+    assert again == result
+    assert len(parsed) == 2 * times - 1
+
+
+def test_what_the_target_refuses_was_not_read() -> None:
+    text = "package p\n\nq {\n\tif := 1\n\tif == 1\n}\n"
+    assert not format_policy(Source("", text), v0=True).is_read

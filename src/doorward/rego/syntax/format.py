@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
+from doorward.records import record
 from doorward.rego.errors import PARSE_ERROR, Diagnostic, InternalError, ParseError
 from doorward.rego.source import NOWHERE, Source
 from doorward.rego.syntax.format_module import ModuleWriter, Style, Target, needed_imports
@@ -22,13 +23,28 @@ from doorward.rego.syntax.sameness import is_same
 from doorward.rego.syntax.v1 import check_is_v1
 from doorward.rego.syntax.walk import Node, rewrite
 
-__all__ = ["Target", "format_module", "format_source", "format_tree"]
+__all__ = [
+    "Formatted",
+    "Target",
+    "format_module",
+    "format_policy",
+    "format_source",
+    "format_tree",
+]
 
 MAX_ROUNDS: Final = 5
 """How often a text is formatted again: a comment that moved may move other rows."""
 
 _CHANGED: Final = "formatting would change what the policy says, or lose a comment"
 _STYLES: Final[tuple[Style, ...]] = ("plain", "spread", "kept", "hoisted")
+
+
+@record(frozen=True)
+class Formatted:
+    """A formatted text; `is_read`: it was parsed as what the target says."""
+
+    text: str
+    is_read: bool
 
 
 def format_source(
@@ -39,45 +55,57 @@ def format_source(
     drop_v0_imports: bool = False,
     removed: Container[str] = (),
 ) -> str:
+    """The text of `format_policy`."""
+    return format_policy(
+        source, v0=v0, target=target, drop_v0_imports=drop_v0_imports, removed=removed
+    ).text
+
+
+def format_policy(
+    source: Source,
+    *,
+    v0: bool = False,
+    target: Target = "v1",
+    drop_v0_imports: bool = False,
+    removed: Container[str] = (),
+    module: Module | None = None,
+) -> Formatted:
     """The formatted text of a policy, read as v0 if said so; ParseError if it is none.
 
+    `module`: what was parsed from it, where it is at hand.
     CompileError where it has what the target does not: `removed` are the built-ins gone in v1.
     What the target cannot say may come out as text that it refuses.
     """
-    module = parse_module(source, v0=v0)
+    if module is None:
+        module = parse_module(source, v0=v0)
     if target != "v0":
         check_is_v1(module, removed)
     text = source.text
-    last = module
+    last, origin = module, text if v0 == (target == "v0") else None
+    formatter = _Formatter(target, drop_v0_imports)
+    is_certain = True
     for _ in range(MAX_ROUNDS):  # pragma: no branch - no text is known to need all of them
-        formatted = format_module(last, target=target, drop_v0_imports=drop_v0_imports)
+        formatted, again = formatter.format(last, origin)
+        if again is not None:
+            text, last = formatted, again
+            break
         if formatted == text:
             break
-        text = formatted
+        is_certain = False
+        text = origin = formatted
         try:
             last = parse_module(Source(source.name, text), v0=target == "v0")
         except ParseError:
-            return text  # what the target cannot say, as a variable named `if`
-    if not is_same(module, last):  # pragma: no cover - a fault of ours
+            # What the target cannot say, as a variable named `if`.
+            return Formatted(text, is_read=False)
+    if not is_certain and not is_same(module, last):  # pragma: no cover - a fault of ours
         raise InternalError([Diagnostic(PARSE_ERROR, _CHANGED)])
-    return text
+    return Formatted(text, is_read=True)
 
 
 def format_module(module: Module, *, target: Target = "v1", drop_v0_imports: bool = False) -> str:
     """The formatted text of a module that was read from a text."""
-    formatter = _Formatter(target, drop_v0_imports)
-    text = formatter.text(module, {})
-    if formatter.holds(module, text, {}):
-        assert text is not None, "what holds was written"
-        return text
-    styles = {
-        number: formatter.style(part)
-        for number, part in enumerate(_parts(module))
-        if part.comments or not formatter.holds(part, formatter.text(part, {}), {})
-    }
-    text = formatter.text(module, styles)
-    assert text is not None, "a style that holds for its rule can be written"
-    return text
+    return _Formatter(target, drop_v0_imports).format(module, None)[0]
 
 
 def format_tree(tree: Module | Body, *, target: Target = "v1") -> str:
@@ -103,6 +131,28 @@ class _Formatter:
         self.target: Target = target
         self.drop_v0_imports = drop_v0_imports
 
+    def format(self, module: Module, origin: str | None) -> tuple[str, Module | None]:
+        """The formatted text of a module, and what it is when it is read again: the same module,
+        and a text that stays as it is. None where only the rules one by one are known to.
+
+        `origin`: the text that the module was read from as the target is.
+        """
+        text = self.text(module, {})
+        if text is not None and text == origin:
+            return text, module
+        again = self.read(module, text, {})
+        if again is not None:
+            assert text is not None, "what holds was written"
+            return text, again
+        styles = {
+            number: self.style(part)
+            for number, part in enumerate(_parts(module))
+            if part.comments or not self.holds(part, self.text(part, {}), {})
+        }
+        text = self.text(module, styles)
+        assert text is not None, "a style that holds for its rule can be written"
+        return text, None
+
     def text(self, module: Module, styles: Mapping[int, Style]) -> str | None:
         """None where a comment has no place in these styles."""
         imports = needed_imports(module, target=self.target, drop_v0_imports=self.drop_v0_imports)
@@ -113,16 +163,21 @@ class _Formatter:
 
     def holds(self, module: Module, text: str | None, styles: Mapping[int, Style]) -> bool:
         """Return True if `text` is `module`, comments included, and stays as it is."""
+        return self.read(module, text, styles) is not None
+
+    def read(self, module: Module, text: str | None, styles: Mapping[int, Style]) -> Module | None:
+        """Return what `text` is, if it holds for `module`."""
         if text is None:
-            return False
+            return None
         try:
             again = parse_module(Source(module.span.file, text), v0=self.target == "v0")
         except ParseError:
-            return False
+            return None
         if not is_same(module, again):
-            return False
+            return None
         # Nothing waits any more in what was hoisted: in the next round it is plain.
-        return "hoisted" in styles.values() or self.text(again, styles) == text
+        stays = "hoisted" in styles.values() or self.text(again, styles) == text
+        return again if stays else None
 
     def style(self, part: Module) -> Style:
         """The first style that holds for the one rule of `part`, else the first that can be."""

@@ -35,15 +35,20 @@ _INFIX: Final = frozenset(
 
 def is_same(before: Module, after: Module) -> bool:
     """Return True if rules and comments are the same; imports may differ."""
-    return _comments(before) == _comments(after) and _plain(before) == _plain(after)
+    if _comments(before) != _comments(after) or before.package != after.package:
+        return False
+    # Most rules are the same as they stand, which takes a tenth of making them plain.
+    return len(before.rules) == len(after.rules) and all(
+        a == b or _plain(a) == _plain(b) for a, b in zip(before.rules, after.rules, strict=True)
+    )
 
 
 def _comments(module: Module) -> list[str]:
     return sorted(comment.text.rstrip() for comment in module.comments)
 
 
-def _plain(module: Module) -> Module:
-    return rewrite(replace(module, imports=()), _plain_node)
+def _plain(rule: Rule) -> Rule:
+    return rewrite(rule, _plain_node)
 
 
 def _plain_node(node: Node) -> Node:
