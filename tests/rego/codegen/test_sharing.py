@@ -12,11 +12,12 @@ import pytest
 
 from doorward.rego import UNDEFINED, Engine, RegoError, from_json, to_rego
 from doorward.rego import code as code_of_programs
+from doorward.rego.analysis.shapes import MIN_SHARED, NoShape
 from doorward.rego.code import generate_code
 from doorward.rego.codegen import sharing
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.saved import link_saved, save_functions
-from doorward.rego.codegen.sharing import MIN_SHARED, Part, lines_are_watched, parts
+from doorward.rego.codegen.sharing import Part, lines_are_watched, parts
 
 HEAD = "package a\n\ndefault allow := false\n\nweb := input.request\n\n"
 RULE = 'allow if {\n\tweb.path == "/p%d"\n\tstartswith(input.name, "n%d")\n}\n'
@@ -131,8 +132,8 @@ def test_constants_that_decide_the_code_belong_to_the_shape(rule: str, together:
 def test_what_is_not_named_has_no_shape(body: str) -> None:
     plan = Engine({"a.rego": f"package a\n\nallow if {{ {body} }}\n"}).policies.code.plan
     (definition,) = plan.root.children["a"].children["allow"].definitions
-    with pytest.raises(sharing.Unshared):
-        sharing._Reading(definition, plan.callees).shape()
+    with pytest.raises(NoShape):
+        sharing.read(definition, plan).shape()
 
 
 def test_what_all_definitions_name_is_named_once() -> None:
@@ -218,13 +219,13 @@ def test_a_conflict_shows_its_own_row() -> None:
 def test_code_that_names_another_position_is_written_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def forget(self: Any) -> Any:
-        group = original(self)
+    def forget(reading: Any) -> Any:
+        group = original(reading)
         group.spans = {}
         return group
 
-    original = sharing._Reading.group
-    monkeypatch.setattr(sharing._Reading, "group", forget)
+    original = sharing._group
+    monkeypatch.setattr(sharing, "_group", forget)
     looped = "\n".join(f"p := {n} if to_number(input.x) == {n}" for n in range(10, 10 + COUNT))
     table = "\n".join(
         f'q := {n} if {{ input.x == "{n}"; to_number(input.x) < {n + 1} }}'
@@ -249,7 +250,7 @@ def test_what_is_one_node_twice_is_not_shared(monkeypatch: pytest.MonkeyPatch) -
 def test_a_definition_whose_positions_are_one_object_elsewhere_is_written_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sharing._Reading, "fits", lambda self, group: False)
+    monkeypatch.setattr(sharing, "_fits", lambda reading, group: False)
     assert groups(policy(RULE)) == [1] * COUNT
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from doorward.rego.analysis.calls import Callees, call_path
@@ -86,25 +87,28 @@ def _reads(node: RuleNode, callees: Callees, graph: Dependencies) -> Iterator[Ru
 
 def parts_of(rule: Rule) -> Iterator[Node]:
     """Every node of a rule and its `else`, but the name it defines."""
-    for branch in branches(rule):
-        yield from _branch_parts(branch)
+    if rule.else_rule is None:
+        return _branch_parts(rule)
+    return chain.from_iterable(map(_branch_parts, branches(rule)))
 
 
 def _branch_parts(rule: Rule) -> Iterator[Node]:
     head = rule.head
-    for top in (*head.ref.args, *(head.args or ()), head.key, head.value, *rule.body):
-        if top is not None:
-            yield from parts_below(top)
+    tops = (*head.ref.args, *(head.args or ()), head.key, head.value, *rule.body)
+    return _parts([top for top in reversed(tops) if top is not None])
 
 
 def parts_below(top: Node) -> Iterator[Node]:
     """`top` and what it reads, replacements included; names that calls and references begin with
     are left to them."""
-    waiting: list[Node] = [top]
+    return _parts([top])
+
+
+def _parts(waiting: list[Node]) -> Iterator[Node]:
     while waiting:
         node = waiting.pop()
         yield node
-        if is_ground(node):
+        if type(node) is Var or is_ground(node):
             continue
         if isinstance(node, With):
             waiting.append(node.value)

@@ -64,7 +64,7 @@ class Failures:
         answers that differ are left to `node`."""
         known = self._rules.get(id(rule))
         if known is None:
-            may_fail = any(map(self._part, parts_of(rule)))
+            may_fail = any(self._part(part) for part in parts_of(rule) if type(part) in _PARTS)
             # With the rule, so that no other one takes its identity.
             known = self._rules[id(rule)] = rule, may_fail
         return known[1]

@@ -6,7 +6,7 @@ error counts as `any`, so that one mistake is reported once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 from doorward.records import replace
@@ -24,7 +24,8 @@ from doorward.rego.analysis.schemas import (
     Schemas,
     schema_type,
 )
-from doorward.rego.analysis.tree import RuleNode, head_path
+from doorward.rego.analysis.shapes import MIN_SHARED, NoShape, Reading
+from doorward.rego.analysis.tree import Definition, RuleNode, head_path
 from doorward.rego.analysis.types import UNKNOWN
 from doorward.rego.builtins.registry.signature import (
     Function,
@@ -60,7 +61,14 @@ def check_types(
     errors: list[Diagnostic] = []
     annotated = any(module.annotations for module in modules)
     annotations = AnnotatedDocuments(modules, schemas)
+    # Definitions that differ in texts and numbers alone have the types of the first: no type
+    # depends on the value of one that is an operand.
+    correct: set[Hashable] = set()
     for definition in definitions_in_order(root, graph, callees):
+        shape = None if annotated else _shape(definition, root)
+        if shape in correct:
+            continue
+        count = len(errors)
         documents: tuple[TypeNode, ...] = (known.rules,)
         if annotated:
             documented = annotations.of(definition.rule, definition.module, known.rules)
@@ -70,7 +78,21 @@ def check_types(
                 documents = (documented, known.rules)
         for rule in branches(definition.rule):
             errors += _check_rule(flatten_rule(rule, callees.arity), known, documents)
+        if shape is not None and len(errors) == count:
+            correct.add(shape)
     return known, errors
+
+
+def _shape(definition: Definition, root: RuleNode) -> Hashable:
+    """A definition without its constants, of its place; None where few stand there."""
+    path, tail = head_path(definition.rule.head.ref)
+    node = None if tail else root.find(path)
+    if node is None or len(node.definitions) < MIN_SHARED:
+        return None
+    try:
+        return id(node), Reading(definition, lambda _: True).shape()
+    except NoShape:
+        return None
 
 
 def check_body_types(

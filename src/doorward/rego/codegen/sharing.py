@@ -1,16 +1,16 @@
 """Definitions that differ in their constants alone, and what stands for the constants in the code
 that they share.
 
-    allow if { input.path == "/a"; input.role == "x" }    shape: input.path == ?, input.role == ?
-    allow if { input.path == "/b"; input.role == "y" }    rows:  ("/a", "x"), ("/b", "y")
+    allow if { input.path == "/a"; input.role == "x" }    row: ("/a", "x")
+    allow if { input.path == "/b"; input.role == "y" }    row: ("/b", "y")
 
-A definition is read once: what it is but for its constants is its shape, and the constants are its
-row. Code is written for the first definition of a shape, with variables in place of the constants,
-so that it holds for any text or number there. A constant that decides what code is written is a
-part of the shape: a name in a path, a pattern that is compiled, 0 and 1 (which Python takes for
-`false` and `true`). Positions are constants, too: errors show those of the definition itself.
+Their shapes (`analysis/shapes.py`) are the same. Code is written for the first one, with variables
+in place of the constants, so that it holds for any text or number there. A constant that decides
+what code is written is a part of the shape: a name in a path, a pattern that is compiled, 0 and 1
+(which Python takes for `false` and `true`). Positions are constants, too: errors show those of the
+definition itself.
 
-What may fail is never shared: its order counts. What is not named here has no shape.
+What may fail is never shared: its order counts.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import CodeType
 from typing import Any, Final
 
 from doorward.records import record, replace
 from doorward.rego.analysis.calls import Callees
+from doorward.rego.analysis.shapes import MIN_SHARED, NoShape, Reading
 from doorward.rego.analysis.tree import Definition
 from doorward.rego.codegen.constants import Constants
 from doorward.rego.codegen.emit.ast_nodes import load
@@ -34,35 +36,14 @@ from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.state import FunctionState
 from doorward.rego.runtime.evaluation import Site
 from doorward.rego.source import Span
-from doorward.rego.syntax.nodes import (
-    Array,
-    ArrayComprehension,
-    Body,
-    Call,
-    Every,
-    Expr,
-    Not,
-    Object,
-    Ref,
-    Rule,
-    Scalar,
-    Set,
-    SetComprehension,
-    SomeDecl,
-    SomeIn,
-    Term,
-    Var,
-)
+from doorward.rego.syntax.nodes import Call, Scalar, Set, Term, Var
 from doorward.rego.syntax.walk import Node, rewrite, walk
 
-__all__ = ["MIN_SHARED", "Group", "Part", "Rows", "Unshared", "lines_are_watched", "parts"]
-
-MIN_SHARED: Final = 16
-"""Definitions of one shape from which they share code."""
+__all__ = ["Group", "Part", "Rows", "Unshared", "lines_are_watched", "parts", "read"]
 
 
 class Unshared(Exception):
-    """A definition has no shape, or its code names what is not a constant of it."""
+    """Code names what is not a constant of the definition."""
 
 
 class Rows(list[tuple[Any, ...]]):
@@ -80,12 +61,12 @@ class Group:
 
     first: Definition
     operands: tuple[Operand, ...]
-    nodes: list[Term]
+    nodes: Sequence[Term]
     spans: dict[int, int]
     """The numbers of the first definition's positions, by identity."""
     repeated: list[tuple[int, int]]
     """Numbers of positions that are one object."""
-    members: list[_Reading] = field(default_factory=list)
+    members: list[Reading] = field(default_factory=list)
     positions: list[tuple[str, int]] = field(default_factory=list)
     code: CodeType | None = None
     """The code of the function that members in a table share, once it is compiled."""
@@ -132,18 +113,23 @@ class Group:
     def row(self, number: int) -> tuple[Any, ...]:
         """The constants of a member, then what it is for each of `positions`."""
         member = self.members[number]
-        return (*member.values, *self._own(member))
+        return (*_values(member), *self._own(member))
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """The constants of each member, then a tuple of its own for `positions`, if any."""
         for member in self.members:
             own = tuple(self._own(member))
-            yield (*member.values, own) if own else tuple(member.values)
+            values = _values(member)
+            yield (*values, own) if own else values
 
-    def _own(self, member: _Reading) -> Iterator[Span | Site]:
+    def _own(self, member: Reading) -> Iterator[Span | Site]:
         for name, number in self.positions:
             span = member.spans[number]
             yield Site(name, span) if name else span
+
+
+def _values(member: Reading) -> tuple[Any, ...]:
+    return tuple([constant_value(constant) for constant in member.constants])
 
 
 def variable(number: int) -> str:
@@ -211,15 +197,15 @@ def parts(definitions: Sequence[Definition], plan: Plan) -> list[Part]:
         return alone
     groups: dict[Hashable, tuple[Group, list[int]]] = {}
     for number, definition in enumerate(definitions):
-        reading = _Reading(definition, plan.callees)
+        reading = read(definition, plan)
         try:
             shape = id(definition.rule.span.source), reading.shape()
-        except Unshared:
+        except NoShape:
             continue
         if shape not in groups:
-            groups[shape] = reading.group(), []
+            groups[shape] = _group(reading), []
         group, numbers = groups[shape]
-        if reading.fits(group):
+        if _fits(reading, group):
             group.members.append(reading)
             numbers.append(number)
     together: dict[int, Part | None] = {}
@@ -236,6 +222,40 @@ def parts(definitions: Sequence[Definition], plan: Plan) -> list[Part]:
     return [part for part in result if part is not None]
 
 
+def read(definition: Definition, plan: Plan) -> Reading:
+    """A definition, to be read as the code sees it."""
+    takes_any = partial(_takes_any, plan.callees)
+    return Reading(definition, takes_any, opens_collections=True)
+
+
+def _group(reading: Reading) -> Group:
+    """A group without members that begins with a definition."""
+    numbers: dict[int, int] = {}
+    repeated = []
+    for n, span in enumerate(reading.spans):
+        known = numbers.setdefault(id(span), n)
+        if known != n:
+            repeated.append((known, n))
+    operands = tuple([_operand(constant) for constant in reading.constants])
+    return Group(reading.definition, operands, reading.constants, numbers, repeated)
+
+
+def _fits(reading: Reading, group: Group) -> bool:
+    """Return True if the positions that are one object in the group are one here."""
+    return all(reading.spans[a] is reading.spans[b] for a, b in group.repeated)
+
+
+def _takes_any(callees: Callees, call: Call) -> bool:
+    """Return True if the code of a call is the same for all constants of a kind."""
+    if call.name in _PLAIN_CALLS:
+        return True
+    callee = callees.find(call)
+    if callee is None or callee.builtin is None:
+        return callee is not None
+    name = callee.builtin.name
+    return callee.builtin.prepare is None and name not in WRITTEN and name not in _COMPUTED
+
+
 def lines_are_watched() -> bool:
     """Return True if a debugger or coverage.py follows the rows of code in this process: shared
     code has the rows of one definition alone."""
@@ -247,148 +267,6 @@ def lines_are_watched() -> bool:
     )
 
 
-class _Reading:
-    """Reads one definition: its constants and positions in order; what is left is its shape."""
-
-    __slots__ = ("_callees", "_locals", "definition", "nodes", "operands", "spans", "values")
-
-    def __init__(self, definition: Definition, callees: Callees) -> None:
-        self.definition = definition
-        self._callees = callees
-        self._locals: dict[str, int] = {}
-        self.values: list[Any] = []
-        self.operands: list[Operand] = []
-        self.nodes: list[Term] = []
-        self.spans: list[Span] = []
-
-    def group(self) -> Group:
-        """A group without members that begins with this definition."""
-        numbers: dict[int, int] = {}
-        repeated = []
-        for n, span in enumerate(self.spans):
-            known = numbers.setdefault(id(span), n)
-            if known != n:
-                repeated.append((known, n))
-        return Group(self.definition, tuple(self.operands), self.nodes, numbers, repeated)
-
-    def fits(self, group: Group) -> bool:
-        """Return True if the positions that are one object in the group are one here."""
-        return all(self.spans[a] is self.spans[b] for a, b in group.repeated)
-
-    def shape(self) -> Hashable:
-        """All of the definition but its constants and positions. Unshared if it has none."""
-        definition = self.definition
-        rule, head = definition.rule, definition.rule.head
-        if definition.tail or rule.else_rule is not None or rule.default:
-            raise Unshared
-        shape = (
-            self._rule(rule),
-            None if head.args is None else tuple([self._term(arg) for arg in head.args]),
-            None if head.key is None else self._open(head.key),
-            None if head.value is None else self._open(head.value),
-            self._body(rule.body),
-        )
-        if not self.values:
-            raise Unshared
-        return shape
-
-    def _rule(self, rule: Rule) -> Hashable:
-        # What its name is made of is the node's, the same for all.
-        self.spans += (rule.span, rule.head.span, rule.head.ref.span)
-        return len(rule.head.ref.args)
-
-    def _body(self, body: Body) -> Hashable:
-        return tuple([self._expression(expr) for expr in body])
-
-    def _expression(self, expr: Expr) -> Hashable:
-        if expr.withs:
-            raise Unshared
-        self.spans.append(expr.span)
-        before = self._body(expr.before) if expr.before else None
-        return expr.negated, before, self._literal(expr.term)
-
-    def _literal(self, node: Any) -> Hashable:
-        match node:
-            case SomeDecl(symbols):
-                self.spans.append(node.span)
-                return SomeDecl, tuple([self._term(symbol) for symbol in symbols])
-            case SomeIn(key, value, domain):
-                self.spans.append(node.span)
-                name = None if key is None else self._term(key)
-                return SomeIn, name, self._term(value), self._term(domain)
-            case Every(key, value, domain, body):
-                self.spans.append(node.span)
-                name = None if key is None else self._term(key)
-                inner = self._term(value), self._term(domain), self._body(body)
-                return Every, name, inner
-            case Not(body):
-                self.spans.append(node.span)
-                return Not, self._body(body)
-        return self._term(node)
-
-    def _open(self, term: Term) -> Hashable:
-        """A term where any constant of its kind may stand."""
-        match term:
-            case Scalar(value) if type(value) is str:
-                return self._parameter(term, value, Operand(_HERE, "string", is_plain=True))
-            case Scalar(value) if type(value) is int and value not in (0, 1):
-                return self._parameter(term, value, Operand(_HERE, "number", is_plain=True))
-            case Set(items) | Array(items) if items and all(map(_is_text, items)):
-                kind = "set" if isinstance(term, Set) else "array"
-                return self._parameter(
-                    term, constant_value(term), Operand(_HERE, kind, of="string")
-                )
-        return self._term(term)
-
-    def _parameter(self, term: Term, value: Any, operand: Operand) -> Hashable:
-        self.spans.append(term.span)
-        self.values.append(value)
-        self.operands.append(operand)
-        self.nodes.append(term)
-        return Scalar, operand.kind
-
-    def _term(self, term: Term) -> Hashable:
-        """A term whose constants decide what code is written."""
-        self.spans.append(term.span)
-        match term:
-            case Scalar(value):
-                return type(value), repr(value)
-            case Var(name):
-                return self._name(term, name)
-            case Ref(head, args):
-                return Ref, self._term(head), tuple([self._term(arg) for arg in args])
-            case Call(operator, args):
-                read = self._open if self._takes_any(term) else self._term
-                return Call, self._term(operator), tuple([read(arg) for arg in args])
-            case Array(items) | Set(items):
-                return type(term), tuple([self._term(item) for item in items])
-            case Object(pairs):
-                return Object, tuple([self._term(part) for pair in pairs for part in pair])
-            case ArrayComprehension(inner, body) | SetComprehension(inner, body):
-                return type(term), self._term(inner), self._body(body)
-        raise Unshared
-
-    def _name(self, var: Var, name: str) -> Hashable:
-        # Names that were given out are other ones in each definition.
-        if var.is_wildcard or "@" in name:
-            return self._locals.setdefault(name, len(self._locals))
-        return name
-
-    def _takes_any(self, call: Call) -> bool:
-        """Return True if the code of a call is the same for all constants of a kind."""
-        if call.name in _PLAIN_CALLS:
-            return True
-        callee = self._callees.find(call)
-        if callee is None or callee.builtin is None:
-            return callee is not None
-        name = callee.builtin.name
-        return callee.builtin.prepare is None and name not in WRITTEN and name not in _COMPUTED
-
-
-def _is_text(term: Term) -> bool:
-    return isinstance(term, Scalar) and type(term.value) is str
-
-
 _HERE: Final = load("constant")
 """In place of the name that a constant has in the code."""
 
@@ -398,3 +276,13 @@ _PLAIN_CALLS: Final = frozenset(
 )
 _COMPUTED: Final = frozenset({"mul"})
 """Built-ins of which constants decide how they are computed."""
+
+
+def _operand(constant: Term) -> Operand:
+    """The kind of a constant, as all that is known of what stands in its place."""
+    match constant:
+        case Scalar(value):
+            return Operand(_HERE, "string" if type(value) is str else "number", is_plain=True)
+        case Set():
+            return Operand(_HERE, "set", of="string")
+    return Operand(_HERE, "array", of="string")

@@ -68,6 +68,8 @@ class _Tokenizer:
         return self.text[self.at - 1], True
 
     def tokens(self) -> list[_Token]:
+        if self.text.isalnum():
+            return list(map(_character, self.text))
         merged: list[_Token] = []
         while self.at < len(self.text):
             token = self.token()
@@ -126,6 +128,12 @@ class _Tokenizer:
         return char
 
 
+@lru_cache(maxsize=256)
+def _character(char: str) -> _Token:
+    """A character that has no meaning of its own."""
+    return _Token(((char, char),))
+
+
 def _in_order(ranges: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Ranges of the same characters, none of which touches another."""
     united: list[tuple[str, str]] = []
@@ -148,11 +156,16 @@ def intersect(one: str, other: str, check_deadline: Callable[[], None]) -> bool:
     if trimmed is None:
         return False
     first, second = trimmed
-    flags = sum(token.flag != "" for token in (*first, *second))
-    work = len(second) * _size(first) + len(first) * _size(second)
-    if flags > MAX_FLAGS or flags * work > MAX_WORK:
-        raise LimitError("globs are too long")
+    if len(one) + len(other) > _SHORT_TEXTS:
+        flags = sum(token.flag != "" for token in (*first, *second))
+        work = len(second) * _size(first) + len(first) * _size(second)
+        if flags > MAX_FLAGS or flags * work > MAX_WORK:
+            raise LimitError("globs are too long")
     return _Meeting(first, second, check_deadline).plain(0, 0)
+
+
+_SHORT_TEXTS: Final = 64
+"""Characters of two globs that exceed no limit: at most as many flags and ranges, and tokens."""
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -232,9 +245,10 @@ class _Meeting:
 
     def flagged(self, side: int, mine: int, theirs: int) -> bool:
         """The token at `mine` has a flag: it gobbles tokens of the other side."""
-        token, other = self.sides[side][mine], self.sides[1 - side]
+        token = self.sides[side][mine]
         if token.flag == "*":
             return self.star(side, mine, theirs)
+        other = self.sides[1 - side]
         if not token.meets(other[theirs]):
             return False
         if self.star(side, mine, theirs + 1):
@@ -243,10 +257,14 @@ class _Meeting:
 
     def star(self, side: int, mine: int, theirs: int) -> bool:
         own, other = self.sides[side], self.sides[1 - side]
-        following = own[mine + 1] if mine + 1 < len(own) else None
+        token = own[mine]
+        if mine + 1 == len(own):
+            return all(met.meets(token) for met in other[theirs:])
+        following = own[mine + 1]
         for at in range(theirs, len(other)):
-            if following and other[at].meets(following) and self.rests(side, mine + 1, at):
+            met = other[at]
+            if met.meets(following) and self.rests(side, mine + 1, at):
                 return True
-            if not other[at].meets(own[mine]):
+            if not met.meets(token):
                 return False
-        return following is None
+        return False

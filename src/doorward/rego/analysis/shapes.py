@@ -1,0 +1,166 @@
+"""Definitions without their constants: what is left of one is its shape.
+
+    allow if { input.path == "/a"; input.role == "x" }    shape: input.path == ?, input.role == ?
+    allow if { input.path == "/b"; input.role == "y" }    the same
+
+What a reader does with one definition of a shape holds for all of them: its types, the code that
+is generated. Which calls may have any constant as operand is for that reader to say; all other
+constants belong to the shape, and what is not named here has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Final
+
+from doorward.rego.analysis.tree import Definition
+from doorward.rego.source import Span
+from doorward.rego.syntax.nodes import (
+    Array,
+    ArrayComprehension,
+    Body,
+    Call,
+    Every,
+    Expr,
+    Not,
+    Object,
+    Ref,
+    Rule,
+    Scalar,
+    Set,
+    SetComprehension,
+    SomeDecl,
+    SomeIn,
+    Term,
+    Var,
+)
+
+__all__ = ["MIN_SHARED", "NoShape", "Reading"]
+
+MIN_SHARED: Final = 16
+"""Definitions of one place from which their shapes are looked at."""
+
+
+class NoShape(Exception):
+    """A definition has no shape."""
+
+
+class Reading:
+    """Reads one definition: its constants and positions in order; what is left is its shape."""
+
+    __slots__ = ("_locals", "_opens_collections", "_takes_any", "constants", "definition", "spans")
+
+    def __init__(
+        self,
+        definition: Definition,
+        takes_any: Callable[[Call], bool],
+        *,
+        opens_collections: bool = False,
+    ) -> None:
+        """`takes_any`: whether all constants of a kind are the same to a call.
+        `opens_collections`: whether arrays and sets of texts count as constants."""
+        self.definition = definition
+        self._takes_any = takes_any
+        self._opens_collections = opens_collections
+        self._locals: dict[str, int] = {}
+        self.constants: list[Scalar | Array | Set] = []
+        self.spans: list[Span] = []
+
+    def shape(self) -> Hashable:
+        """All of the definition but its constants and positions. NoShape if it has none."""
+        definition = self.definition
+        rule, head = definition.rule, definition.rule.head
+        if definition.tail or rule.else_rule is not None or rule.default:
+            raise NoShape
+        shape = (
+            self._rule(rule),
+            None if head.args is None else tuple([self._term(arg) for arg in head.args]),
+            None if head.key is None else self._open(head.key),
+            None if head.value is None else self._open(head.value),
+            self._body(rule.body),
+        )
+        if not self.constants:
+            raise NoShape
+        return shape
+
+    def _rule(self, rule: Rule) -> Hashable:
+        # What its name is made of is the node's, the same for all.
+        self.spans += (rule.span, rule.head.span, rule.head.ref.span)
+        return len(rule.head.ref.args)
+
+    def _body(self, body: Body) -> Hashable:
+        return tuple([self._expression(expr) for expr in body])
+
+    def _expression(self, expr: Expr) -> Hashable:
+        if expr.withs:
+            raise NoShape
+        self.spans.append(expr.span)
+        before = self._body(expr.before) if expr.before else None
+        return expr.negated, before, self._literal(expr.term)
+
+    def _literal(self, node: Any) -> Hashable:
+        match node:
+            case SomeDecl(symbols):
+                self.spans.append(node.span)
+                return SomeDecl, tuple([self._term(symbol) for symbol in symbols])
+            case SomeIn(key, value, domain):
+                self.spans.append(node.span)
+                name = None if key is None else self._term(key)
+                return SomeIn, name, self._term(value), self._term(domain)
+            case Every(key, value, domain, body):
+                self.spans.append(node.span)
+                name = None if key is None else self._term(key)
+                inner = self._term(value), self._term(domain), self._body(body)
+                return Every, name, inner
+            case Not(body):
+                self.spans.append(node.span)
+                return Not, self._body(body)
+        return self._term(node)
+
+    def _open(self, term: Term) -> Hashable:
+        """A term where any constant of its kind may stand."""
+        match term:
+            case Scalar(value) if type(value) is str:
+                return self._constant(term)
+            case Scalar(value) if type(value) is int and value not in (0, 1):
+                return self._constant(term)
+            case Set(items) | Array(items) if self._opens_collections and items:
+                if all(map(_is_text, items)):
+                    return self._constant(term)
+        return self._term(term)
+
+    def _constant(self, term: Scalar | Array | Set) -> Hashable:
+        self.spans.append(term.span)
+        self.constants.append(term)
+        return type(term), type(term.value) if isinstance(term, Scalar) else None
+
+    def _term(self, term: Term) -> Hashable:
+        """A term whose constants decide what code is written."""
+        self.spans.append(term.span)
+        match term:
+            case Scalar(value):
+                return type(value), repr(value)
+            case Var(name):
+                return self._name(term, name)
+            case Ref(head, args):
+                return Ref, self._term(head), tuple([self._term(arg) for arg in args])
+            case Call(operator, args):
+                read = self._open if self._takes_any(term) else self._term
+                return Call, self._term(operator), tuple([read(arg) for arg in args])
+            case Array(items) | Set(items):
+                return type(term), tuple([self._term(item) for item in items])
+            case Object(pairs):
+                return Object, tuple([self._term(part) for pair in pairs for part in pair])
+            case ArrayComprehension(inner, body) | SetComprehension(inner, body):
+                return type(term), self._term(inner), self._body(body)
+        raise NoShape
+
+    def _name(self, var: Var, name: str) -> Hashable:
+        # Names that were given out are other ones in each definition.
+        if var.is_wildcard or "@" in name:
+            return self._locals.setdefault(name, len(self._locals))
+        return name
+
+
+def _is_text(term: Term) -> bool:
+    return isinstance(term, Scalar) and type(term.value) is str
