@@ -145,20 +145,18 @@ def targets(part: object, callees: Callees) -> Iterator[RuleNode]:
 
 def _matching(node: RuleNode, operands: Sequence[Term]) -> Iterator[RuleNode]:
     """Nodes with rules that a reference with these operands can reach."""
-    if node.definitions:
-        yield node
-        return
-    if not operands:
-        yield from (n for n in node.walk() if n.definitions)
-        return
-    first = operands[0]
-    if is_constant(first):
-        child = node.children.get(constant(first))
-        if child is not None:
-            yield from _matching(child, operands[1:])
-    else:
-        for child in node.children.values():
-            yield from _matching(child, operands[1:])
+    for n, operand in enumerate(operands):
+        if node.definitions:
+            break
+        if not is_constant(operand):
+            for child in node.children.values():
+                yield from _matching(child, operands[n + 1 :])
+            return
+        below = node.children.get(constant(operand))
+        if below is None:
+            return
+        node = below
+    yield from (node,) if node.definitions else (n for n in node.walk() if n.definitions)
 
 
 def in_order(root: RuleNode, graph: Dependencies) -> Iterator[RuleNode]:

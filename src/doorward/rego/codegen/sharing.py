@@ -1,4 +1,4 @@
-"""Definitions that differ in their constants alone, and what stands for the constants in the code
+"""Definitions that differ in their constants alone, and the variables for the constants in the code
 that they share.
 
     allow if { input.path == "/a"; input.role == "x" }    row: ("/a", "x")
@@ -279,7 +279,7 @@ _COMPUTED: Final = frozenset({"mul"})
 
 
 def _operand(constant: Term) -> Operand:
-    """The kind of a constant, as all that is known of what stands in its place."""
+    """The kind of a constant, as all that is known of a value in its place."""
     match constant:
         case Scalar(value):
             return Operand(_HERE, "string" if type(value) is str else "number", is_plain=True)

@@ -104,6 +104,10 @@ class Lexer:
         """The first token, behind a byte-order mark if there is one."""
         return self.after(1 if self.text.startswith("\ufeff") else 0)
 
+    def forget_tokens(self) -> None:
+        """Free the tokens that were read; they are read again where somebody asks."""
+        self._tokens.clear()
+
     def after(self, offset: int) -> Token:
         """The token behind the gap that starts at `offset`."""
         token = self._tokens.get(offset)

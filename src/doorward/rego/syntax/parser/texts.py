@@ -91,6 +91,8 @@ def parse_module(
         if statements.is_empty:
             _stop([_no_statement(source)], source)
         _stop(statements.late_errors(), source, statements.start)
+        # The parsers of terms know each other, so that only the collector would free the tokens.
+        cursor.lexer.forget_tokens()
         return _module(statements, comments, notes)
 
 
