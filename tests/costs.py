@@ -1,8 +1,10 @@
 """A plugin that adds up what the tests of each file take: `make costs`.
 
 Seconds of CPU are those of the test's process and of the processes that it started and waited for,
-setup and teardown included: they hardly depend on what else a machine does. With several processes
-each measures its own tests, and the one that starts them writes `tests/seconds.json`.
+setup and teardown included: they hardly depend on what else a machine does. Those of the wall say
+for how long a file keeps its process: one that waits for a daemon takes long and little CPU. With
+several processes each measures its own tests, and the one that starts them writes
+`tests/seconds.json`: seconds of CPU and of the wall for each file.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import pytest
 from tests.schedule import SECONDS
 
 LEAST: Final = 0.5
-"""Files below so many seconds of CPU are left out of `tests/seconds.json`."""
+"""Files that are over in less seconds are left out of `tests/seconds.json`."""
 _PROPERTY: Final = "costs"
 
 
@@ -60,7 +62,7 @@ class Costs:
         for file, row in self._files.items():
             part = parts.setdefault(file.split("/")[1], [0, 0.0, 0.0])
             part[:] = [one + other for one, other in zip(part, row, strict=True)]
-        parts["all"] = [sum(column) for column in zip(*parts.values(), strict=True)]
+        parts["all"] = [sum(row[column] for row in parts.values()) for column in range(3)]
         terminalreporter.section("seconds by part: tests, CPU, wall")
         for part_name, (tests, cpu, wall) in sorted(parts.items(), key=lambda row: -row[1][1]):
             terminalreporter.write_line(f"{part_name:32}{tests:7.0f}{cpu:9.1f}{wall:9.1f}")
@@ -72,13 +74,13 @@ class Costs:
 def write(files: dict[str, tuple[int, float, float]]) -> None:
     """Put what was measured into `tests/seconds.json`; files that did not run stay as they are."""
     known = json.loads(SECONDS.read_text())
-    known |= {file: round(cpu, 1) for file, (_, cpu, _) in files.items()}
-    rows = {
-        file: cpu
-        for file, cpu in sorted(known.items())
-        if cpu >= LEAST and (SECONDS.parent.parent / file).is_file()
-    }
-    SECONDS.write_text(json.dumps(rows, indent=2) + "\n")
+    known |= {file: [round(cpu, 1), round(wall, 1)] for file, (_, cpu, wall) in files.items()}
+    rows = [
+        f"  {json.dumps(file)}: {json.dumps(seconds)}"
+        for file, seconds in sorted(known.items())
+        if max(seconds) >= LEAST and (SECONDS.parent.parent / file).is_file()
+    ]
+    SECONDS.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
 
 def pytest_configure(config: pytest.Config) -> None:

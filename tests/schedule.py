@@ -1,13 +1,16 @@
-"""The order of the files among the processes of a test run: the costliest first.
+"""The order of the files among the processes of a test run: the longest first.
 
 Processes end together when what is left at the end is small, so `tests/seconds.json` says how long
-the files take; `make costs` writes it. A file that is not there counts by its number of tests.
-What shares a daemon or a database server stays together in one process.
+the files take; `make costs` writes it. What counts is for how long a file keeps its process, and
+not its CPU: one that waits leaves the processor to others, as long as there are others. A file that
+is not there counts by its number of tests. What shares a daemon or a database server stays together
+in one process.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -18,20 +21,26 @@ from xdist.scheduler import LoadScopeScheduling
 __all__ = ["SECONDS", "Scheduling", "scope_of"]
 
 SECONDS: Final = Path(__file__).with_name("seconds.json")
-TOGETHER: Final = {"docker": "the daemon", "people": "the server of databases"}
-"""The folders whose files share what takes long to start, and what that is. The files beside the
-folders are rules about all sources, whose trees they share."""
+ROOT: Final = SECONDS.parent.parent
+DAEMON: Final = re.compile(r"^from \S+ import .*\b(?:PrivateDaemon|proxied)\b", re.MULTILINE)
+"""What files import that need a Docker daemon, which takes long to start: those of a folder share
+one. Other files of the folder are on their own."""
 _A_TEST: Final = 0.02
 """Seconds of a test of which nothing is known."""
 
 
 @cache
 def scope_of(file: str) -> str:
-    """The part of a run that one process takes: a file, or a folder that shares a server."""
-    folder, inside, _ = file.removeprefix("tests/").partition("/")
+    """The part of a run that one process takes: a file, or those of a folder that share a server.
+    The files beside the folders are rules about all sources, whose trees they share."""
+    folder, _, inside = file.removeprefix("tests/").partition("/")
     if not inside:
         return "rules"
-    return folder if folder in TOGETHER else file
+    if folder == "people":  # the server of databases
+        return folder
+    if folder == "docker" and DAEMON.search((ROOT / file).read_text(encoding="utf-8")):
+        return "docker/proxy" if inside.startswith("proxy/") else folder
+    return file
 
 
 class Numbered(list[str]):
@@ -76,8 +85,9 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # untyped
 
 
 def read_seconds() -> Mapping[str, float]:
-    """The seconds of each part of a run, by what was measured of its files."""
+    """The seconds that each part of a run takes, by what was measured of its files."""
     total: dict[str, float] = {}
-    for file, seconds in json.loads(SECONDS.read_text()).items():
-        total[scope_of(file)] = total.get(scope_of(file), 0.0) + seconds
+    for file, (_, wall) in json.loads(SECONDS.read_text()).items():
+        if (ROOT / file).is_file():
+            total[scope_of(file)] = total.get(scope_of(file), 0.0) + wall
     return total

@@ -1,4 +1,4 @@
-"""The costliest files of a run begin first, and what shares a daemon stays together."""
+"""The longest files of a run begin first, and what shares a daemon stays together."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ NAMES = [
     "tests/a/test_many.py::test[1]",
     "tests/a/test_many.py::test[2]",
     "tests/a/test_many.py::test[3]",
-    "tests/docker/test_one.py::test",
+    "tests/docker/test_daemon.py::test",
     "tests/b/test_long.py::test",
-    "tests/docker/proxy/test_two.py::test",
+    "tests/docker/proxy/test_commands.py::test",
+    "tests/docker/test_chain.py::test",
+    "tests/docker/test_plugin.py::test",
     "tests/c/test_new.py::test[1]",
     "tests/c/test_new.py::test[2]",
 ]
@@ -62,7 +64,7 @@ def run(scheduling: Scheduling, node: Node) -> list[str]:
     return done
 
 
-def test_the_costliest_begin_first_and_each_test_runs_once(scheduling: Scheduling) -> None:
+def test_the_longest_begin_first_and_each_test_runs_once(scheduling: Scheduling) -> None:
     node = Node()
     done = run(scheduling, node)
     assert sorted(done) == sorted(NAMES)
@@ -71,6 +73,8 @@ def test_the_costliest_begin_first_and_each_test_runs_once(scheduling: Schedulin
         *["docker"] * 2,
         *["tests/a/test_many.py"] * 3,
         *["tests/c/test_new.py"] * 2,
+        "docker/proxy",
+        "tests/docker/test_plugin.py",
     ]
     assert scheduling.tests_finished
     assert not scheduling.has_pending
@@ -84,5 +88,5 @@ def test_names_have_the_positions_of_a_list() -> None:
 def test_what_is_known_of_files_is_of_files_that_are_there() -> None:
     root = SECONDS.parent.parent
     for file, seconds in json.loads(SECONDS.read_text()).items():
-        assert seconds >= LEAST
+        assert max(seconds) >= LEAST
         assert (root / file).is_file(), f"{file} is gone: leave its row out of tests/seconds.json"

@@ -263,7 +263,8 @@ def test_long_polls_leave_room_for_other_requests() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Waiting)
     server.request_queue_size = polls
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    asking = ServiceClient(Service("s", f"http://127.0.0.1:{server.server_address[1]}"))
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    asking = ServiceClient(Service("s", url, header_timeout=PATIENCE))
     threads = [threading.Thread(target=asking.request, args=("GET", "poll")) for _ in range(polls)]
     try:
         for thread in threads:

@@ -18,7 +18,7 @@ from tests.waiting import PATIENCE, wait_until
 
 from benchmarks.docker_decisions import write_body
 from doorward.docker.decider.embedded import PACK
-from doorward.docker.unix_http import UnixConnection
+from doorward.docker.unix_http import UnixConnection, call_plugin
 
 AT_A_TIME: Final = 60
 CALLS: Final = 3
@@ -67,7 +67,7 @@ def plugin(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     command += ["docker", "serve", "--audit-log", "off", "--socket", str(path)]
     process = subprocess.Popen([*command, "--policy", str(PACK)], stderr=subprocess.DEVNULL)
     try:
-        wait_until(path.is_socket, "the plugin does not listen")
+        wait_until(lambda: call_plugin(str(path), "/Plugin.Activate"), "the plugin does not answer")
         yield process, str(path)
     finally:
         process.terminate()

@@ -27,7 +27,7 @@ from doorward.edge import counts
 from doorward.pdp.decision import Decision
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import estimate_memory
-from doorward.pdp.snapshot import build
+from doorward.pdp.snapshot import Settings, build
 from doorward.rest import memory, workers
 from doorward.rest import server as server_module
 from doorward.rest.app import Api
@@ -43,7 +43,7 @@ ZIPPED = {"content-encoding": "gzip"}
 
 
 def api(health: Health | None = None, **server: Any) -> Api:
-    pdp = PDP(build(Loaded({"a.rego": POLICY})))
+    pdp = PDP(build(Loaded({"a.rego": POLICY}), Settings(deadline=PATIENCE)))
     return Api(pdp, Config(server=Server(**server)), health or Health(), Metrics("1"))
 
 
@@ -156,7 +156,7 @@ def nested(depth: int) -> bytes:
 def test_a_result_that_nests_deep_is_an_answer_and_an_event(path: str, depth: int) -> None:
     lines: list[bytes] = []
     log = DecisionLog(lines.append, line_for("json"), labels={}, options=DecisionLogs(console=True))
-    pdp = PDP(build(Loaded({"a.rego": POLICY})), log)
+    pdp = PDP(build(Loaded({"a.rego": POLICY}), Settings(deadline=PATIENCE)), log)
     app = Api(pdp, Config(), Health(), Metrics("1"))
     input = nested(depth)
     if path.endswith("parsed"):

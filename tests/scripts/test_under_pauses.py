@@ -49,7 +49,7 @@ def test_what_a_command_started_is_stopped_as_well_and_ends_with_it(tmp_path: Pa
         assert [*family(parent.pid)] == [parent.pid, int(file.read_text())]
         child = int(file.read_text())
         pause(child)
-        under_pauses.pause(parent.pid, 0.0)
+        under_pauses.pause(family(parent.pid), 0.0)
         assert state_of(child) == "T"  # a test stopped it, and nobody else lets it go on
         under_pauses.send([parent.pid, child], signal.SIGKILL)
     file.unlink()

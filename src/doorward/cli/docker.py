@@ -15,16 +15,18 @@ import click
 from click.core import ParameterSource
 
 from doorward.bundles.loader import LoadError
+from doorward.cli.docker_options import (
+    add_shared_options,
+    read_input_options,
+    read_shared_options,
+)
 from doorward.cli.docker_proxy import proxy
 from doorward.counting import counted
 from doorward.docker.audit import AuditLogError
-from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp, with_shipped
+from doorward.docker.decider.embedded import PACK, EmbeddedPdp, with_shipped
 from doorward.docker.decider.remote import RemotePdp, UrlError
 from doorward.docker.plugin import PluginOptions
 from doorward.docker.replay import ReplayError, replay
-from doorward.docker.request.host import PIDFILE
-from doorward.docker.request.input import InputOptions
-from doorward.docker.request.protected import DAEMON_CONFIG
 from doorward.docker.server import LISTEN_FD, BindError
 from doorward.docker.service import SIGNALS, OwnersError, Service, ServiceOptions, bind
 from doorward.docker.watch.notify import NOTIFY_FD
@@ -58,8 +60,6 @@ command.add_command(proxy)
 @click.option(
     "--listen", default="", metavar="HOST:PORT", help="Listen on TCP with mutual TLS instead."
 )
-@click.option("--tls-cert-file", default="", metavar="FILE")
-@click.option("--tls-private-key-file", default="", metavar="FILE")
 @click.option(
     "--tls-ca-cert-file",
     default="",
@@ -81,26 +81,7 @@ command.add_command(proxy)
     envvar="DOORWARD_POLICY",
     help="Decide in this process, by these policies.",
 )
-@click.option(
-    "--data",
-    multiple=True,
-    metavar="PATH",
-    help="Folder with data and additions for the shipped policies.",
-)
-@click.option("--decision", default=DECISION, metavar="PATH", help="Document that decides.")
-@click.option("--timeout", default=3.0, metavar="SECONDS", help="Time limit for a decision.")
-@click.option(
-    "--audit-log",
-    default="-",
-    metavar="FILE",
-    help="Audit log, a JSON line for each decision; `off` for none.",
-)
-@click.option(
-    "--audit-input", is_flag=True, help="Log masked inputs too, so that decisions can be replayed."
-)
-@click.option("--log-only-denied", is_flag=True, help="Log denials only.")
-@click.option("--mask-env", is_flag=True, help="Hide the values of Env from the policy.")
-@click.option("--minimum-api-version", default="1.24", metavar="VERSION")
+@add_shared_options
 @click.option("--authorize-responses", is_flag=True, help="Decide on responses too.")
 @click.option(
     "--allow-on-failure",
@@ -114,20 +95,12 @@ command.add_command(proxy)
     help="Read containers from the daemon at this socket, for the policy.",
 )
 @click.option(
-    "--daemon-json", default=DAEMON_CONFIG, metavar="FILE", help="The daemon's configuration file."
-)
-@click.option("--pidfile", default=PIDFILE, metavar="FILE", help="The daemon's PID file.")
-@click.option(
-    "--deny-unlogged", is_flag=True, help="Deny requests that cannot be written to the audit log."
-)
-@click.option(
     "--host-root", default="", metavar="PATH", help="Folder in which the host's root is mounted."
 )
 @click.option("--threads", default=256, metavar="N", help="Calls handled at the same time.")
 @click.option(
     "--watchdog", is_flag=True, help="Run under a watchdog that restarts the plugin when it hangs."
 )
-@click.option("--log-level", type=click.Choice(["debug", "info", "error"]), default="info")
 def serve(**given: Any) -> int:
     """Answer the daemon's calls until told to stop."""
     configure(given["log_level"], "json")
@@ -151,51 +124,24 @@ def serve(**given: Any) -> int:
 
 def _service_options(given: dict[str, Any]) -> ServiceOptions:
     source = click.get_current_context().get_parameter_source("policy")
-    if given["pdp"] and given["policy"]:
-        if source is not ParameterSource.ENVIRONMENT:
-            raise click.UsageError("--pdp cannot be combined with --policy")
+    if given["pdp"] and source is ParameterSource.ENVIRONMENT:
         given["policy"] = ()  # what the managed plugin mounts by default
-    if given["data"] and (given["pdp"] or given["policy"]):
-        raise click.UsageError("--data cannot be combined with --pdp or --policy")
-    files = ("tls_cert_file", "tls_private_key_file", "tls_ca_cert_file")
-    if given["listen"] and not all(given[name] for name in files):
-        raise click.UsageError("--listen needs the three --tls-…-file options")
-    if not 0 < given["timeout"] <= 60:
-        raise click.UsageError("--timeout must be up to 60 seconds")
+    shared = read_shared_options(given)
     if not 1 <= given["threads"] <= 1024:
         raise click.UsageError("--threads must be from 1 to 1024")
     return ServiceOptions(
         socket=given["socket"],
-        listen=given["listen"],
-        certificate=given["tls_cert_file"],
-        key=given["tls_private_key_file"],
-        authority=given["tls_ca_cert_file"],
-        url=given["pdp"],
-        policies=with_shipped(given["data"]) if given["data"] else given["policy"] or (str(PACK),),
-        decision=given["decision"],
-        deadline=given["timeout"],
-        audit_log=given["audit_log"],
-        audit_input=given["audit_input"],
-        log_only_denied=given["log_only_denied"],
         threads=given["threads"],
         inspect=given["inspect"],
-        daemon_json=given["daemon_json"],
-        pidfile=given["pidfile"],
         host_root=given["host_root"],
         plugin=PluginOptions(
-            InputOptions(_version(given["minimum_api_version"]), given["mask_env"]),
+            read_input_options(given),
             given["authorize_responses"],
             given["allow_on_failure"],
             deny_unlogged=given["deny_unlogged"],
         ),
+        **shared,
     )
-
-
-def _version(text: str) -> tuple[int, ...]:
-    parts = text.split(".")
-    if not all(part.isascii() and part.isdecimal() and len(part) < 5 for part in parts):
-        raise click.UsageError("--minimum-api-version must be of the form 1.24")
-    return tuple(map(int, parts))
 
 
 def _where(function: Callable[..., Any]) -> Callable[..., Any]:

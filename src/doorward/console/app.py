@@ -23,7 +23,6 @@ from doorward.console.help_pages import has_help, help_page
 from doorward.console.log_query import SECONDS, LogQueryError, Question, Search
 from doorward.console.oidc import COOKIE as OIDC_COOKIE
 from doorward.console.oidc import SECONDS as SECONDS_OF_LOGIN
-from doorward.console.oidc import WITHIN as SECONDS_AT_ISSUER
 from doorward.console.oidc import OidcError, OidcLogin
 from doorward.console.pages import (
     PAGES,
@@ -47,6 +46,7 @@ from doorward.console.sessions import LONGEST as LONGEST_TOKEN
 from doorward.console.sessions import SECONDS as SECONDS_OF_SESSION
 from doorward.console.traffic import document
 from doorward.edge import Parts
+from doorward.pdp.issuer_documents import WITHIN as SECONDS_AT_ISSUER
 from doorward.rego import from_json
 from doorward.rest.workers import Workers
 from doorward.transport.peers import Peers

@@ -14,7 +14,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import json
 import secrets
 import threading
 import time
@@ -26,9 +25,8 @@ from urllib.parse import urlencode, urlsplit
 import httpx
 
 from doorward.config.identity_options import Issuer, LoginClient
-from doorward.deadlines import finished_by, with_deadlines
+from doorward.pdp.issuer_documents import DocumentError, fetch_document, issuer_client
 from doorward.rego import Engine, RegoError
-from doorward.unzipping import DecodingError, decoded_body
 
 __all__ = ["COOKIE", "SECONDS", "Beginning", "OidcError", "OidcLogin"]
 
@@ -38,9 +36,6 @@ SECONDS: Final = 600
 """How long a person may take at the issuer."""
 MOST: Final = 1_000
 """Logins that have begun; the oldest goes."""
-WITHIN: Final = 10.0
-"""Seconds that an answer of the issuer may take."""
-MAX_BYTES: Final = 1 << 20
 FRESH: Final = 300.0
 """Seconds in which the issuer's document is not read again."""
 LONGEST: Final = 16 << 10
@@ -225,31 +220,21 @@ class OidcLogin:
         form: Mapping[str, str] | None = None,
         auth: httpx.BasicAuth | None = None,
     ) -> dict[str, Any]:
-        """The JSON object of an answer: no redirects, at most `MAX_BYTES`, in `WITHIN` seconds."""
-        until = time.monotonic() + WITHIN
-        body = bytearray()
-        headers = {"accept": "application/json"}
+        """The JSON object of an answer."""
         try:
-            with (
-                with_deadlines(httpx.Client(transport=self._transport, timeout=WITHIN)) as client,
-                finished_by(until),
-                client.stream(
-                    method, url, data=dict(form or {}), headers=headers, auth=auth
-                ) as answer,
-            ):
-                for part in decoded_body(answer):
-                    body += part
-                    if len(body) > MAX_BYTES or time.monotonic() > until:
-                        raise OidcError("the issuer's answer is too long or too slow")
-                status = answer.status_code
-            document = json.loads(body) if status == 200 else None
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, DecodingError):
-            raise OidcError("the issuer does not answer: try again later") from None
-        except (ValueError, RecursionError):
-            document = None
-        if not isinstance(document, dict):
-            raise OidcError(f"the issuer answers {status} without what was asked for")
-        return document
+            with issuer_client(self._transport) as client:
+                return fetch_document(client, url, method=method, form=form, auth=auth)
+        except DocumentError as error:
+            raise OidcError(_explain(error)) from None
+
+
+def _explain(error: DocumentError) -> str:
+    """The reason for a person, who is not told what an issuer's own service says."""
+    if error.is_too_long:
+        return "the issuer's answer is too long or too slow"
+    if error.status is None:
+        return "the issuer does not answer: try again later"
+    return f"the issuer answers {error.status} without what was asked for"
 
 
 def _digest(text: str) -> bytes:

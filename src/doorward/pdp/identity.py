@@ -25,19 +25,15 @@ from typing import Any, Final
 import httpx
 
 from doorward.config.identity_options import Issuer
-from doorward.deadlines import finished_by, with_deadlines
 from doorward.edge import Edge, Part, Parts, loop_thread
+from doorward.pdp.issuer_documents import DocumentError, fetch_document, issuer_client
 from doorward.pdp.store import Store
 from doorward.rego import BuiltinError, EvaluationAborted, Key, Value, parse_key_set
-from doorward.unzipping import DecodingError, decoded_body
 
 __all__ = ["Identity", "IdentityError", "read_keys"]
 
 ROOT: Final = "identity"
 """Where the keys are below `data`."""
-WITHIN: Final = 10.0
-"""Seconds that one document of an issuer may take."""
-MAX_BYTES: Final = 1 << 20
 MAX_KEYS: Final = 100
 MISS_QUIET: Final = 10.0
 """Seconds between two fetches that unknown keys cause."""
@@ -176,7 +172,7 @@ class _Keys:
 
     def _fetch(self) -> dict[str, Any]:
         issuer = self._issuer
-        with with_deadlines(httpx.Client(transport=self._transport, timeout=WITHIN)) as client:
+        with issuer_client(self._transport) as client:
             url = issuer.jwks_url
             if not url:
                 base = issuer.issuer.rstrip("/")
@@ -201,38 +197,11 @@ class _Keys:
 
 
 def _get(client: httpx.Client, url: str) -> dict[str, Any]:
-    """The JSON object at a URL: no redirects, at most `MAX_BYTES`, in `WITHIN` seconds."""
-    until = time.monotonic() + WITHIN
-    body = b""
+    """The JSON object at a URL."""
     try:
-        with (
-            finished_by(until),
-            client.stream("GET", url, headers={"accept": "application/json"}) as answer,
-        ):
-            if answer.status_code != 200:
-                raise IdentityError(f"{url}: status {answer.status_code}")
-            for part in decoded_body(answer):
-                body += part
-                if len(body) > MAX_BYTES:
-                    raise IdentityError(f"{url}: more than {MAX_BYTES} bytes")
-                if time.monotonic() > until:
-                    raise IdentityError(f"{url}: took longer than {WITHIN:g} seconds")
-        document = json.loads(body, object_pairs_hook=_unique_names)
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, DecodingError) as error:
-        raise IdentityError(f"{url}: {type(error).__name__}") from None
-    except (ValueError, RecursionError):
-        raise IdentityError(f"{url}: not JSON, or a name is there twice") from None
-    if not isinstance(document, dict):
-        raise IdentityError(f"{url}: not a JSON object")
-    return document
-
-
-def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of `pairs`; ValueError where readers may take different values for one name."""
-    unique = dict(pairs)
-    if len(unique) != len(pairs):
-        raise ValueError("a name is there twice")
-    return unique
+        return fetch_document(client, url)
+    except DocumentError as error:
+        raise IdentityError(f"{url}: {error}") from None
 
 
 def read_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:

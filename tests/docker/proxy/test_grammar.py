@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from tests.docker.guarded import write_policies
 from tests.docker.proxy.fake_daemon import FakeDaemon, fake_daemon
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 
 from doorward.docker.decider.embedded import EmbeddedPdp
 from doorward.docker.proxy.service import Consumer, ProxyOptions, ProxyService
@@ -162,7 +162,7 @@ def test_what_reaches_the_daemon_is_allowed_when_it_is_read_again(attack: Attack
     choice = random.Random(29)
     for _ in range(300):
         attack.send(make_request(choice))
-    assert attack.daemon.received
+    wait_until(lambda: attack.daemon.received)
     attack.check()
 
 

@@ -242,9 +242,11 @@ def test_plugin_that_cannot_start_ends_the_watchdog(tmp_path: Path, policy: Path
 SILENT = """
 import os, signal, socket, sys, time
 
+from doorward.docker.watch import watchdog
 from doorward.docker.watch.notify import READY, Notifier
 from doorward.docker.watch.watchdog import SIGNALS, Watchdog
 
+watchdog.END = 0.2  # it answers nothing, and would not end by itself
 signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(sys.argv[1])

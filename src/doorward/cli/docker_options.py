@@ -1,0 +1,103 @@
+"""What `doorward docker serve` and `doorward docker proxy` take alike: options and their checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import click
+
+from doorward.docker.decider.embedded import DECISION, PACK, with_shipped
+from doorward.docker.request.host import PIDFILE
+from doorward.docker.request.input import InputOptions
+from doorward.docker.request.protected import DAEMON_CONFIG
+
+__all__ = ["add_shared_options", "read_input_options", "read_shared_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SHARED: Final = (
+    click.option("--tls-cert-file", default="", metavar="FILE"),
+    click.option("--tls-private-key-file", default="", metavar="FILE"),
+    click.option(
+        "--data",
+        multiple=True,
+        metavar="PATH",
+        help="Folder with data and additions for the shipped policies.",
+    ),
+    click.option("--decision", default=DECISION, metavar="PATH", help="Document that decides."),
+    click.option("--timeout", default=3.0, metavar="SECONDS", help="Time limit for a decision."),
+    click.option(
+        "--audit-log",
+        default="-",
+        metavar="FILE",
+        help="Audit log, a JSON line for each decision; `off` for none.",
+    ),
+    click.option(
+        "--audit-input",
+        is_flag=True,
+        help="Log masked inputs too, so that decisions can be replayed.",
+    ),
+    click.option("--log-only-denied", is_flag=True, help="Log denials only."),
+    click.option(
+        "--deny-unlogged",
+        is_flag=True,
+        help="Deny requests that cannot be written to the audit log.",
+    ),
+    click.option("--mask-env", is_flag=True, help="Hide the values of Env from the policy."),
+    click.option("--minimum-api-version", default="1.24", metavar="VERSION"),
+    click.option(
+        "--daemon-json",
+        default=DAEMON_CONFIG,
+        metavar="FILE",
+        help="The daemon's configuration file.",
+    ),
+    click.option("--pidfile", default=PIDFILE, metavar="FILE", help="The daemon's PID file."),
+    click.option("--log-level", type=click.Choice(["debug", "info", "error"]), default="info"),
+)
+
+
+def add_shared_options(function: F) -> F:
+    """Give a command the options that both have, in this order."""
+    for option in reversed(_SHARED):
+        function = option(function)
+    return function
+
+
+def read_shared_options(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of `ServiceOptions` and of `ProxyOptions` that come from these options, and
+    from --listen, --tls-ca-cert-file, --pdp and --policy, whose help differs; UsageError where they
+    do not fit together."""
+    if params["pdp"] and params["policy"]:
+        raise click.UsageError("--pdp cannot be combined with --policy")
+    if params["data"] and (params["pdp"] or params["policy"]):
+        raise click.UsageError("--data cannot be combined with --pdp or --policy")
+    files = ("tls_cert_file", "tls_private_key_file", "tls_ca_cert_file")
+    if params["listen"] and not all(params[name] for name in files):
+        raise click.UsageError("--listen needs the three --tls-…-file options")
+    if not 0 < params["timeout"] <= 60:
+        raise click.UsageError("--timeout must be up to 60 seconds")
+    shipped = with_shipped(params["data"]) if params["data"] else (str(PACK),)
+    return {
+        "listen": params["listen"],
+        "certificate": params["tls_cert_file"],
+        "key": params["tls_private_key_file"],
+        "authority": params["tls_ca_cert_file"],
+        "url": params["pdp"],
+        "policies": params["policy"] or shipped,
+        "decision": params["decision"],
+        "deadline": params["timeout"],
+        "audit_log": params["audit_log"],
+        "audit_input": params["audit_input"],
+        "log_only_denied": params["log_only_denied"],
+        "daemon_json": params["daemon_json"],
+        "pidfile": params["pidfile"],
+    }
+
+
+def read_input_options(params: Mapping[str, Any]) -> InputOptions:
+    """Return what a policy is shown of a request."""
+    parts = params["minimum_api_version"].split(".")
+    if not all(part.isascii() and part.isdecimal() and len(part) < 5 for part in parts):
+        raise click.UsageError("--minimum-api-version must be of the form 1.24")
+    return InputOptions(tuple(map(int, parts)), params["mask_env"])

@@ -1,0 +1,88 @@
+"""Documents of identity providers: JSON objects, of a bounded size, in a bounded time.
+
+No redirect is followed, since what an issuer says is believed for its address; and a name that
+stands twice in an object is an error, since readers may take different values for it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import httpx
+
+from doorward.deadlines import finished_by, with_deadlines
+from doorward.unzipping import DecodingError, decoded_body
+
+__all__ = ["WITHIN", "DocumentError", "fetch_document", "issuer_client"]
+
+WITHIN: Final = 10.0
+"""Seconds that one document may take."""
+MAX_BYTES: Final = 1 << 20
+
+
+class DocumentError(Exception):
+    """A document that cannot be used; the text says why."""
+
+    def __init__(
+        self, reason: str, *, status: int | None = None, is_too_long: bool = False
+    ) -> None:
+        super().__init__(reason)
+        self.status = status
+        """Of the answer; None where there was none in time."""
+        self.is_too_long = is_too_long
+        """True where it has more bytes than may be, or takes longer."""
+
+
+def issuer_client(transport: httpx.BaseTransport | None = None) -> httpx.Client:
+    """Return a client for `fetch_document`."""
+    return with_deadlines(httpx.Client(transport=transport, timeout=WITHIN))
+
+
+def fetch_document(
+    client: httpx.Client,
+    url: str,
+    *,
+    method: str = "GET",
+    form: Mapping[str, str] | None = None,
+    auth: httpx.BasicAuth | None = None,
+) -> dict[str, Any]:
+    """Return the JSON object at a URL, at most `MAX_BYTES`, in `WITHIN` seconds; DocumentError."""
+    until = time.monotonic() + WITHIN
+    body = bytearray()
+    headers = {"accept": "application/json"}
+    data = None if form is None else dict(form)
+    status = None
+    try:
+        with (
+            finished_by(until),
+            client.stream(method, url, data=data, headers=headers, auth=auth) as answer,
+        ):
+            if answer.status_code != httpx.codes.OK:
+                reason = f"status {answer.status_code}"
+                raise DocumentError(reason, status=answer.status_code)
+            for part in decoded_body(answer):
+                body += part
+                if len(body) > MAX_BYTES:
+                    raise DocumentError(f"more than {MAX_BYTES} bytes", is_too_long=True)
+                if time.monotonic() > until:
+                    raise DocumentError(f"took longer than {WITHIN:g} seconds", is_too_long=True)
+            status = answer.status_code
+        document = json.loads(body, object_pairs_hook=_unique_names)
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, DecodingError) as error:
+        raise DocumentError(type(error).__name__) from None
+    except (ValueError, RecursionError):
+        raise DocumentError("not JSON, or a name is there twice", status=status) from None
+    if not isinstance(document, dict):
+        raise DocumentError("not a JSON object", status=status)
+    return document
+
+
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of `pairs`; ValueError where readers may take different values for one name."""
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        raise ValueError("a name is there twice")
+    return unique
