@@ -18,7 +18,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help console demo demo-check demo-docker docker-plugin test test-fast lint types imports tests conformance \
-	coverage costs soak pauses mutants bench fuzz docs site locks release clean system-packages
+	coverage costs soak pauses lags mutants bench fuzz docs site locks release clean system-packages
 
 help:
 	@echo 'make demo         the people API behind Envoy, decided by Doorward; Ctrl-C ends it'
@@ -30,6 +30,7 @@ help:
 	@echo 'make costs        how many seconds of CPU each part of the tests takes'
 	@echo 'make soak         what takes longer than a test may: an hour'
 	@echo 'make pauses       the tests while all of their processes stop and go on: two hours at most'
+	@echo 'make lags         the tests of servers while their threads stop for moments: half an hour'
 	@echo 'make mutants      faults put into the code that keeps people out, and how many the tests notice'
 	@echo 'make lint types imports tests conformance coverage bench fuzz docs site locks release clean'
 
@@ -110,10 +111,16 @@ soak: $(STAMP) $(CONSOLE)
 	DOORWARD_ROW_COMPARISONS=20000 DOORWARD_FILTERS=400 DOORWARD_PARTIAL=all DOORWARD_PARTIAL_EXAMPLES=2000 \
 		$(PYTEST) -n 2 tests/filters tests/rego/partial
 
-# Once a release: every process of the tests stops and goes on, at moments that SEED chooses.
+# Once a release: every process of the tests stops and goes on, at moments that SEED chooses; with
+# APART=--apart some of them do.
 pauses: $(STAMP) $(CONSOLE)
 	@$(COMPILE)
-	$(BIN)/python scripts/under_pauses.py --seed $(or $(SEED),1) --seconds 7200 -- -n 3 tests
+	$(BIN)/python scripts/under_pauses.py --seed $(or $(SEED),1) --seconds 7200 $(APART) -- -n 3 tests
+
+# Once a release: threads of the tests stop for moments, at calls that SEED chooses.
+lags: $(STAMP) $(CONSOLE)
+	@$(COMPILE)
+	DOORWARD_LAGS=$(or $(SEED),1) $(PYTEST) -q -n 2 -m system -p tests.lags tests
 
 # By room, or some: make mutants ROOMS='tokens bundles'
 mutants: $(STAMP)

@@ -1,4 +1,4 @@
-"""A plugin that slows the threads of a test's process: `-p tests.lags`.
+"""A plugin that slows the threads of a test's process: `make lags`.
 
 A test may assert only what it has waited for. Where it asserts what another thread is about to do
 (a server in its process that still writes a line, a list that a callback fills), it passes as long
@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from random import Random
 from types import FrameType
 from typing import Any, Final
@@ -38,7 +38,7 @@ class Lags:
         self._chance = Random(seed)
         self._local = threading.local()
 
-    def stop_thread(self, frame: FrameType, event: str, _: Any) -> None:
+    def stop_thread(self, _frame: FrameType, event: str, _: Any) -> None:
         """The profile function of each thread that a test starts."""
         if event != "c_call" and self._chance.random() * _EVERY < 1.0:
             self._stop()
@@ -60,7 +60,7 @@ class Lags:
             local["stopped"] = stopped + time.monotonic() - now
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[Any]:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
         threading.setprofile(self.stop_thread)
         sys.setprofile(self.stop_main)
         try:

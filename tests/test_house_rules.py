@@ -319,6 +319,7 @@ SLEEPING = {
     "docker/test_server.py": {"test_server_without_descriptors_says_so_once_and_works_again"},
     "drills/load.py": {"_work"},
     "drills/test_drills.py": {"starve"},
+    "lags.py": {"_stop"},
     "redirect/connection.py": {"converse"},
     "rego/builtins/http_client/test_sender.py": {"do_GET"},
     "transport/test_direct.py": {"wait"},
