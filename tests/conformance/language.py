@@ -70,7 +70,7 @@ def fault(row: Row, answer: Callable[[Row], list[dict[str, Any]]] | None = None)
 
 
 class _Engines:
-    """The engine of the last program, for the queries that were asked of it one after the other."""
+    """The engine of the last program, for the queries that follow each other."""
 
     def __init__(self) -> None:
         self._program: tuple[Any, ...] = ()

@@ -12,9 +12,7 @@ from doorward.console import (
     app,
     beginnings,
     differences,
-    playground,
     policy_texts,
-    row_filters,
     selection,
 )
 
@@ -22,11 +20,8 @@ LIMITS: Final[tuple[tuple[ModuleType, str], ...]] = (
     (app, "SECONDS"),
     (beginnings, "SECONDS"),
     (differences, "SECONDS"),
-    (playground, "DEADLINE"),
-    (playground, "WITHIN"),
     (policy_texts, "EACH"),
     (policy_texts, "SECONDS"),
-    (row_filters, "DEADLINE"),
     (selection, "SECONDS"),
 )
 

@@ -22,7 +22,7 @@ from doorward.docker.unix_http import UnixConnection, call_plugin
 
 AT_A_TIME: Final = 60
 CALLS: Final = 3
-ROUNDS: Final = 3
+ROUNDS: Final = 2
 MEGABYTE: Final = 1 << 20
 ANSWERS: Final = (b'{"Allow":true}', b'{"Err":"too many calls wait"}')
 MOST: Final = 128 * MEGABYTE

@@ -17,7 +17,7 @@ from doorward.rego.syntax.walk import walk
 
 pytestmark = pytest.mark.long
 
-LONG = 400
+LONG = 240
 
 
 def chain(operand: str = "input.x", operator: str = "+", length: int = LONG) -> str:
