@@ -157,4 +157,4 @@ def test_a_small_stack_is_enough() -> None:
 
 def test_what_stays_too_deep_is_an_error() -> None:
     with pytest.raises(CompileError, match="the policy is nested too deeply"):
-        answer(f"p if print({chain()})")
+        answer(f"p if print({chain(length=400)})")
