@@ -309,8 +309,8 @@ def encoded(pattern: re.Pattern[Any], text: str) -> Text:
 
 
 SHORT: Final = ((12, 16, 20), (24, 28), (32, 40), (48, 64), (128,), (256,))
-"""Lengths that are tried together: what takes too long for one of them is noticed at the one before,
-or ends soon all the same."""
+"""Lengths that are tried together: what takes too long for one of them is noticed at the one
+before, or ends soon all the same."""
 SUSPECT: Final = 0.25e-6
 """Seconds for a character: few linear patterns take as long, and their growth is looked at."""
 
