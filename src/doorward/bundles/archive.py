@@ -48,12 +48,12 @@ def read_archive(path: str, limits: Limits) -> Iterator[Member]:
 
 def unpack(raw: BinaryIO, limits: Limits) -> Iterator[Member]:
     """The same for an open archive, whose size is known to be bounded."""
-    with _told(), gzip.GzipFile(fileobj=raw) as unzipped:
+    with _translate_errors(), gzip.GzipFile(fileobj=raw) as unzipped:
         yield from _members(_Bounded(unzipped, limits.unpacked_bytes), limits)
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Raise ArchiveError for errors of reading an archive, in Go's words where they are known."""
     try:
         yield

@@ -68,11 +68,11 @@ class EcrAuth(httpx.Auth):
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         with self._lock:
             if time.time() >= self._until:
-                self._password, self._until = self._fetched()
+                self._password, self._until = self._fetch_token()
         request.headers["authorization"] = f"Basic {self._password}"
         yield request
 
-    def _fetched(self) -> tuple[str, float]:
+    def _fetch_token(self) -> tuple[str, float]:
         keys = self._keys.get()
         headers = {
             "content-type": "application/x-amz-json-1.1",
@@ -214,7 +214,7 @@ def _web_identity(source: AwsSource, fetch: Fetch) -> _Found:
     return _of_sts(fetch(_sts_request(source, region, form)), region)
 
 
-def _assumed_role(source: AwsSource, fetch: Fetch) -> _Found:
+def _assume_role(source: AwsSource, fetch: Fetch) -> _Found:
     """Keys of a role, which keys of another source ask for."""
     region = source.region or os.environ.get("AWS_REGION", "")
     role = source.role or os.environ.get("AWS_ROLE_ARN", "")
@@ -252,7 +252,7 @@ def _of_sts(response: httpx.Response, region: str) -> _Found:
 
 _SOURCES: Final[Mapping[str, Callable[[AwsSource, Fetch], _Found]]] = {
     "environment": _environment,
-    "assume_role": _assumed_role,
+    "assume_role": _assume_role,
     "web_identity": _web_identity,
     "profile": _profile,
     "metadata": _metadata,

@@ -392,7 +392,7 @@ class _Poller:
             if not self._is_stopped:
                 self._bundles.failed(self.options.name, error, timers)
             downloader.etag = self._active
-            return self._failed()
+            return self._pause_after_failure()
         if self._is_stopped:
             return 0.0
         is_current = self._bundles.take(self.options.name, download, timers)
@@ -404,13 +404,13 @@ class _Poller:
             downloader.etag = ""
         else:
             downloader.etag = self._active
-            return self._failed()
+            return self._pause_after_failure()
         self._failures = 0
         if downloader.long_polls:
             return 0.0
         return jittered(polling.min_delay, polling.max_delay)
 
-    def _failed(self) -> float:
+    def _pause_after_failure(self) -> float:
         pause = backoff(self.options.polling.max_delay, self._failures)
         self._failures += 1
         return pause

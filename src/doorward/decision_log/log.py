@@ -367,7 +367,7 @@ class DecisionLog:
         """The line of an event; None for one that is dropped, or lost."""
         try:
             event = self._event(answered)
-            return None if event is None else self._written(event, answered.time_ns)
+            return None if event is None else self._build_line(event, answered.time_ns)
         except _LogError as error:
             _log.error(str(error), extra={"plugin": "decision_logs"})
         except FAULTS as fault:
@@ -375,7 +375,7 @@ class DecisionLog:
         self._lose("event")
         return None
 
-    def _written(self, event: dict[str, Any], time_ns: int) -> _Built:
+    def _build_line(self, event: dict[str, Any], time_ns: int) -> _Built:
         """The line of an event; without its documents where they nest too deep to be written."""
         text = self._text(_TEXT, event).rstrip(b"\n") if self._sinks else b""
         if self._write is None:

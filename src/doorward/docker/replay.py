@@ -132,7 +132,12 @@ def _of_document(location: str, document: dict[Any, Any]) -> Iterator[Past]:
     if "plugin_calls" in document:
         for number, call in enumerate(document["plugin_calls"]):
             if call.get("phase") == "AuthZReq":
-                yield Past(f"{location}#{number}", None, _captured(call), _answered(document))
+                yield Past(
+                    f"{location}#{number}",
+                    None,
+                    _captured_request(call),
+                    _recorded_answer(document),
+                )
     elif "RequestMethod" in document:
         yield Past(location, None, to_json(document).encode(), "")
     elif "input" in document:
@@ -141,12 +146,12 @@ def _of_document(location: str, document: dict[Any, Any]) -> Iterator[Past]:
         raise ReplayError(f"{location}: no request")
 
 
-def _answered(document: dict[Any, Any]) -> str:
+def _recorded_answer(document: dict[Any, Any]) -> str:
     """Captured runs were all allowed, unless they say so."""
     return "" if "authorization denied" in str(document.get("stderr")) else "allow"
 
 
-def _captured(call: dict[Any, Any]) -> bytes:
+def _captured_request(call: dict[Any, Any]) -> bytes:
     sent = dict(call["sent"])
     if "RequestBody" in sent and "RequestBody_decoded" in call:
         body = call["RequestBody_decoded"]

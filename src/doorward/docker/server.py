@@ -274,7 +274,7 @@ class PluginServer:
         work = partial(self._begin, request.target.decode("latin-1"), request.body)
         history = self._long
         if len(request.body) < LONG:
-            given = _guarded(work)
+            given = _run_guarded(work)
             if isinstance(given, Response):
                 return _http(given)
             work, history = given
@@ -296,7 +296,7 @@ class PluginServer:
             _log.error("accept failed", extra={"error": error.strerror, "more": more})
 
 
-def _guarded(work: Callable[[], Response | Waiting]) -> Response | Waiting:
+def _run_guarded(work: Callable[[], Response | Waiting]) -> Response | Waiting:
     try:
         return work()
     except FAULTS as fault:
@@ -306,9 +306,9 @@ def _guarded(work: Callable[[], Response | Waiting]) -> Response | Waiting:
 
 def _finish(work: Callable[[], Response | Waiting]) -> Response:
     """The answer, however long that takes."""
-    given = _guarded(work)
+    given = _run_guarded(work)
     while not isinstance(given, Response):
-        given = _guarded(given.finish)
+        given = _run_guarded(given.finish)
     return given
 
 

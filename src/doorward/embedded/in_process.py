@@ -191,7 +191,7 @@ class DecisionPoint:
             try:
                 value = from_python(input, "input")
             except InputError as error:
-                return self._log(self._undecided(path, error), UNDEFINED)
+                return self._log(self._failed_decision(path, error), UNDEFINED)
         decision = self.pdp.decide(path, value, strict=strict, is_parsed=True)
         return self._log(decision, value)
 
@@ -216,7 +216,7 @@ class DecisionPoint:
             return decision
         if self._waiting >= MAX_WAITING:
             error = DecisionError("too many decisions wait")
-            return self._log(self._undecided(path, error), UNDEFINED)
+            return self._log(self._failed_decision(path, error), UNDEFINED)
         self._waiting += 1
         loop = asyncio.get_running_loop()
         work = partial(self.decide_now, path, input, strict=strict, is_parsed=is_parsed)
@@ -238,7 +238,7 @@ class DecisionPoint:
                 self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="decide")
             return self._threads
 
-    def _undecided(self, path: PathKey, error: Exception) -> Decision:
+    def _failed_decision(self, path: PathKey, error: Exception) -> Decision:
         shown = path if isinstance(path, str) else "/".join(path)
         revision = self.pdp.snapshot.revision
         return Decision(new_decision_id(), shown, error=error, revision=revision)

@@ -42,7 +42,7 @@ def failure_of(decision: Decision, snapshot: Snapshot) -> str:
     if error is not None:
         return _line(str(error))
     if isinstance(decision.result, Undefined):
-        return _line(_undefined(decision.path, snapshot))
+        return _line(_explain_undefined(decision.path, snapshot))
     try:
         read_verdict(decision.result)
     except ResultError as wrong:
@@ -68,7 +68,7 @@ def _line(text: str) -> str:
     return plain[:MAX_LENGTH]
 
 
-def _undefined(path: str, snapshot: Snapshot) -> str:
+def _explain_undefined(path: str, snapshot: Snapshot) -> str:
     if not snapshot.is_nowhere(path):
         return "the document is undefined for this input"
     near = near_name(path, _paths(snapshot))

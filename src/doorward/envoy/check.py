@@ -121,7 +121,7 @@ class _Checker:
         denial = self._denial
         try:
             self._count("internal_error")
-            self._record(self._undecided(decision_id, error), UNDEFINED, started)
+            self._record(self._failed_decision(decision_id, error), UNDEFINED, started)
             denial = to_denial(
                 "internal_error", decision_id, self._version, id_header=self._id_header
             )
@@ -131,7 +131,7 @@ class _Checker:
             raise CallFailedError("UNKNOWN", "internal error") from None
         return denial
 
-    def _undecided(self, decision_id: str, error: DecisionError) -> Decision:
+    def _failed_decision(self, decision_id: str, error: DecisionError) -> Decision:
         """Return the decision to log for a request that no policy decided."""
         query = self._options.query or None
         return Decision(decision_id, "" if query else self._path, error=error, query=query)
@@ -184,7 +184,7 @@ class _Checker:
     def _refuse(self, error: RequestError, started: int) -> bytes:
         """Refuse a request that no policy decided: it is unreadable or ambiguous."""
         self._count(error.code)
-        decision = self._undecided(new_decision_id(), DecisionError(str(error)))
+        decision = self._failed_decision(new_decision_id(), DecisionError(str(error)))
         if isinstance(error, MalformedRequestError):
             self._complain("Malformed CheckRequest", error.code, decision.decision_id)
             if self._fails_calls:

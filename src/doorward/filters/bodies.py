@@ -96,7 +96,7 @@ class BodyReader:
         else:
             return scope.around(sorted(needed, key=_IS_NEGATED))
         needed.clear()
-        rest = self._bound(
+        rest = self._bind_names(
             [without_idle(expr) if expr.withs else expr for expr in body], scope, needed
         )
         never = False
@@ -120,7 +120,9 @@ class BodyReader:
 
     # Variables
 
-    def _bound(self, body: Sequence[Expr], scope: Scope, needed: list[Condition]) -> list[Expr]:
+    def _bind_names(
+        self, body: Sequence[Expr], scope: Scope, needed: list[Condition]
+    ) -> list[Expr]:
         """The expressions that do more than name something; those that do are in `scope`."""
         left = list(body)
         while True:
@@ -147,7 +149,7 @@ class BodyReader:
                 except UnclearError:
                     return False
                 scope.bind(var.name, meaning)
-                needed += _defined(meaning, partial(self._comparer.text, expr))
+                needed += _require_value(meaning, partial(self._comparer.text, expr))
                 return True
         return False
 
@@ -165,33 +167,33 @@ class BodyReader:
             self._comparer.fail(expr.span, '"with" not permitted', hint=WITH)
             return None
         if type(term) is Call and not _asks_rules(term):
-            return self._compared(expr, term, scope)
+            return self._translate_call(expr, term, scope)
         match term:
             case Every():
                 return self._every(term, expr, scope, needed)
             case Call(Ref(Var("data"))):
                 meanings = [scope.read(arg) for arg in term.args]
                 for meaning in meanings:
-                    needed += _defined(meaning, partial(self._comparer.text, expr))
-                return self._asked(names_of(term.operator), expr, scope, meanings)
+                    needed += _require_value(meaning, partial(self._comparer.text, expr))
+                return self._require_rule(names_of(term.operator), expr, scope, meanings)
             case Call(_, (key, Ref(Var("data")) as rule)) if term.name == MEMBER:
                 wanted = scope.read(key)
-                needed += _defined(wanted, partial(self._comparer.text, expr))
-                return self._asked(names_of(rule), expr, scope, wanted=wanted)
+                needed += _require_value(wanted, partial(self._comparer.text, expr))
+                return self._require_rule(names_of(rule), expr, scope, wanted=wanted)
             case Call(_, (Ref(Var("data")) as rule, Scalar(known))) if term.name in COMPARISONS:
                 return self._value_of_rule(rule, COMPARISONS[term.name], known, expr, scope)
             case Call(_, (Scalar(known), Ref(Var("data")) as rule)) if term.name in COMPARISONS:
                 operator = MIRRORED.get(term.name, term.name)
                 return self._value_of_rule(rule, COMPARISONS[operator], known, expr, scope)
             case Call():
-                return self._compared(expr, term, scope)
+                return self._translate_call(expr, term, scope)
             case Ref(Var("data")):
-                return self._asked(names_of(term), expr, scope)
+                return self._require_rule(names_of(term), expr, scope)
             case Ref() | Var():
                 return self._truth(expr, term, scope)
         return None
 
-    def _compared(self, expr: Expr, call: Call, scope: Scope) -> Condition | bool | None:
+    def _translate_call(self, expr: Expr, call: Call, scope: Scope) -> Condition | bool | None:
         own = Scope(scope, only_one=True) if expr.negated else scope
         written, call = call, _as_search(_as_equation(call))
         if call.name == MEMBER and own.begins_here(call.args[1]):
@@ -201,11 +203,11 @@ class BodyReader:
                 return self._truth(expr, call, scope)
             location = own.read(call)
             assert isinstance(location, Place)
-            there = _defined(location, partial(self._comparer.text, expr))
+            there = _require_value(location, partial(self._comparer.text, expr))
             return Group((own.around(there),), negated=expr.negated)
         read = expr if call is expr.term else replace(expr, term=call)
         if Var in map(type, call.args):
-            known = tuple([_known_or(arg, own) for arg in call.args])
+            known = tuple([_resolve_constant(arg, own) for arg in call.args])
             read = replace(read, term=replace(call, args=known))
         compared = self._comparer.comparison(read, own.field)
         if written.name in _PATTERNS and isinstance(compared, Comparison) and expr.negated:
@@ -242,7 +244,7 @@ class BodyReader:
         if not expr.negated:
             return some
         # `not x in xs` is undefined where one of them is.
-        operands = [*_defined(location, same.text), *_defined(element, same.text)]
+        operands = [*_require_value(location, same.text), *_require_value(element, same.text)]
         return Group((own.around([*operands, replace(some, negated=True)]),))
 
     def _truth(self, expr: Expr, term: Term, scope: Scope) -> Condition | bool | None:
@@ -304,7 +306,7 @@ class BodyReader:
 
     # Rules
 
-    def _asked(
+    def _require_rule(
         self,
         path: Sequence[object],
         expr: Expr,
@@ -399,7 +401,7 @@ def _has_default(rules: Sequence[Rule]) -> bool:
     return sum(rule.default for rule in rules) == 1
 
 
-def _defined(meaning: Meaning, text: Callable[[], str]) -> list[Condition]:
+def _require_value(meaning: Meaning, text: Callable[[], str]) -> list[Condition]:
     """Require that a column has a value, as a name or an operand must."""
     field = meaning.field if isinstance(meaning, Place) else None
     if field is None or not field.column:
@@ -459,7 +461,7 @@ def _is_plain_call(call: Call) -> bool:
     return all(not isinstance(arg, Ref) or len(arg.args) == 2 for arg in call.args)
 
 
-def _known_or(term: Term, scope: Scope) -> Term:
+def _resolve_constant(term: Term, scope: Scope) -> Term:
     """The value that a variable stands for, where it is known."""
     meaning = scope.read(term) if isinstance(term, Var) else term
     return meaning if isinstance(meaning, (Scalar, Array, Set, Object)) else term

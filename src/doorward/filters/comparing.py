@@ -116,7 +116,7 @@ class Comparer:
             self.fail(location, f"reference to field: {lacking}")
             return None
         if name in COMPARISONS:
-            return self._compared(expr, call, one, other, location)
+            return self._compare(expr, call, one, other, location)
         if one is None:
             self.fail(location, f"rhs of {name} must be known", hint=COLUMN_FIRST)
             return None
@@ -167,7 +167,7 @@ class Comparer:
             return True
         return False
 
-    def _compared(
+    def _compare(
         self, expr: Expr, call: Call, one: Field | None, other: Field | None, location: Span
     ) -> Comparison | bool | None:
         left, right = call.args
@@ -180,12 +180,12 @@ class Comparer:
             return None
         field = one or other
         if field is None:
-            return self._known(expr, known, _constant(right), location)
+            return self._compare_constants(expr, known, _constant(right), location)
         if one is None:
             operator = MIRRORED.get(operator, operator)
         return Comparison(field, operator, known[0], expr.negated, self._writer(expr))
 
-    def _known(
+    def _compare_constants(
         self, expr: Expr, left: Constant, right: Constant | None, location: Span
     ) -> bool | None:
         """Evaluate a comparison of two known values, which partial evaluation may leave.

@@ -130,15 +130,19 @@ def comparisons(body: tuple[Condition, ...]) -> Iterator[Comparison]:
 def without_relation(conditions: Conditions, table: str, relation: str) -> Conditions:
     """The conditions with what they say of the row that a relation leads to said of `table`: for
     documents that have the columns of one row in two objects."""
-    return tuple([tuple([_moved(each, table, relation) for each in body]) for body in conditions])
+    return tuple(
+        [tuple([_move_into(each, table, relation) for each in body]) for body in conditions]
+    )
 
 
-def _moved(condition: Condition, table: str, relation: str) -> Condition:
+def _move_into(condition: Condition, table: str, relation: str) -> Condition:
     match condition:
         case Some(owner, name, row, False, inner, negated) if (owner, name) == (table, relation):
             moved = without_relation(inner, table, relation)
             return Group(
-                tuple([tuple([_renamed(each, row, table) for each in body]) for body in moved]),
+                tuple(
+                    [tuple([_rename_table(each, row, table) for each in body]) for body in moved]
+                ),
                 negated,
             )
         case Some():
@@ -154,14 +158,16 @@ def _moved(condition: Condition, table: str, relation: str) -> Condition:
     return condition
 
 
-def _renamed(condition: Condition, row: str, table: str) -> Condition:
+def _rename_table(condition: Condition, row: str, table: str) -> Condition:
     """A condition about `table` in place of `row`."""
 
     def rename(field: Field) -> Field:
         return dataclasses.replace(field, table=table) if field.table == row else field
 
     def inside(conditions: Conditions) -> Conditions:
-        return tuple([tuple([_renamed(each, row, table) for each in body]) for body in conditions])
+        return tuple(
+            [tuple([_rename_table(each, row, table) for each in body]) for body in conditions]
+        )
 
     match condition:
         case Comparison(field, _, value):

@@ -157,7 +157,10 @@ def _bodies_for(var: Var, body: Body) -> tuple[Body, Body] | None:
         if isinstance(other, Ref) and other.head == Var("data"):
             document = replace(expr, term=other)
             return (*rest, document), (*rest, replace(document, negated=True))
-        return (*body, _compared(expr, "eq", var)), (*body, _compared(expr, "neq", var))
+        return (*body, _compare_with_true(expr, "eq", var)), (
+            *body,
+            _compare_with_true(expr, "neq", var),
+        )
     if call.args[-1] != var:
         return None
     statement = replace(expr, term=replace(call, args=call.args[:-1]))
@@ -170,7 +173,7 @@ def _bodies_for(var: Var, body: Body) -> tuple[Body, Body] | None:
     return (*rest, statement), (*rest, other_statement)
 
 
-def _compared(like: Expr, name: str, var: Var) -> Expr:
+def _compare_with_true(like: Expr, name: str, var: Var) -> Expr:
     return replace(like, term=Call(Ref(Var(name), ()), (var, Scalar(True)), infix=name == "eq"))
 
 

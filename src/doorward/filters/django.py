@@ -136,7 +136,7 @@ def document_of(
 
 def _related_rows(row: Model, field: Anything) -> dict[str, Anything]:
     """The lookup of the rows that a relation leads to, as filters have it."""
-    joined = _joined(field)
+    joined = _join_fields(field)
     assert joined is not None
     lookup, own = joined
     return {lookup: getattr(row, own)}
@@ -194,11 +194,11 @@ def _relation(model: type[Model], name: str) -> Anything:
         if isinstance(field, ForeignObjectRel):
             names.add(field.get_accessor_name())
         if name in names and field.is_relation and field.related_model is not None:
-            return field if _joined(field) is not None else None
+            return field if _join_fields(field) is not None else None
     return None
 
 
-def _joined(field: Anything) -> tuple[str, str] | None:
+def _join_fields(field: Anything) -> tuple[str, str] | None:
     """The lookup on the other side of a relation, and the field that it is equal to on this one.
 
     None for relations by content types.
@@ -374,7 +374,7 @@ class _Writer:
     def _related(self, related: Related) -> Q:
         table = self._table(related.table)
         field = _relation(table.model, related.relation)
-        lookup, own = _joined(field) or ("", "")
+        lookup, own = _join_fields(field) or ("", "")
         outer = table.column(own, self._depth + 1)
         rows: QuerySet = field.related_model._default_manager.filter(**{lookup: outer})
         self._depth += 1
@@ -413,17 +413,17 @@ class _Writer:
         known = _Known(_bound(value))
         if kind == "number" and not is_double(value):  # type: ignore[arg-type]  # a number
             check_decimal("mysql", value)  # type: ignore[arg-type]  # for any database
-            return self._tied(column, operator, known)
+            return self._compare_exactly(column, operator, known)
         return self._operation(column, operator, known)
 
     def _fields(self, left: Anything, operator: str, right: Anything, kind: Kind) -> Q:
         if kind == "text":
             left, right = _ExactText(left), _ExactText(right)
         if kind == "number":
-            return self._tied(left, operator, right)
+            return self._compare_exactly(left, operator, right)
         return self._operation(left, operator, right)
 
-    def _tied(self, left: Anything, operator: str, right: Anything) -> Q:
+    def _compare_exactly(self, left: Anything, operator: str, right: Anything) -> Q:
         """A comparison of numbers that may be doubles: of equal ones the decimals are compared."""
         exact = self._operation(_Decimal(left), operator, _Decimal(right))
         if operator == "eq":

@@ -409,9 +409,9 @@ class _Maker(Generic[T]):
     def whole(self, conditions: Conditions) -> Predicate:
         """For the rows of the tables."""
         self._compared[""] = {}
-        return self._kept("", self.conditions(conditions, {}))
+        return self._require_declared("", self.conditions(conditions, {}))
 
-    def _kept(self, row: str, holds: Predicate) -> Predicate:
+    def _require_declared(self, row: str, holds: Predicate) -> Predicate:
         """`holds`, but what is not as declared never lets through."""
         compared = self._compared.pop(row).items()
         tests: list[Predicate] = [
@@ -457,7 +457,7 @@ class _Maker(Generic[T]):
             raise fault(f"{name} is a relation to {shown}: {_text(some)}", ROWS)
         self._refuses ^= some.negated
         self._compared[some.row] = {}
-        holds = self._kept(
+        holds = self._require_declared(
             some.row, self.conditions(some.conditions, {**rows, some.row: row_table})
         )
         self._refuses ^= some.negated
@@ -481,7 +481,9 @@ class _Maker(Generic[T]):
         assert column.kind is not None
         self._compared[some.row] = {}
         element = _Inside(Field(some.row, ""), item)
-        holds = self._kept(some.row, self.conditions(some.conditions, {**rows, some.row: element}))
+        holds = self._require_declared(
+            some.row, self.conditions(some.conditions, {**rows, some.row: element})
+        )
         self._refuses ^= some.negated
         if holds == NEVER:
             return ALWAYS if some.negated else NEVER
@@ -495,7 +497,7 @@ class _Maker(Generic[T]):
         if comparison.field.function == OBJECT_GET:
             return self._with_default(comparison, rows)
         if comparison.operator == "defined":
-            return self._defined(comparison, rows)
+            return self._is_defined(comparison, rows)
         if comparison.operator == "collection":
             return self._collection(comparison.field, rows)
         if comparison.field.function == COUNT:
@@ -517,7 +519,7 @@ class _Maker(Generic[T]):
             holds = _fields(field, column, comparison.operator, other, other_column)
             there += self._there(other, other_column)
         else:
-            field, holds = _known(field, column, comparison.operator, value)
+            field, holds = _compare_constant(field, column, comparison.operator, value)
         if not there:
             return _opposite(holds) if comparison.negated else holds
         if not is_opposed:
@@ -563,7 +565,7 @@ class _Maker(Generic[T]):
             return []
         return [IsNull(field, negated=True)]
 
-    def _defined(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
+    def _is_defined(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
         field = comparison.field
         if field.function == COUNT:
             return self._countable(replace(field, function="", operand=""), rows)
@@ -646,15 +648,19 @@ class _Maker(Generic[T]):
         column = None if table is None else self._schema.column(table, field.column)
         related = table is not None and self._schema.related(table, field.column) is not None
         if column is None:
-            shown = f"the column {_shown(field, comparison)} is not declared: {comparison.text()}"
+            shown = (
+                f"the column {_safe_name(field, comparison)} is not declared: {comparison.text()}"
+            )
             if not field.column:
                 shown = f"rows cannot be compared whole: {comparison.text()}"
             raise fault(shown, ROWS if related or not field.column else None)
         if column.kind is None:
-            raise _refusal(_shown(field, comparison), column, comparison.text())
+            raise _refusal(_safe_name(field, comparison), column, comparison.text())
         if column.kind == "json" and field.function != NANOSECONDS:
             why = "is a document of JSON"
-            raise fault(f"the column {_shown(field, comparison)} {why}: {comparison.text()}", JSON)
+            raise fault(
+                f"the column {_safe_name(field, comparison)} {why}: {comparison.text()}", JSON
+            )
         compared = self._compared.get(field.table, self._compared[""])
         compared[replace(field, function="", operand="")] = column.kind
         return field, column
@@ -677,7 +683,7 @@ def _refusal(name: str, column: Column, text: str) -> FilterError:
     return fault(f"the column {name} {column.reason}: {text}", column.hint)
 
 
-def _shown(field: Field, comparison: Comparison) -> str:
+def _safe_name(field: Field, comparison: Comparison) -> str:
     """The name of a column, unless the input chose it: it may be secret."""
     return field.name if field.column in comparison.text() else "…"
 
@@ -694,7 +700,7 @@ def _text(condition: Condition) -> str:
 # With known values
 
 
-def _known(
+def _compare_constant(
     field: Field, column: Column, operator: str, value: Scalar | list[Scalar]
 ) -> tuple[Field, Predicate]:
     """A comparison with a known value, of the field as predicates name it."""
@@ -724,7 +730,7 @@ def _value(field: Field, column: Column, operator: str, value: Scalar | list[Sca
         if not value:
             return IsNull(field, negated=True)
         if kind in WRITTEN:
-            return _bounded(field, kind, written_test(kind, operator, value))
+            return _within_bounds(field, kind, written_test(kind, operator, value))
         return Match(field, operator, value)
     if operator in ("gt", "gte", "ne"):
         return _opposite(_value(field, column, _OPPOSITES[operator], value))
@@ -734,7 +740,7 @@ def _value(field: Field, column: Column, operator: str, value: Scalar | list[Sca
     if RANKS[other] == RANKS[kind]:
         if kind in WRITTEN:
             assert isinstance(value, str)
-            holds = _bounded(field, kind, written_test(kind, operator, value))
+            holds = _within_bounds(field, kind, written_test(kind, operator, value))
         else:
             holds = Compare(field, operator, value, kind)
         # null comes before all other values.
@@ -744,7 +750,7 @@ def _value(field: Field, column: Column, operator: str, value: Scalar | list[Sca
     return ALWAYS if RANKS[kind] < RANKS[other] else IsNull(field)
 
 
-def _bounded(field: Field, kind: Kind, bounds: Sequence[Bound]) -> Predicate:
+def _within_bounds(field: Field, kind: Kind, bounds: Sequence[Bound]) -> Predicate:
     parts: list[Predicate] = []
     for bound in bounds:
         if isinstance(bound, bool):
@@ -794,7 +800,7 @@ def _nanoseconds(field: Field, operator: str, value: Scalar | list[Scalar]) -> P
         return IsNull(field, negated=True) if before and operator != "eq" else NEVER
     assert not isinstance(value, (str, bool))
     assert value is not None
-    return _bounded(field, "moment", [moment_bound(operator, value)])
+    return _within_bounds(field, "moment", [moment_bound(operator, value)])
 
 
 def _of_function(

@@ -120,10 +120,10 @@ class Scope:
             case Ref(Var(name), rest) if isinstance(location := self.meaning(name), Place):
                 return self._along(location, rest)
             case Call() if _is_function(term):
-                return self._called(term)
+                return self._read_call(term)
         raise UnclearError("it is not a column", COLUMN)
 
-    def _called(self, call: Call) -> Place:
+    def _read_call(self, call: Call) -> Place:
         """Return the meaning of a built-in's call with a column."""
         if call.name == OBJECT_GET:
             return self._with_default(call)
@@ -224,9 +224,9 @@ class Scope:
         rows = {row: key for key, row in self._rows.items()}
         needs = [_rows_in(each) & rows.keys() for each in conditions]
         result = [each for each, own in zip(conditions, needs, strict=True) if not own]
-        for group in _connected(rows, needs):
+        for group in _group_connected(rows, needs):
             parts = [each for each, own in zip(conditions, needs, strict=True) if own & group]
-            result.append(_nested([(r, rows[r]) for r in rows if r in group], parts, negated))
+            result.append(_nest_rows([(r, rows[r]) for r in rows if r in group], parts, negated))
         return tuple(result)
 
 
@@ -241,7 +241,7 @@ def _field(table: str, column: str) -> Field:
     return Field(table, column)
 
 
-def _connected(rows: dict[str, _Key], needs: Sequence[set[str]]) -> list[set[str]]:
+def _group_connected(rows: dict[str, _Key], needs: Sequence[set[str]]) -> list[set[str]]:
     """Rows that conditions or relations bring together."""
     links = [*needs, *({row, location.row} & rows.keys() for row, (location, _) in rows.items())]
     groups: list[set[str]] = []
@@ -253,7 +253,7 @@ def _connected(rows: dict[str, _Key], needs: Sequence[set[str]]) -> list[set[str
     return sorted(groups, key=lambda group: min(map(order.index, group)))
 
 
-def _nested(
+def _nest_rows(
     rows: Sequence[tuple[str, _Key]], conditions: Sequence[Condition], negated: bool
 ) -> Condition:
     """One row inside of the other, each condition where all its rows are there."""

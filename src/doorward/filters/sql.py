@@ -167,9 +167,9 @@ class _Writer:
             case Compare(field, operator, value, kind):
                 return self._compare(self._view(field, kind), operator, value, kind)
             case All(parts):
-                return self._joined("AND", parts) or "1 = 1"
+                return self._join("AND", parts) or "1 = 1"
             case Any(parts):
-                return self._joined("OR", parts) or "0 = 1"
+                return self._join("OR", parts) or "0 = 1"
             case IsNull(field, negated):
                 return f"{self._view(field, 'text')} IS {'NOT ' if negated else ''}NULL"
             case CompareFields(left, operator, right, kind):
@@ -182,7 +182,7 @@ class _Writer:
             case Stored(field, kind, negated):
                 return stored_test(self._dialect, kind, negated=negated).format(self._field(field))
             case Related():
-                return self._related(predicate)
+                return self._related_rows(predicate)
             case JsonType(field, types, negated):
                 column, path = self._json(field)
                 return json_type_of(self._dialect, column, path, types, negated=negated)
@@ -223,10 +223,10 @@ class _Writer:
         exists = f"EXISTS (SELECT 1 FROM {source} WHERE {holds})"
         return f"NOT {exists}" if elements.negated else exists
 
-    def _joined(self, operator: str, parts: Sequence[Predicate]) -> str:
+    def _join(self, operator: str, parts: Sequence[Predicate]) -> str:
         return f" {operator} ".join([f"({self.predicate(part)})" for part in parts])
 
-    def _related(self, related: Related) -> str:
+    def _related_rows(self, related: Related) -> str:
         table, _ = self._rows.get(related.table, (related.table, ""))
         relation = self._schema.relation(table, related.relation)
         assert relation is not None
@@ -239,7 +239,7 @@ class _Writer:
         ]
         tests.append(f"({self.predicate(related.holds)})")
         del self._rows[related.row]
-        name = self._quoted(self._names.table(relation.table))
+        name = self._quote_names(self._names.table(relation.table))
         rows = f"FROM {name} {alias} WHERE {' AND '.join(tests)}"
         select = f"SELECT 1 {rows}"
         if self._dialect == "mysql":
@@ -251,7 +251,7 @@ class _Writer:
             return self._elements_of[field.table]
         if field.table in self._rows:
             table, alias = self._rows[field.table]
-            return self._quoted((alias, self._names.of(Field(table, field.column))[-1]))
+            return self._quote_names((alias, self._names.of(Field(table, field.column))[-1]))
         key = field.table, field.column
         if key not in self._columns or self._rows:
             self._columns[key] = self._column(field)
@@ -261,16 +261,16 @@ class _Writer:
         names = self._names.of(field)
         if self._rows and len(names) < 2:  # alone it could be a column of the related table
             raise fault(f"the column {field.name} needs the name of its table beside relations")
-        return self._quoted(names)
+        return self._quote_names(names)
 
-    def _quoted(self, names: Sequence[str]) -> str:
+    def _quote_names(self, names: Sequence[str]) -> str:
         try:
             name = ".".join([quoted_name(part, self._dialect) for part in names])
         except ValueError as error:
             raise fault(str(error)) from None
         return name.replace("%", "%%") if self._percent else name
 
-    def _bound(self, value: StoredValue) -> str:
+    def _bind(self, value: StoredValue) -> str:
         self.parameters.append(self._parameter(value))
         return self._mark
 
@@ -306,24 +306,24 @@ class _Writer:
             self._check_number(value)  # type: ignore[arg-type]
             if self._dialect in _DECIMALS:
                 decimal = _DECIMALS[self._dialect].format(name)
-                return self._tied(operator, name, decimal, lambda: self._bound(value))
+                return self._compare_exactly(operator, name, decimal, lambda: self._bind(value))
         if kind == "date" and self._dialect == "sqlite":
-            return f"CAST({name} AS text) COLLATE BINARY {sign} {self._bound(value)}"
+            return f"CAST({name} AS text) COLLATE BINARY {sign} {self._bind(value)}"
         if kind != "text":
-            return f"{name} {sign} {self._bound(value)}"
+            return f"{name} {sign} {self._bind(value)}"
         if operator == "eq":
-            return f"{name} = {self._bound(value)} AND {self._equal(name, value)}"
+            return f"{name} = {self._bind(value)} AND {self._equal(name, value)}"
         if operator == "ne":
             return f"NOT ({self._equal(name, value)})"
         self._check_order()
-        return f"{self._exact(name)} {sign} {self._exact(self._bound(value))}"
+        return f"{self._exact(name)} {sign} {self._exact(self._bind(value))}"
 
     def _check_number(self, value: int | Number) -> None:
         if self._dialect == "sqlserver":
             raise fault("SQL Server has no exact number beside its floats for what is compared")
         check_decimal(self._dialect, value)
 
-    def _tied(
+    def _compare_exactly(
         self,
         operator: str,
         left: str,
@@ -341,9 +341,9 @@ class _Writer:
         return f"{left} {sign[0]} {right()} OR ({left} = {right()} AND {decimal} {sign} {exact()})"
 
     def _equal(self, name: str, value: StoredValue) -> str:
-        same = f"{self._exact(name)} = {self._exact(self._bound(value))}"
+        same = f"{self._exact(name)} = {self._exact(self._bind(value))}"
         if self._dialect == "sqlserver":  # which ignores spaces at the end
-            same += f" AND DATALENGTH({name} + N'.') = DATALENGTH({self._bound(value)} + N'.')"
+            same += f" AND DATALENGTH({name} + N'.') = DATALENGTH({self._bind(value)} + N'.')"
         return same
 
     def _check_order(self) -> None:
@@ -354,7 +354,7 @@ class _Writer:
         sign = _OPERATORS[operator]
         if kind == "number" and self._dialect in _DECIMALS:
             one, other = [_DECIMALS[self._dialect].format(each) for each in (left, right)]
-            return self._tied(operator, left, one, lambda: right, lambda: other)
+            return self._compare_exactly(operator, left, one, lambda: right, lambda: other)
         if kind != "text":
             return f"{left} {sign} {right}"
         if operator not in ("eq", "ne"):
@@ -373,7 +373,7 @@ class _Writer:
         plain = [each for each in values if kind != "number" or is_double(each)]
         tests = []
         if plain:
-            marks = ", ".join([self._bound(value) for value in plain])
+            marks = ", ".join([self._bind(value) for value in plain])
             tests.append(f"{name} {'NOT ' if negated else ''}IN ({marks})")
         operator = "ne" if negated else "eq"
         others = [each for each in values if kind == "number" and not is_double(each)]
@@ -388,7 +388,7 @@ class _Writer:
         special = "!%_" if self._dialect == "postgresql" else "!%_["
         escaped = "".join([f"!{c}" if c in special else c for c in text])
         before, after = {"startswith": ("", "%"), "endswith": ("%", "")}.get(operator, ("%", "%"))
-        pattern = self._bound(f"{before}{escaped}{after}")
+        pattern = self._bind(f"{before}{escaped}{after}")
         return f"{self._exact(name)} LIKE {pattern} ESCAPE '!'"
 
     def positions(self, name: str, operator: str, text: str) -> str:
@@ -397,7 +397,7 @@ class _Writer:
         subject = self._exact(name) if self._dialect == "mysql" else name
 
         def bound() -> str:
-            mark = self._bound(text)
+            mark = self._bind(text)
             return self._exact(mark) if self._dialect == "mysql" else mark
 
         if operator == "contains":

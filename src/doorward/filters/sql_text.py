@@ -46,7 +46,7 @@ def to_sql_text(conditions: Conditions, names: Names, dialect: str) -> str | Non
     if is_always(conditions):
         return ""
     writer = _Writer(names, dialect)
-    return "WHERE " + _joined("OR", [writer.body(body) for body in conditions])
+    return "WHERE " + _join("OR", [writer.body(body) for body in conditions])
 
 
 def quoted_name(name: str, dialect: str) -> str:
@@ -59,7 +59,7 @@ def quoted_name(name: str, dialect: str) -> str:
     return opening + name.replace(closing, closing * 2) + closing
 
 
-def _joined(operator: str, parts: list[str]) -> str:
+def _join(operator: str, parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else "(" + f" {operator} ".join(parts) + ")"
 
 
@@ -69,7 +69,7 @@ class _Writer:
         self._dialect = dialect
 
     def body(self, body: tuple[Condition, ...]) -> str:
-        return _joined("AND", [self._comparison(each) for each in comparisons(body)])
+        return _join("AND", [self._comparison(each) for each in comparisons(body)])
 
     def _comparison(self, comparison: Comparison) -> str:
         if comparison.negated and comparison.operator == "in" and not comparison.value:
@@ -139,21 +139,21 @@ class _Writer:
 _PATTERNS: Final = {"startswith": ("", "%"), "endswith": ("%", ""), "contains": ("%", "%")}
 
 
-def _doubled(text: str) -> str:
+def _double_quotes(text: str) -> str:
     return text.replace("'", "''")
 
 
-def _backslashed(text: str) -> str:
+def _escape_backslashes(text: str) -> str:
     """For dialects to which a backslash is an escape."""
     for character, escape in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
         text = text.replace(character, escape)
-    return _doubled(text)
+    return _double_quotes(text)
 
 
 _TEXTS: Final[dict[str, Callable[[str], str]]] = {
     # Backslashes are escapes to MySQL, and to PostgreSQL after an `E`.
-    "mysql": lambda text: f"'{_backslashed(text)}'",
-    "postgresql": lambda text: f"E'{_backslashed(text)}'",
-    "sqlite": lambda text: f"'{_doubled(text)}'",
-    "sqlserver": lambda text: f"N'{_doubled(text)}'",
+    "mysql": lambda text: f"'{_escape_backslashes(text)}'",
+    "postgresql": lambda text: f"E'{_escape_backslashes(text)}'",
+    "sqlite": lambda text: f"'{_double_quotes(text)}'",
+    "sqlserver": lambda text: f"N'{_double_quotes(text)}'",
 }

@@ -329,7 +329,9 @@ class _Writer:
                 elif kind == "number":
                     one, other = _as_seen(one), _as_seen(other)
                     if _is_float(one.type) != _is_float(other.type):
-                        return self._tied(one, operator, other, _Decimal(one), _Decimal(other))
+                        return self._compare_exactly(
+                            one, operator, other, _Decimal(one), _Decimal(other)
+                        )
                 return self._operation(one, operator, other)
             case In(field, values, kind, negated):
                 column = self._view(field, kind)
@@ -344,7 +346,7 @@ class _Writer:
             case Stored(field, kind, negated):
                 return _STORED_AS[kind, negated](self._column(field))
             case Related():
-                return self._related(predicate)
+                return self._related_rows(predicate)
             case JsonType(field, types, negated):
                 kinds: ColumnElement[str] = literal_column(",".join(types))
                 make = _NotJsonType if negated else _JsonType
@@ -367,7 +369,7 @@ class _Writer:
         if not field.function:
             return view
         call: list[ColumnElement[str]]
-        call = [literal_column(_quoted(each)) for each in (field.function, field.operand)]
+        call = [literal_column(_quote(each)) for each in (field.function, field.operand)]
         return _Function(_exact_text(view), *call)
 
     def _json(self, field: Field) -> list[ColumnElement[Anything]]:
@@ -375,7 +377,7 @@ class _Writer:
         column, element = self._elements.get(field.table, (None, ""))
         if column is None:
             column = self._column(Field(field.table, field.column))
-        return [column, *[literal_column(_quoted(each)) for each in (element, *field.path)]]
+        return [column, *[literal_column(_quote(each)) for each in (element, *field.path)]]
 
     def _exists(self, elements: Elements) -> ColumnElement[bool]:
         self._count += 1
@@ -388,10 +390,10 @@ class _Writer:
             self._elements[elements.row] = source[0], name
         holds = self.predicate(elements.holds)
         make = _ElementsOfArray if elements.kind == "array" else _ElementsOfJson
-        exists = make(literal_column(_quoted(name)), holds, *source)
+        exists = make(literal_column(_quote(name)), holds, *source)
         return not_(exists) if elements.negated else exists
 
-    def _related(self, related: Related) -> ColumnElement[bool]:
+    def _related_rows(self, related: Related) -> ColumnElement[bool]:
         table = self._table(related.table)
         row = self._rows[related.row] = table.row(related.relation)
         holds = _Related(table.leads_to(related.relation, row, self.predicate(related.holds)))
@@ -440,11 +442,11 @@ class _Writer:
                 check_decimal("mysql", value)  # type: ignore[arg-type]  # for any database
                 plain_number: Anything = value
                 number = _bound(plain_number)
-                return self._tied(column, operator, number, _Decimal(column), number)
+                return self._compare_exactly(column, operator, number, _Decimal(column), number)
         plain: Anything = value
         return self._operation(column, operator, _bound(plain))
 
-    def _tied(
+    def _compare_exactly(
         self,
         left: ColumnElement[Anything],
         operator: str,
@@ -753,7 +755,7 @@ def _compile_decimal(element: _Decimal, compiler: Anything, **options: Anything)
     return _DECIMALS[_dialect(compiler)].format(inner)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f"'{text}'"
 
 

@@ -100,14 +100,14 @@ class Authorization:
         if chunks:
             scope[BODY] = body, is_cut
         if has_stripped or verdict.headers or verdict.removed:
-            scope["headers"] = self._changed(scope["headers"], verdict)
+            scope["headers"] = self._change_headers(scope["headers"], verdict)
         if verdict.response_headers:
-            send = _adding(send, _encoded(verdict.response_headers))
+            send = _adding(send, _encode_headers(verdict.response_headers))
         await self._app(scope, _replaying(chunks, receive) if chunks else receive, send)
 
-    def _changed(self, headers: Iterable[tuple[bytes, bytes]], verdict: Verdict) -> Headers:
+    def _change_headers(self, headers: Iterable[tuple[bytes, bytes]], verdict: Verdict) -> Headers:
         """The headers that the application sees."""
-        setting = _encoded(verdict.headers)
+        setting = _encode_headers(verdict.headers)
         gone = {name.encode("latin-1") for name in (*self._options.stripped, *verdict.removed)}
         gone.update(name for name, _ in setting)
         return [pair for pair in headers if pair[0].lower() not in gone] + setting
@@ -128,7 +128,7 @@ def below_root(scope: Scope, root: str) -> Scope:
         **scope,
         "path": root + path,
         "root_path": root,
-        "raw_path": None if raw is None else _quoted(root) + raw,
+        "raw_path": None if raw is None else _quote_path(root) + raw,
     }
 
 
@@ -143,7 +143,7 @@ def request_of(
     if path is None:
         if options.strict:
             _refuse("the server does not hand on the path as it was sent")
-        path = _quoted(scope["path"])
+        path = _quote_path(scope["path"])
     elif (
         options.strict
         and (unquote_to_bytes(path) if b"%" in path else path) != scope["path"].encode()
@@ -175,7 +175,7 @@ def _refuse(reason: str) -> NoReturn:
     raise AmbiguousRequestError(reason)
 
 
-def _quoted(path: str) -> bytes:
+def _quote_path(path: str) -> bytes:
     return quote(path, safe="/:@!$&'()*+,;=-._~").encode()
 
 
@@ -221,7 +221,7 @@ def _replaying(chunks: list[Message], receive: Receive) -> Receive:
     return replay
 
 
-def _encoded(pairs: Iterable[tuple[str, str]]) -> Headers:
+def _encode_headers(pairs: Iterable[tuple[str, str]]) -> Headers:
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
 
 
@@ -237,7 +237,7 @@ def _adding(send: Send, headers: Headers) -> Send:
 def denial(verdict: Verdict) -> tuple[int, Headers, bytes]:
     """Status, headers and body of the answer to a request that is denied."""
     body = verdict.body.encode("utf-8", "replace")
-    headers = [pair for pair in _encoded(verdict.headers) if pair[0] != b"content-length"]
+    headers = [pair for pair in _encode_headers(verdict.headers) if pair[0] != b"content-length"]
     if body and not any(name == b"content-type" for name, _ in headers):
         headers.append((b"content-type", b"text/plain; charset=utf-8"))
     headers.append((b"content-length", b"%d" % len(body)))

@@ -137,7 +137,7 @@ def filtered(
     async def clause(connection: HTTPConnection, point: Point) -> Any:
         from doorward.filters.sqlalchemy import where  # the extra is for those who filter
 
-        known = from_python(await _built(connection, input), "input")
+        known = from_python(await _build_input(connection, input), "input")
 
         def make() -> Any:
             conditions = conditions_of_rows(
@@ -159,13 +159,13 @@ def masked(path: str, *, input: MakeInput) -> Callable[..., Awaitable[Masks]]:
     """
 
     async def masks(connection: HTTPConnection, point: Point) -> Masks:
-        known = from_python(await _built(connection, input), "input")
+        known = from_python(await _build_input(connection, input), "input")
         return masks_of_rows(point.snapshot, path, known)
 
     return masks
 
 
-async def _built(connection: HTTPConnection, make: MakeInput) -> Any:
+async def _build_input(connection: HTTPConnection, make: MakeInput) -> Any:
     built = make(connection)
     return await built if isawaitable(built) else built
 
@@ -174,7 +174,7 @@ async def _input_of(
     connection: HTTPConnection, make: MakeInput | None, options: HttpOptions
 ) -> Any:
     if make is not None:
-        return await _built(connection, make)
+        return await _build_input(connection, make)
     scope = connection.scope
     body, is_cut = b"", False
     if isinstance(connection, Request) and not options.skip_body:

@@ -79,13 +79,13 @@ class SqliteBudget:
         """`timeout`: seconds to wait for other processes."""
         self._path = str(path)
         self._timeout = timeout
-        with self._opened() as database:
+        with self._open() as database:
             database.execute(
                 "CREATE TABLE IF NOT EXISTS budget"
                 " (key TEXT PRIMARY KEY, began INTEGER NOT NULL, spent INTEGER NOT NULL)"
             )
 
-    def _opened(self) -> closing[sqlite3.Connection]:
+    def _open(self) -> closing[sqlite3.Connection]:
         # One for each use: connections belong to a thread, and calls to any.
         return closing(sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None))
 
@@ -93,7 +93,7 @@ class SqliteBudget:
         """Spend the cost of a call, as `Budget` describes; one statement, so that it is atomic."""
         began = int(time.time()) // seconds * seconds
         try:
-            with self._opened() as database:
+            with self._open() as database:
                 row = database.execute(
                     "INSERT INTO budget VALUES (:key, :began, :cost)"
                     " ON CONFLICT (key) DO UPDATE SET began = :began,"
@@ -187,23 +187,25 @@ class PolicyMiddleware(Middleware):
 
     async def on_list_tools(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
         """The tools that the client may know of."""
-        return await self._listed("tools/list", await call_next(context), _name)
+        return await self._keep_allowed("tools/list", await call_next(context), _name)
 
     async def on_list_resources(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
         """The resources that the client may know of."""
-        return await self._listed("resources/list", await call_next(context), _uri)
+        return await self._keep_allowed("resources/list", await call_next(context), _uri)
 
     async def on_list_resource_templates(
         self, context: MiddlewareContext[Any], call_next: Next
     ) -> Any:
         """The templates that the client may know of, by the pattern of their URIs."""
-        return await self._listed("resources/templates/list", await call_next(context), _pattern)
+        return await self._keep_allowed(
+            "resources/templates/list", await call_next(context), _pattern
+        )
 
     async def on_list_prompts(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
         """The prompts that the client may know of."""
-        return await self._listed("prompts/list", await call_next(context), _name)
+        return await self._keep_allowed("prompts/list", await call_next(context), _name)
 
-    async def _listed(
+    async def _keep_allowed(
         self, method: str, given: Sequence[T], name_of: Callable[[Any], str]
     ) -> list[T]:
         return [

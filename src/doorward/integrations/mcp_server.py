@@ -68,7 +68,7 @@ class ServerPolicy:
         if ctx.request_id is None or method in FREE:
             return await call_next(ctx)
         if method in _LISTS:
-            return await self._listed(method, await call_next(ctx))
+            return await self._keep_allowed(method, await call_next(ctx))
         params = params_of(dict(ctx.params or {}))
         if method == "tools/call":
             await self._check_call(params)
@@ -92,7 +92,7 @@ class ServerPolicy:
         extra = {"responses": params["inputResponses"]} if params.get("inputResponses") else {}
         self._refuse(await self._ask("tools/call", name, arguments, tags=tags, **extra))
 
-    async def _listed(self, method: str, result: Any) -> Any:
+    async def _keep_allowed(self, method: str, result: Any) -> Any:
         """An answer with the items that the client may know of."""
         name, key = _LISTS[method]
         allowed = []

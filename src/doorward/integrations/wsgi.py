@@ -152,18 +152,18 @@ def _read_target(environ: Environ, options: HttpOptions, *, derive_target: bool)
                 return target
             if root and sent == path.encode("latin-1"):
                 # A root path of the settings (Django's FORCE_SCRIPT_NAME), which was not sent.
-                return _quoted(root) + target
+                return _quote_path(root) + target
             if options.strict:
                 _refuse("the path is not the one that was sent")
             return target
     if options.strict and not derive_target:
         _refuse("the server does not hand on the path as it was sent")
-    path = _quoted(decoded)
+    path = _quote_path(decoded)
     query = environ.get("QUERY_STRING", "")
     return f"{path}?{query}" if query else path
 
 
-def _quoted(path: str) -> str:
+def _quote_path(path: str) -> str:
     return quote(path.encode("latin-1"), safe="/:@!$&'()*+,;=-._~")
 
 

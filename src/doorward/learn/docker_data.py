@@ -34,7 +34,7 @@ def docker_data(learned: LearnedCalls) -> dict[str, Any]:
     for each in granted:
         if each.setting == ROLES:
             roles_by_user[each.users[0]].add(each.value)
-    data = _closed_data()
+    data = _data_without_grants()
     added = _additions(granted, {role for names in roles_by_user.values() for role in names})
     _put_ceilings(data, added, granted, roles_by_user)
     _put_digests(data, added, learned.digests)
@@ -49,7 +49,7 @@ def docker_data(learned: LearnedCalls) -> dict[str, Any]:
     return {"docker": data}
 
 
-def _closed_data() -> dict[str, Any]:
+def _data_without_grants() -> dict[str, Any]:
     """The shipped data, without all that may be added."""
     data: dict[str, Any] = json.loads(json.dumps(shipped_data()))
     for section, name in (*LISTS, *CLOSED, ("images", "allow"), ("mounts", "allow")):

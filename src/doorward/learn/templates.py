@@ -189,7 +189,7 @@ class Templates:
                 typed[token].append(entry)
             else:
                 owned.append(entry)
-        for attribute, group in self._owned(owned, position):
+        for attribute, group in self._split_by_owner(owned, position):
             if attribute:
                 yield _with_part(group, Part("own", "", attribute))
                 continue
@@ -203,10 +203,10 @@ class Templates:
                 else:
                     words[value].append(entry)
         for number in sorted(typed, key=str):
-            yield self._typed(typed[number], position, number)
+            yield self._match_kind(typed[number], position, number)
         yield from self._words(words, position)
 
-    def _owned(
+    def _split_by_owner(
         self, entries: list[Entry], position: int
     ) -> Iterator[tuple[Attribute, list[Entry]]]:
         """Entries by the attribute that owns the segment; () for a coincidence."""
@@ -221,7 +221,7 @@ class Templates:
             values = {_value_of(each.subject, best) for each in group}
             yield (best if len(values) >= DISTINCT else ()), group
 
-    def _typed(self, entries: list[Entry], position: int, number: Kind) -> list[Entry]:
+    def _match_kind(self, entries: list[Entry], position: int, number: Kind) -> list[Entry]:
         users: defaultdict[str, set[str]] = defaultdict(set)
         for entry in entries:
             for value in (entry.cell.values or {}).get(position, ()):

@@ -95,7 +95,7 @@ class _Narrowing:
             order += [each for each in self.removed if each not in likely]
         while True:
             inner: list[Location] = []
-            for location in self._needed(event, order):
+            for location in self._least_needed(event, order):
                 self._needers[location] = event
                 self._removal.discard(location)
                 inner += self._take_out(self.removed.pop(location))
@@ -138,7 +138,7 @@ class _Narrowing:
             self._removal.put(each, inner or _Removal())
         return False
 
-    def _needed(self, event: Event, order: Sequence[Location]) -> list[Location]:
+    def _least_needed(self, event: Event, order: Sequence[Location]) -> list[Location]:
         """As few of removed members that are enough as make the event allowed, by halving."""
         needed: list[Location] = []
         end = len(order)

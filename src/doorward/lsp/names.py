@@ -155,7 +155,7 @@ class _Names:
             yield Occurrence(symbol, head.span)
             yield from self._segments("", (), ref.args)
         elif name in self.imports:
-            yield from self._imported(self.imports[name], head, ref)
+            yield from self._visit_import(self.imports[name], head, ref)
         elif name in self.exports:
             path = (*self.package, name)
             yield Occurrence(Symbol("data", path), head.span, whole=True)
@@ -163,14 +163,14 @@ class _Names:
         elif name in ROOTS:
             yield from self._segments(name, (), ref.args)
         elif self._is_builtin(ref):
-            yield Occurrence(Symbol("builtin", (_dotted(ref),)), ref.span)
+            yield Occurrence(Symbol("builtin", (_dotted_name(ref),)), ref.span)
         else:
             yield from self._segments("", (), ref.args)
 
     def _is_builtin(self, ref: Ref) -> bool:
-        return _dotted(ref) in self.builtins
+        return _dotted_name(ref) in self.builtins
 
-    def _imported(self, item: Import, head: Var, ref: Ref) -> Iterator[Occurrence]:
+    def _visit_import(self, item: Import, head: Var, ref: Ref) -> Iterator[Occurrence]:
         root, path = _path_of(item)
         symbol = Symbol(root, path)
         if item.alias is not None:
@@ -193,7 +193,7 @@ class _Names:
                 yield from self._node(arg)
 
 
-def _dotted(ref: Ref) -> str:
+def _dotted_name(ref: Ref) -> str:
     """A reference of plain names as built-ins are called; "" for others."""
     parts = [ref.head.name if isinstance(ref.head, Var) else ""]
     for arg in ref.args:

@@ -281,7 +281,7 @@ class Store:
         with self._locked(self._compiling):
             if all(self._is_active(name, bundle) for name, bundle in bundles.items()):
                 return self._pdp.snapshot
-            whole = {name: self._changed(name, bundle) for name, bundle in bundles.items()}
+            whole = {name: self._apply_delta(name, bundle) for name, bundle in bundles.items()}
             if len(bundles) == 1 and (delta := next(iter(bundles.values()))).changes is not None:
                 return self._change(whole, delta)
             with timers.measure("rego_module_compile"):
@@ -298,7 +298,7 @@ class Store:
         is_same = active is not None and bundle.digest and active.digest == bundle.digest
         return bool(is_same and bundle.changes is None)
 
-    def _changed(self, name: str, bundle: Bundle) -> Bundle:
+    def _apply_delta(self, name: str, bundle: Bundle) -> Bundle:
         """The bundle as it is to be active: a delta bundle with what it changes."""
         if bundle.changes is None:
             return bundle

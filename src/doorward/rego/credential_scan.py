@@ -24,7 +24,7 @@ from doorward.rego.golang.regexp import byte_matcher
 __all__ = ["may_hold_credentials"]
 
 
-def _widened(pattern: str) -> str:
+def _translate_for_re2(pattern: str) -> str:
     """`pattern` of Python's `re` without regard to case, for RE2 and what a query may write."""
     return (
         pattern.replace("(", "(?:")
@@ -37,10 +37,9 @@ def _widened(pattern: str) -> str:
 
 _BEFORE_A_WORD: Final = r"(?:[^0-9A-Za-z]|\\[a-z]|\\u[0-9A-Fa-f]{4})"
 # `$` holds in front of a line break as well.
-_AT_THE_END: Final = (
-    rf"(?:{_widened(NAMES_AT_THE_END)}|{_BEFORE_A_WORD}(?:{_widened(NAMES_OF_WORDS)}))(?:\\n)?"
-)
-_WITHIN: Final = _widened(NAMES_WITHIN)
+_WORDS: Final = rf"{_BEFORE_A_WORD}(?:{_translate_for_re2(NAMES_OF_WORDS)})"
+_AT_THE_END: Final = rf"(?:{_translate_for_re2(NAMES_AT_THE_END)}|{_WORDS})(?:\\n)?"
+_WITHIN: Final = _translate_for_re2(NAMES_WITHIN)
 _SPACE: Final = r"(?:[^!-~]|\\u[0-9A-Fa-f]{4}|\\[a-z])*"
 _INNER: Final = r"(?:[^\"\\]|\\.)*"
 """What a text may go on with."""
@@ -68,7 +67,7 @@ _GAP: Final = r"(?:[ '`]|\\.)*"
 _SUSPECTS: Final = (
     # A member with a text, a number or an array, and with an object where all below is secret.
     _name_pattern(_INNER, r'":["\[0-9-]'),
-    rf'(?i:(?:{_widened(NAMES_OF_ALL_BELOW)})(?:\\n)?":["\[{{0-9-])',
+    rf'(?i:(?:{_translate_for_re2(NAMES_OF_ALL_BELOW)})(?:\\n)?":["\[{{0-9-])',
     # A member of JSON within a text.
     _name_pattern(r"(?:[^\"\\]|\\[^\"\\])*", rf'\\+"{_SPACE}:'),
     # A line of YAML, with or without quotes, and a name that JSON within a text writes in escapes.

@@ -238,20 +238,20 @@ class Policies:
         if labels is None:
             from doorward.rego.analysis.metadata import labels_at  # few policies have labels
 
-            modules = self._labelled
+            modules = self._modules_with_labels
             labels = labels_at(mark.rule.span, modules) if modules else {}
             self._labels[mark.number] = labels
         return labels
 
     @cached_property
-    def _labelled(self) -> list[Module]:
+    def _modules_with_labels(self) -> list[Module]:
         """The modules with their METADATA, which else is a comment; none where none has labels."""
         text = self.texts
         if not any(_LABELS in each for each in text.values()):
             return []
-        return [self._annotated(name, module) for name, module in self.modules.items()]
+        return [self._parse_annotated(name, module) for name, module in self.modules.items()]
 
-    def _annotated(self, name: str, module: Module) -> Module:
+    def _parse_annotated(self, name: str, module: Module) -> Module:
         try:
             return parse_module(
                 module.span.source,

@@ -43,7 +43,7 @@ def cause_of(kind: str, before: Trail | None, now: Trail, known: Set[str]) -> Ca
         return Cause(str(location), f"`{location.text}` holds")
     if kind == "changed" and refused is not None:
         return refused
-    return _gone(before, now) or _passed(before) or _UNKNOWN
+    return _gone(before, now) or _cause_of_pass(before) or _UNKNOWN
 
 
 def _key(location: Location) -> tuple[str, str]:
@@ -68,7 +68,7 @@ def _gone(before: Trail | None, now: Trail) -> Cause | None:
     return Cause(str(gone[-1]), f"`{gone[-1].text}` held, and does not") if gone else None
 
 
-def _passed(before: Trail | None) -> Cause | None:
+def _cause_of_pass(before: Trail | None) -> Cause | None:
     if before is None or not before.failed:
         return None
     location = before.failed[0]

@@ -137,7 +137,7 @@ class Version:
         try:
             document: Any = self._document(event)
             if event.hidden:
-                missing = self._hidden(event, document)
+                missing = self._masked_value_read(event, document)
                 if missing:
                     return Answer(missing=missing)
             if not isinstance(document, Query):
@@ -206,7 +206,7 @@ class Version:
         path: PathKey = event.path
         return self.snapshot.document(path)
 
-    def _hidden(self, event: Event, document: Any) -> str:
+    def _masked_value_read(self, event: Event, document: Any) -> str:
         """The masked value that the decision may read; "" if there is none."""
         if not isinstance(document, Query):
             return ""

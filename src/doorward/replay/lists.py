@@ -65,7 +65,7 @@ def filter_lists(
     masked = next((each for each in event.hidden if each.startswith(_BODY)), "")
     if masked:
         return None if masked == _BODY else f"the body, of which {masked} is masked"
-    named = _named(value)
+    named = _names_of_lists(value)
     unknown = sorted((named or set()) - lists.keys())
     if unknown:
         return f"the rule of the list {unknown[0]}"
@@ -83,7 +83,7 @@ def filter_lists(
     }
 
 
-def _named(value: Value | Undefined) -> set[str] | None:
+def _names_of_lists(value: Value | Undefined) -> set[str] | None:
     """The lists that the document says are filtered; None for all."""
     if not isinstance(value, dict) or "lists" not in value:
         return None

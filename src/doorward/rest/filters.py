@@ -118,7 +118,7 @@ def post_filter(
     names = [name for segment in path for name in segment.split("/") if name]
     try:
         request = _request(body)
-        told = _told(snapshot, names, request)
+        told = _read_targets(snapshot, names, request)
         # METADATA is read once for both, where the request does not say them.
         if not request.unknowns:
             timers.add("compile_extract_annotations_unknowns", perf_counter_ns() - started)
@@ -127,7 +127,7 @@ def post_filter(
         chosen = _targets(accept, request.dialects)
         with timers.measure("rego_partial_eval"), within(snapshot.deadline):
             masks = _masks(snapshot, told, request.input, timers)
-            left = _left(pdp, snapshot, names, request, told)
+            left = _evaluate_residual(pdp, snapshot, names, request, told)
             conditions = _conditions(left, request, chosen)
         with timers.measure("compile_translate_queries"):
             result = _result(conditions, chosen, request, masks, many=accept == _MULTI)
@@ -202,7 +202,7 @@ def _wrong(value: Value, name: str, wanted: str) -> BadRequest:
     )
 
 
-def _told(snapshot: Snapshot, names: Sequence[str], request: _Request) -> Told:
+def _read_targets(snapshot: Snapshot, names: Sequence[str], request: _Request) -> Told:
     """What the request says, or METADATA where it does not."""
     quoted = next((name for name in names if '"' in name), None)
     if quoted is not None:
@@ -296,7 +296,7 @@ def _evaluate_masks(snapshot: Snapshot, told: Told, input: Value | Undefined) ->
     return masks or None
 
 
-def _left(
+def _evaluate_residual(
     pdp: PDP, snapshot: Snapshot, names: Sequence[str], request: _Request, told: Told
 ) -> Partial:
     try:

@@ -79,7 +79,7 @@ class ShortPath:
         self._pdp = pdp
         self._is_encrypted = is_encrypted
         self._requests = requests
-        self._run = self._decide if tracer is None else partial(self._traced, tracer)
+        self._run = self._decide if tracer is None else partial(self._answer_traced, tracer)
         self._server = config.server
         self._logged_headers = config.decision_logs.headers
         self._serves = serves
@@ -166,7 +166,7 @@ class ShortPath:
         except FAULTS as fault:
             return _convert(internal_error(_EDGE.report(fault)))
 
-    def _traced(
+    def _answer_traced(
         self, tracer: Tracer, path: tuple[str, ...], request: Request, query: bytes, number: int
     ) -> Response:
         """The same in a span, as `Api` makes it for other requests."""

@@ -92,10 +92,12 @@ class B3(TextMapPropagator):  # type: ignore[misc]  # the library may be missing
 def propagator_of(environment: Mapping[str, str]) -> TextMapPropagator:
     """Return the propagator that `OTEL_PROPAGATORS` names; ConfigError for an unknown one."""
     names = [name.strip() for name in environment.get("OTEL_PROPAGATORS", USUAL).split(",")]
-    return CompositePropagator([_known(name) for name in dict.fromkeys(names) if name != "none"])
+    return CompositePropagator(
+        [_propagator(name) for name in dict.fromkeys(names) if name != "none"]
+    )
 
 
-def _known(name: str) -> TextMapPropagator:
+def _propagator(name: str) -> TextMapPropagator:
     match name:
         case "tracecontext":
             return TraceContextTextMapPropagator()

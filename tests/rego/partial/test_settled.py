@@ -77,7 +77,7 @@ def test_every_kind_of_comparison_is_settled_and_looked_at_once(
         'lte(input.docs.level, 3); not startswith(input.docs.name, "x"); "ann" = input.docs.owner; '
         'not input.docs.secret; input.docs.public; internal.member_2(input.docs.kind, ["a", "b"])',
     )
-    monkeypatch.setattr(Settled, "_made", None)
+    monkeypatch.setattr(Settled, "_build_steps", None)
     other = engine.partial("data.a.p", ["input.docs"], {"user": "bob"}, only_truth=True)
     assert '"bob" = input.docs.owner' in other.query_texts[0]
     own, others = left.queries[0], other.queries[0]

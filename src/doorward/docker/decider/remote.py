@@ -170,10 +170,10 @@ class _Connection:
         # 127.0.0.1 is what the recipes name; ::1 could be anybody's.
         host = address or ("127.0.0.1" if url.host == "localhost" else url.host)
         if url.socket:
-            plain = _connect_unix(url.socket, _left(until))
+            plain = _connect_unix(url.socket, _remaining(until))
             self.address = ""
         else:
-            plain = socket.create_connection((host, url.port), timeout=_left(until))
+            plain = socket.create_connection((host, url.port), timeout=_remaining(until))
             self.address = str(plain.getpeername()[0])
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock: _TimedSocket | _TimedTlsSocket
@@ -193,7 +193,7 @@ class _Connection:
     def ask(self, target: str, body: bytes, until: float) -> tuple[int, bytes, bool]:
         """Status, body (one byte more than may be, if there is more) and whether to keep it."""
         self._sock.until = until
-        self._sock.settimeout(_left(until))
+        self._sock.settimeout(_remaining(until))
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         self._http.request("POST", target, body, headers)
         response = self._http.getresponse()
@@ -217,7 +217,7 @@ def _connect_unix(path: str, timeout: float) -> socket.socket:
     return plain
 
 
-def _left(until: float) -> float:
+def _remaining(until: float) -> float:
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError
@@ -230,7 +230,7 @@ class _TimedSocket(socket.socket):
     until = 0.0
 
     def recv_into(self, *args: Any, **kwargs: Any) -> int:
-        self.settimeout(_left(self.until))
+        self.settimeout(_remaining(self.until))
         return super().recv_into(*args, **kwargs)
 
 
@@ -241,7 +241,7 @@ class _TimedTlsSocket(ssl.SSLSocket):
 
     def recv_into(self, *args: Any, **kwargs: Any) -> int:
         if self.until:
-            self.settimeout(_left(self.until))
+            self.settimeout(_remaining(self.until))
         return super().recv_into(*args, **kwargs)
 
 

@@ -433,7 +433,7 @@ class Exchange:
     ) -> None:
         """Pass a document on as far as it may be seen."""
         try:
-            content = await self._edited(body, edit)
+            content = await self._edit_answer(body, edit)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise RefusedError(502, "the Docker daemon's answer cannot be read") from None
         except CutError:
@@ -443,7 +443,7 @@ class Exchange:
         self._client.write(write_head(response.status, fields) + content)
         await self._client.drained()
 
-    async def _edited(self, body: Body, edit: Edit) -> bytes:
+    async def _edit_answer(self, body: Body, edit: Edit) -> bytes:
         """A document as far as it may be seen."""
         with self._sides.budget.reservation() as reserve:
             content = await body.all(MOST_ANSWER, reserve)

@@ -129,7 +129,7 @@ class Pins:
 
     def _restore(self) -> None:
         """Make the mounts again that are missing; a name without a mount is removed."""
-        mounted = _mounted()
+        mounted = _mount_points()
         for name, path in self._paths.items():
             point = f"{self.folder}/{name}"
             if point in mounted:
@@ -245,7 +245,7 @@ class Pins:
         body = draft.body
         if type(body) is not dict:
             return draft
-        pin = partial(self._pinned, resolved, to_pinned_request(draft))
+        pin = partial(self._pin_source, resolved, to_pinned_request(draft))
         if draft.route.action == "volume.create":
             return draft._replace(body=self._volume(body, "DriverOpts", pin))
         host = body.get("HostConfig")
@@ -298,7 +298,7 @@ class Pins:
             return body
         return {**body, name: {**options, "device": pin(device)}}
 
-    def _pinned(
+    def _pin_source(
         self, resolved: Mapping[str, str], request: PinnedRequest | None, source: str
     ) -> str:
         path = resolved.get(source)
@@ -348,7 +348,7 @@ def _remove(point: str) -> None:
         os.rmdir(point)
 
 
-def _mounted() -> set[str]:
+def _mount_points() -> set[str]:
     """The points at which something is mounted."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         return {line.split()[4] for line in file}

@@ -148,11 +148,11 @@ def _framing(reading: Reading, content: bytes) -> Fields:
 
 
 def _canonical(uri: str) -> str:
-    return _known_uri(uri) if len(uri) <= SHORT else _uri(parse_target(uri))
+    return _rewrite_uri(uri) if len(uri) <= SHORT else _uri(parse_target(uri))
 
 
 @lru_cache(1024)
-def _known_uri(uri: str) -> str:
+def _rewrite_uri(uri: str) -> str:
     return _uri(parse_target(uri))
 
 

@@ -212,7 +212,7 @@ class _Caller:
         """The caller. PeerError where it cannot be told, or has too many connections."""
         if self._caller is None:
             if self._listener.tls is not None:
-                caller = _named_by_certificate(wire)
+                caller = _caller_of_certificate(wire)
             else:
                 caller = await self._by_socket(wire)
             name = caller.name or f"container {caller.container}"
@@ -270,7 +270,7 @@ class _Caller:
         return caller
 
 
-def _named_by_certificate(wire: Wire) -> Caller:
+def _caller_of_certificate(wire: Wire) -> Caller:
     """The last common name of the client's certificate, as the daemon takes it."""
     tls = wire.transport.get_extra_info("ssl_object")
     certificate = tls.getpeercert() if tls is not None else None

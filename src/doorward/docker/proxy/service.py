@@ -258,7 +258,7 @@ def _protecting(options: ProxyOptions, sockets: Sequence[str]) -> PluginOptions:
 
 def open_listeners(options: ProxyOptions) -> tuple[list[Listener], list[tuple[str, int]]]:
     """The listening sockets, and the files among them that are this process's to remove."""
-    listeners = list(_inherited())
+    listeners = list(_inherit_listeners())
     files: list[tuple[str, int]] = []
     rows = [("", options.socket, options.group)] if options.socket else []
     rows += [(each.name, each.path, each.group) for each in options.consumers]
@@ -297,7 +297,7 @@ def _bind(path: str, group: str) -> socket.socket:
         raise BindError(f"{path}: {(error.strerror or str(error)).lower()}") from None
 
 
-def _inherited() -> Sequence[Listener]:
+def _inherit_listeners() -> Sequence[Listener]:
     """The sockets that the service manager listens on for us, by the names that it gives them."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return ()

@@ -107,7 +107,7 @@ class ContainerFacts:
         questions = self._questions(may_wait=may_wait)
         if self._owners:
             named = named_objects(view)
-            objects = [_owned(kind, name, questions) for kind, name in named[:_MAX_QUESTIONS]]
+            objects = [_object_view(kind, name, questions) for kind, name in named[:_MAX_QUESTIONS]]
             is_all = len(named) <= _MAX_QUESTIONS
             view["owner"] = {**view["owner"], "asked": is_all, "objects": objects}
         if action in ENTERING:
@@ -131,7 +131,7 @@ class ContainerFacts:
             shared = {*view["security"]["host_namespaces"]}
             if "host" in view["network"]["names"]:
                 shared.add("network")
-            shared |= self._shared_by(view["security"]["joined_containers"], questions)
+            shared |= self._shared_namespaces(view["security"]["joined_containers"], questions)
             view["security"] = {**view["security"], "host_namespaces": sorted(shared)}
             if shared and "security" not in view["beyond"]:
                 view["beyond"] = [*view["beyond"], "security"]
@@ -164,7 +164,7 @@ class ContainerFacts:
         mounts = self._with_volumes(view["mounts"], questions)
         return {**view, "known": True, "mounts": mounts}
 
-    def _shared_by(self, joined: list[str], questions: _Questions) -> set[str]:
+    def _shared_namespaces(self, joined: list[str], questions: _Questions) -> set[str]:
         """The host's namespaces that containers have which are joined, by themselves or others."""
         shared: set[str] = set()
         waiting, seen = list(joined), set(joined)
@@ -241,13 +241,13 @@ def _with_networks(network: dict[str, Any], questions: _Questions) -> dict[str, 
     }
 
 
-def _owned(kind: str, name: str, questions: _Questions) -> dict[str, Any]:
+def _object_view(kind: str, name: str, questions: _Questions) -> dict[str, Any]:
     """An object that a request names, and whose it is: `known` where the daemon said so."""
     view = {"kind": kind, "name": name, "known": False, "missing": False, "owner": ""}
     if kind == "exec":
         answer = questions.ask("exec", name, "/json")
         if type(answer) is dict:
-            return _owned("container", str(answer.get("ContainerID") or ""), questions)
+            return _object_view("container", str(answer.get("ContainerID") or ""), questions)
         return {**view, "missing": answer is _MISSING}
     rest = "/json" if kind in ("container", "image") else ""
     answer = questions.ask(f"{kind}s", name, rest)

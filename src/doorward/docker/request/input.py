@@ -193,7 +193,7 @@ def finish_input(draft: Draft, resolve: Resolve = resolve_path) -> Input:
     if body is None and route.kind == "withheld":
         views["registry"] = ""  # only the body says which
     masked = secrets.mask_body(route.action, body, env=options.mask_env)
-    query, path = _masked_target(request, target)
+    query, path = _mask_target(request, target)
     identified = request.identified
     return {
         "User": request.user if identified else "",
@@ -249,7 +249,7 @@ def _is_import(query: Mapping[str, list[str]]) -> bool:
     return not query.get("fromImage", [""])[0] and bool(query.get("fromSrc", [""])[0])
 
 
-def _masked_target(request: AuthzRequest, target: Target) -> tuple[dict[str, list[str]], str]:
+def _mask_target(request: AuthzRequest, target: Target) -> tuple[dict[str, list[str]], str]:
     """The query without secrets, and the request's path with it."""
     query = secrets.mask_query(target.query)
     return query, request.uri if query == target.query else secrets.mask_path(request.uri, query)
@@ -262,7 +262,7 @@ def refused_input(request: AuthzRequest) -> Input:
         route, name = find_route(request.method, target.route)
     except RequestError:
         return {}
-    _, path = _masked_target(request, target)
+    _, path = _mask_target(request, target)
     return {"action": route.action, "target": name, "Path": path}
 
 
@@ -343,11 +343,11 @@ def _views(action: str, body: Any, target: Target, name: str, resolve: Resolve) 
     if make is None:
         return dict(_NO_VIEWS)
     views = {**_NO_VIEWS, **make(body or {}, target, name, resolve)}
-    views["unresolved"] = _unresolved(views)
+    views["unresolved"] = _unresolved_views(views)
     return views
 
 
-def _unresolved(views: _Views) -> list[str]:
+def _unresolved_views(views: _Views) -> list[str]:
     """Which views hold something that only the daemon knows."""
     names = [name for name in ("image", "network", "security") if views[name]["unresolved"]]
     for name, part in _ROWS:
@@ -384,7 +384,7 @@ def _views_by_template(body: Any, target: Target, notes: Notes, resolve: Resolve
     if binds:
         views["mounts"] = mounts.bound(binds, resolve)
     if binds or image["unresolved"] or views["unresolved"]:
-        views["unresolved"] = _unresolved(views)
+        views["unresolved"] = _unresolved_views(views)
     return views
 
 
@@ -397,7 +397,7 @@ def _prepare(members: Mapping[str, Any]) -> _Views:
     if mounts.mounts_anything(security.given(host)) or secrets.mask_host(host) is not host:
         return {}
     views = {**_NO_VIEWS, **_create(members, _NO_TARGET, "", refuse_to_wait), "image": NO_IMAGE}
-    views["unresolved"] = _unresolved(views)
+    views["unresolved"] = _unresolved_views(views)
     return views
 
 
@@ -460,11 +460,11 @@ def _exec(body: Any, _target: Target, _name: str, _resolve: Resolve) -> _Views:
 
 def _commit(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
     query = target.query
-    image = _named(query, "repo", "tag")
+    image = _image_of(query, "repo", "tag")
     return {"image": image, "target": query.get("container", [""])[0]}
 
 
-def _named(query: Mapping[str, list[str]], name: str, tag: str) -> Image:
+def _image_of(query: Mapping[str, list[str]], name: str, tag: str) -> Image:
     reference = query.get(name, [""])[0]
     return parse_image(reference, query.get(tag, [""])[0]) if reference else NO_IMAGE
 
@@ -472,11 +472,11 @@ def _named(query: Mapping[str, list[str]], name: str, tag: str) -> Image:
 def _pull(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
     query = target.query
     if _is_import(query):
-        image = _named(query, "repo", "tag")
+        image = _image_of(query, "repo", "tag")
         source = query["fromSrc"][0]
         remote = "" if source == "-" else source
         return {"image": image, "target": image["reference"], "remote": remote}
-    image = _named(query, "fromImage", "tag")
+    image = _image_of(query, "fromImage", "tag")
     if not query.get("tag", [""])[0] and ":" not in image["reference"].rpartition("/")[2]:
         # Without a tag the daemon may pull every one.
         image = Image(**{**image, "tag": ""})
@@ -490,7 +490,7 @@ def _push(_body: Any, target: Target, name: str, _resolve: Resolve) -> _Views:
 
 
 def _tag(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
-    return {"image": _named(target.query, "repo", "tag")}
+    return {"image": _image_of(target.query, "repo", "tag")}
 
 
 def _of_name(_body: Any, _target: Target, name: str, _resolve: Resolve) -> _Views:

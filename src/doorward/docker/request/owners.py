@@ -62,7 +62,7 @@ def named_objects(view: Mapping[str, Any]) -> list[Named]:
 _KINDS: Final = frozenset(("config", "container", "exec", "network", "secret", "service", "volume"))
 
 
-def _created(view: Mapping[str, Any]) -> Iterator[Named]:
+def _objects_of_creation(view: Mapping[str, Any]) -> Iterator[Named]:
     """Return the objects that a container or a service will use once it is created or changed."""
     if view["action"] == "service.update":
         yield "service", view["target"]
@@ -88,7 +88,7 @@ def _created(view: Mapping[str, Any]) -> Iterator[Named]:
             yield kind.lower(), reference.get(f"{kind}ID") or reference.get(f"{kind}Name") or ""
 
 
-def _connected(view: Mapping[str, Any]) -> Iterator[Named]:
+def _objects_of_connection(view: Mapping[str, Any]) -> Iterator[Named]:
     body = view["body"] or {}
     yield "container", body.get("Container") or ""
     for link in (body.get("EndpointConfig") or {}).get("Links") or ():
@@ -107,13 +107,13 @@ def _images(view: Mapping[str, Any]) -> Iterator[Named]:
         yield "image", image["reference"]
 
 
-def _tagged(view: Mapping[str, Any]) -> Iterator[Named]:
+def _objects_of_tag(view: Mapping[str, Any]) -> Iterator[Named]:
     """The image, and what the name means until then."""
     yield "image", view["target"]
     yield "image", view["image"]["reference"]
 
 
-def _committed(view: Mapping[str, Any]) -> Iterator[Named]:
+def _objects_of_commit(view: Mapping[str, Any]) -> Iterator[Named]:
     yield "container", view["target"]
     yield "image", view["image"]["reference"]
 
@@ -125,19 +125,19 @@ def _new(view: Mapping[str, Any]) -> Iterator[Named]:
 
 
 _BY_ACTION: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[Named]]]] = {
-    "container.create": _created,
-    "service.create": _created,
-    "service.update": _created,
-    "container.commit": _committed,
-    "network.connect": _connected,
+    "container.create": _objects_of_creation,
+    "service.create": _objects_of_creation,
+    "service.update": _objects_of_creation,
+    "container.commit": _objects_of_commit,
+    "network.connect": _objects_of_connection,
     "network.create": _new,
-    "network.disconnect": _connected,
+    "network.disconnect": _objects_of_connection,
     "image.build": _images,
     "image.delete": _image,
     "image.history": _image,
     "image.inspect": _image,
     "image.push": _image,
     "image.save": _images,
-    "image.tag": _tagged,
+    "image.tag": _objects_of_tag,
     "volume.create": _new,
 }

@@ -103,12 +103,12 @@ def change(
         outcome = _plan(kept, removed, values, drop)
     else:
         # Most responses of a policy are changed in one of a few ways.
-        outcome = _known_plan(kept, removed)
+        outcome = _cached_plan(kept, removed)
     return _apply(outcome, body)
 
 
 @lru_cache(maxsize=256)
-def _known_plan(keep: tuple[Path, ...] | None, remove: tuple[Path, ...]) -> Any:
+def _cached_plan(keep: tuple[Path, ...] | None, remove: tuple[Path, ...]) -> Any:
     return _plan(keep, remove, (), _NO_ITEMS)
 
 

@@ -255,7 +255,7 @@ class ResponseExchange:
         if state == "unread" and not self._passes_unread():
             self._stage = "awaited"
             return messages.CONTINUE_RESPONSE
-        return self._guarded(state, None, 0)
+        return self._answer_guarded(state, None, 0)
 
     def _passes_unread(self) -> bool:
         """Return True if the policy wants none of a body that it could read: the decision
@@ -282,7 +282,7 @@ class ResponseExchange:
     def _on_body(self, message: Message) -> bytes:
         # A body that trailers follow does not end its stream. It is whole all the same: the filter
         # said at the beginning that it sends bodies whole, and another piece would not be answered.
-        return self._guarded("parsed", message.body, len(message.body))
+        return self._answer_guarded("parsed", message.body, len(message.body))
 
     def _on_unread_body(self) -> bytes:
         """A body that the policy let pass unread: the filter does not take `mode_override`."""
@@ -291,7 +291,7 @@ class ResponseExchange:
         why = _Denied("mode_override_refused", "allow_mode_override must be true")
         return self._fail(decision, self._input, why, started, "unread", 0)
 
-    def _guarded(self, state: State, body: bytes | None, size: int) -> bytes:
+    def _answer_guarded(self, state: State, body: bytes | None, size: int) -> bytes:
         """The answer to a response; whatever fails is a denial."""
         started = perf_counter_ns()
         # INVARIANT: decided from here on, or on its way out by an exception, which is not OK.

@@ -117,7 +117,7 @@ def _check_nginx_headers(
         if name in _USERS and "$http_" in value:
             yield _client_identity(file, location.line, name)
     own = {"x-original-uri"} if is_question else set()
-    yield from _forged(file, location.line, set(given) | own)
+    yield from _forged_headers(file, location.line, set(given) | own)
 
 
 def _client_identity(file: str, line: int, name: str) -> Finding:
@@ -125,7 +125,7 @@ def _client_identity(file: str, line: int, name: str) -> Finding:
     return Finding(file, line, "forward-client-identity", message)
 
 
-def _forged(file: str, line: int, taken: set[str]) -> Iterator[Finding]:
+def _forged_headers(file: str, line: int, taken: set[str]) -> Iterator[Finding]:
     missing = [name for name in FORGED if name not in taken]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -166,7 +166,7 @@ def check_haproxy(file: str, text: str) -> Iterator[Finding]:
     if not refuses_underscores:
         message = "headers with underscores are passed on"
         yield Finding(file, asks, "forward-underscores", message)
-    yield from _forged(file, asks, taken)
+    yield from _forged_headers(file, asks, taken)
 
 
 def check_caddy(file: str, text: str) -> Iterator[Finding]:
@@ -181,7 +181,7 @@ def check_caddy(file: str, text: str) -> Iterator[Finding]:
         if is_header and words[-2].lower().lstrip("+") in _USERS and "header." in words[-1]:
             yield _client_identity(file, number, words[-2].lower())
         if words[0] == "forward_auth":
-            yield from _forged(file, number, taken)
+            yield from _forged_headers(file, number, taken)
             if "*_*" not in taken:
                 message = "headers with underscores are passed on"
                 yield Finding(file, number, "forward-underscores", message)
@@ -225,4 +225,4 @@ def check_traefik(file: str, document: Located) -> Iterator[Finding]:
             removed = chosen.get("headers", "customRequestHeaders").fields()
             taken |= {key.lower() for key, value in removed.items() if value.value == ""}
             if chosen.get("forwardAuth").value is not None:
-                yield from _forged(file, router.line, taken)
+                yield from _forged_headers(file, router.line, taken)

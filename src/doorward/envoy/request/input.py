@@ -64,7 +64,7 @@ def to_input(
             if "rawBody" in fields:
                 raw_body = context.attributes.request.http.raw_body
     except DecodeError as error:
-        raise _malformed(error) from None
+        raise _malformed_error(error) from None
     out["version"] = _VERSION_V3 if version == "v3" else _VERSION_V2
     read_http(
         out,
@@ -77,7 +77,7 @@ def to_input(
     return out
 
 
-def _malformed(error: DecodeError) -> MalformedRequestError:
+def _malformed_error(error: DecodeError) -> MalformedRequestError:
     if "UTF-8" in str(error):
         what = "string field contains invalid UTF-8"
     else:

@@ -211,9 +211,11 @@ class _Rebuilding:
 
     def body(self, body: Body) -> Body:
         """A body in order."""
-        return self._closed(body, ())[0]
+        return self._order_comprehension(body, ())[0]
 
-    def _closed(self, body: Body, heads: tuple[Term, ...]) -> tuple[Body, tuple[Term, ...]]:
+    def _order_comprehension(
+        self, body: Body, heads: tuple[Term, ...]
+    ) -> tuple[Body, tuple[Term, ...]]:
         """The body of a comprehension in order, and its heads."""
         ordered, moved = self._in_order(body, heads)
         heads = tuple([moved.get(id(head), head) for head in heads])
@@ -256,10 +258,10 @@ class _Rebuilding:
             case Object(items):
                 new = replace(term, items=tuple([(self.term(k), self.term(v)) for k, v in items]))
             case ArrayComprehension(inner, body) | SetComprehension(inner, body):
-                ordered, heads = self._closed(body, (inner,))
+                ordered, heads = self._order_comprehension(body, (inner,))
                 new = replace(term, term=heads[0], body=ordered)
             case ObjectComprehension(key, value, body):
-                ordered, heads = self._closed(body, (key, value))
+                ordered, heads = self._order_comprehension(body, (key, value))
                 new = replace(term, key=heads[0], value=heads[1], body=ordered)
             case TemplateString(parts):
                 inside = [part if isinstance(part, str) else self.expr(part) for part in parts]

@@ -24,7 +24,7 @@ class Readers:
         replaced = self._root.find(path)
         if replaced is None:
             return []
-        readers = self._turned()
+        readers = self._readers_by_node()
         waiting = [node for node in replaced.walk() if node.definitions]
         seen = {id(node) for node in waiting}
         paths = []
@@ -36,7 +36,7 @@ class Readers:
                     paths.append(reader.path)
         return paths
 
-    def _turned(self) -> dict[int, list[RuleNode]]:
+    def _readers_by_node(self) -> dict[int, list[RuleNode]]:
         if self._readers is None:
             readers: dict[int, list[RuleNode]] = {}
             for reader, read in self._reads():

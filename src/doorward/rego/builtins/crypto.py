@@ -110,7 +110,7 @@ _VERIFIED: Final = tuple_(boolean, array(_OBJECT))
 )
 def crypto_x509_parse_and_verify_certificates(context: Context, certs: str) -> list[Value]:
     """`[true, chain]` from the last certificate to the first, the root, or `[false, []]`."""
-    return _verified(context, certs, lambda: Options(_now(context)), uri_strings=True)
+    return _verify_chain(context, certs, lambda: Options(_now(context)), uri_strings=True)
 
 
 @builtin(
@@ -125,7 +125,7 @@ def crypto_x509_parse_and_verify_certificates_with_options(
     context: Context, certs: str, options: Object
 ) -> list[Value]:
     """Verify a chain, with options: CurrentTime (nanoseconds), DNSName, KeyUsages."""
-    return _verified(
+    return _verify_chain(
         context, certs, lambda: read_options(options, _now(context)), uri_strings=False
     )
 
@@ -135,7 +135,7 @@ def _now(context: Context) -> int:
     return context.environment.clock() // 1_000_000_000
 
 
-def _verified(
+def _verify_chain(
     context: Context, certs: str, options: Callable[[], Options], *, uri_strings: bool
 ) -> list[Value]:
     with context.enforce_deadline(len(certs) // _USUAL):

@@ -41,14 +41,14 @@ _TEXT_OR_AST: Final = any_of(string, _AST)
 @builtin("graphql.parse_query", string, returns=_AST, context=True)
 def graphql_parse_query(context: Context, query: str) -> Object:
     """The object of a query text."""
-    with _enforced(context, query):
+    with _enforce_deadline(context, query):
         return from_query(_parse(query, MAX_QUERY_TOKENS))
 
 
 @builtin("graphql.parse_schema", string, returns=_AST, context=True)
 def graphql_parse_schema(context: Context, schema: str) -> Object:
     """The object of a schema text. It is read only, not checked."""
-    with _enforced(context, schema):
+    with _enforce_deadline(context, schema):
         return from_schema(_parse(schema, MAX_SCHEMA_TOKENS))
 
 
@@ -67,8 +67,8 @@ def _refuse_schema(query: Value, schema: Value) -> None:
 )
 def graphql_parse(context: Context, query: Value, schema: Value) -> list[Value]:
     """`[query, schema]` as objects; an error if the query is not right for the schema."""
-    with _enforced(context, query, schema):
-        return list(_verified(query, schema))
+    with _enforce_deadline(context, query, schema):
+        return list(_parse_both(query, schema))
 
 
 @builtin(
@@ -82,8 +82,8 @@ def graphql_parse(context: Context, query: Value, schema: Value) -> list[Value]:
 def graphql_parse_and_verify(context: Context, query: Value, schema: Value) -> list[Value]:
     """`[true, query, schema]`, or `[false, {}, {}]` if the query is not right for the schema."""
     try:
-        with _enforced(context, query, schema):
-            return [True, *_verified(query, schema)]
+        with _enforce_deadline(context, query, schema):
+            return [True, *_parse_both(query, schema)]
     except BuiltinError:
         return [False, {}, {}]
 
@@ -94,7 +94,7 @@ def graphql_parse_and_verify(context: Context, query: Value, schema: Value) -> l
 def graphql_is_valid(context: Context, query: Value, schema: Value) -> bool:
     """Return true if a query is right for a schema."""
     try:
-        with _enforced(context, query, schema):
+        with _enforce_deadline(context, query, schema):
             _validate(_query_text(query), _schema_text(schema))
     except BuiltinError:
         return False
@@ -105,21 +105,21 @@ def graphql_is_valid(context: Context, query: Value, schema: Value) -> bool:
 def graphql_schema_is_valid(context: Context, schema: Value) -> bool:
     """Return true if a schema is one."""
     try:
-        with _enforced(context, schema):
+        with _enforce_deadline(context, schema):
             _schema(_schema_text(schema))
     except BuiltinError:
         return False
     return True
 
 
-def _enforced(context: Context, *given: Value) -> AbstractContextManager[None]:
+def _enforce_deadline(context: Context, *given: Value) -> AbstractContextManager[None]:
     """Stops at the deadline; of an object it is not known how long the text is."""
     return context.enforce_deadline(
         sum(len(text) if isinstance(text, str) else LONG for text in given)
     )
 
 
-def _verified(query: Value, schema: Value) -> tuple[Object, Object]:
+def _parse_both(query: Value, schema: Value) -> tuple[Object, Object]:
     query_, schema_ = _query_text(query), _schema_text(schema)
     _validate(query_, schema_)
     return (

@@ -168,13 +168,13 @@ def _respond(context: Context, options: Options) -> Value:
     is_fresh = stored is not None and stored.fresh_until > context.now_ns
     responses.note_use(was_fresh=is_fresh)
     if stored is None or not is_fresh:
-        stored = _refreshed(context, request, stored if forced is None else None, forced)
+        stored = _refresh(context, request, stored if forced is None else None, forced)
         if stored.fresh_until > context.now_ns or stored.validators:
             responses.put(key, stored)
     return _answer(stored.response, options)
 
 
-def _refreshed(
+def _refresh(
     context: Context, request: HTTPRequest, stale: StoredResponse | None, forced: int | None
 ) -> StoredResponse:
     if stale is None or not stale.validators:

@@ -288,7 +288,7 @@ def regex_template_match(template: str, value: str, start: str, end: str) -> boo
 def _template_matcher(template: str, start: str, end: str) -> Any:
     expression = "^"
     copied = 0
-    for opening, closing in _delimited(template, start, end):
+    for opening, closing in _outermost_spans(template, start, end):
         inner = template[opening + 1 : closing]
         matcher(f"^{inner}$")  # each part must be a pattern by itself
         expression += f"{quote_meta(template[copied:opening])}({inner})"
@@ -296,7 +296,7 @@ def _template_matcher(template: str, start: str, end: str) -> Any:
     return matcher(f"{expression}{quote_meta(template[copied:])}$")
 
 
-def _delimited(template: str, start: str, end: str) -> list[tuple[int, int]]:
+def _outermost_spans(template: str, start: str, end: str) -> list[tuple[int, int]]:
     """Where the outermost delimiters lie."""
     spans: list[tuple[int, int]] = []
     level = opening = 0

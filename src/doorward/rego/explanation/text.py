@@ -67,7 +67,9 @@ class _Tree:
         lead = "  " * depth
         culprit = tried.culprit
         if self.full:
-            yield from self._held([s for s in tried.steps.values() if s is not culprit], depth)
+            yield from self._steps_that_hold(
+                [s for s in tried.steps.values() if s is not culprit], depth
+            )
         head = f"{lead}{tried.rule.span}: `{self.record.head_text(tried.rule)}`"
         if tried.succeeded:
             yield f"{head} holds"
@@ -77,7 +79,7 @@ class _Tree:
         else:
             yield from self._culprit(culprit, depth)
 
-    def _held(self, steps: Sequence[Step], depth: int) -> Iterator[str]:
+    def _steps_that_hold(self, steps: Sequence[Step], depth: int) -> Iterator[str]:
         for step in steps:
             yield f"{'  ' * depth}{step.expr.span}: `{self.record.expr_text(step.expr)}` holds"
             yield from self._below(step.attempts, depth + 1, every=True)

@@ -37,10 +37,10 @@ _SIMPLE: Final = frozenset({str, int, bool, type(None)})
 
 def quote(text: str) -> str:
     """`text` as a JSON string."""
-    return _escaped(_quoted(text))
+    return _escape_text(_quoted(text))
 
 
-def _escaped(text: str) -> str:
+def _escape_text(text: str) -> str:
     """JSON with the characters escaped that Go escapes: they stand in strings alone."""
     return _SPECIAL.sub(_escape, text) if _SPECIAL.search(text) else text
 
@@ -53,9 +53,9 @@ def _escape(match: re.Match[str]) -> str:
 def marshal(value: Value) -> str:
     """The JSON text of `value`, compact."""
     try:
-        return _escaped(_WRITERS[type(value)](value))
+        return _escape_text(_WRITERS[type(value)](value))
     except RecursionError:
-        return _escaped(_deep_text(value))
+        return _escape_text(_deep_text(value))
 
 
 class _Written(str):

@@ -85,7 +85,7 @@ def end_of_only_value(text: bytes) -> int:
         return end
     first = text[start : start + 1]
     if first in (b"]", b"}", b":", b","):
-        raise _unexpected(text, start, "looking for beginning of value")
+        raise _unexpected_error(text, start, "looking for beginning of value")
     if first in (b"[", b"{"):
         raise _trailing(first.decode())
     stop = _Scanner(text).scan(start)
@@ -106,7 +106,7 @@ def _skip(text: bytes, at: int) -> int:
     return match.end() if match else at
 
 
-def _unexpected(text: bytes, at: int, context: str) -> JSONError:
+def _unexpected_error(text: bytes, at: int, context: str) -> JSONError:
     if at >= len(text):
         return JSONError("unexpected EOF" if text.strip(b" \t\r\n") else "EOF")
     # Go names the byte, not the character that it belongs to.
@@ -139,11 +139,11 @@ class _Scanner:
             return self._literal(at, _LITERALS[first]), self._after
         if first == 0x2D or 0x30 <= first <= 0x39:
             return self._number(at), self._after
-        raise _unexpected(text, at, "looking for beginning of value")
+        raise _unexpected_error(text, at, "looking for beginning of value")
 
     def _opening(self, at: int) -> tuple[int, _Step]:
         if len(self.open) >= MAX_DEPTH:
-            raise _unexpected(self.text, at, "exceeded max depth")
+            raise _unexpected_error(self.text, at, "exceeded max depth")
         array = self.text[at] == 0x5B
         self.open.append(self.text[at])
         at = _skip(self.text, at + 1)
@@ -153,10 +153,10 @@ class _Scanner:
 
     def _key(self, at: int) -> tuple[int, _Step]:
         if self.text[at : at + 1] != b'"':
-            raise _unexpected(self.text, at, "looking for beginning of object key string")
+            raise _unexpected_error(self.text, at, "looking for beginning of object key string")
         at = _skip(self.text, self._string(at + 1))
         if self.text[at : at + 1] != b":":
-            raise _unexpected(self.text, at, "after object key")
+            raise _unexpected_error(self.text, at, "after object key")
         return at + 1, self._value
 
     def _after(self, at: int) -> tuple[int, _Step]:
@@ -169,7 +169,7 @@ class _Scanner:
             self.open.pop()
             return at + 1, self._after
         where = "array element" if array else "object key:value pair"
-        raise _unexpected(self.text, at, f"after {where}")
+        raise _unexpected_error(self.text, at, f"after {where}")
 
     def _string(self, at: int) -> int:
         match = _STRING.match(self.text, at)
@@ -178,19 +178,19 @@ class _Scanner:
         if following == b'"':
             return at + 1
         if following != b"\\":
-            raise _unexpected(self.text, at, "in string literal")
+            raise _unexpected_error(self.text, at, "in string literal")
         if self.text[at + 1 : at + 2] != b"u":
-            raise _unexpected(self.text, at + 1, "in string escape code")
+            raise _unexpected_error(self.text, at + 1, "in string escape code")
         at += 2
         while self.text[at : at + 1] in b"0123456789abcdefABCDEF" and at < len(self.text):
             at += 1
-        raise _unexpected(self.text, at, "in \\u hexadecimal character escape")
+        raise _unexpected_error(self.text, at, "in \\u hexadecimal character escape")
 
     def _literal(self, at: int, literal: bytes) -> int:
         for n, expected in enumerate(literal):
             if self.text[at + n : at + n + 1] != bytes([expected]):
                 context = f"in literal {literal.decode()} (expecting '{chr(expected)}')"
-                raise _unexpected(self.text, at + n, context)
+                raise _unexpected_error(self.text, at + n, context)
         return at + len(literal)
 
     def _number(self, at: int) -> int:
@@ -212,5 +212,5 @@ class _Scanner:
     def _digits(self, at: int, context: str) -> int:
         match = _DIGITS.match(self.text, at)
         if match is None or match.end() == at:
-            raise _unexpected(self.text, at, context)
+            raise _unexpected_error(self.text, at, context)
         return match.end()

@@ -78,7 +78,7 @@ class _Reader:
         while self.peek() == "|":
             self.at += 1
             self.parted = self.parted or not self.depth
-            texts = _bounded(texts + self.sequence())
+            texts = _check_count(texts + self.sequence())
         return texts
 
     def sequence(self) -> list[str]:
@@ -93,7 +93,7 @@ class _Reader:
                     self.at += 1
             if self.peek() and self.peek() in "*+?{":
                 raise _NotLiteralError
-            prefixes = _bounded([begin + text for begin in prefixes for text in texts])
+            prefixes = _check_count([begin + text for begin in prefixes for text in texts])
         return prefixes
 
     def item(self) -> list[str]:
@@ -130,7 +130,7 @@ class _Reader:
         return texts
 
 
-def _bounded(texts: list[str]) -> list[str]:
+def _check_count(texts: list[str]) -> list[str]:
     if len(texts) > MAX_TEXTS:
         raise _NotLiteralError
     return texts

@@ -192,7 +192,7 @@ class Lowered:
         self._settled: dict[object, Settled] = {}
 
     @cached_property
-    def _indexed(self) -> Program:
+    def _build_index(self) -> Program:
         return Program(self._rules, self._packages, self._checked.callees)
 
     @cached_property
@@ -231,7 +231,7 @@ class Lowered:
         names = {name for expr in body for term in expr_terms(expr) for name in variables(term)}
         live = {name for name in names if not name.startswith("__local")}
         live |= {path[0].name for path in settings.documents if isinstance(path[0], Var)}
-        program = self._for_filters if settings.truth else self._indexed
+        program = self._for_filters if settings.truth else self._build_index
         return Question(
             body,
             settings,

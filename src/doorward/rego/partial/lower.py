@@ -70,7 +70,7 @@ def lower_modules(
 
     `in_order`: those that are in order as they are written, with their `else`, by identity.
     """
-    taken = {name for module in modules for name in _taken(module)}
+    taken = {name for module in modules for name in _reserved_names(module)}
     stages = _Stages(Locals(taken=taken), callees)
     rules = [(rule, len(m.package.path) + 1) for m in modules for rule in m.rules]
     keys = [stages.head_operands(rule) for rule, _ in rules]
@@ -94,7 +94,7 @@ def _is_in_order(rule: nodes.Rule, callees: Callees) -> bool:
     return True
 
 
-def _taken(module: nodes.Module) -> Iterator[str]:
+def _reserved_names(module: nodes.Module) -> Iterator[str]:
     """The names of a module that may be those of generated variables."""
     text = module.span.source.text
     if not text or "__local" in text:

@@ -126,7 +126,7 @@ class Search:
 
     def rule(self, rule: Rule, own: Bindings) -> Solutions:
         """The ways in which the body of a rule of the program holds."""
-        return self._traced(self._rule(rule, own), rule.span, is_rule=True)
+        return self._trace(self._rule(rule, own), rule.span, is_rule=True)
 
     def _rule(self, rule: Rule, own: Bindings) -> Solutions:
         # A built-in that `with` replaces may be evaluated where it would be saved.
@@ -170,9 +170,9 @@ class Search:
         if type(part) is Run:
             return self._save_run(part)
         assert isinstance(part, Expr)
-        return self._traced(self.expr(Site(part, index, bindings, number)), part.span)
+        return self._trace(self.expr(Site(part, index, bindings, number)), part.span)
 
-    def _traced(self, solutions: Solutions, span: Span, *, is_rule: bool = False) -> Solutions:
+    def _trace(self, solutions: Solutions, span: Span, *, is_rule: bool = False) -> Solutions:
         """The same solutions; the tracer is told of the question and of each of them."""
         return solutions if self._tracer is None else _tell(self._tracer, solutions, span, is_rule)
 

@@ -83,13 +83,13 @@ class Settled:
         """The body of a rule of the program: what is settled in runs."""
         steps = self._steps.get(id(rule))
         if steps is None:
-            steps = self._steps[id(rule)] = tuple(self._made(rule))
+            steps = self._steps[id(rule)] = tuple(self._build_steps(rule))
         return steps
 
-    def _made(self, rule: Rule) -> Iterator[Step]:
+    def _build_steps(self, rule: Rule) -> Iterator[Step]:
         run: list[Saved] = []
         for expr in self._without_names(rule):
-            settled = self._settled(expr)
+            settled = self._settle(expr)
             if settled is not None:
                 self._own[id(settled)] = settled
                 run.append(Saved(settled, None, None))
@@ -121,7 +121,7 @@ class Settled:
                 continue
             args = [self._operand(arg, rule.body, named) for arg in expr.args]
             whole = changed(expr, tuple(args), expr.withs, expr.every)
-            if self._settled(whole) is not None or self._is_comparison(whole, rule.body):
+            if self._settle(whole) is not None or self._is_comparison(whole, rule.body):
                 body[index] = whole
                 for name in used:
                     body[named[name]] = None
@@ -169,7 +169,7 @@ class Settled:
 
     # Single expressions
 
-    def _settled(self, expr: Expr) -> Expr | None:
+    def _settle(self, expr: Expr) -> Expr | None:
         """Return the saved form of an expression; None where it depends on known values."""
         if expr.withs or expr.every is not None or not self._is_settled(expr):
             return None

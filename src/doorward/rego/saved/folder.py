@@ -46,7 +46,7 @@ class SavedFolder:
     def read(self, name: str) -> bytes | None:
         """Return the content of an entry; None if there is none that may be used."""
         try:
-            with self._opened() as folder:
+            with self._open() as folder:
                 return self._content(folder, name)
         except OSError:
             return None
@@ -57,7 +57,7 @@ class SavedFolder:
             return False
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._opened() as folder:
+            with self._open() as folder:
                 self._replace(folder, name + _SUFFIX, _digest_of(name, content) + content)
                 self._remove_oldest(folder)
         except OSError:
@@ -65,7 +65,7 @@ class SavedFolder:
         return True
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[int]:
+    def _open(self) -> Iterator[int]:
         """Open the folder for the time of a `with`; OSError if it is not the user's own."""
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         if not all(map(_is_safe_parent, _parents(self.path))):

@@ -61,7 +61,7 @@ class SavedPrograms:
             return None
         try:
             state, functions, notes = pickle.loads(content)
-            program = _restored(state, options)
+            program = _restore(state, options)
         except _UNREADABLE:
             return None  # written by other code: compiled again
 
@@ -143,7 +143,7 @@ def _state(program: Program) -> _State:
     )
 
 
-def _restored(state: _State, options: Options) -> Program:
+def _restore(state: _State, options: Options) -> Program:
     nodes = [id(node) for node in state.root.walk()]
     program = Program(
         state.modules, options.registry, CheckOptions(state.strict, state.max_errors, None)

@@ -254,20 +254,20 @@ def _of_brackets(source: Source, span: Span, statement: int) -> str | None:
             if opened and BRACKETS[opened[-1].kind] == token.kind:
                 opened.pop()
             elif token.start <= span.start:
-                return _unmatched(token, opened, lexer)
+                return _unmatched_text(token, opened, lexer)
             else:
                 break
     # What is closed in a wrong order was told above; the innermost is the likeliest.
-    return _unclosed(opened[-1], lexer) if opened and opened[-1].start <= span.start else None
+    return _unclosed_text(opened[-1], lexer) if opened and opened[-1].start <= span.start else None
 
 
-def _unmatched(token: Token, opened: Sequence[Token], lexer: Lexer) -> str:
+def _unmatched_text(token: Token, opened: Sequence[Token], lexer: Lexer) -> str:
     if opened:
         return f"`{token.kind}` does not close {_token_and_row(opened[-1], lexer)}"
     return f"nothing is open that `{token.kind}` could close"
 
 
-def _unclosed(token: Token, lexer: Lexer) -> str:
+def _unclosed_text(token: Token, lexer: Lexer) -> str:
     return f"{_token_and_row(token, lexer)} is not closed"
 
 

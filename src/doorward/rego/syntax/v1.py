@@ -24,7 +24,7 @@ def check_is_v1(module: Module, removed: Container[str]) -> None:
     errors = [
         *_imports(module),
         *(error for rule in module.rules for error in _shadows(rule)),
-        *(error for rule in module.rules for error in _removed(rule, removed)),
+        *(error for rule in module.rules for error in _removed_builtins(rule, removed)),
         *(error for rule in module.rules for error in _keywords(rule)),
     ]
     if errors:
@@ -74,7 +74,7 @@ def _assign(expr: Expr) -> str:
     return ""
 
 
-def _removed(rule: Rule, removed: Container[str]) -> Iterator[Diagnostic]:
+def _removed_builtins(rule: Rule, removed: Container[str]) -> Iterator[Diagnostic]:
     for node in walk(rule):
         if isinstance(node, Call) and node.name in removed:
             message = f"deprecated built-in function calls in expression: {node.name}"

@@ -107,7 +107,7 @@ def _read_struct(name: str) -> tuple[Struct, Reader]:
             readers[field] = reader
         if field in _EMPTY_COUNTS:
             empty_counts[field] = text.partition(_MARK)[2]
-    refused = _refused(fields) if name == "ContainerCreate" else frozenset()
+    refused = _refused_fields(fields) if name == "ContainerCreate" else frozenset()
     struct = Struct(name, fields, refused)
     together = OBJECTS.get(_TABLE["objects"].get(name, ""))
     return struct, struct_reader(struct, readers, together, empty_counts)
@@ -121,7 +121,7 @@ def _fields(name: str) -> dict[str, str]:
     return {**(_fields(base) if base else {}), **_TABLE["structs"][name]}
 
 
-def _refused(fields: Mapping[str, Type]) -> frozenset[str]:
+def _refused_fields(fields: Mapping[str, Type]) -> frozenset[str]:
     """Return the fields that the daemon reads at the top of the body where there is no HostConfig,
     or always."""
     names = {fold(name) for name in _fields("HostConfig")} | {"cpuset"}

@@ -60,7 +60,9 @@ def query_errors(
     body: Body, unsafe: Unsafe, flattener: Flattener, callees: Callees
 ) -> list[Diagnostic]:
     """The unsafe variables of a query, of which the expressions in `unsafe` have no order."""
-    return _undeclared(unsafe, flattener) or _report(unsafe) + _captures(body, unsafe, callees)
+    return _undeclared_variables(unsafe, flattener) or _report(unsafe) + _captures(
+        body, unsafe, callees
+    )
 
 
 def _captures(body: Body, unsafe: Unsafe, callees: Callees) -> list[Diagnostic]:
@@ -119,7 +121,7 @@ def rule_findings(flat: FlatRule, unsafe: Unsafe, flattener: Flattener) -> Findi
     terms = [t for t in (head.key, head.value, *head.ref.args) if t is not None]
     lacking = [v for t in terms for v in all_vars(t) if v.name not in known]
     return Findings(
-        _undeclared(unsafe, flattener),
+        _undeclared_variables(unsafe, flattener),
         _in_head(lacking) + _in_arguments(flat.rule),
         _report(unsafe),
     )
@@ -141,7 +143,7 @@ def _in_arguments(rule: Rule) -> list[Diagnostic]:
     ]
 
 
-def _undeclared(unsafe: Unsafe, flattener: Flattener) -> list[Diagnostic]:
+def _undeclared_variables(unsafe: Unsafe, flattener: Flattener) -> list[Diagnostic]:
     errors = []
     for expr, names in unsafe.values():
         for inner in (expr, *_inside_captures(expr)):

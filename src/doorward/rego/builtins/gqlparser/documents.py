@@ -34,7 +34,7 @@ _DEFINITIONS: Final = {
 }
 
 
-def _pruned(pairs: Iterable[tuple[str, Value]]) -> Object:
+def _without_empty_lists(pairs: Iterable[tuple[str, Value]]) -> Object:
     """The object without empty lists."""
     return {name: value for name, value in pairs if value != []}
 
@@ -58,11 +58,11 @@ def from_query(document: Any) -> Object:
             fragments.append(_fragment(node))
         else:
             raise BuiltinError("Unexpected type definition in GraphQL query")
-    return _pruned([("Operations", operations), ("Fragments", fragments)])
+    return _without_empty_lists([("Operations", operations), ("Fragments", fragments)])
 
 
 def _operation(node: Any) -> Object:
-    return _pruned(
+    return _without_empty_lists(
         [
             ("Operation", node.operation.value),
             ("Name", _name(node)),
@@ -74,7 +74,7 @@ def _operation(node: Any) -> Object:
 
 
 def _fragment(node: Any) -> Object:
-    return _pruned(
+    return _without_empty_lists(
         [
             ("Name", _name(node)),
             ("VariableDefinition", [_variable(v) for v in node.variable_definitions or ()]),
@@ -100,13 +100,15 @@ def _selections(node: Any) -> list[Value]:
 def _selection(node: Any) -> Object:
     directives = ("Directives", _directives(node))
     if node.kind == "fragment_spread":
-        return _pruned([("Name", _name(node)), directives])
+        return _without_empty_lists([("Name", _name(node)), directives])
     inner: list[Value] = _selections(node) if node.selection_set else []
     if node.kind == "inline_fragment":
         condition = _name(node.type_condition) if node.type_condition else ""
-        return _pruned([("TypeCondition", condition), directives, ("SelectionSet", inner)])
+        return _without_empty_lists(
+            [("TypeCondition", condition), directives, ("SelectionSet", inner)]
+        )
     name = _name(node)
-    return _pruned(
+    return _without_empty_lists(
         [
             ("Alias", str(node.alias.value) if node.alias else name),
             ("Name", name),
@@ -123,7 +125,7 @@ def _arguments(node: Any) -> list[Value]:
 
 def _directives(node: Any) -> list[Value]:
     return [
-        _pruned([("Name", _name(d)), ("Arguments", _arguments(d)), ("Location", "")])
+        _without_empty_lists([("Name", _name(d)), ("Arguments", _arguments(d)), ("Location", "")])
         for d in node.directives or ()
     ]
 
@@ -155,7 +157,7 @@ def _value(node: Any) -> Object:
         children = [{"Name": _name(f), "Value": _value(f.value)} for f in node.fields]
     else:
         raw, kind = node.value, _SCALARS[node.kind]
-    return _pruned(
+    return _without_empty_lists(
         [("Raw", raw), ("Kind", kind), ("Children", children), ("ExpectedTypeHasDefault", False)]
     )
 
@@ -193,14 +195,14 @@ def from_schema(document: Any) -> Object:
             parts["Extensions"].append(_definition(node, kind.removesuffix("_extension")))
         else:
             raise BuiltinError("Unexpected operation or fragment in GraphQL schema")
-    return _pruned(parts.items())
+    return _without_empty_lists(parts.items())
 
 
 def _schema(node: Any) -> Object:
     operations: list[Value] = [
         {"Operation": o.operation.value, "Type": _name(o.type)} for o in node.operation_types or ()
     ]
-    return _pruned(
+    return _without_empty_lists(
         [
             ("Description", _description(node)),
             ("Directives", _directives(node)),
@@ -210,7 +212,7 @@ def _schema(node: Any) -> Object:
 
 
 def _directive_definition(node: Any) -> Object:
-    return _pruned(
+    return _without_empty_lists(
         [
             ("Description", _description(node)),
             ("Name", _name(node)),
@@ -227,7 +229,7 @@ def _definition(node: Any, kind: str) -> Object:
         fields = [_input_value(field) for field in node.fields or ()]
     elif kind in {"object_type", "interface_type"}:
         fields = [_field(field) for field in node.fields or ()]
-    return _pruned(
+    return _without_empty_lists(
         [
             ("Kind", _DEFINITIONS[kind]),
             ("Description", _description(node)),
@@ -243,7 +245,7 @@ def _definition(node: Any, kind: str) -> Object:
 
 
 def _field(node: Any) -> Object:
-    return _pruned(
+    return _without_empty_lists(
         [
             ("Description", _description(node)),
             ("Name", _name(node)),
@@ -255,7 +257,7 @@ def _field(node: Any) -> Object:
 
 
 def _input_value(node: Any) -> Object:
-    value = _pruned(
+    value = _without_empty_lists(
         [
             ("Description", _description(node)),
             ("Name", _name(node)),
@@ -269,7 +271,7 @@ def _input_value(node: Any) -> Object:
 
 
 def _enum_value(node: Any) -> Object:
-    return _pruned(
+    return _without_empty_lists(
         [
             ("Description", _description(node)),
             ("Name", _name(node)),

@@ -88,14 +88,14 @@ class HTTPXSender:
                 if not left or error.timed_out:
                     raise
                 if time.monotonic() + pause >= end:
-                    raise _timed_out(request) from None
+                    raise _timeout_error(request) from None
             time.sleep(pause)
             left -= 1
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _send_once(self, request: HTTPRequest, end: float) -> HTTPResponse:
         if not self._pending.acquire(timeout=max(end - time.monotonic(), 0)):
-            raise _timed_out(request)
+            raise _timeout_error(request)
         exchange = _Exchange(self, request, end, self._pending)
         exchange.start()
         exchange.join(max(end - time.monotonic(), 0))
@@ -104,7 +104,7 @@ class HTTPXSender:
             raise EvaluationAborted(f"http.send: the request raised {kind}") from exchange.fault
         if exchange.response is not None:
             return exchange.response
-        raise exchange.error or _timed_out(request)
+        raise exchange.error or _timeout_error(request)
 
 
 class _Exchange(Thread):
@@ -138,7 +138,7 @@ class _Exchange(Thread):
         except SendError as error:
             self.error = error
         except httpx.TimeoutException:
-            self.error = _timed_out(self.request)
+            self.error = _timeout_error(self.request)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             self.error = SendError(f"{_request_text(self.request)}: {_reason(error)}")
 
@@ -152,16 +152,16 @@ class _Exchange(Thread):
         for _ in range(MAX_REDIRECTS + 1):
             left = self.end - time.monotonic()
             if left <= 0:
-                raise _timed_out(request)
+                raise _timeout_error(request)
             answer, following = self._hop(client, url, left)
             if not (request.follow_redirects and following):
                 return answer
             url = following
-            request = self._redirected(request, answer.status_code, url)
+            request = self._follow_redirect(request, answer.status_code, url)
             self.request = request
         raise SendError(f"{_request_text(self.request)}: stopped after {MAX_REDIRECTS} redirects")
 
-    def _redirected(self, request: HTTPRequest, status: int, url: str) -> HTTPRequest:
+    def _follow_redirect(self, request: HTTPRequest, status: int, url: str) -> HTTPRequest:
         """The next request: to an allowed host, without credentials if it is another one."""
         old, new = httpx.URL(request.url), httpx.URL(url)
         hosts = request.allowed_hosts
@@ -236,7 +236,7 @@ class _Exchange(Thread):
                     what = f"response is larger than {MAX_BODY} bytes"
                     raise SendError(f"{_request_text(self.request)}: {what}")
                 if time.monotonic() > self.end:
-                    raise _timed_out(self.request)
+                    raise _timeout_error(self.request)
                 chunks.append(chunk)
         except (DecodingError, httpx.ProtocolError) as error:
             raise _internal(f"{_request_text(self.request)}: {_reason(error)}") from None
@@ -290,7 +290,7 @@ def _internal(text: str) -> SendError:
     return error
 
 
-def _timed_out(request: HTTPRequest) -> SendError:
+def _timeout_error(request: HTTPRequest) -> SendError:
     error = SendError(f"{_request_text(request)}: request timed out")
     error.timed_out = True
     return error

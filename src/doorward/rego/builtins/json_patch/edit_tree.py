@@ -172,10 +172,10 @@ class _Node:
     def rendered(self) -> Value:
         """The value that the edits have left."""
         if self.fresh is None:
-            self.fresh = (self._rendered(),)
+            self.fresh = (self._render(),)
         return self.fresh[0]
 
-    def _rendered(self) -> Value:
+    def _render(self) -> Value:
         if self.parts is None:
             return self.original
         parts = self.parts.copy()
@@ -205,7 +205,7 @@ class _Node:
         if not isinstance(self.original, frozenset):
             return
         if self.has_nodes or self.gone or len(self.parts) != len(self.original):
-            self.original, self.parts = self._rendered(), None
+            self.original, self.parts = self._render(), None
             self.has_nodes, self.gone, self.fresh = False, {}, None
 
     def read(self, step: Value) -> _Node:

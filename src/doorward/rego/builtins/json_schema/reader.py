@@ -69,9 +69,9 @@ class _Reader:
             if isinstance(node, list):
                 waiting += [(item, base) for item in reversed(node)]
             elif isinstance(node, dict):
-                waiting += self._resolved(node, base)
+                waiting += self._resolve_ids(node, base)
 
-    def _resolved(self, node: dict[str, Any], base: str) -> Iterator[tuple[Any, str]]:
+    def _resolve_ids(self, node: dict[str, Any], base: str) -> Iterator[tuple[Any, str]]:
         name = node.get("id" if "id" in node else "$id")
         if isinstance(name, str):
             base = _absolute(base, name)
@@ -361,7 +361,7 @@ def _format(part: _Part, keyword: str, value: Any) -> None:
     part.schema.add(keyword, rules.format_(value))
 
 
-def _required(part: _Part, keyword: str, value: Any) -> None:
+def _read_required(part: _Part, keyword: str, value: Any) -> None:
     if not isinstance(value, list):
         raise BuiltinError("required must be of an array")
     names: dict[str, None] = {}
@@ -459,7 +459,7 @@ _KEYWORDS: Final[dict[str, tuple[int, _Read]]] = {
     "format": (4, _format),
     "minProperties": (4, _count),
     "maxProperties": (4, _count),
-    "required": (4, _required),
+    "required": (4, _read_required),
     "minItems": (4, _count),
     "maxItems": (4, _count),
     "uniqueItems": (4, _unique_items),

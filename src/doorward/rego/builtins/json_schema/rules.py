@@ -151,7 +151,7 @@ class Match:
         """Add what a schema finds to `result`."""
         self.check_deadline()
         if schema.reference is not None:
-            schema = _referred(schema)
+            schema = _follow_references(schema)
         if schema.passes is not None:
             if not schema.passes:
                 result.add("false", path, "False always fails validation")
@@ -169,7 +169,7 @@ class Match:
         result.points += 1
 
 
-def _referred(schema: Schema) -> Schema:
+def _follow_references(schema: Schema) -> Schema:
     for _ in range(_MAX_REFERENCES):
         if schema.reference is None:
             return schema

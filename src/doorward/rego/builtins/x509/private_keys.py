@@ -93,13 +93,13 @@ def private_jwk(key: Any) -> Value:
         return {"kty": "EC", "crv": curve, "x": parts["x"], "y": parts["y"], "d": parts["d"]}
     if isinstance(key, ed25519.Ed25519PrivateKey):
         d, x = key.private_bytes_raw(), key.public_key().public_bytes_raw()
-        return {"kty": "OKP", "crv": "Ed25519", "d": _unpadded(d), "x": _unpadded(x)}
+        return {"kty": "OKP", "crv": "Ed25519", "d": _base64url(d), "x": _base64url(x)}
     raise BuiltinError("unknown private key type")
 
 
 def _number(value: int, size: int = 0) -> str:
-    return _unpadded(value.to_bytes(size or (value.bit_length() + 7) // 8, "big"))
+    return _base64url(value.to_bytes(size or (value.bit_length() + 7) // 8, "big"))
 
 
-def _unpadded(octets: bytes) -> str:
+def _base64url(octets: bytes) -> str:
     return urlsafe_b64encode(octets).rstrip(b"=").decode()

@@ -91,11 +91,11 @@ def _parse_value(cursor: Cursor, terms: TermProductions, head: Head, *, default:
     value = terms.parse_infix()
     if value is None:
         name = head.ref.span.text
-        cursor.illegal(_expected_value(name, head, assign=assign, default=default))
+        cursor.illegal(_value_error(name, head, assign=assign, default=default))
     return replace(head, value=value, assign=assign)
 
 
-def _expected_value(name: str, head: Head, *, assign: bool, default: bool) -> str:
+def _value_error(name: str, head: Head, *, assign: bool, default: bool) -> str:
     if not assign:
         return f"expected rule value term (e.g., {name}[<nil>] = <VALUE> {{ ... }})"
     if head.args:
