@@ -110,6 +110,7 @@ soak: $(STAMP) $(CONSOLE)
 	DOORWARD_ROUNDS=all $(PYTEST) -n 2 tests/rego/engine/test_properties.py tests/rego/partial tests/oracle
 	DOORWARD_ROW_COMPARISONS=20000 DOORWARD_FILTERS=400 DOORWARD_PARTIAL=all DOORWARD_PARTIAL_EXAMPLES=2000 \
 		$(PYTEST) -n 2 tests/filters tests/rego/partial
+	$(BIN)/python fuzz/proofs.py --programs 10000
 
 # Once a release: every process of the tests stops and goes on, at moments that SEED chooses; with
 # APART=--apart some of them do.

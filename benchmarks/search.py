@@ -62,6 +62,11 @@ class Row:
     def differs(self) -> bool:
         return self.guided is not None or self.chance is not None
 
+    @property
+    def kind(self) -> str:
+        """The kind of change, whatever was changed."""
+        return self.change.rpartition(": ")[2]
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:
@@ -174,6 +179,17 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def kinds(rows: Sequence[Row]) -> str:
+    """A line for each kind of change: how many no search told from the original."""
+    lines = ["| change | mutants | told apart by no search | share |", "|---|---:|---:|---:|"]
+    for kind in [*sorted({row.kind for row in rows}), ""]:
+        ours = [row for row in rows if row.kind == kind or not kind]
+        alike = sum(not row.differs for row in ours)
+        share = f"{alike / max(len(ours), 1):.0%}"
+        lines.append(f"| {kind or '**all**'} | {len(ours)} | {alike} | {share} |")
+    return "\n".join(lines) + "\n"
+
+
 def _found(rows: Sequence[Row], search: str, seconds: float) -> int:
     times = [getattr(row, search) for row in rows]
     return sum(each is not None and each <= seconds for each in times)
@@ -226,7 +242,7 @@ def page(rows: Sequence[Row]) -> str:
     return (
         "Written by `python -m benchmarks.search --markdown docs/replay.md`, which says what it\n"
         f"does.\n\n{summary(rows)}\n![Share of mutants found, by time]({PICTURE})\n\n"
-        f"{table(rows)}\n{machine()}\n"
+        f"{table(rows)}\n{kinds(rows)}\n{machine()}\n"
     )
 
 
@@ -252,7 +268,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.rows:
             with options.rows.open("a") as file:
                 file.write(json.dumps(asdict(row)) + "\n")
-    print(table(rows) + "\n" + summary(rows))
+    print("\n".join([table(rows), kinds(rows), summary(rows)]))
     if options.markdown:
         put(options.markdown, page(rows), "searched")
         options.markdown.with_name(PICTURE).write_text(plot(rows))

@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from benchmarks.plots import line_plot
-from benchmarks.search import Row, in_turns, measured, page, plot, subjects, summary, table
+from benchmarks.search import Row, in_turns, kinds, measured, page, plot, subjects, summary, table
 
 ROWS = [
     Row("a", "1", 0.5, None, is_sampled=True),
@@ -24,6 +24,17 @@ def test_what_nothing_finds_does_not_count() -> None:
     assert "**33.3% (1 of 3) in 2 s** and **66.7% (2 of 3) in 20 s**" in text
     assert "random search 66.7% (2 of 3) in 2 s, and 0.0% (0 of 1) of a sample" in text
     assert table(ROWS) in page(ROWS)
+
+
+def test_what_no_search_tells_apart_is_counted_by_kind() -> None:
+    rows = [
+        Row("a", "p.rego:1 `x: y`: left out", None, None, is_sampled=False),
+        Row("a", "p.rego:1 `x`: left out", 1.0, None, is_sampled=False),
+        Row("a", "p.rego:2 `1`: one more", 1.0, None, is_sampled=False),
+    ]
+    assert "| left out | 2 | 1 | 50% |" in kinds(rows)
+    assert "| one more | 1 | 0 | 0% |" in kinds(rows)
+    assert "| **all** | 3 | 1 | 33% |" in kinds(rows)
 
 
 def test_a_plot_is_an_image_without_scripts() -> None:

@@ -22,6 +22,11 @@ allow if {
 	not input.locked
 	input.level > 3
 }
+
+never_locked if {
+	allow
+	input.locked
+}
 """
 TESTS = """package app_test
 
@@ -40,6 +45,7 @@ def test_a_mutant_is_the_file_changed_in_one_place() -> None:
     for old, new in [("==", "!="), ("not input", "input"), ("> 3", ">= 3"), ("3", "4")]:
         assert POLICY.replace(old, new) in texts
     assert POLICY.replace('"GET"', '"GET~"') in texts
+    assert {mutant.rule for mutant in mutants} == {"allow"}
     for text in texts:
         compile({"p.rego": text})
 
@@ -59,11 +65,31 @@ def test_what_no_test_holds_is_shown_with_the_test_to_add(
     assert "`3`: one more" in shown
     assert "`not input.locked`: left out" in shown
     assert '`"GET"`: another text' not in shown
+    # Nothing here asks for the time.
+    assert "time.now_ns" not in str(shown)
+    alike = [each["kind"] for each in document["survivors"] if not each["test"]]
+    assert document["alike"] == {kind: alike.count(kind) for kind in alike}
 
     added = "\n\n".join(test for test in shown.values() if test)
     (tmp_path / "p_test.rego").write_text(f"{TESTS}\n{added}\n")
     assert run([*given, "--format", "json"]) == 0
     assert all(not each["test"] for each in json.loads(capsys.readouterr().out)["survivors"])
+
+
+def test_the_share_that_nothing_tells_apart_is_given_by_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutation, "_DEADLINE", PATIENCE)
+    # That `x` is 1 or 2 is what the next condition says, so that to leave it out changes nothing.
+    text = "package app\n\nallow if {\n\tinput.x in [1, 2]\n\tinput.x == 1\n}\n"
+    tests = "package app_test\n\ntest_x if data.app.allow with input.x as 1\n"
+    tests += "\ntest_y if not data.app.allow with input.x as 2\n"
+    (tmp_path / "p.rego").write_text(text)
+    (tmp_path / "p_test.rego").write_text(tests)
+    run(["test", "--mutate", "--mutate-time", f"{PATIENCE:g}s", str(tmp_path)])
+    report = capsys.readouterr().out
+    assert "Told apart by no test and no search: " in report
+    assert "1 left out" in report
 
 
 def test_policies_that_fail_a_test_are_not_changed(

@@ -43,7 +43,7 @@ never_a_frozen_change if {
 	input.action == "write"
 }
 
-# Broken: a request without an action is in no comparison.
+# Holds: under `not` a membership needs its operands, so that there is an action, and it is frozen.
 never_a_change_in_review if {
 	allow
 	input.resource.state == "review"

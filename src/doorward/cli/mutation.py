@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -54,6 +55,12 @@ class _Tested:
     def unnoticed(self) -> list[_Survivor]:
         """Those that a test could notice."""
         return [each for each in self.survivors if each.finding is not None]
+
+    @property
+    def alike(self) -> dict[str, int]:
+        """How many of each kind no search told from the original, the most first."""
+        alike = [each.mutant.kind for each in self.survivors if each.finding is None]
+        return dict(Counter(alike).most_common())
 
 
 def mutate(
@@ -121,8 +128,18 @@ def _summary(tested: _Tested) -> str:
     return ", ".join(parts)
 
 
+def _alike(tested: _Tested) -> str:
+    """The share of mutants that neither tests nor a search tell from the original, by kind."""
+    if not tested.alike:
+        return ""
+    count = sum(tested.alike.values())
+    kinds = ", ".join(f"{number} {kind}" for kind, number in tested.alike.items())
+    return f"Told apart by no test and no search: {count / tested.tested:.1%} ({kinds})"
+
+
 def _text(tested: _Tested) -> str:
-    return "\n".join([*_lines(tested.unnoticed), _summary(tested)]) + "\n"
+    parts = [*_lines(tested.unnoticed), _summary(tested), *filter(None, [_alike(tested)])]
+    return "\n".join(parts) + "\n"
 
 
 def _lines(survivors: Sequence[_Survivor]) -> Iterator[str]:
@@ -135,6 +152,8 @@ def _lines(survivors: Sequence[_Survivor]) -> Iterator[str]:
 
 def _markdown(tested: _Tested) -> str:
     lines = ["### Mutants", "", _summary(tested)]
+    if tested.alike:
+        lines += ["", _alike(tested)]
     for number, each in enumerate(tested.unnoticed, start=1):
         assert each.finding is not None  # only those are given
         where = f"{each.mutant.file}:{each.mutant.row}"
@@ -154,9 +173,10 @@ def _as_json(tested: _Tested) -> str:
                 "row": mutant.row,
                 "rule": mutant.rule,
                 "change": mutant.change,
+                "kind": mutant.kind,
                 "test": test,
             }
         )
     counts = {"mutants": tested.mutants, "refused": tested.refused, "tested": tested.tested}
-    document = {**counts, "survivors": survivors}
+    document = {**counts, "alike": tested.alike, "survivors": survivors}
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -106,7 +106,8 @@ def rego_test(finding: Finding, number: int = 1) -> str:
     """A rule for a file of tests, which holds for the new version and not for the old one."""
     name = _WORD.sub("_", f"{finding.path}_{finding.kind}_{number}").strip("_")
     ref, value = document_ref(finding.path), finding.new.value
-    given = f"with input as {to_rego(finding.input)} with time.now_ns as {NOW_NS}"
+    clock = f" with time.now_ns as {NOW_NS}" if finding.reads_clock else ""
+    given = f"with input as {to_rego(finding.input)}{clock}"
     if isinstance(value, Undefined):
         # `not` would hold for a result that is false, too.
         said = f"not {ref} {given}"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from doorward.records import replace
 from doorward.rego import Engine, Evaluation, Query, RegoError, Value, to_json
-from doorward.rego.tools import Expr, Rule, Scalar, format_tree, path_text, walk
+from doorward.rego.tools import Call, Expr, Rule, Scalar, format_tree, path_text, walk
 from doorward.replay.causes import Cause, cause_of
 from doorward.replay.compare import UNCHANGED, Answer, kind_of
 from doorward.replay.deciding import Version
@@ -42,6 +42,8 @@ class Finding:
     old: Answer
     new: Answer
     cause: Cause
+    reads_clock: bool = True
+    """Whether a rule below the document asks for the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,7 @@ class _Pair:
             for number, each in enumerate((old, new))
             if (query := _trace(each, path)) is not None
         ]
+        self._reads_clock = any(_reads_clock(query) for _, query in self._trace)
 
     def event(self, input: Any) -> Event:
         return Event("", self.path, "", input, None, False, NOW_NS, (), {}, {})
@@ -233,7 +236,14 @@ class _Pair:
         event = self.event(input)
         old, new = self.versions
         cause = cause_of(kind, old.trail(event), new.trail(event), old.definitions)
-        return Finding(self.path, input, kind, old.answer(event), new.answer(event), cause)
+        answers = old.answer(event), new.answer(event)
+        return Finding(self.path, input, kind, *answers, cause, self._reads_clock)
+
+
+def _reads_clock(query: Query) -> bool:
+    rules = [each.rule for node in query.rules_read for each in node.definitions]
+    calls = [node for rule in rules for node in walk(rule) if isinstance(node, Call)]
+    return any(call.name == "time.now_ns" for call in calls)
 
 
 def _trace(version: Version, path: str) -> Query | None:

@@ -47,6 +47,7 @@ from doorward.rego.tools import (
     rewrite,
     walk,
 )
+from doorward.search.patience import has_result, patiently
 
 __all__ = [
     "ALL",
@@ -63,7 +64,7 @@ __all__ = [
 MOST: Final = 20_000
 """Candidates that are decided."""
 SECONDS: Final = 10.0
-"""For partial evaluation, and for all lookups of candidates."""
+"""Of the processor, for partial evaluation, and for all lookups of candidates."""
 EACH: Final = 0.5
 """For one decision."""
 WIDEST: Final = 120
@@ -156,19 +157,27 @@ def who_can(
     base = [path_text(path[1:]) for path in documents.base if path[0] == "data" and path[1:]]
     names = list(map(input_text, paths))
     try:
-        partial = engine.partial(
-            query,
-            [*names, *base],
-            given,
-            namespace=NAMESPACE,
-            only_truth=True,
-            keep_else=True,
-            now_ns=now_ns,
-            deadline=SECONDS,
+        partial = patiently(
+            lambda deadline: engine.partial(
+                query,
+                [*names, *base],
+                given,
+                namespace=NAMESPACE,
+                only_truth=True,
+                keep_else=True,
+                now_ns=now_ns,
+                deadline=deadline,
+            ),
+            SECONDS,
         )
-        engine = _with_support(engine, partial.support)
     except EvalError as error:
         return Access((), (), str(error.diagnostics[0].message), 0)
+    try:
+        engine = _with_support(engine, partial.support)
+    except CompileError as error:
+        # Rules whose types are wrong with what is known: what they leave cannot be read.
+        message = str(error.diagnostics[0].message)
+        return Access((), (), f"what is left of the query does not compile: {message}", 0)
     reasons = []
     if partial.definitions is not None:
         reasons.append("the query has other values than true and false")
@@ -247,7 +256,7 @@ def _worlds(engine: Engine) -> set[str]:
 
 
 def _holds(query: Query, input: Value, now_ns: int) -> bool:
-    return bool(query.results(input, now_ns=now_ns))
+    return has_result(query, input, EACH, now_ns=now_ns)
 
 
 def _text(expr: Expr) -> str:
@@ -336,11 +345,14 @@ def _is_pure(name: str, engine: Engine) -> bool:
 
 def _values(engine: Engine, text: str) -> list[Value] | None:
     try:
-        query = engine.prepare(text, deadline=SECONDS)
+        query = engine.prepare(text)
         if query.input_paths:
             return None
         column, count = query.variables.index("found"), len(query.variables)
-        rows = [row for row in query.rows() if all(each is not False for each in row[count:])]
+        solutions = patiently(
+            lambda deadline: query.rows_of(query.evaluation(deadline=deadline)), SECONDS
+        )
+        rows = [row for row in solutions if all(each is not False for each in row[count:])]
     except (CompileError, EvalError):
         return None
     return list({to_key(row[column]): row[column] for row in rows}.values())
@@ -525,7 +537,7 @@ class _Reasons:
     def _texts(self, input: Value, now_ns: int) -> Iterator[str]:
         for where, query in self._rules:
             try:
-                rows = query.rows(input, now_ns=now_ns)
+                rows = _rows(query, input, now_ns)
             except EvalError:
                 continue
             count = len(query.variables)
@@ -541,6 +553,13 @@ class _Reasons:
     def _show(self, value: Value | Undefined, name: str) -> str:
         text = "undefined" if value is UNDEFINED else to_rego(self._mask.value(value, name))
         return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
+
+
+def _rows(query: Query, input: Value, now_ns: int) -> list[tuple[Value, ...]]:
+    def solve(deadline: float) -> list[tuple[Value, ...]]:
+        return query.rows_of(query.evaluation(input, now_ns=now_ns, deadline=deadline))
+
+    return patiently(solve, EACH)
 
 
 def _import_text(tree: Module, number: int) -> str:

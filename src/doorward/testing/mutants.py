@@ -4,7 +4,7 @@
     "a" -> "a~"       1 -> 2            true -> false     a definition left out
 
 A mutant is the text of its file, changed in one place; whether it compiles is for the caller to
-find out. Tests themselves are not changed.
+find out. Tests and properties (`never_`) themselves are not changed.
 """
 
 from __future__ import annotations
@@ -36,6 +36,11 @@ class Mutant(NamedTuple):
     change: str
     text: str
 
+    @property
+    def kind(self) -> str:
+        """The kind of change, whatever was changed."""
+        return self.change.rpartition(": ")[2]
+
 
 def mutants_of(trees: Mapping[str, Module]) -> Iterator[Mutant]:
     """The mutants of all files in the order of their text, those of tests left out."""
@@ -44,7 +49,7 @@ def mutants_of(trees: Mapping[str, Module]) -> Iterator[Mutant]:
             continue
         for rule in tree.rules:
             name = rule.head.ref.span.text or rule.head.span.text
-            if not name.startswith(("test_", "todo_test_")):
+            if not name.startswith(("test_", "todo_test_", "never_")):
                 yield from _of_rule(file, rule, name)
 
 

@@ -1,4 +1,4 @@
-"""The properties that the project ships hold, for any input."""
+"""The properties that the project ships, and six more of the Docker policies, hold."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from doorward.search.proofs import proofs
 
 ROOT = Path(__file__).resolve().parents[3]
 PEOPLE = [str(ROOT / "examples/people" / each) for each in ("policy.rego", "properties_test.rego")]
-DOCKER = [str(ROOT / "src/doorward/docker/policies")]
+POLICIES = str(ROOT / "src/doorward/docker/policies")
+WITH_USERS = [POLICIES, str(ROOT / "benchmarks/policies/docker_properties")]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("paths", "data", "count"),
-    [(PEOPLE, {"secrets": {"jwt": "s3cret"}}, 9), (DOCKER, {}, 4)],
-    ids=["people", "docker"],
+    [(PEOPLE, {"secrets": {"jwt": "s3cret"}}, 9), ([POLICIES], {}, 4), (WITH_USERS, {}, 10)],
+    ids=["people", "docker", "docker with users"],
 )
 def test_all_are_proved(paths: list[str], data: dict[str, object], count: int) -> None:
     loaded = load(paths)

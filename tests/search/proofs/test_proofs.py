@@ -16,18 +16,23 @@ from doorward.search.proofs.checking import Checker
 from doorward.search.proofs.refuting import Refuter
 from doorward.search.proofs.steps import (
     Alias,
+    Bounds,
     Cases,
     Contradiction,
     Cycle,
     Denied,
+    Derived,
     Empty,
     Fails,
     Instance,
+    Named,
+    Opposite,
     Same,
     Shape,
     Split,
     Step,
     Texts,
+    Undefined,
 )
 
 POLICY = """package p
@@ -61,6 +66,20 @@ claims := payload if {
 holds contains role if some role in data.grants[input.u]
 
 holds contains "guest" if input.u == "nobody"
+
+default views := []
+
+views := input.views
+
+refused contains "kind" if {
+	some item in input.items
+	item.kind == "host"
+}
+
+refused contains "view" if {
+	"host" in views
+	input.host == true
+}
 
 """
 DATA: Any = {
@@ -106,6 +125,42 @@ PROVED = {
     "an input that is allowed nothing": "input == {}; allow",
     "an alias": "x := input.a; x > 5; input.a < 3",
     "sums of small integers": "input.a == 3; input.a + 4 == 8",
+    "a text in another case": 'lower(input.p) == "secret"; contains(input.p, "/")',
+    "a text of two cases": 'lower(upper(input.p)) == "a"; input.p == "b"',
+    "a text in its own case": 'lower(input.p) == input.p; contains(input.p, "A")',
+    "a part of a text in another case": (
+        'startswith(upper(input.p), "A/"); startswith(input.p, "b")'
+    ),
+    "a sum above its parts": "input.a <= 3; input.b < 4; input.a + input.b > 7",
+    "a difference": "input.a - 5 > 3; input.a < 8",
+    "a difference of what is subtracted": "10 - input.a > 8; input.a >= 2",
+    "a multiple": "input.a * 2 > 10; input.a < 5",
+    "a negative multiple": "input.a * -2 > 10; input.a >= 0",
+    "a part of a number": "input.a / 2 > 10; input.a <= 20",
+    "a rounded number": "round(input.a) > 3; input.a <= 3",
+    "bounds of a term that is below another": "input.a <= input.b; input.b < 2; input.a + 1 > 3",
+    "fewer items than none": "count(input.xs) < 0",
+    "a margin of time": "claims.exp < time.now_ns(); claims.exp >= time.now_ns() + 60",
+    "seconds of a clock": (
+        "now := time.now_ns() / 1000000000; claims.exp + 30 < now; now < claims.exp"
+    ),
+    "a comparison that is denied": "not input.a < 5; input.a < 3",
+    "two comparisons that are denied": "not input.a < input.b; not input.a >= input.b",
+    "an inequality that is denied": "not input.a != 1; input.a != 1",
+    "a member that is denied": 'not input.a in {"x", "y"}; input.a == input.b; input.b == "x"',
+    "a call that has no value": (
+        "input.t == null; time.parse_rfc3339_ns(input.t) <= time.now_ns()"
+    ),
+    "an item that is refused": 'count(refused) == 0; some x in input.items; x.kind == "host"',
+    "a rule that names a part": 'count(refused) == 0; "host" in input.views; input.host == true',
+    "a denial of a rule that holds": (
+        'not "view" in refused; "host" in input.views; input.host == true'
+    ),
+    "a comparison that is denied of a term without a value": "not input.a == 5; not input.a != 5",
+    "a call without a value that is denied": (
+        "input.t == null; not time.parse_rfc3339_ns(input.t) <= time.now_ns()"
+    ),
+    "a denied sum": "not input.a + 1 > 5; input.a > 5",
 }
 NOT_PROVED = {
     "default makes false a value": 'allow == false; input.m == "PUT"',
@@ -146,6 +201,32 @@ NOT_PROVED = {
     "an input of one field": 'input == {"x": 1}; input.x == 1',
     "an input with a number": 'input == {"x": 1}; json.marshal(input.x) == "1.0"',
     "an input, and a term": 'input == {"x": "A"}; lower(input.x) == "a"',
+    "a letter with another small one": 'lower(input.p) == "k"; not input.p in {"k", "K"}',
+    "a letter with another large one": 'upper(input.p) == "S"; not input.p in {"s", "S"}',
+    "large letters that are not ASCII's": (
+        "lower(input.p) != input.p; not regex.match(`[A-Z]`, input.p)"
+    ),
+    "a large letter": 'startswith(upper(input.p), "A/"); endswith(input.p, "a")',
+    "a sum of its parts": "input.a <= 3; input.b <= 4; input.a + input.b >= 7",
+    "a sum that is rounded": "input.a < 5; input.a + 1 >= 6",
+    "a sum of what may be a text": "input.a > 3; input.b > 3; input.a > input.b + 5",
+    "a multiple of a negative number": "input.a * input.b > 10; input.a < 1",
+    "an equation that is denied": "not input.a == 1; not input.b == 1; input.c",
+    "a call that may have a value": (
+        'input.t == "2030-01-01T00:00:00Z"; time.parse_rfc3339_ns(input.t) <= time.now_ns()'
+    ),
+    "a margin that is not there": "input.exp <= input.now + 60; input.exp > input.now",
+    "another item than what is refused": (
+        'count(refused) == 0; some x in input.items; x.kind == "volume"'
+    ),
+    "an item of another list": 'count(refused) == 0; some x in input.others; x.kind == "host"',
+    "a kind of another item": (
+        'count(refused) == 0; some x in input.items; some y in input.items; x.kind == "a"; '
+        'y.name == "host"'
+    ),
+    "a view that is not there": (
+        'count(refused) == 0; not "host" in input.views; input.host == true'
+    ),
     "a key that the input names": '{input.a: 1}.x; input.a == "x"',
     "a key of an object that is compared": '{input.a: 1} == {"x": 1}; input.a == "x"',
     "keys that are one": '{input.a: 1, input.b: 2} == {"x": 2}; input.a == "x"',
@@ -297,6 +378,94 @@ UNSOUND: list[Step] = [
     Split(20, (Fails(7), Fails(7))),
     Split(6, (Fails(7),)),
 ]
+
+
+MORE_TEXTS: Final = (
+    "input.n + input.k > 9",
+    "input.n <= 4",
+    "input.k <= 5",
+    "input.n + input.k >= 9",
+    "not input.n + input.k > 9",
+    'input.xs[i].name = "a"',
+    'internal.member_2("b", input.views)',
+    "count(data.support.names) = 0",
+    "not data.support.denied",
+    "input.u < input.u - 2",
+    "input.u - 2 > input.u + 1",
+    "lower(input.t) = input.t",
+    'startswith(input.t, "A")',
+    'startswith(lower(input.t), "b")',
+    'not internal.member_2("b", input.views)',
+    "not input.w < 7",
+    "input.w < 3",
+    "not input.w = 7",
+    'not input.v in {"x", "y"}',
+    'input.v = "y"',
+    "input.e = null",
+    "time.parse_ns(input.e, input.e) < time.now_ns()",
+    "not time.parse_ns(input.e, input.e) < time.now_ns()",
+)
+MORE_SUPPORT = (
+    'package support\n\nnames contains k if input.xs[k].name = "a"\n'
+    'denied if internal.member_2("b", data.support.views)\n'
+    "views := v if v = input.views\ndefault views := []\n"
+    "other := v if v = input.views\nother := 1 if input.n\n"
+    "names contains lower(input.z) if input.n <= 4\n"
+)
+ADDED: Final = len(MORE_TEXTS)
+MORE_SOUND: list[Step] = [
+    Opposite((15,), Cycle((ADDED, 16))),
+    Opposite((15, 18), Cycle((ADDED + 2, 19))),
+    Cases("input.e", 20, ((None, Undefined(21, "time.parse_ns(input.e, input.e)")),)),
+    Bounds(0),
+    Cycle((9,)),
+    Cycle((10,)),
+    Texts("input.t", (11, 12)),
+    Texts("input.t", (12, 13)),
+    Derived((0, 0), (("k", "i"),), (5,), Empty(7, ADDED)),
+    Named(6, ("support", "views"), Derived((0, 1), (), (ADDED,), Contradiction(ADDED + 1, 8))),
+]
+MORE_UNSOUND: list[Step] = [
+    Opposite((17,), Cycle((ADDED, 16))),
+    Opposite((16,), Cycle((ADDED, 16))),
+    Opposite((15,), Cycle((ADDED, 18))),
+    Opposite((15,), Cycle((16,))),
+    Opposite((12,), Contradiction(0, 4)),
+    Opposite((21,), Contradiction(0, 4)),
+    Cases("input.e", 20, ((None, Undefined(22, "time.parse_ns(input.e, input.e)")),)),
+    Cases("input.e", 20, ((None, Undefined(21, "time.now_ns()")),)),
+    Cases("input.e", 20, ((None, Undefined(21, "lower(input.e)")),)),
+    Undefined(21, "time.parse_ns(input.e, input.e)"),
+    Bounds(4),
+    Bounds(5),
+    Bounds(99),
+    Cycle((1,)),
+    Texts("input.t", (11, 13)),
+    Texts("input.t", (13,)),
+    Derived((0, 0), (("k", "j"),), (5,), Empty(7, ADDED)),
+    Derived((0, 0), (), (5,), Empty(7, ADDED)),
+    Derived((0, 0), (("k", "i"),), (6,), Empty(7, ADDED)),
+    Derived((0, 0), (("k", "i"),), (), Empty(7, ADDED)),
+    Derived((0, 1), (), (6,), Contradiction(ADDED, 8)),
+    Derived((0, 6), (), (1,), Empty(7, ADDED)),
+    Derived((0, 0), (("k", "i"),), (5,), Empty(2, ADDED)),
+    Named(14, ("support", "views"), Derived((0, 1), (), (ADDED,), Contradiction(ADDED + 1, 8))),
+    Named(6, ("support", "other"), Derived((0, 1), (), (ADDED,), Contradiction(ADDED + 1, 8))),
+    Named(6, ("support", "denied"), Contradiction(ADDED, 8)),
+    Named(1, ("support", "views"), Derived((0, 1), (), (ADDED,), Contradiction(ADDED + 1, 8))),
+]
+
+
+@pytest.mark.parametrize("refutation", MORE_SOUND, ids=str)
+def test_the_checker_accepts_bounds_and_what_rules_make(refutation: Step) -> None:
+    engine = Engine({"support.rego": MORE_SUPPORT})
+    assert Checker(engine, [MORE_SUPPORT]).accepts(refutation, MORE_TEXTS)
+
+
+@pytest.mark.parametrize("refutation", MORE_UNSOUND, ids=str)
+def test_the_checker_refuses_other_bounds_and_rules(refutation: Step) -> None:
+    engine = Engine({"support.rego": MORE_SUPPORT})
+    assert not Checker(engine, [MORE_SUPPORT]).accepts(refutation, MORE_TEXTS)
 
 
 def checker() -> Checker:

@@ -579,7 +579,7 @@ class Interpreter:
         ]
 
         def text(values: Sequence[Any]) -> str:
-            return "".join(v if isinstance(v, str) else to_rego(v) for v in values)
+            return "".join(map(_inserted, values))
 
         template = "".join(part if isinstance(part, str) else "%v" for part in parts)
         values = [lens for lens, part in zip(lenses, parts, strict=True) if part is not lens.value]
@@ -973,3 +973,10 @@ def _repeat(attempt: Attempt, more: int, input: Any) -> Iterator[Any]:
                 return
             changed = every[(start + number) % len(every)]
         yield changed
+
+
+def _inserted(value: Any) -> str:
+    """A value as a template string displays it."""
+    if isinstance(value, str):
+        return value
+    return "<undefined>" if value is UNDEFINED else to_rego(value)

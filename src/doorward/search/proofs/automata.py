@@ -13,7 +13,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-__all__ = ["Automaton", "have_no_text", "of_glob", "of_pattern", "of_text", "union"]
+__all__ = [
+    "TOP",
+    "Automaton",
+    "have_no_text",
+    "of_characters",
+    "of_glob",
+    "of_pattern",
+    "of_text",
+    "union",
+]
 
 # typeshed has no stubs for them
 codes: Final[Any] = importlib.import_module("re._constants")
@@ -65,6 +74,17 @@ class Automaton:
             if any(low <= char <= high for low, high in ranges)
         }
         return self.reach(targets)
+
+    def before(self, table: dict[int, int]) -> Automaton:
+        """Accepts the texts that become those of this one where each character of a table becomes
+        another one."""
+        known: dict[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]] = {}
+        for each in self.moves:
+            for ranges, _ in each:
+                if ranges not in known:
+                    known[ranges] = _origin(table, ranges)
+        moves = [[(known[ranges], target) for ranges, target in each] for each in self.moves]
+        return Automaton(moves, [list(each) for each in self.free], self.end)
 
     # Building: each method goes on from a state and returns the one where it ends
 
@@ -193,6 +213,26 @@ def _members(items: Sequence[tuple[Any, Any]]) -> tuple[tuple[int, int], ...]:
         else:
             raise ValueError("a class that is not read")
     return _invert(ranges) if negated else tuple(ranges)
+
+
+def _origin(
+    table: dict[int, int], ranges: tuple[tuple[int, int], ...]
+) -> tuple[tuple[int, int], ...]:
+    """The characters that become one of some: those of these that stay, and those that turn into
+    one of these."""
+    leave = [(char, char) for char in table]
+    enter = [(c, c) for c, new in table.items() if any(low <= new <= high for low, high in ranges)]
+    # Out of all characters: what is outside the ranges, what leaves; then what enters.
+    stay = _invert([*_invert(ranges), *leave])
+    return _invert(_invert([*stay, *enter]))
+
+
+def of_characters(excluded: Iterable[int]) -> Automaton:
+    """Accepts the texts without some characters."""
+    automaton = Automaton()
+    state = automaton.add()
+    automaton.end = automaton.loop(state, _invert([(each, each) for each in excluded]))
+    return automaton
 
 
 def _except(characters: str) -> tuple[tuple[int, int], ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
@@ -37,16 +38,21 @@ from doorward.rego.tools import (
     kinds,
     parse_module,
     parse_query,
+    rewrite,
     walk,
 )
+from doorward.search.patience import has_result
 from doorward.search.proofs.automata import (
+    TOP,
     Automaton,
     have_no_text,
+    of_characters,
     of_glob,
     of_pattern,
     of_text,
     union,
 )
+from doorward.search.proofs.intervals import rules_out
 from doorward.search.proofs.reading import (
     adds_member,
     denies_fields,
@@ -55,6 +61,7 @@ from doorward.search.proofs.reading import (
     equations_of,
     has_inner,
     has_number,
+    is_below,
     is_constant,
     is_small,
     is_true_rule,
@@ -73,18 +80,23 @@ from doorward.search.proofs.reading import (
 )
 from doorward.search.proofs.steps import (
     Alias,
+    Bounds,
     Cases,
     Contradiction,
     Cycle,
     Denied,
+    Derived,
     Empty,
     Fails,
     Instance,
+    Named,
+    Opposite,
     Same,
     Shape,
     Split,
     Step,
     Texts,
+    Undefined,
 )
 
 __all__ = ["Checker"]
@@ -101,6 +113,12 @@ _BY_VALUE: Final = {
     *("split", "concat", "trim", "trim_prefix", "trim_suffix", "internal.member_2"),
 }
 """Built-ins that see numbers as values, however they are written."""
+_TURNED_BY_NOT: Final = {"lt": ">=", "lte": ">", "gt": "<=", "gte": "<", "neq": "="}
+"""Rego's order is total, so that a comparison or its opposite holds of any two values."""
+_SECONDS: Final = 1.0
+"""Of the processor, for one evaluation."""
+_SLICE: Final = 0x1000
+"""Characters whose case is asked for at once."""
 _YES: Final = Expr(Scalar(True))
 
 
@@ -162,10 +180,16 @@ class Checker:
                 return is_opposite and self._is_steady(one) and self._is_steady(other)
             case Cycle(positions):
                 return self._is_cycle([exprs[each] for each in positions])
+            case Bounds(position):
+                comparisons = [self._compared(expr) for expr in exprs]
+                sides, others = comparisons[position], [each for each in comparisons if each]
+                return sides is not None and rules_out(sides, others)
             case Denied(negative, (module, rule), body):
                 return self._is_denied(exprs, negative, module, rule, body)
             case Fails(position):
                 return self._fails(exprs[position], known.values)
+            case Undefined(position, call):
+                return self._has_no_value(exprs[position], call, known.values)
             case Texts(term, positions):
                 return self._has_no_text(term, [exprs[each] for each in positions])
             case Empty(empty, member):
@@ -182,6 +206,15 @@ class Checker:
                 return bool(values) and self._holds(then, self._change(known, values))
             case Instance(every, member, item, then):
                 added = self._instance(exprs, every, member, item)
+                return self._holds(then, replace(known, exprs=(*exprs, *added)))
+            case Derived(rule, values, body, then):
+                fact = self._derived(exprs, rule, dict(values), body)
+                return self._holds(then, replace(known, exprs=(*exprs, fact)))
+            case Named(position, path, then):
+                fact = self._renamed(exprs[position], path)
+                return self._holds(then, replace(known, exprs=(*exprs, fact)))
+            case Opposite(positions, then):
+                added = [each for n in positions for each in self._opposites(exprs[n])]
                 return self._holds(then, replace(known, exprs=(*exprs, *added)))
             case Split(position, cases):
                 bodies = self._bodies(exprs, position)
@@ -241,9 +274,14 @@ class Checker:
             ]
         return any(self._is_closed(path) for path in paths)
 
+    def _compared(self, expr: Expr) -> tuple[Any, str, Any] | None:
+        """The sides of a comparison that holds; None for any other expression."""
+        is_usable = not has_inner(expr) and self._is_steady(expr)
+        return sides_of(expr) if is_usable else None
+
     def _follow(self, term: Any, other: Any) -> bool:
-        """Return True if a term is another one, or a constant that is not above it."""
-        if text_of(Expr(term)) == text_of(Expr(other)):
+        """Return True if a term is another one, or is not above it: two constants, a sum."""
+        if text_of(Expr(term)) == text_of(Expr(other)) or is_below(term, other):
             return True
         are_constants = is_constant(term) and is_constant(other)
         return are_constants and self._is_true(f"{text_of(Expr(term))} <= {text_of(Expr(other))}")
@@ -254,8 +292,11 @@ class Checker:
         if not all(self._follow(*each) for each in ends):
             return False
         gaps = [each for each in ends if text_of(Expr(each[0])) != text_of(Expr(each[1]))]
-        rises = [self._is_true(f"{text_of(Expr(a))} < {text_of(Expr(b))}") for a, b in gaps]
+        constant = [gap for gap in gaps if all(map(is_constant, gap))]
+        rises = [self._is_true(f"{text_of(Expr(a))} < {text_of(Expr(b))}") for a, b in constant]
         if "!=" in signs:
+            if constant != gaps:
+                return False
             return signs.count("!=") == 1 and set(signs) <= {"!=", "=="} and not any(rises)
         return set(signs) <= {"<", "<=", "=="} and ("<" in signs or any(rises))
 
@@ -305,14 +346,40 @@ class Checker:
                 set_at(document, leaf, value)
             else:
                 document = copy.deepcopy(value)
-        query = self._engine.prepare(text_of(read_fields(expr, fields)), deadline=1.0)
+        query = self._engine.prepare(text_of(read_fields(expr, fields)))
         for path in query.documents.base:
             names = tuple(path)
             if names[:1] != ("input",) or any(names[1 : 1 + len(leaf)] == leaf for leaf in leaves):
                 continue
             if any(meet(names[1:], other) for other in self._unknown):
                 return False
-        return query.results(document) == []
+        return not has_result(query, document, _SECONDS)
+
+    def _has_no_value(self, expr: Expr, call: str, values: Sequence[tuple[str, Any]]) -> bool:
+        """Return True if a call in an expression that holds has no value."""
+        if expr.negated or expr.withs or has_inner(expr):
+            return False
+        calls = [n for n in walk(expr) if isinstance(n, Call) and text_of(n) == call]
+        return bool(calls) and self._fails(Expr(equate(Var("some_value"), calls[0])), values)
+
+    def _opposites(self, expr: Expr) -> list[Expr]:
+        """The expressions that hold where a negated one does. ValueError for any other."""
+        call = expr.term
+        if not expr.negated or has_inner(expr) or not self._is_steady(expr):
+            raise ValueError("not a negated comparison")
+        if isinstance(call, Call) and len(call.args) == 2:
+            left, right = (text_of(arg) for arg in call.args)
+            if call.name in _TURNED_BY_NOT:
+                return [self._read(f"{left} {_TURNED_BY_NOT[call.name]} {right}")]
+            if call.name == "internal.member_2" and is_constant(call.args[1]):
+                members: Any = self._plain.prepare(f"sort([each | some each in {right}])").value()
+                return [self._read(f"{left} != {to_rego(each)}") for each in members]
+        raise ValueError("not a negated comparison")
+
+    @staticmethod
+    def _read(text: str) -> Expr:
+        (expr,) = parse_query(Source("", text), v0=False)
+        return expr
 
     def _sees_values(self, expr: Expr, values: Sequence[tuple[str, Any]]) -> bool:
         """Return True if an expression cannot tell equal numbers apart."""
@@ -357,29 +424,55 @@ class Checker:
 
     def _automata(self, term: str, call: Call) -> list[Automaton]:
         """Automata of which one accepts each text that a call accepts."""
-        args = [text_of(Expr(arg)) for arg in call.args]
+        around = [self._cases_of(arg, term) for arg in call.args]
         constants = [self._constant(arg) for arg in call.args]
-        match call.name, len(args):
+        operand, automata = self._accepting(call, around, constants, term)
+        for name in around[operand] or ():
+            automata = [each.before(_case_table(name)) for each in automata]
+        return automata
+
+    def _accepting(
+        self, call: Call, around: Sequence[list[str] | None], constants: Sequence[Any], term: str
+    ) -> tuple[int, list[Automaton]]:
+        """The operand that is about a term, and automata for that operand."""
+        match call.name, len(around):
             case (("eq" | "equal" | "neq"), 2):
                 for at in (0, 1):
-                    if args[at] == term and type(constants[1 - at]) is str:
-                        return [of_text(constants[1 - at])]
-            case "internal.member_2", 2 if args[0] == term:
-                text = f"[each | some each in {args[1]}]"
-                members: Any = self._plain.prepare(text).value()
-                if is_constant(call.args[1]) and all(type(each) is str for each in members):
-                    return [of_text(each) for each in members]
-            case (("startswith" | "endswith" | "contains"), 2) if args[0] == term:
+                    if around[at] is not None and type(constants[1 - at]) is str:
+                        return at, [of_text(constants[1 - at])]
+                for at in (0, 1):
+                    names = around[at] or []
+                    if len(names) == 1 and text_of(Expr(call.args[1 - at])) == term:
+                        # Equal to itself in one case: nothing in it is of the other.
+                        return 1 - at, [of_characters(_case_table(names[0]))]
+            case "internal.member_2", 2 if around[0] is not None:
+                text = f"[each | some each in {text_of(Expr(call.args[1]))}]"
+                if is_constant(call.args[1]):
+                    members: Any = self._plain.prepare(text).value()
+                    if all(type(each) is str for each in members):
+                        return 0, [of_text(each) for each in members]
+            case (("startswith" | "endswith" | "contains"), 2) if around[0] is not None:
                 if type(constants[1]) is str:
                     before, after = call.name != "startswith", call.name != "endswith"
-                    return [of_text(constants[1], before=before, after=after)]
-            case "glob.match", 3 if args[2] == term and type(constants[0]) is str:
+                    return 0, [of_text(constants[1], before=before, after=after)]
+            case "glob.match", 3 if around[2] is not None and type(constants[0]) is str:
                 stops = constants[1]
                 if stops is None or (isinstance(stops, list) and is_constant(call.args[1])):
-                    return [of_glob(constants[0], stops)]
-            case "regex.match", 2 if args[1] == term and type(constants[0]) is str:
-                return [of_pattern(constants[0])]
+                    return 2, [of_glob(constants[0], stops)]
+            case "regex.match", 2 if around[1] is not None and type(constants[0]) is str:
+                return 1, [of_pattern(constants[0])]
         raise ValueError("not a condition of texts")
+
+    def _cases_of(self, operand: Any, term: str) -> list[str] | None:
+        """Which of `lower` and `upper` are around a term, the outermost first; None for what is not
+        about the term."""
+        names: list[str] = []
+        while text_of(Expr(operand)) != term:
+            if not isinstance(operand, Call) or operand.name not in ("lower", "upper"):
+                return None
+            names.append(operand.name)
+            (operand,) = operand.args
+        return names
 
     def _constant(self, term: Any) -> Any:
         if not is_constant(term):
@@ -582,6 +675,65 @@ class Checker:
             bodies.append(body)
         return bodies
 
+    def _derived(
+        self,
+        exprs: Sequence[Expr],
+        rule: tuple[int, int],
+        values: dict[str, str],
+        body: Sequence[int],
+    ) -> Expr:
+        """The fact that a support rule makes where its body holds. ValueError if it does not."""
+        tree = self._trees()[rule[0]]
+        definition, path = tree.rules[rule[1]], path_of(tree, tree.rules[rule[1]])
+        terms = {name: parse_query(Source("", v), v0=False)[0].term for name, v in values.items()}
+        if path is None or len(definition.body) != len(body):
+            raise ValueError("not a rule with such a body")
+        for each, position in zip(definition.body, body, strict=True):
+            fact = exprs[position]
+            if each.withs or (has_inner(each) and variables_of(each)):
+                raise ValueError("an expression with names of its own")
+            if text_of(put_terms(each, terms)) != text_of(fact) or not self._is_steady(fact):
+                raise ValueError("an expression that does not hold")
+        document = Ref(Var("data"), tuple(map(Scalar, path)))
+        if is_true_rule(definition):
+            return Expr(document)
+        key: Any = definition.head.key
+        is_value = key is not None and not any(isinstance(node, Call) for node in walk(key))
+        if not adds_member(definition) or not is_value or not variables_of(key) <= set(terms):
+            raise ValueError("not a rule that makes a fact")
+        member: Any = put_terms(Expr(key), terms).term
+        (fact,) = parse_query(Source("", f"{text_of(member)} in {text_of(document)}"), v0=False)
+        return fact
+
+    def _renamed(self, expr: Expr, path: tuple[str, ...]) -> Expr:
+        """An expression that reads a support rule in place of the part of the input that is its
+        value. ValueError if it is not, or may be undefined."""
+        (rule,) = [each for each in self._rules(path) if not each.default]
+        part = self._value_of_rule(rule)
+        if part is None or expr.negated or expr.withs or has_inner(expr):
+            raise ValueError("not a fact about a part of the input")
+        size = len(part.args)
+
+        def change(node: Any) -> Any:
+            is_part = isinstance(node, Ref) and len(node.args) >= size
+            if not is_part or text_of(Ref(node.head, node.args[:size])) != text_of(part):
+                return node
+            return Ref(Var("data"), (*map(Scalar, path), *node.args[size:]))
+
+        changed: Expr = rewrite(expr, change)
+        return changed
+
+    @staticmethod
+    def _value_of_rule(rule: Rule) -> Ref | None:
+        head = rule.head
+        has_more = head.key is not None or head.args is not None or rule.else_rule is not None
+        if has_more or len(rule.body) != 1 or not isinstance(head.value, Var):
+            return None
+        for variable, term in equations_of(rule.body[0]):
+            if variable == head.value and names_of(term, "input"):
+                return term if isinstance(term, Ref) else None
+        return None
+
     def _rules(self, path: tuple[str, ...] | None) -> list[Rule]:
         return [
             rule
@@ -596,3 +748,18 @@ class Checker:
         if self._modules is None:
             self._modules = [parse_module(Source("", text), v0=False) for text in self._support]
         return self._modules
+
+
+@cache
+def _case_table(name: str) -> dict[int, int]:
+    """The characters that `lower` or `upper` changes; each becomes one."""
+    table: dict[int, int] = {}
+    query = Engine().prepare(f"{name}(input)")
+    for first in range(0, TOP + 1, _SLICE):
+        chars = [c for c in range(first, first + _SLICE) if not 0xD800 <= c <= 0xDFFF]
+        changed: Any = query.answer("".join(map(chr, chars)))
+        if len(changed) != len(chars):
+            raise ValueError("not one character for one")
+        pairs = zip(chars, map(ord, changed), strict=True)
+        table |= {char: new for char, new in pairs if char != new}
+    return table

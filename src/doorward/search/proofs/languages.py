@@ -8,23 +8,30 @@ has raises `UnreadableError`. The alphabet is every code point, so that "no text
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 __all__ = [
     "ANYTHING",
+    "LAST",
     "Language",
+    "Ranges",
     "UnreadableError",
+    "before",
     "both",
     "complement",
     "containing",
     "ending",
     "from_glob",
     "from_pattern",
+    "from_ranges",
     "is_empty",
     "literal",
+    "meeting",
+    "merged",
     "one_of",
+    "outside",
     "starting",
 ]
 
@@ -147,7 +154,30 @@ def repeat(inner: Language) -> Language:
     return inner if isinstance(inner, Star) else Star(inner)
 
 
+def before(language: Language, origin: Callable[[Ranges], Ranges]) -> Language:
+    """The texts that become those of a language where each character becomes another one; `origin`
+    are the characters that become one of some."""
+    match language:
+        case Chars(ranges):
+            return Chars(origin(ranges))
+        case Join(first, second):
+            return join(before(first, origin), before(second, origin))
+        case Star(inner):
+            return repeat(before(inner, origin))
+        case Any_(options):
+            return either([before(each, origin) for each in options])
+        case All(parts):
+            return both([before(each, origin) for each in parts])
+        case Outside(inner):
+            return complement(before(inner, origin))
+
+
 # Languages of Rego's built-ins
+
+
+def from_ranges(ranges: Ranges) -> Language:
+    """The texts of some characters."""
+    return repeat(Chars(ranges))
 
 
 def literal(text: str) -> Language:
@@ -184,7 +214,7 @@ def from_glob(glob: str, delimiters: Sequence[str]) -> Language:
         raise UnreadableError(glob)
     if any(len(each) != 1 for each in delimiters):
         raise UnreadableError(glob)
-    other = Chars(_outside([(ord(each), ord(each)) for each in delimiters]))
+    other = Chars(outside([(ord(each), ord(each)) for each in delimiters]))
     out, at = EMPTY, 0
     while at < len(glob):
         if glob.startswith("**", at):
@@ -289,7 +319,7 @@ class _Reader:
         self._at += 1
         match char:
             case ".":
-                return Chars(_outside([(10, 10)]))
+                return Chars(outside([(10, 10)]))
             case "(":
                 if self._pattern.startswith("?", self._at) and not self._take("?:"):
                     raise UnreadableError(self._pattern)
@@ -321,7 +351,7 @@ class _Reader:
             ranges += self._range()
         if not ranges:
             raise UnreadableError(self._pattern)
-        return Chars(_outside(ranges) if negated else _merge(ranges))
+        return Chars(outside(ranges) if negated else merged(ranges))
 
     def _range(self) -> Ranges:
         char = self._pattern[self._at : self._at + 1]
@@ -339,7 +369,8 @@ class _Reader:
         return ((ord(char), ord(rest[1])),)
 
 
-def _merge(ranges: Iterable[tuple[int, int]]) -> Ranges:
+def merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """Ranges in order that do not meet, of the same characters."""
     out: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if out and low <= out[-1][1] + 1:
@@ -349,15 +380,21 @@ def _merge(ranges: Iterable[tuple[int, int]]) -> Ranges:
     return tuple(out)
 
 
-def _outside(ranges: Iterable[tuple[int, int]]) -> Ranges:
+def outside(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """The characters that are in none of some ranges."""
     out, at = [], 0
-    for low, high in _merge(ranges):
+    for low, high in merged(ranges):
         if low > at:
             out.append((at, low - 1))
         at = high + 1
     if at <= LAST:
         out.append((at, LAST))
     return tuple(out)
+
+
+def meeting(one: Ranges, other: Ranges) -> Ranges:
+    """The characters that are in ranges of both."""
+    return outside([*outside(one), *outside(other)])
 
 
 # Emptiness

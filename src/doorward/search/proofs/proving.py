@@ -12,6 +12,7 @@ from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, Registry, 
 from doorward.rego.tools import Rule, RuleNode, Scalar, format_tree, path_text
 from doorward.replay.deciding import Version
 from doorward.search import Finding, Reach, search
+from doorward.search.patience import patiently
 from doorward.search.proofs.checking import Checker
 from doorward.search.proofs.known import KnownProofs, digest_of
 from doorward.search.proofs.refuting import Refuter
@@ -36,6 +37,7 @@ NONE_FOUND: Final = "none found"
 UNKNOWN: Final = "cannot say"
 
 PARTIAL_SECONDS: Final = 10.0
+"""Of the processor, for partial evaluation."""
 MOST: Final = 2_000
 """Conjunctions that are refuted at most."""
 _NAMESPACE: Final = "doorward_proof"
@@ -163,13 +165,16 @@ def _refute(engine: Engine, node: RuleNode, proved: Property) -> Verdict:
         reason = f"{missing_data} is read and is not among the data"
         return Verdict(proved, UNKNOWN, 0.0, reason=reason)
     try:
-        partial = engine.partial(
-            proved.name,
-            ["input"],
-            namespace=_NAMESPACE,
-            only_truth=True,
-            keep_else=True,
-            deadline=PARTIAL_SECONDS,
+        partial = patiently(
+            lambda deadline: engine.partial(
+                proved.name,
+                ["input"],
+                namespace=_NAMESPACE,
+                only_truth=True,
+                keep_else=True,
+                deadline=deadline,
+            ),
+            PARTIAL_SECONDS,
         )
         bodies, support = partial.queries, partial.support
         # Rules that contradict each other are an error, which is not true: a residual that has

@@ -27,6 +27,7 @@ __all__ = [
     "equations_of",
     "has_inner",
     "has_number",
+    "is_below",
     "is_constant",
     "is_small",
     "is_true_rule",
@@ -118,6 +119,33 @@ def turn(link: tuple[Any, str, Any]) -> tuple[Any, str, Any]:
     return link[2], _TURNED[link[1]], link[0]
 
 
+def is_below(term: Any, other: Any) -> bool:
+    """Return True if two terms are one term with integers added, and the first one has no more."""
+    return any(
+        one == same and number <= more for one, number in _sums(term) for same, more in _sums(other)
+    )
+
+
+def _sums(term: Any) -> Iterator[tuple[str, int]]:
+    """The text of a term and 0, and of each part of a sum to which an integer is added."""
+    yield text_of(term), 0
+    if not isinstance(term, Call) or len(term.args) != 2 or term.name not in ("plus", "minus"):
+        return
+    one, other = term.args
+    first, second = _integer(one), _integer(other)
+    if first is not None and term.name == "plus":
+        yield text_of(other), first
+    if second is not None:
+        yield text_of(one), second if term.name == "plus" else -second
+
+
+def _integer(term: Any) -> int | None:
+    """A small integer that is written; None for anything else."""
+    value = term.value if isinstance(term, Scalar) else None
+    is_small = isinstance(value, int) and type(value) is int and abs(value) < 2**53
+    return value if is_small and isinstance(value, int) else None
+
+
 def equations_of(expr: Expr) -> Iterator[tuple[Any, Any]]:
     sides = sides_of(expr)
     if sides is not None and sides[1] == "==":
@@ -178,7 +206,12 @@ def denies_items(expr: Expr, member: Expr) -> bool:
     if member.negated or member.withs or has_inner(member):
         return False
     references = [node for node in walk(member) if isinstance(node, Ref)]
+    call = member.term
+    is_member = isinstance(call, Call) and call.name == "internal.member_2"
+    container = text_of(call.args[1]) if is_member and isinstance(call, Call) else None
     for collection, size in _sizes(expr):
+        if size < 1 and container == collection:
+            return True
         for ref in references:
             for end, key in enumerate(ref.args):
                 if text_of(Ref(ref.head, ref.args[:end])) != collection:

@@ -15,7 +15,7 @@ from functools import cmp_to_key
 from itertools import pairwise, takewhile
 from typing import Any, Final
 
-from doorward.rego import CompileError, Engine, EvalError, Query, Source, Value, from_key
+from doorward.rego import CompileError, Engine, EvalError, Query, Source, Value, from_key, to_rego
 from doorward.rego.tools import (
     Array,
     Body,
@@ -32,9 +32,11 @@ from doorward.rego.tools import (
     compare,
     format_tree,
     parse_module,
+    parse_query,
     rewrite,
     walk,
 )
+from doorward.search.patience import has_result
 from doorward.search.proofs.conjunction import (
     PLAIN,
     Conjunction,
@@ -57,21 +59,25 @@ from doorward.search.proofs.conjunction import (
     term_text,
     value_of,
 )
+from doorward.search.proofs.deriving import Deriving
 from doorward.search.proofs.languages import Language, both, is_empty
+from doorward.search.proofs.ranges import LARGEST, Link, failing
 from doorward.search.proofs.steps import (
     Alias,
+    Bounds,
     Cases,
     Contradiction,
     Cycle,
-    Denied,
     Empty,
     Fails,
     Instance,
+    Opposite,
     Same,
     Shape,
     Split,
     Step,
     Texts,
+    Undefined,
 )
 from doorward.search.proofs.texts import condition_of
 from doorward.search.who_can import ALL, Unknowns, put
@@ -86,6 +92,8 @@ SPLITS: Final = 3
 """Support rules that are replaced by their bodies, one in the other."""
 BODIES: Final = 64
 """Bodies of one support rule."""
+OPPOSITES: Final = 8
+"""Expressions that hold instead of a negated one."""
 MOST: Final = 200
 """Expressions of one conjunction, to which bodies are added."""
 WORK: Final = 20_000
@@ -119,6 +127,7 @@ class Refuter:
         # As text has it, which is what a checker reads.
         sources = [Source("", format_tree(module)) for module in support]
         self._support = [parse_module(source, v0=False) for source in sources]
+        self._deriving = Deriving(self._support)
         self._unknowns = unknowns
         self._work = 0
         self._calls: frozenset[str] | None = None
@@ -140,7 +149,14 @@ class Refuter:
         closed = self._close(state)
         if closed is not None:
             return closed
-        for change in (self._same, self._alias, self._instance, self._cases, self._split):
+        for change in (
+            self._opposite,
+            self._same,
+            self._alias,
+            self._instance,
+            self._cases,
+            self._split,
+        ):
             outcome = change(state)
             if outcome is not None:
                 return outcome[0]
@@ -183,53 +199,16 @@ class Refuter:
 
     def _close_without_values(self, conjunction: Conjunction) -> Step | None:
         steady = [self._is_steady(expr) for expr in conjunction.exprs]
+        comparisons = list(_comparisons(conjunction, steady))
         return (
             _contradiction(conjunction, steady)
-            or self._cycle(conjunction, steady)
-            or self._deny(conjunction, steady)
+            or _cycle(comparisons)
+            or _bounds(comparisons)
+            or self._deriving.close(conjunction, steady)
             or self._texts(conjunction, steady)
             or _empty(conjunction)
             or _shape(conjunction)
         )
-
-    def _cycle(self, conjunction: Conjunction, steady: Sequence[bool]) -> Step | None:
-        links: list[_Link] = []
-        constants: dict[str, Value] = {}
-        for position, expr in enumerate(conjunction.exprs):
-            sides = operands(expr)
-            if sides is None or not steady[position] or has_scope(expr):
-                continue
-            left, sign, right = sides
-            if sign in (">", ">="):
-                left, sign, right = right, {">": "<", ">=": "<="}[sign], left
-            constants |= {
-                term_text(each): value_of(each) for each in (left, right) if is_constant(each)
-            }
-            links.append(_Link(term_text(left), sign, term_text(right), position))
-        return _find_cycle(links, constants)
-
-    def _deny(self, conjunction: Conjunction, steady: Sequence[bool]) -> Step | None:
-        known = {text: n for n, text in enumerate(conjunction.texts) if steady[n]}
-        for number, expr in enumerate(conjunction.exprs):
-            if not expr.negated or expr.withs or not isinstance(expr.term, Ref):
-                continue
-            path = _path(expr.term, "data")
-            for index, rule in self._rules_at(path):
-                inner = [format_tree((each,)).strip() for each in rule.body]
-                if all(
-                    text in known and known[text] != number and not free_names(each)
-                    for text, each in zip(inner, rule.body, strict=True)
-                ):
-                    return Denied(number, index, tuple(known[text] for text in inner))
-        return None
-
-    def _rules_at(self, path: tuple[str, ...] | None) -> Iterator[tuple[tuple[int, int], Rule]]:
-        """The support rules at a path that are true where their bodies hold."""
-        for m, module in enumerate(self._support):
-            for r, rule in enumerate(module.rules):
-                name = (*module.package.path, *_name(rule.head.ref))
-                if name == path and _is_plain(rule):
-                    yield (m, r), rule
 
     def _texts(self, conjunction: Conjunction, steady: Sequence[bool]) -> Step | None:
         about: dict[str, list[tuple[int, Language, bool]]] = {}
@@ -248,9 +227,22 @@ class Refuter:
 
     def _fails(self, state: _State) -> Step | None:
         for position, expr in enumerate(state.conjunction.exprs):
-            if not expr.withs and self._is_pure(expr) and self._is_false(expr, state):
-                return Fails(position)
+            if expr.withs:
+                continue
+            if self._is_pure(expr):
+                if self._is_false(expr, state):
+                    return Fails(position)
+            elif not expr.negated and not has_scope(expr):
+                for call in self._pure_calls(expr):
+                    if self._is_false(Expr(equal_terms(_RESULT, call)), state):
+                        return Undefined(position, term_text(call))
         return None
+
+    def _pure_calls(self, expr: Expr) -> Iterator[Call]:
+        """The calls in an expression that asks the world which do not ask it themselves."""
+        for node in walk(expr):
+            if isinstance(node, Call) and node is not expr.term and self._is_pure(Expr(node)):
+                yield node
 
     def _is_false(self, expr: Expr, state: _State) -> bool:
         """Return True if an expression reads only terms with values, and does not hold."""
@@ -268,7 +260,7 @@ class Refuter:
             if not all(self._is_given(path, leaves) for path in paths):
                 return False
             self._work -= 1
-            return not query.results(document)
+            return not has_result(query, document, EACH)
         except (CompileError, EvalError):
             return False  # an error decides nothing
 
@@ -283,7 +275,7 @@ class Refuter:
         if query is None:
             if len(self._queries) >= QUERIES:
                 self._queries.clear()
-            query = self._queries[text] = self._engine.prepare(text, deadline=EACH)
+            query = self._queries[text] = self._engine.prepare(text)
         return query
 
     def _reads_values_as_they_are(self, expr: Expr, state: _State) -> bool:
@@ -312,6 +304,23 @@ class Refuter:
         return document, leaves
 
     # Steps that change
+
+    def _opposite(self, state: _State) -> tuple[Step | None] | None:
+        positions, added, done = [], [], set(state.done)
+        for number, expr in enumerate(state.conjunction.exprs):
+            key = f"{number} opposite"
+            if key in done or not expr.negated or has_scope(expr) or not self._is_steady(expr):
+                continue
+            opposites = _opposites(expr)
+            if opposites and len(opposites) <= OPPOSITES:
+                done.add(key)
+                positions.append(number)
+                added += opposites
+        if not added or len(state.conjunction.exprs) + len(added) > MOST:
+            return None
+        conjunction = state.conjunction.extend(added)
+        then = self._refute(replace(state, conjunction=conjunction, done=frozenset(done)))
+        return (None if then is None else Opposite(tuple(positions), then),)
 
     def _same(self, state: _State) -> tuple[Step | None] | None:
         known: dict[str, tuple[int, Term]] = {}
@@ -471,6 +480,24 @@ class Refuter:
         return rules or None
 
 
+_RESULT: Final = Var("doorward_result")
+_OPPOSITES: Final = {"lt": ">=", "lte": ">", "gt": "<=", "gte": "<", "neq": "="}
+
+
+def _opposites(expr: Expr) -> list[Expr]:
+    """The expressions that hold where a negated one does, whose operands have values."""
+    match expr.term:
+        case Call(args=(left, right), name=name) if name in _OPPOSITES:
+            texts = [f"{term_text(left)} {_OPPOSITES[name]} {term_text(right)}"]
+        case Call(args=(left, right), name="internal.member_2") if is_constant(right):
+            # In Rego's order, which that of a set in memory is not.
+            members = sorted(members_of(value_of(right)), key=cmp_to_key(compare))
+            texts = [f"{term_text(left)} != {to_rego(each)}" for each in members]
+        case _:
+            return []
+    return [parse_query(Source("", text), v0=False)[0] for text in texts]
+
+
 # Contradictions
 
 
@@ -489,7 +516,18 @@ def _empty(conjunction: Conjunction) -> Step | None:
             for member, item in items_of(conjunction, collection, position):
                 if size <= 0 or _is_beyond(item, size):
                     return Empty(position, member)
+            for member, other in enumerate(conjunction.exprs) if size <= 0 else ():
+                if _has_member(other, collection):
+                    return Empty(position, member)
     return None
+
+
+def _has_member(expr: Expr, collection: Term) -> bool:
+    """Return True if an expression says that something is in a collection."""
+    match expr:
+        case Expr(term=Call(args=(_, container), name="internal.member_2"), negated=False):
+            return not expr.withs and container == collection
+    return False
 
 
 def _most_items(expr: Expr) -> Iterator[tuple[Term, int]]:
@@ -535,14 +573,34 @@ class _Link:
     sign: str
     high: str
     position: int | None
-    """None for the order of two constants."""
+    """None for the order of two constants, and of a term and a sum."""
 
 
-def _find_cycle(links: Sequence[_Link], constants: Mapping[str, Value]) -> Step | None:
+def _comparisons(conjunction: Conjunction, steady: Sequence[bool]) -> Iterator[Link]:
+    """The comparisons that hold, each with its lower side first."""
+    for position, expr in enumerate(conjunction.exprs):
+        sides = operands(expr)
+        if sides is None or not steady[position] or has_scope(expr):
+            continue
+        left, sign, right = sides
+        if sign in (">", ">="):
+            left, sign, right = right, {">": "<", ">=": "<="}[sign], left
+        yield left, sign, right, position
+
+
+def _bounds(comparisons: Sequence[Link]) -> Step | None:
+    position = failing([each for each in comparisons if each[1] != "!="])
+    return None if position is None else Bounds(position)
+
+
+def _cycle(comparisons: Sequence[Link]) -> Step | None:
     """A strict comparison, and a way from its upper side to its lower one."""
-    links = [*links, *_order(constants)]
+    links = [_Link(term_text(a), sign, term_text(b), n) for a, sign, b, n in comparisons]
+    terms = [term for low, _, high, _ in comparisons for term in (low, high)]
+    constants = {term_text(each): value_of(each) for each in terms if is_constant(each)}
+    links += [*_order(constants), *_order_of_sums(terms)]
     for link in links:
-        if link.sign == "=":
+        if link.sign not in ("<", "!="):
             continue
         signs = {"="} if link.sign == "!=" else {"<", "<=", "="}
         way = _way(link.high, link.low, [each for each in links if each.sign in signs])
@@ -550,6 +608,27 @@ def _find_cycle(links: Sequence[_Link], constants: Mapping[str, Value]) -> Step 
             positions = [each.position for each in [link, *way]]
             return Cycle(tuple(each for each in positions if each is not None))
     return None
+
+
+def _order_of_sums(terms: Sequence[Term]) -> Iterator[_Link]:
+    """The order of a term and its sums with integers, and of these sums."""
+    sums: dict[str, dict[str, int]] = {}
+    for term in terms:
+        if not isinstance(term, Call) or len(term.args) != 2 or term.name not in ("plus", "minus"):
+            continue
+        for part, other in (term.args, term.args[::-1]):
+            number = other.value if isinstance(other, Scalar) else None
+            is_small = type(number) is int and abs(number) < LARGEST
+            if (
+                is_small
+                and isinstance(number, int)
+                and (term.name == "plus" or part is term.args[0])
+            ):
+                added = number if term.name == "plus" else -number
+                sums.setdefault(term_text(part), {term_text(part): 0})[term_text(term)] = added
+    for each in sums.values():
+        for low, high in pairwise(sorted(each, key=each.__getitem__)):
+            yield _Link(low, "<=", high, None)
 
 
 def _order(constants: Mapping[str, Value]) -> Iterator[_Link]:

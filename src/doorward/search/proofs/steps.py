@@ -12,18 +12,23 @@ from typing import Any, TypeAlias
 
 __all__ = [
     "Alias",
+    "Bounds",
     "Cases",
     "Contradiction",
     "Cycle",
     "Denied",
+    "Derived",
     "Empty",
     "Fails",
     "Instance",
+    "Named",
+    "Opposite",
     "Same",
     "Shape",
     "Split",
     "Step",
     "Texts",
+    "Undefined",
 ]
 
 
@@ -41,9 +46,18 @@ class Contradiction:
 @dataclass(frozen=True, slots=True)
 class Cycle:
     """Comparisons that lead from a term back to itself, in Rego's total order: at least one of
-    them is strict. Where two comparisons meet in two constants, their order is a link too."""
+    them is strict. Where two comparisons meet in two constants, their order is a link too, and so
+    is the order of a term and its sum with an integer."""
 
     positions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A comparison that does not hold, by the bounds that the others give to its sides, which may
+    be sums and multiples."""
+
+    position: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +74,14 @@ class Fails:
     """An expression that does not hold with the values that terms have."""
 
     position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Undefined:
+    """A call in an expression that is not negated: with the values that terms have, it has none."""
+
+    position: int
+    call: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +157,36 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True)
+class Derived:
+    """A support rule that holds: with some values of its variables, in Rego, its body is these
+    expressions. That the rule is true, or that its set has a member, is added."""
+
+    rule: tuple[int, int]
+    values: tuple[tuple[str, str], ...]
+    body: tuple[int, ...]
+    then: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A support rule that has the value of a part of the input: the expression at `position`, which
+    reads that part, is added with the rule in its position."""
+
+    position: int
+    path: tuple[str, ...]
+    then: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Opposite:
+    """Negated comparisons and memberships in constants, whose operands all have values: what holds
+    instead is added, in their order. An equation does not need its operands, and is not one."""
+
+    positions: tuple[int, ...]
+    then: Step
+
+
+@dataclass(frozen=True, slots=True)
 class Split:
     """A support rule or a member of a support set that has to hold: one of its bodies does, and is
     added; a step for each, in the order of the rules."""
@@ -146,14 +198,19 @@ class Split:
 Step: TypeAlias = (
     Contradiction
     | Cycle
+    | Bounds
     | Denied
     | Fails
     | Texts
+    | Undefined
     | Empty
     | Shape
     | Cases
     | Same
     | Alias
     | Instance
+    | Derived
+    | Named
+    | Opposite
     | Split
 )

@@ -1,22 +1,40 @@
-"""Conditions on texts in a conjunction: the term, and the texts that are left to it."""
+"""Conditions on texts in a conjunction: the term, and the texts that are left to it.
+
+`lower` and `upper` change one character at a time, so that a condition on `lower(x)` is one on `x`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+from doorward.rego import Engine
 from doorward.rego.tools import Call, Expr, Scalar, Term
 from doorward.search.proofs.conjunction import is_constant, is_open, members_of, term_text, value_of
 from doorward.search.proofs.languages import (
+    LAST,
     Language,
+    Ranges,
     UnreadableError,
+    before,
     complement,
     containing,
     ending,
     from_glob,
     from_pattern,
+    from_ranges,
+    meeting,
+    merged,
     one_of,
+    outside,
     starting,
 )
 
 __all__ = ["condition_of"]
+
+_SURROGATES: Final = range(0xD800, 0xE000)
+_CASES: Final = ("lower", "upper")
 
 
 def condition_of(expr: Expr) -> tuple[str, Language, bool] | None:
@@ -50,32 +68,78 @@ def condition_of(expr: Expr) -> tuple[str, Language, bool] | None:
 
 def _texts_of(call: Call) -> tuple[str, Language] | None:
     """A term and the texts for which a call is true; those that are equal to it for `!=`."""
-    args = call.args
     try:
-        match call.name, len(args):
-            case (("eq" | "equal" | "neq"), 2):
-                for term, other in (args, args[::-1]):
-                    if is_open(term) and isinstance(other, Scalar) and type(other.value) is str:
-                        return term_text(term), one_of([other.value])
-            case "internal.member_2", 2 if is_open(args[0]) and is_constant(args[1]):
-                members = members_of(value_of(args[1]))
-                if all(type(each) is str for each in members):
-                    return term_text(args[0]), one_of(map(str, members))
-            case (("startswith" | "endswith" | "contains"), 2):
-                make = {"startswith": starting, "endswith": ending, "contains": containing}
-                if is_open(args[0]) and (text := _text(args[1])) is not None:
-                    return term_text(args[0]), make[call.name](text)
-            case "glob.match", 3 if is_open(args[2]) and is_constant(args[1]):
-                glob, delimiters = _text(args[0]), value_of(args[1])
-                if glob is not None and (delimiters is None or isinstance(delimiters, list)):
-                    stops = [] if delimiters is None else delimiters or ["."]
-                    return term_text(args[2]), from_glob(glob, [str(each) for each in stops])
-            case "regex.match", 2 if is_open(args[1]):
-                if (pattern := _text(args[0])) is not None:
-                    return term_text(args[1]), from_pattern(pattern)
+        accepted = _accepted_by(call)
     except UnreadableError:
-        pass
+        return None
+    if accepted is None:
+        return None
+    term, language = accepted
+    while (name := _case_of(term)) is not None:
+        language = before(language, lambda ranges, name=name: _origin(name, ranges))  # type: ignore[misc]
+        term = term.args[0]  # type: ignore[union-attr] # a call of `lower` or `upper`
+    return term_text(term), language
+
+
+def _accepted_by(call: Call) -> tuple[Term, Language] | None:
+    args = call.args
+    match call.name, len(args):
+        case (("eq" | "equal" | "neq"), 2):
+            for term, other in (args, args[::-1]):
+                if is_open(term) and isinstance(other, Scalar) and type(other.value) is str:
+                    return term, one_of([other.value])
+                name = _case_of(term)
+                if name is not None and term.args[0] == other:  # type: ignore[union-attr]
+                    return other, from_ranges(_outside_of(_changes(name)))
+        case "internal.member_2", 2 if is_open(args[0]) and is_constant(args[1]):
+            members = members_of(value_of(args[1]))
+            if all(type(each) is str for each in members):
+                return args[0], one_of(map(str, members))
+        case (("startswith" | "endswith" | "contains"), 2):
+            make = {"startswith": starting, "endswith": ending, "contains": containing}
+            if is_open(args[0]) and (text := _text(args[1])) is not None:
+                return args[0], make[call.name](text)
+        case "glob.match", 3 if is_open(args[2]) and is_constant(args[1]):
+            glob, delimiters = _text(args[0]), value_of(args[1])
+            if glob is not None and (delimiters is None or isinstance(delimiters, list)):
+                stops = [] if delimiters is None else delimiters or ["."]
+                return args[2], from_glob(glob, [str(each) for each in stops])
+        case "regex.match", 2 if is_open(args[1]):
+            if (pattern := _text(args[0])) is not None:
+                return args[1], from_pattern(pattern)
     return None
+
+
+def _case_of(term: Term) -> str | None:
+    is_case = isinstance(term, Call) and term.name in _CASES and len(term.args) == 1
+    return term.name if is_case and isinstance(term, Call) else None
+
+
+@cache
+def _changes(name: str) -> Mapping[int, int]:
+    """The characters that `lower` or `upper` changes, and what each becomes."""
+    points = [each for each in range(LAST + 1) if each not in _SURROGATES]
+    text = "".join(map(chr, points))
+    changed: str = Engine().prepare(f"{name}(input)").answer(text)
+    assert len(changed) == len(points)
+    pairs = zip(points, map(ord, changed), strict=True)
+    return {point: other for point, other in pairs if point != other}
+
+
+def _origin(name: str, ranges: Ranges) -> Ranges:
+    """The characters that become one of some."""
+    changes = _changes(name)
+    added = [
+        (point, point)
+        for point, other in changes.items()
+        if any(low <= other <= high for low, high in ranges)
+    ]
+    kept = meeting(ranges, _outside_of(changes))
+    return merged([*kept, *added])
+
+
+def _outside_of(changes: Mapping[int, int]) -> Ranges:
+    return outside([(point, point) for point in changes])
 
 
 def _text(term: Term) -> str | None:

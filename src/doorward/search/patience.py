@@ -1,0 +1,47 @@
+"""Deadlines by the processor's time, so that a machine that is busy makes nothing late.
+
+An evaluation ends at a time of the clock. One that is late without having had the processor is done
+again with a longer deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import process_time
+from typing import Any, Final, TypeVar
+
+from doorward.rego import CANCEL_ERROR, EvalError, Query, from_python
+
+__all__ = ["has_result", "patiently"]
+
+LONGEST: Final = 600.0
+"""Seconds of the clock, after which nothing is done again."""
+_Result = TypeVar("_Result")
+
+
+def patiently(work: Callable[[float], _Result], seconds: float) -> _Result:
+    """The result of work that is passed its deadline; EvalError where it takes too long."""
+    deadline = seconds
+    while True:
+        began = process_time()
+        try:
+            return work(deadline)
+        except EvalError as error:
+            is_late = error.diagnostics[0].code == CANCEL_ERROR
+            had_processor = process_time() - began >= seconds / 2
+            if not is_late or had_processor or deadline >= LONGEST:
+                raise
+            deadline *= 4
+
+
+def has_result(query: Query, input: Any, seconds: float, *, now_ns: int | None = None) -> bool:
+    """Return True if a query holds for an input, with some values of its variables."""
+    document, count = from_python(input, "input"), len(query.variables)
+
+    def decide(deadline: float) -> bool:
+        evaluation = query.evaluation(document, now_ns=now_ns, deadline=deadline)
+        return any(
+            all(value is not False for value in row[count:]) for row in query.rows_of(evaluation)
+        )
+
+    return patiently(decide, seconds)

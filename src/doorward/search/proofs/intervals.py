@@ -1,0 +1,163 @@
+"""Intervals of numbers for the checker of proofs: a comparison that they rule out.
+
+It shares no code with `ranges`: intervals of all terms grow narrower together, round by round. An
+end is a number of the engine, which adds and rounds; a large one is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import product
+from typing import Any, Final
+
+from doorward.rego import Engine, EvalError, to_rego
+from doorward.rego.tools import Call, Scalar
+from doorward.search.proofs.reading import text_of
+
+__all__ = ["rules_out"]
+
+ROUNDS: Final = 4
+TERMS: Final = 60
+_LIMIT: Final = 2**53
+_OPERATIONS: Final = {"plus": "+", "minus": "-", "mul": "*", "div": "/"}
+
+Interval = tuple[Any, Any]
+"""The least and the most; None where there is no end."""
+
+
+def rules_out(sides: tuple[Any, str, Any], comparisons: Sequence[tuple[Any, str, Any]]) -> bool:
+    """Return True if a comparison does not hold, by the ends that others give its sides. Each is a
+    term, a sign, and a term, whose calls all have values."""
+    intervals = _intervals([*comparisons, sides])
+    (low, high), (other_low, other_high) = (_of(side, intervals) for side in (sides[0], sides[2]))
+    match sides[1]:
+        case "<":
+            return _is(low, ">=", other_high)
+        case "<=":
+            return _is(low, ">", other_high)
+        case ">":
+            return _is(high, "<=", other_low)
+        case ">=":
+            return _is(high, "<", other_low)
+        case "==":
+            return _is(low, ">", other_high) or _is(high, "<", other_low)
+    return False
+
+
+def _intervals(comparisons: Sequence[tuple[Any, str, Any]]) -> dict[str, Interval]:
+    terms: dict[str, Any] = {}
+    for one, _, other in comparisons:
+        for term in (one, other):
+            terms |= {text_of(each): each for each in _parts(term)}
+    intervals: dict[str, Interval] = {}
+    for _ in range(ROUNDS if len(terms) <= TERMS else 0):
+        for one, sign, other in comparisons:
+            left, right = _of(one, intervals), _of(other, intervals)
+            if sign in ("<", "<=", "=="):
+                _narrow(intervals, one, (None, right[1]))
+                _narrow(intervals, other, (left[0], None))
+            if sign in (">", ">=", "=="):
+                _narrow(intervals, one, (right[0], None))
+                _narrow(intervals, other, (None, left[1]))
+        for term in terms.values():
+            if isinstance(term, Call):
+                _narrow(intervals, term, _computed(term, intervals))
+    return intervals
+
+
+def _parts(term: Any) -> Iterator[Any]:
+    yield term
+    if isinstance(term, Call) and term.name in (*_OPERATIONS, "round", "ceil", "floor"):
+        for arg in term.args:
+            yield from _parts(arg)
+
+
+def _of(term: Any, intervals: dict[str, Interval]) -> Interval:
+    number = _number(term)
+    return (number, number) if number is not None else intervals.get(text_of(term), (None, None))
+
+
+def _narrow(intervals: dict[str, Interval], term: Any, added: Interval) -> None:
+    low, high = intervals.get(text_of(term), (None, None))
+    if added[0] is not None and (low is None or _is(added[0], ">", low)):
+        low = added[0]
+    if added[1] is not None and (high is None or _is(added[1], "<", high)):
+        high = added[1]
+    intervals[text_of(term)] = low, high
+
+
+def _computed(call: Call, intervals: dict[str, Interval]) -> Interval:
+    """The interval of a result, from those of its operands."""
+    parts = [_of(arg, intervals) for arg in call.args]
+    if call.name == "count":
+        return 0, None
+    if call.name in ("round", "ceil", "floor") and len(parts) == 1:
+        low, high = parts[0]
+        return _round(call.name, low), _round(call.name, high)
+    if call.name not in _OPERATIONS or len(parts) != 2:
+        return None, None
+    (a, b), (c, d) = parts
+    sign = _OPERATIONS[call.name]
+    if sign == "+":
+        return _apply(a, sign, c), _apply(b, sign, d)
+    if sign == "-":
+        # A difference of sets has operands without an upper end that is a number.
+        return (None, None) if b is None and d is None else (_apply(a, sign, d), _apply(b, sign, c))
+    numbers = [_number(arg) for arg in call.args]
+    if numbers[1] is None and (sign == "/" or numbers[0] is None):
+        return None, None
+    factor = numbers[1] if numbers[1] is not None else numbers[0]
+    if _is(factor, "==", 0):
+        return None, None
+    ends = [_apply(x, sign, y) for x, y in product((a, b), (c, d)) if None not in (x, y)]
+    rises = _is(factor, ">", 0)
+    other = (a, b) if numbers[1] is not None else (c, d)
+    least, most = other if rises else other[::-1]
+    known = [each for each in ends if each is not None]
+    if len(known) != len(ends) or not known:
+        return None, None
+    lowest, highest = _extremes(known)
+    return (lowest if least is not None else None), (highest if most is not None else None)
+
+
+def _extremes(values: Sequence[Any]) -> Interval:
+    low = high = values[0]
+    for value in values[1:]:
+        low = value if _is(value, "<", low) else low
+        high = value if _is(value, ">", high) else high
+    return low, high
+
+
+def _number(term: Any) -> Any:
+    """A number that is written; None for anything else."""
+    is_written = isinstance(term, Scalar) and not isinstance(term.value, (bool, str, type(None)))
+    return _evaluated(text_of(term)) if is_written else None
+
+
+def _round(name: str, value: Any) -> Any:
+    return None if value is None else _evaluated(f"{name}({to_rego(value)})")
+
+
+def _apply(one: Any, sign: str, other: Any) -> Any:
+    if one is None or other is None:
+        return None
+    return _evaluated(f"{to_rego(one)} {sign} {to_rego(other)}")
+
+
+def _is(one: Any, sign: str, other: Any) -> bool:
+    if one is None or other is None:
+        return False
+    return _evaluated(f"{to_rego(one)} {sign} {to_rego(other)}", is_limited=False) is True
+
+
+@cache
+def _evaluated(text: str, *, is_limited: bool = True) -> Any:
+    try:
+        value: Any = Engine().prepare(text).value()
+    except EvalError:
+        return None
+    if not is_limited:
+        return value
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return value if is_number and -_LIMIT < value < _LIMIT else None
