@@ -336,4 +336,25 @@ KINDS: Final = [
     Kind("sort of words, then first", "answer := sort(input.words)[0]", _words(5000)),
     Kind("count of distinct words",
          "answer := count({x | some x in input.words})", _words(5000, 3)),
+    Kind("net.cidr_contains of IPv6", _each('net.cidr_contains("2001:db8::/32", x)', "input.ips"),
+         lambda random: {
+             "ips": [f"2001:db{random.randrange(10)}:{random.randrange(9999)}::1"
+                     for _ in range(1500)]
+         }),
+    Kind("json.is_valid of words", _each("json.is_valid(x)"), _words(1500)),
+    Kind("json.marshal of each", _each("json.marshal(x)", "input.items"), _objects(1000)),
+    Kind("yaml.marshal of each", _each("yaml.marshal(x.owner)", "input.items"), _objects(200)),
+    Kind("sprintf %q", _each('sprintf("%q", [x])'), _words(1500)),
+    Kind("time.parse_duration_ns", _each('time.parse_duration_ns(sprintf("%dh30m1.5s", [x]))',
+                                         "input.numbers"), _numbers(1000)),
+    Kind("time.parse_ns by a layout", _each('time.parse_ns("2006-01-02", x)', "input.days"),
+         lambda random: {
+             "days": [f"20{random.randrange(10, 30)}-0{random.randrange(1, 10)}-11"
+                      for _ in range(1500)]
+         }),
+    Kind("regex.find_n of each", _each('regex.find_n("[a-m]+", x, -1)'), _words(1500)),
+    Kind("violations of Kubernetes pods",
+         'answer := count(deny)\n\ndeny contains sprintf("%v: %v", [x.id, t]) if {\n'
+         '\tsome x in input.items\n\tsome t in x.tags\n\tnot startswith(t, "a")\n}',
+         _objects(500)),
 ]  # fmt: skip

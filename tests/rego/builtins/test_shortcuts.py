@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from ipaddress import (
     IPv4Address,
+    IPv6Address,
     IPv6Network,
     collapse_addresses,
     ip_network,
@@ -16,12 +17,13 @@ from urllib.parse import quote_plus
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from doorward.rego.builtins import net
 from doorward.rego.builtins.registry import REGISTRY
 from doorward.rego.builtins.registry.context import Context, Environment
 from doorward.rego.builtins.time import _plain_iso
 from doorward.rego.errors import BuiltinError
 from doorward.rego.golang import json as go_json
-from doorward.rego.golang import layouts
+from doorward.rego.golang import layouts, strings
 from doorward.rego.golang.octets import scrub
 from doorward.rego.golang.sprintf import format_text
 from doorward.rego.golang.urls import query_escape
@@ -196,6 +198,24 @@ def test_networks_hold_what_the_standard_library_says(network: str, other: Any) 
     both: list[Any] = [outer, inner]
     before = outer.version == inner.version and both[0].supernet_of(both[1])
     assert REGISTRY["net.cidr_contains"].call(network, str(other)) is before
+
+
+@given(st.text(st.sampled_from("01af:.%g \0é٣"), max_size=24) | st.ip_addresses(v=6).map(str))
+def test_an_address_is_read_as_the_standard_library_reads_it(text: str) -> None:
+    assume(":" in text)
+    try:
+        expected = None if "%" in text else int(IPv6Address(text))
+    except ValueError:
+        expected = None
+    assert net._address(text) == expected
+
+
+@given(st.text(st.sampled_from("ab \"'`\\\n\t\x7f\xa0é٣\U0001f600\udc80")), st.sampled_from("\"'`"))
+def test_a_text_is_quoted_as_its_characters_are(text: str, mark: str) -> None:
+    for ascii_only in (False, True):
+        each = [strings._escape(char, mark, ascii_only=ascii_only) for char in text]
+        whole = strings.quote(text, mark, ascii_only=ascii_only)
+        assert whole == mark + "".join(each) + mark
 
 
 @given(TIMES, ZONES, EDITS)

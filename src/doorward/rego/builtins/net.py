@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from functools import lru_cache
 from ipaddress import IPv6Address
-from socket import AF_INET, inet_ntop, inet_pton
+from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 from typing import Final
 
 from doorward.records import record
@@ -58,7 +58,7 @@ def _address(text: str) -> int | None:
     try:
         if ":" not in text:
             return _MAPPED | int.from_bytes(inet_pton(AF_INET, text), "big")
-        return None if "%" in text else int(IPv6Address(text))
+        return None if "%" in text else int.from_bytes(inet_pton(AF_INET6, text), "big")
     except (OSError, ValueError):
         return None
 

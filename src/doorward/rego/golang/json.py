@@ -161,7 +161,8 @@ def is_valid(text: str) -> bool:
             if _scan_value(text, 0)[1] == len(text):
                 return True
         except StopIteration:
-            pass  # spaces in front, or nothing that is JSON
+            if text[:1] not in _SPACES:
+                return False
         _VALIDATOR.decode(text)
     except ValueError:
         return False
@@ -170,6 +171,9 @@ def is_valid(text: str) -> bool:
             return _is_whole(to_bytes(text))
         raise LimitError("JSON is nested too deeply") from None
     return True
+
+
+_SPACES: Final = " \t\n\r"
 
 
 def _refuse_constant(name: str) -> None:

@@ -28,6 +28,9 @@ def quote(text: str | bytes, mark: str = '"', *, ascii_only: bool = False) -> st
     """The text between `mark`s, with Go's escapes; a byte that is not UTF-8 is `\\xff`."""
     if isinstance(text, bytes):
         text = from_bytes(text)
+    is_plain = text.isprintable() and mark not in text and "\\" not in text
+    if is_plain and (text.isascii() or not ascii_only):
+        return f"{mark}{text}{mark}"
     return mark + "".join([_escape(char, mark, ascii_only=ascii_only) for char in text]) + mark
 
 
