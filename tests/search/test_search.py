@@ -385,6 +385,19 @@ def test_what_was_never_reached_is_named(
     assert "Not inverted: crypto.md5." in shown
 
 
+def test_what_prepares_a_negation_is_no_expression_of_its_own() -> None:
+    text = "package p\n\na if {\n\tinput.x == 1\n\tnot lower(input.y) in data.closed\n}\n"
+    old, new = (
+        Version.compile(Loaded({"p.rego": each}, {"closed": ["b"]}))
+        for each in ("package p\n\na if input.x == 1\n", text)
+    )
+    result = search(old, new, ["p/a"], seconds=20, is_enough=lambda each: bool(each.findings))
+    assert {each.text for each in result.reach} == {
+        "input.x == 1",
+        "not lower(input.y) in data.closed",
+    }
+
+
 def test_a_constant_that_only_one_version_has_is_tried_first() -> None:
     names = ", ".join(f'"act.{number}"' for number in range(200))
     old = (

@@ -129,7 +129,7 @@ class _ReachOf:
     """Which of some expressions held and failed, in all requests together."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        expressions = [node for rule in rules for node in walk(rule) if isinstance(node, Expr)]
+        expressions = [each for rule in rules for each in _written(rule)]
         self._keys = {_key(each): each for each in expressions if each.span.file}
         self._holds: set[_Key] = set()
         self._fails: set[_Key] = set()
@@ -161,6 +161,14 @@ class _ReachOf:
             Reach(str(expr.span), expr.span.text, key in self._holds, key in self._fails)
             for key, expr in sorted(self._keys.items(), key=lambda each: each[0])
         )
+
+
+def _written(rule: Rule) -> Iterator[Expr]:
+    """The expressions of a rule, without those that only prepare one which is negated: that these
+    hold is not reported."""
+    expressions = [node for node in walk(rule) if isinstance(node, Expr)]
+    prepared = {id(each) for expr in expressions for each in expr.before}
+    return (each for each in expressions if id(each) not in prepared)
 
 
 def _together(reach: Iterable[Reach]) -> tuple[Reach, ...]:

@@ -48,6 +48,7 @@ from doorward.rego.tools import (
     walk,
 )
 from doorward.search.patience import has_result, patiently
+from doorward.search.wording import in_words, name_variables
 
 __all__ = [
     "ALL",
@@ -196,7 +197,7 @@ def who_can(
             for values in product(*known):
                 candidates.setdefault(tuple(map(to_key, values)), values)
         elif not refutes(engine, partial.support, body, unknowns):
-            condition = _condition(left, engine)
+            condition = _condition(left, engine, partial.support)
             if condition not in conditions:
                 conditions.append(condition)
     if len(candidates) > MOST:
@@ -419,7 +420,7 @@ def _source(term: Term, engine: Engine) -> str:
 # Conditions
 
 
-def _condition(body: Sequence[Expr], engine: Engine) -> Condition:
+def _condition(body: Sequence[Expr], engine: Engine, support: Sequence[Module]) -> Condition:
     """A conjunction in the names of its token: `claims` are what was verified."""
     names: dict[str, str] = {}
     keys: dict[str, None] = {}
@@ -435,11 +436,14 @@ def _condition(body: Sequence[Expr], engine: Engine) -> Condition:
     def named(node: Node) -> Node:
         return Var(names.get(node.name, node.name)) if isinstance(node, Var) else node
 
-    texts: dict[str, None] = {}
-    for expr in left:
-        if expr.term in {Var(each) for each in _flags(body)}:
-            continue  # that a token was verified is what its key says
-        texts[" ".join(_text(rewrite(_infix(expr), named)).split())] = None
+    # That a token was verified is what its key says.
+    flags = {Var(each) for each in _flags(body)}
+    shown = name_variables([rewrite(expr, named) for expr in left if expr.term not in flags])
+
+    def write(expr: Expr) -> str:
+        return " ".join(_text(_infix(expr)).split())
+
+    texts = dict.fromkeys(in_words(shown, support, NAMESPACE, write))
     # Keys may be data, or stand in the policy: what a cryptographic call is given is not shown.
     calls = [node for expr in body for node in walk(expr) if isinstance(node, Call)]
     terms = [arg for call in calls if call.name.startswith(_KEYED) for arg in call.args]

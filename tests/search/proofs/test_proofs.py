@@ -148,6 +148,9 @@ PROVED = {
     "two comparisons that are denied": "not input.a < input.b; not input.a >= input.b",
     "an inequality that is denied": "not input.a != 1; input.a != 1",
     "a member that is denied": 'not input.a in {"x", "y"}; input.a == input.b; input.b == "x"',
+    "a token that is not a text": (
+        'io.jwt.decode_verify(input.t, {"secret": "s", "time": time.now_ns()})[0]; not input.t'
+    ),
     "a call that has no value": (
         "input.t == null; time.parse_rfc3339_ns(input.t) <= time.now_ns()"
     ),
@@ -212,6 +215,9 @@ NOT_PROVED = {
     "a sum of what may be a text": "input.a > 3; input.b > 3; input.a > input.b + 5",
     "a multiple of a negative number": "input.a * input.b > 10; input.a < 1",
     "an equation that is denied": "not input.a == 1; not input.b == 1; input.c",
+    "a call that answers for any type": (
+        "[json.is_valid(input.t), time.now_ns()][0] == false; not input.t"
+    ),
     "a call that may have a value": (
         'input.t == "2030-01-01T00:00:00Z"; time.parse_rfc3339_ns(input.t) <= time.now_ns()'
     ),

@@ -360,7 +360,17 @@ class Checker:
         if expr.negated or expr.withs or has_inner(expr):
             return False
         calls = [n for n in walk(expr) if isinstance(n, Call) and text_of(n) == call]
-        return bool(calls) and self._fails(Expr(equate(Var("some_value"), calls[0])), values)
+        if not calls:
+            return False
+        builtin = self._engine.registry.get(calls[0].name)
+        # Others may answer for operands of any type, as `json.is_valid` does.
+        if builtin is not None and builtin.name in _ONE_ANSWER:
+            known = dict(values)
+            for arg, declared in zip(calls[0].args, builtin.signature.args, strict=False):
+                value = known.get(text_of(arg), "")
+                if kinds(declared) == ("string",) and not isinstance(value, str):
+                    return True
+        return self._fails(Expr(equate(Var("some_value"), calls[0])), values)
 
     def _opposites(self, expr: Expr) -> list[Expr]:
         """The expressions that hold where a negated one does. ValueError for any other."""

@@ -31,6 +31,7 @@ from doorward.rego.tools import (
     Var,
     compare,
     format_tree,
+    kinds,
     parse_module,
     parse_query,
     rewrite,
@@ -233,15 +234,28 @@ class Refuter:
                 if self._is_false(expr, state):
                     return Fails(position)
             elif not expr.negated and not has_scope(expr):
-                for call in self._pure_calls(expr):
-                    if self._is_false(Expr(equal_terms(_RESULT, call)), state):
+                for call in self._calls_in(expr):
+                    if self._has_no_value(call, state):
                         return Undefined(position, term_text(call))
         return None
 
-    def _pure_calls(self, expr: Expr) -> Iterator[Call]:
-        """The calls in an expression that asks the world which do not ask it themselves."""
+    def _has_no_value(self, call: Call, state: _State) -> bool:
+        """Return True if a call has no value with the values of terms, whatever the world says."""
+        builtin = self._engine.registry.get(call.name)
+        # Other built-ins may answer for operands of any type, as `json.is_valid` does.
+        is_strict = builtin is not None and builtin.name in _WITHIN
+        types = builtin.signature.args if builtin is not None and is_strict else ()
+        for arg, declared in zip(call.args, types, strict=False):
+            known = state.values.get(term_text(arg))
+            if known is not None and kinds(declared) == ("string",) and type(known[1]) is not str:
+                return True
+        is_pure = self._is_pure(Expr(call))
+        return is_pure and self._is_false(Expr(equal_terms(_RESULT, call)), state)
+
+    def _calls_in(self, expr: Expr) -> Iterator[Call]:
+        """The calls in an expression."""
         for node in walk(expr):
-            if isinstance(node, Call) and node is not expr.term and self._is_pure(Expr(node)):
+            if isinstance(node, Call) and not node.name.startswith("data."):
                 yield node
 
     def _is_false(self, expr: Expr, state: _State) -> bool:

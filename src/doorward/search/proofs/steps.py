@@ -78,7 +78,8 @@ class Fails:
 
 @dataclass(frozen=True, slots=True)
 class Undefined:
-    """A call in an expression that is not negated: with the values that terms have, it has none."""
+    """A call in an expression that is not negated: with the values that terms have it has none, or
+    an operand is not the text that it must be."""
 
     position: int
     call: str

@@ -1,0 +1,91 @@
+"""What partial evaluation leaves, in the words of the policies: their rules, and few variables.
+
+data.doorward_access.app.roles    ─▶ data.app.roles
+not data.doorward_access.__not1__ ─▶ not { what the rule says }
+data.users[input.user][__local2__7] in data.readers ─▶ data.users[input.user][_] in data.readers
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from doorward.rego.tools import Body, Expr, Module, Node, Ref, Rule, Scalar, Var, rewrite, walk
+
+__all__ = ["in_words", "name_variables"]
+
+_GENERATED: Final = ("__local", "_term_", "_ref_")
+_NEGATION: Final = "__not"
+
+
+def in_words(
+    body: Sequence[Expr], support: Sequence[Module], namespace: str, write: Callable[[Expr], str]
+) -> Iterator[str]:
+    """The texts of expressions that hold together; `write` makes the text of one."""
+    bodies: dict[str, list[Body]] = {}
+    for module in support:
+        for rule in module.rules if module.package.path == (namespace,) else ():
+            if _name(rule).startswith(_NEGATION):
+                bodies.setdefault(_name(rule), []).append(rule.body)
+    for expr in body:
+        names = _path_of(expr.term) if expr.negated and isinstance(expr.term, Ref) else ()
+        denied = bodies.get(names[-1], []) if names[:1] == (namespace,) else []
+        if not denied:
+            yield write(_renamed(expr, namespace))
+        for each in denied:
+            texts = [write(_renamed(inner, namespace)) for inner in each]
+            yield f"not {{ {'; '.join(texts)} }}"
+
+
+def name_variables(exprs: Sequence[Expr]) -> list[Expr]:
+    """Expressions with `_` for a generated variable that is read once, short names for others."""
+    counts = Counter(node.name for expr in exprs for node in walk(expr) if isinstance(node, Var))
+    generated = [name for name in counts if _is_generated(name)]
+    often = [name for name in generated if counts[name] > 1]
+    names = {name: "_" for name in generated}
+    taken = set(counts)
+    for name in often:
+        names[name] = next(each for each in _short_names() if each not in taken)
+        taken.add(names[name])
+
+    def change(node: Node) -> Node:
+        return Var(names.get(node.name, node.name)) if isinstance(node, Var) else node
+
+    return [rewrite(expr, change) for expr in exprs]
+
+
+def _is_generated(name: str) -> bool:
+    return name.startswith(_GENERATED) or (name[:1] == "_" and name[1:].isdigit())
+
+
+def _short_names() -> Iterator[str]:
+    yield from "xyzuvw"
+    number = 0
+    while True:
+        number += 1
+        yield f"x{number}"
+
+
+def _name(rule: Rule) -> str:
+    return rule.head.ref.head.name if isinstance(rule.head.ref.head, Var) else ""
+
+
+def _path_of(ref: Ref) -> tuple[str, ...]:
+    """The names below `data`; none for what is not such a path."""
+    if ref.head != Var("data") or not all(isinstance(arg, Scalar) for arg in ref.args):
+        return ()
+    return tuple(str(arg.value) for arg in ref.args if isinstance(arg, Scalar))
+
+
+def _renamed(expr: Expr, namespace: str) -> Expr:
+    """An expression with the rules of policies for those that stand for them in the support."""
+    first = Scalar(namespace)
+
+    def change(node: Node) -> Node:
+        if isinstance(node, Ref) and node.head == Var("data") and node.args[:1] == (first,):
+            return Ref(node.head, node.args[1:])
+        return node
+
+    changed: Expr = rewrite(expr, change)
+    return changed
