@@ -33,11 +33,16 @@ from django.db.models.lookups import (
 from doorward.filters.columns import Column, Kind, refused, relations_below, to_document
 from doorward.filters.columns import Stored as StoredValue
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
-from doorward.filters.hints import BYTES, GENERIC, OWN_TYPE, ZONES
-from doorward.filters.logic import (
+from doorward.filters.dialects import (
     MARIADB_COLUMNS,
     MARIADB_HAVING,
     MARIADB_MATCHES,
+    SQLDialect,
+    check_decimal,
+    dialect_of,
+)
+from doorward.filters.hints import BYTES, GENERIC, OWN_TYPE, ZONES
+from doorward.filters.logic import (
     All,
     Any,
     Compare,
@@ -50,10 +55,8 @@ from doorward.filters.logic import (
     Predicate,
     Related,
     Stored,
-    check_decimal,
     check_double,
     is_double,
-    stored_test,
     to_predicate,
 )
 from doorward.filters.logic import IsNull as Null
@@ -412,7 +415,7 @@ class _Writer:
             return Q(Exact(column, bound)) & exact if operator == "eq" else exact
         known = _Known(_bound(value))
         if kind == "number" and not is_double(value):  # type: ignore[arg-type]  # a number
-            check_decimal("mysql", value)  # type: ignore[arg-type]  # for any database
+            check_decimal(value)  # type: ignore[arg-type]  # for any database
             return self._compare_exactly(column, operator, known)
         return self._operation(column, operator, known)
 
@@ -521,10 +524,10 @@ class _Stored(_PerDatabase):
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
         column = self.source_expressions[0]
-        vendor = connection.vendor
-        if vendor == "postgresql" and isinstance(column.output_field, models.IntegerField):
-            vendor = ""  # no value is refused
-        template = stored_test(vendor, self.kind, negated=self.negated)
+        dialect = dialect_of(connection.vendor)
+        if dialect.name == "postgresql" and isinstance(column.output_field, models.IntegerField):
+            dialect = SQLDialect("")  # no value is refused
+        template = dialect.stored_test(self.kind, negated=self.negated)
         text, parameters = compiler.compile(column)
         return template.format(text), list(parameters) * template.count("{0}")
 
@@ -541,7 +544,7 @@ class _Function(Func):  # type: ignore[misc]  # Django has no types
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
         text, parameters = compiler.compile(self.source_expressions[0])
-        template = function_of(connection.vendor, self.call, self.operand, "\0")
+        template = function_of(dialect_of(connection.vendor), self.call, self.operand, "\0")
         return template.replace("\0", text), parameters
 
 
@@ -565,8 +568,9 @@ class _Json(Func):  # type: ignore[misc]  # Django has no types
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
         text, parameters = _plain_sql(compiler, self.source_expressions[0])
-        document_path = json_place(connection.vendor, text, self.element, self.path)
-        return json_of(connection.vendor, *document_path, self.kind), parameters
+        dialect = dialect_of(connection.vendor)
+        document_path = json_place(dialect, text, self.element, self.path)
+        return json_of(dialect, *document_path, self.kind), parameters
 
 
 class _JsonType(Func):  # type: ignore[misc]  # Django has no types
@@ -592,10 +596,10 @@ class _JsonType(Func):  # type: ignore[misc]  # Django has no types
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
         text, parameters = _plain_sql(compiler, self.source_expressions[0])
-        vendor = connection.vendor
-        document_path = json_place(vendor, text, self.element, self.path)
+        dialect = dialect_of(connection.vendor)
+        document_path = json_place(dialect, text, self.element, self.path)
         return (
-            f"({json_type_of(vendor, *document_path, self.types, negated=self.negated)})",
+            f"({json_type_of(dialect, *document_path, self.types, negated=self.negated)})",
             parameters,
         )
 
@@ -638,13 +642,13 @@ class _Elements(Func):  # type: ignore[misc]  # Django has no types
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
         document, holds = self.source_expressions
         text, parameters = _plain_sql(compiler, document)
-        vendor = connection.vendor
+        dialect = dialect_of(connection.vendor)
         if self.in_document:
             source = elements_of(
-                vendor, *json_place(vendor, text, self.element, self.path), self.name
+                dialect, *json_place(dialect, text, self.element, self.path), self.name
             )
         else:
-            check_arrays(vendor)
+            check_arrays(dialect)
             source = f"unnest({text}) AS {self.name}(value)"
         condition, more = compiler.compile(holds)
         no = "NOT " if self.negated else ""
@@ -702,7 +706,7 @@ class _Matches(_PerDatabase):
             # collation finds equal for this one: no two texts are equal in hexadecimal digits.
             more = [str(each).encode().hex() for each in more]
             other = "UNHEX(%s)"
-            test = MARIADB_MATCHES.get(self.operator, "LOCATE({1}, {0}) > 0")
+            test = MARIADB_MATCHES[self.operator]
             return f"({test.format(text, other)})", [*more, *parameters]
         if self.operator == "endswith":
             tail = "substr({0}, -length({1}))" if vendor == "sqlite" else "right({0}, length({1}))"

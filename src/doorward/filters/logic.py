@@ -48,9 +48,6 @@ from doorward.rego import Number, from_key, number_text
 
 __all__ = [
     "ALWAYS",
-    "MARIADB_COLUMNS",
-    "MARIADB_HAVING",
-    "MARIADB_MATCHES",
     "NEVER",
     "All",
     "Any",
@@ -68,10 +65,8 @@ __all__ = [
     "Relations",
     "Schema",
     "Stored",
-    "check_decimal",
     "check_double",
     "is_double",
-    "stored_test",
     "to_predicate",
 ]
 
@@ -246,54 +241,6 @@ class _Inside:
     column: Column
 
 
-_TYPES: Final[dict[Kind, str]] = {
-    "boolean": "'integer'",
-    "number": "'integer', 'real'",
-    "text": "'text'",
-    "uuid": "'text'",
-    "date": "'text'",
-    "moment": "'text'",
-    "json": "'text'",
-}
-"""What SQLite calls the values of a kind: it lets any value into any column."""
-
-
-_FINITE: Final = {
-    "postgresql": "coalesce(CAST({0} AS text), '') NOT IN ('NaN', 'Infinity', '-Infinity')",
-    "sqlite": "coalesce({0}, 0) > -9e999 AND coalesce({0}, 0) < 9e999",
-}
-"""What databases take for numbers and policies do not."""
-
-
-_READABLE: Final[dict[tuple[str, Kind], str]] = {
-    # Years that programs cannot read, and infinity.
-    ("postgresql", "date"): "coalesce({0} BETWEEN '0001-01-01' AND '9999-12-31', TRUE)",
-    ("postgresql", "moment"): (
-        "coalesce({0} BETWEEN '0001-01-01 00:00:00+00' AND '9999-12-31 23:59:59.999999+00', TRUE)"
-    ),
-    ("postgresql", "array"): "coalesce(array_ndims({0}), 1) = 1",
-    ("mysql", "date"): "coalesce(YEAR({0}) > 0 AND MONTH({0}) > 0 AND DAYOFMONTH({0}) > 0, TRUE)",
-    ("mysql", "moment"): (
-        "coalesce(YEAR({0}) > 0 AND MONTH({0}) > 0 AND DAYOFMONTH({0}) > 0, TRUE)"
-    ),
-    ("mysql", "uuid"): (
-        "coalesce(CONVERT(REPLACE({0}, '-', '') USING utf8mb4) COLLATE utf8mb4_bin"
-        " REGEXP '^[0-9a-f]{{32}}$', TRUE)"
-    ),
-    ("sqlite", "uuid"): (
-        "coalesce(length({0}) = 32 AND CAST({0} AS text) NOT GLOB '*[^0-9a-f]*', 1)"
-    ),
-    ("sqlite", "date"): "coalesce({0} = date({0}), 1)",
-    ("sqlite", "moment"): "coalesce(substr({0}, 1, 19) = datetime(substr({0}, 1, 19)), 1)",
-    # The first of two values under one name to SQLite, the second to programs.
-    ("sqlite", "json"): (
-        "NOT EXISTS (SELECT 1 FROM json_tree({0}) WHERE typeof(key) = 'text'"
-        " GROUP BY parent, key HAVING COUNT(*) > 1)"
-    ),
-}
-"""Values that programs read as databases compare them, where a column may have others."""
-
-
 def is_double(value: int | Number) -> bool:
     """Return True if a number of double precision is this one, to who reads it as its shortest
     text.
@@ -323,20 +270,6 @@ def check_double(value: int | Number) -> None:
 
 
 _EXACT: Final = 1 << 53
-_LEAST: Final = Decimal("1e-10")
-_MOST: Final = Decimal("1e35")
-
-
-def check_decimal(dialect: str, value: int | Number) -> None:
-    """FilterError for a number that is not a double, and that MySQL cannot compare with the decimal
-    that it makes of a double: 30 digits behind the point and 35 before it."""
-    if dialect != "mysql":
-        return
-    decimal = Decimal(number_text(value))
-    exponent = decimal.as_tuple().exponent
-    assert isinstance(exponent, int)
-    if not _LEAST <= abs(decimal) < _MOST or exponent < -26:
-        raise fault("MySQL has no exact number for what a column is compared with")
 
 
 def check_range(value: Number) -> None:
@@ -347,36 +280,6 @@ def check_range(value: Number) -> None:
 
 
 _SMALLEST: Final = Decimal("1e-30")
-
-MARIADB_COLUMNS: Final = "1, 1"
-MARIADB_HAVING: Final = "HAVING COUNT(*) > 0"
-"""What an EXISTS selects, and its end: MariaDB (10.11) keeps the answers of a subquery with one
-column by the values of the row outside, as their collation compares them, so that `a` got the
-answer of `A`. One without aggregates it makes a subquery of IN, which has one column again."""
-MARIADB_MATCHES: Final = {
-    "startswith": "ABS(LOCATE({1}, {0}) - 1) < 1",
-    "endswith": "ABS(LOCATE(REVERSE({1}), REVERSE({0})) - 1) < 1",
-}
-"""No equality: after `LOCATE('a', s) = 1` MariaDB (10.11) takes `LOCATE('Ä', s)` for 1 as well: the
-literals are equal by the collation of the connection, however exactly they are searched for."""
-
-
-def stored_test(dialect: str, kind: Kind, *, negated: bool) -> str:
-    """`Stored` as a template for the name of a column; what always or never holds where the
-    database sees to it. To MySQL and SQLite a boolean is a number, which may be 2."""
-    tests = []
-    if dialect == "sqlite" and kind in _TYPES:
-        tests.append(f"typeof({{0}}) IN ({_TYPES[kind]}, 'null')")
-    if kind == "number" and dialect in _FINITE:
-        tests.append(_FINITE[dialect])
-    if kind == "boolean" and dialect in ("mysql", "sqlite"):
-        tests.append("coalesce({0}, 0) IN (0, 1)")
-    if (dialect, kind) in _READABLE:
-        tests.append(_READABLE[dialect, kind])
-    if not tests:
-        return "1 = 0" if negated else "1 = 1"
-    holds = " AND ".join(tests)
-    return f"NOT ({holds})" if negated else f"({holds})"
 
 
 def to_predicate(

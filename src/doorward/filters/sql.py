@@ -16,11 +16,9 @@ from uuid import UUID
 from doorward.filters.columns import Column, Columns, Kind, column_of, refused
 from doorward.filters.columns import Stored as StoredValue
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
+from doorward.filters.dialects import DIALECTS, MARIADB_MATCHES, SQLDialect
 from doorward.filters.hints import DECLARED
 from doorward.filters.logic import (
-    MARIADB_COLUMNS,
-    MARIADB_HAVING,
-    MARIADB_MATCHES,
     All,
     Any,
     Compare,
@@ -36,9 +34,7 @@ from doorward.filters.logic import (
     Relation,
     Relations,
     Stored,
-    check_decimal,
     is_double,
-    stored_test,
     to_predicate,
 )
 from doorward.filters.mappings import Names
@@ -60,31 +56,6 @@ Parameter: TypeAlias = bool | int | float | Decimal | str | UUID | date | dateti
 
 _INT64: Final = 1 << 63
 _OPERATORS: Final = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
-_LAX: Final[dict[Dialect, tuple[Kind, ...]]] = {
-    "mysql": ("boolean", "date"),
-    "postgresql": ("number", "date", "moment"),
-    "sqlite": ("boolean", "number", "text", "date", "json"),
-}
-"""Kinds of columns that may hold other values."""
-_EXACT: Final = {
-    "mysql": "CAST(CONVERT({} USING utf8mb4) AS BINARY)",
-    "postgresql": 'CAST({} AS text) COLLATE "C"',
-    "sqlite": "{} COLLATE BINARY",
-    "sqlserver": "{} COLLATE Latin1_General_100_BIN2_UTF8",
-}
-"""A text as its code points."""
-_DECIMALS: Final = {
-    "mysql": "CAST(CAST({} AS CHAR) AS DECIMAL(65,30))",
-    "postgresql": "CAST(CAST({} AS text) AS numeric)",
-}
-"""A number of any type as programs read it."""
-_KINDS: Final[dict[Dialect, tuple[Kind, ...]]] = {
-    "mysql": ("boolean", "number", "text", "date"),
-    "postgresql": ("boolean", "number", "text", "uuid", "date", "moment", "json", "array"),
-    "sqlite": ("boolean", "number", "text", "date", "json"),
-    "sqlserver": ("boolean", "number", "text"),
-}
-"""Kinds of columns that every program keeps in the same way."""
 
 
 @record(frozen=True)
@@ -110,11 +81,11 @@ def to_sql(
     `placeholder`: `?` or `%s`; by default what the drivers of the dialect take. FilterError for a
     column that is not declared, and for what the dialect cannot decide exactly.
     """
-    mark = placeholder or ("?" if dialect in ("sqlite", "sqlserver") else "%s")
-    schema = _Declared(columns, relations or {}, dialect)
-    writer = _Writer(dialect, names or Names({}), mark, schema)
+    known = DIALECTS[dialect]
+    schema = _Declared(columns, relations or {}, known)
+    writer = _Writer(known, names or Names({}), placeholder or known.mark, schema)
     # The others see to it that columns hold what they are declared to hold.
-    predicate = to_predicate(conditions, schema, nulls, stored=_LAX.get(dialect, ()))
+    predicate = to_predicate(conditions, schema, nulls, stored=known.lax_kinds)
     text = writer.predicate(predicate)
     return Clause(text, tuple(writer.parameters))
 
@@ -122,7 +93,7 @@ def to_sql(
 class _Declared:
     """Tables are their names."""
 
-    def __init__(self, columns: Columns, relations: Relations, dialect: Dialect) -> None:
+    def __init__(self, columns: Columns, relations: Relations, dialect: SQLDialect) -> None:
         self._columns = columns
         self._dialect = dialect
         self._relations = relations
@@ -132,8 +103,10 @@ class _Declared:
 
     def column(self, table: str, name: str) -> Column | None:
         column = column_of(self._columns.get(table, {}).get(name))
-        if column is not None and column.kind not in (None, *_KINDS[self._dialect]):
-            shown = f"is declared as {column.kind}, which {self._dialect} keeps in several ways"
+        if column is not None and column.kind not in (None, *self._dialect.kinds):
+            shown = (
+                f"is declared as {column.kind}, which {self._dialect.name} keeps in several ways"
+            )
             return refused(shown, DECLARED)
         return column
 
@@ -146,7 +119,7 @@ class _Declared:
 
 
 class _Writer:
-    def __init__(self, dialect: Dialect, names: Names, mark: str, schema: _Declared) -> None:
+    def __init__(self, dialect: SQLDialect, names: Names, mark: str, schema: _Declared) -> None:
         self._dialect = dialect
         self._names = names
         self._mark = mark
@@ -180,7 +153,7 @@ class _Writer:
                 holds = self._match(self._view(field, "text"), operator, text)
                 return f"NOT ({holds})" if negated else holds
             case Stored(field, kind, negated):
-                return stored_test(self._dialect, kind, negated=negated).format(self._field(field))
+                return self._dialect.stored_test(kind, negated=negated).format(self._field(field))
             case Related():
                 return self._related_rows(predicate)
             case JsonType(field, types, negated):
@@ -198,8 +171,7 @@ class _Writer:
             view = self._field(field)
         if not field.function:
             return view
-        exact = _EXACT[self._dialect].format(view)
-        return function_of(self._dialect, field.function, field.operand, exact)
+        return function_of(self._dialect, field.function, field.operand, self._exact(view))
 
     def _json(self, field: Field) -> tuple[str, str]:
         """A document, and the path in it as the dialect writes paths."""
@@ -241,10 +213,8 @@ class _Writer:
         del self._rows[related.row]
         name = self._quote_names(self._names.table(relation.table))
         rows = f"FROM {name} {alias} WHERE {' AND '.join(tests)}"
-        select = f"SELECT 1 {rows}"
-        if self._dialect == "mysql":
-            select = f"SELECT {MARIADB_COLUMNS} {rows} {MARIADB_HAVING}"
-        return f"{'NOT ' if related.negated else ''}EXISTS ({select})"
+        columns, end = self._dialect.selects
+        return f"{'NOT ' if related.negated else ''}EXISTS (SELECT {columns} {rows}{end})"
 
     def _field(self, field: Field) -> str:
         if field.table in self._elements_of:
@@ -265,7 +235,7 @@ class _Writer:
 
     def _quote_names(self, names: Sequence[str]) -> str:
         try:
-            name = ".".join([quoted_name(part, self._dialect) for part in names])
+            name = ".".join([quoted_name(part, self._dialect.name) for part in names])
         except ValueError as error:
             raise fault(str(error)) from None
         return name.replace("%", "%%") if self._percent else name
@@ -275,7 +245,7 @@ class _Writer:
         return self._mark
 
     def _parameter(self, value: StoredValue) -> Parameter:
-        if isinstance(value, date) and self._dialect == "sqlite":
+        if isinstance(value, date) and self._dialect.dates_are_texts:
             return value.isoformat()
         if isinstance(value, (bool, UUID, date)):
             return value
@@ -290,7 +260,7 @@ class _Writer:
         decimal = Decimal(number_text(value))
         if decimal == decimal.to_integral_value() and abs(decimal) < _INT64:
             return int(decimal)
-        if self._dialect != "sqlite":
+        if self._dialect.has_decimals:
             return decimal
         double = float(decimal)
         if Decimal(repr(double)) != decimal:
@@ -298,16 +268,16 @@ class _Writer:
         return double
 
     def _exact(self, text: str) -> str:
-        return _EXACT[self._dialect].format(text)
+        return self._dialect.exact.format(text)
 
     def _compare(self, name: str, operator: str, value: StoredValue, kind: str) -> str:
         sign = _OPERATORS[operator]
         if kind == "number" and not is_double(value):  # type: ignore[arg-type]  # a number
-            self._check_number(value)  # type: ignore[arg-type]
-            if self._dialect in _DECIMALS:
-                decimal = _DECIMALS[self._dialect].format(name)
+            self._dialect.check_number(value)  # type: ignore[arg-type]
+            if self._dialect.decimal:
+                decimal = self._dialect.decimal.format(name)
                 return self._compare_exactly(operator, name, decimal, lambda: self._bind(value))
-        if kind == "date" and self._dialect == "sqlite":
+        if kind == "date" and self._dialect.dates_are_texts:
             return f"CAST({name} AS text) COLLATE BINARY {sign} {self._bind(value)}"
         if kind != "text":
             return f"{name} {sign} {self._bind(value)}"
@@ -317,11 +287,6 @@ class _Writer:
             return f"NOT ({self._equal(name, value)})"
         self._check_order()
         return f"{self._exact(name)} {sign} {self._exact(self._bind(value))}"
-
-    def _check_number(self, value: int | Number) -> None:
-        if self._dialect == "sqlserver":
-            raise fault("SQL Server has no exact number beside its floats for what is compared")
-        check_decimal(self._dialect, value)
 
     def _compare_exactly(
         self,
@@ -342,25 +307,25 @@ class _Writer:
 
     def _equal(self, name: str, value: StoredValue) -> str:
         same = f"{self._exact(name)} = {self._exact(self._bind(value))}"
-        if self._dialect == "sqlserver":  # which ignores spaces at the end
+        if self._dialect.ignores_last_spaces:
             same += f" AND DATALENGTH({name} + N'.') = DATALENGTH({self._bind(value)} + N'.')"
         return same
 
     def _check_order(self) -> None:
-        if self._dialect == "sqlserver":
+        if self._dialect.ignores_last_spaces:
             raise fault("SQL Server ignores spaces at the end of texts: it cannot order them")
 
     def _fields(self, left: str, operator: str, right: str, kind: str) -> str:
         sign = _OPERATORS[operator]
-        if kind == "number" and self._dialect in _DECIMALS:
-            one, other = [_DECIMALS[self._dialect].format(each) for each in (left, right)]
+        if kind == "number" and self._dialect.decimal:
+            one, other = [self._dialect.decimal.format(each) for each in (left, right)]
             return self._compare_exactly(operator, left, one, lambda: right, lambda: other)
         if kind != "text":
             return f"{left} {sign} {right}"
         if operator not in ("eq", "ne"):
             self._check_order()
         holds = f"{self._exact(left)} {sign} {self._exact(right)}"
-        if self._dialect == "sqlserver":
+        if self._dialect.ignores_last_spaces:
             lengths = f"DATALENGTH({left} + N'.') {sign} DATALENGTH({right} + N'.')"
             holds += f" AND {lengths}" if operator == "eq" else f" OR {lengths}"
         return holds
@@ -381,37 +346,32 @@ class _Writer:
         return (" AND " if negated else " OR ").join(tests)
 
     def _match(self, name: str, operator: str, text: str) -> str:
-        return _MATCHES[self._dialect](self, name, operator, text)
+        return _SEARCHES[self._dialect.searches](self, name, operator, text)
 
     def like(self, name: str, operator: str, text: str) -> str:
         # Not by a backslash, which may be an escape in the literal that names it.
-        special = "!%_" if self._dialect == "postgresql" else "!%_["
+        special = "!" + self._dialect.wildcards
         escaped = "".join([f"!{c}" if c in special else c for c in text])
         before, after = {"startswith": ("", "%"), "endswith": ("%", "")}.get(operator, ("%", "%"))
         pattern = self._bind(f"{before}{escaped}{after}")
         return f"{self._exact(name)} LIKE {pattern} ESCAPE '!'"
 
-    def positions(self, name: str, operator: str, text: str) -> str:
-        """By functions that know no collation."""
-        find = "LOCATE({1}, {0})" if self._dialect == "mysql" else "instr({0}, {1})"
-        subject = self._exact(name) if self._dialect == "mysql" else name
+    def locate(self, name: str, operator: str, text: str) -> str:
+        """By functions of MySQL that know no collation."""
+        wanted = self._exact(self._bind(text))
+        return MARIADB_MATCHES[operator].format(self._exact(name), wanted)
 
-        def bound() -> str:
-            mark = self._bind(text)
-            return self._exact(mark) if self._dialect == "mysql" else mark
-
+    def instr(self, name: str, operator: str, text: str) -> str:
+        """By functions of SQLite that know no collation."""
         if operator == "contains":
-            return f"{find.format(subject, bound())} > 0"
-        if self._dialect == "mysql":
-            return MARIADB_MATCHES[operator].format(subject, bound())
+            return f"instr({name}, {self._bind(text)}) > 0"
         if operator == "endswith":
-            return f"substr({subject}, -length({bound()})) = {bound()}"
-        return f"{find.format(subject, bound())} = 1"
+            return f"substr({name}, -length({self._bind(text)})) = {self._bind(text)}"
+        return f"instr({name}, {self._bind(text)}) = 1"
 
 
-_MATCHES: Final[dict[str, Callable[[_Writer, str, str, str], str]]] = {
-    "mysql": _Writer.positions,
-    "postgresql": _Writer.like,
-    "sqlite": _Writer.positions,
-    "sqlserver": _Writer.like,
+_SEARCHES: Final[dict[str, Callable[[_Writer, str, str, str], str]]] = {
+    "like": _Writer.like,
+    "locate": _Writer.locate,
+    "instr": _Writer.instr,
 }

@@ -8,7 +8,6 @@ with; `sql` makes clauses with bound parameters that need not rely on that.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
@@ -20,23 +19,14 @@ from doorward.filters.conditions import (
     comparisons,
     is_always,
 )
+from doorward.filters.dialects import DIALECTS, SQLDialect
 from doorward.filters.mappings import Names
 from doorward.rego import Number, number_text
 
-__all__ = ["DIALECTS", "quoted_name", "to_sql_text"]
-
-DIALECTS: Final = ("mysql", "postgresql", "sqlite", "sqlserver")
-MAX_DIGITS: Final = {"mysql": 65, "postgresql": 1000, "sqlite": 15, "sqlserver": 38}
-"""Digits of an exact number."""
+__all__ = ["quoted_name", "to_sql_text"]
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*", re.ASCII)
 _OPERATORS: Final = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
-_QUOTES: Final = {
-    "mysql": ("`", "`"),
-    "postgresql": ('"', '"'),
-    "sqlite": ('"', '"'),
-    "sqlserver": ("[", "]"),
-}
 
 
 def to_sql_text(conditions: Conditions, names: Names, dialect: str) -> str | None:
@@ -45,7 +35,7 @@ def to_sql_text(conditions: Conditions, names: Names, dialect: str) -> str | Non
         return None
     if is_always(conditions):
         return ""
-    writer = _Writer(names, dialect)
+    writer = _Writer(names, DIALECTS[dialect])
     return "WHERE " + _join("OR", [writer.body(body) for body in conditions])
 
 
@@ -55,7 +45,7 @@ def quoted_name(name: str, dialect: str) -> str:
         return name
     if not name or not name.isprintable():
         raise ValueError("an empty or unprintable text is not a name for a column")
-    opening, closing = _QUOTES[dialect]
+    opening, closing = DIALECTS[dialect].quotes
     return opening + name.replace(closing, closing * 2) + closing
 
 
@@ -64,7 +54,7 @@ def _join(operator: str, parts: list[str]) -> str:
 
 
 class _Writer:
-    def __init__(self, names: Names, dialect: str) -> None:
+    def __init__(self, names: Names, dialect: SQLDialect) -> None:
         self._names = names
         self._dialect = dialect
 
@@ -96,15 +86,13 @@ class _Writer:
         return f"{name} {_OPERATORS[operator]} {self._literal(value)}"
 
     def _field(self, field: Field) -> str:
-        return ".".join([quoted_name(part, self._dialect) for part in self._names.of(field)])
+        return ".".join([quoted_name(part, self._dialect.name) for part in self._names.of(field)])
 
     def _literal(self, value: Any) -> str:
         if value is None:
             return "NULL"
         if isinstance(value, bool):
-            if self._dialect == "sqlserver":
-                return "1" if value else "0"
-            return "TRUE" if value else "FALSE"
+            return self._dialect.booleans[value]
         if isinstance(value, str):
             return self._text(value)
         return self._number(value)
@@ -112,7 +100,9 @@ class _Writer:
     def _text(self, text: str) -> str:
         if "\0" in text:
             raise ValueError("a text with a NUL has no literal")
-        return _TEXTS[self._dialect](text)
+        if self._dialect.has_backslashes:
+            text = _escape_backslashes(text)
+        return self._dialect.literal.format(text.replace("'", "''"))
 
     def _number(self, number: int | Number) -> str:
         """Write a number in digits: with an exponent it would be a double to some dialects."""
@@ -121,39 +111,26 @@ class _Writer:
         assert isinstance(exponent, int)
         count = max(len(digits) + max(exponent, 0), -exponent)
         is_integer = exponent >= 0 or not any(digits[exponent:])
-        fits = self._dialect == "sqlite" and is_integer and abs(decimal) < 1 << 63
-        if count > MAX_DIGITS[self._dialect] and not fits:
+        fits = self._dialect.has_int64 and is_integer and abs(decimal) < 1 << 63
+        if count > self._dialect.digits and not fits:
             raise ValueError(
-                f"{self._dialect} has no exact number for what a column is compared with"
+                f"{self._dialect.name} has no exact number for what a column is compared with"
             )
         return format(decimal, "f") if decimal else "0"
 
     def _pattern(self, before: str, after: str, text: str) -> str:
-        special = "\\%_[" if self._dialect == "sqlserver" else "\\%_"
+        special = "\\" + self._dialect.wildcards
         escaped = "".join([f"\\{each}" if each in special else each for each in text])
         literal = self._text(f"{before}{escaped}{after}")
-        needs_escape = escaped != text and self._dialect in ("sqlite", "sqlserver")
+        needs_escape = escaped != text and self._dialect.names_escape
         return f"{literal} ESCAPE {self._text(chr(92))}" if needs_escape else literal
 
 
 _PATTERNS: Final = {"startswith": ("", "%"), "endswith": ("%", ""), "contains": ("%", "%")}
 
 
-def _double_quotes(text: str) -> str:
-    return text.replace("'", "''")
-
-
 def _escape_backslashes(text: str) -> str:
     """For dialects to which a backslash is an escape."""
     for character, escape in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
         text = text.replace(character, escape)
-    return _double_quotes(text)
-
-
-_TEXTS: Final[dict[str, Callable[[str], str]]] = {
-    # Backslashes are escapes to MySQL, and to PostgreSQL after an `E`.
-    "mysql": lambda text: f"'{_escape_backslashes(text)}'",
-    "postgresql": lambda text: f"E'{_escape_backslashes(text)}'",
-    "sqlite": lambda text: f"'{_double_quotes(text)}'",
-    "sqlserver": lambda text: f"N'{_double_quotes(text)}'",
-}
+    return text

@@ -56,12 +56,17 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from doorward.filters.columns import KINDS, Column, Kind, refused, relations_below, to_document
 from doorward.filters.columns import Stored as StoredValue
 from doorward.filters.conditions import Conditions, Field, checked_text, fault, to_scalar
-from doorward.filters.hints import BYTES, MOMENTS, OWN_TYPE, ZONES
-from doorward.filters.hints import JSON as JSON_HINT
-from doorward.filters.logic import (
+from doorward.filters.dialects import (
     MARIADB_COLUMNS,
     MARIADB_HAVING,
     MARIADB_MATCHES,
+    SQLDialect,
+    check_decimal,
+    dialect_of,
+)
+from doorward.filters.hints import BYTES, MOMENTS, OWN_TYPE, ZONES
+from doorward.filters.hints import JSON as JSON_HINT
+from doorward.filters.logic import (
     All,
     Any,
     Compare,
@@ -75,10 +80,8 @@ from doorward.filters.logic import (
     Predicate,
     Related,
     Stored,
-    check_decimal,
     check_double,
     is_double,
-    stored_test,
     to_predicate,
 )
 from doorward.filters.views import (
@@ -439,7 +442,7 @@ class _Writer:
             if _is_float(column.type):
                 check_double(value)  # type: ignore[arg-type]  # a number
             if _is_float(column.type) and not is_double(value):  # type: ignore[arg-type]  # a number
-                check_decimal("mysql", value)  # type: ignore[arg-type]  # for any database
+                check_decimal(value)  # type: ignore[arg-type]  # for any database
                 plain_number: Anything = value
                 number = _bound(plain_number)
                 return self._compare_exactly(column, operator, number, _Decimal(column), number)
@@ -770,9 +773,9 @@ def _parts(element: Anything, compiler: Anything, **options: Anything) -> tuple[
     return compiler.process(column, **options), texts
 
 
-def _name_of(compiler: Anything) -> str:
+def _dialect_of(compiler: Anything) -> SQLDialect:
     name = str(compiler.dialect.name)
-    return {"mariadb": "mysql"}.get(name, name)
+    return dialect_of({"mariadb": "mysql"}.get(name, name))
 
 
 @compiles(_Label)
@@ -792,27 +795,27 @@ def _compile_zoned(element: _Zoned, compiler: Anything, **options: Anything) -> 
 @compiles(_Function)
 def _compile_function(element: _Function, compiler: Anything, **options: Anything) -> str:
     text, (function, operand) = _parts(element.clauses, compiler, **options)
-    return function_of(_dialect(compiler), function, operand, text)
+    return function_of(dialect_of(_dialect(compiler)), function, operand, text)
 
 
 @compiles(_JsonText)
 @compiles(_JsonNumber)
 @compiles(_JsonBoolean)
 def _compile_json(element: _JsonText, compiler: Anything, **options: Anything) -> str:
-    name = _name_of(compiler)
+    dialect = _dialect_of(compiler)
     column, (inside, *path) = _parts(element.clauses, compiler, **options)
-    return json_of(name, *json_place(name, column, inside, path), element.kind)
+    return json_of(dialect, *json_place(dialect, column, inside, path), element.kind)
 
 
 @compiles(_JsonType)
 @compiles(_NotJsonType)
 def _compile_json_type(element: _JsonType, compiler: Anything, **options: Anything) -> str:
-    name = _name_of(compiler)
+    dialect = _dialect_of(compiler)
     types: Anything
     types, *where_ = list(element.clauses)
     column, (inside, *path) = _parts(where_, compiler, **options)
-    document, steps = json_place(name, column, inside, path)
-    return json_type_of(name, document, steps, types.name.split(","), negated=element.negated)
+    document, steps = json_place(dialect, column, inside, path)
+    return json_type_of(dialect, document, steps, types.name.split(","), negated=element.negated)
 
 
 @compiles(_Element)
@@ -827,13 +830,13 @@ def _compile_element(element: _Element, compiler: Anything, **options: Anything)
 def _compile_elements(element: _ElementsOfArray, compiler: Anything, **options: Anything) -> str:
     alias: Anything
     alias, holds, *where_ = list(element.clauses)
-    name = _name_of(compiler)
+    dialect = _dialect_of(compiler)
     column, (inside, *path) = _parts(where_, compiler, **options)
     row = alias.name[1:-1]
     if isinstance(element, _ElementsOfJson):
-        source = elements_of(name, *json_place(name, column, inside, path), row)
+        source = elements_of(dialect, *json_place(dialect, column, inside, path), row)
     else:
-        check_arrays(name)
+        check_arrays(dialect)
         source = f"unnest({column}) AS {row}(value)"
     return f"EXISTS (SELECT 1 FROM {source} WHERE {compiler.process(holds, **options)})"
 
@@ -866,12 +869,12 @@ def _compile_single(element: _Single, compiler: Anything, **options: Anything) -
 def _compile_stored(element: _StoredAs, compiler: Anything, **options: Anything) -> str:
     (column,) = element.clauses
     inner: str = compiler.process(column, **options)
-    name = {"mariadb": "mysql"}.get(compiler.dialect.name, compiler.dialect.name)
-    if name == "postgresql" and isinstance(column.type, Integer):
-        name = ""  # no value is refused
+    dialect = _dialect_of(compiler)
+    if dialect.name == "postgresql" and isinstance(column.type, Integer):
+        dialect = SQLDialect("")  # no value is refused
     if element.kind == "array":
-        check_arrays(name)
-    return stored_test(name, element.kind, negated=element.negated).format(inner)
+        check_arrays(dialect)
+    return dialect.stored_test(element.kind, negated=element.negated).format(inner)
 
 
 @compiles(_Related)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from doorward.filters.dialects import DIALECTS
 from doorward.records import record
 
 __all__ = ["PYTHON", "Target", "target_of", "unsupported"]
@@ -31,13 +32,11 @@ class Target:
 
 
 def _sql(dialect: str) -> Target:
-    builtins = _LISTS if dialect == "sqlite" else _ALL
+    builtins = _ALL if DIALECTS[dialect].has_patterns else _LISTS
     return Target("sql", dialect, builtins, _SQL, f"SQL ({dialect})")
 
 
-_TARGETS: Final = {
-    ("sql", name): _sql(name) for name in ("mysql", "postgresql", "sqlite", "sqlserver")
-} | {
+_TARGETS: Final = {("sql", name): _sql(name) for name in DIALECTS} | {
     ("ucast", "all"): Target("ucast", "all", _ALL, _SQL, "UCAST (all)"),
     ("ucast", "prisma"): Target("ucast", "prisma", _ALL, frozenset({"not"}), "UCAST (prisma)"),
     ("ucast", "linq"): Target("ucast", "linq", _LISTS, frozenset(), "UCAST (LINQ)"),

@@ -1,0 +1,249 @@
+"""The dialects of SQL: one record holds all in which the text of one differs from the others.
+
+A new dialect is a new record; writers ask for properties, not for names. Databases that are not
+here (SQLAlchemy and Django know more) have a record with a name alone: no documents and arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from decimal import Decimal
+from typing import Final
+
+from doorward.filters.columns import Kind
+from doorward.filters.conditions import fault
+from doorward.filters.json_views import JsonViews, PostgresJson, SqliteJson
+from doorward.records import record
+from doorward.rego import Number, number_text
+
+__all__ = [
+    "DIALECTS",
+    "MARIADB_COLUMNS",
+    "MARIADB_HAVING",
+    "MARIADB_MATCHES",
+    "SQLDialect",
+    "check_decimal",
+    "dialect_of",
+]
+
+MARIADB_COLUMNS: Final = "1, 1"
+MARIADB_HAVING: Final = "HAVING COUNT(*) > 0"
+"""What an EXISTS selects, and its end: MariaDB (10.11) keeps the answers of a subquery with one
+column by the values of the row outside, as their collation compares them, so that `a` got the
+answer of `A`. One without aggregates it makes a subquery of IN, which has one column again."""
+MARIADB_MATCHES: Final = {
+    "startswith": "ABS(LOCATE({1}, {0}) - 1) < 1",
+    "endswith": "ABS(LOCATE(REVERSE({1}), REVERSE({0})) - 1) < 1",
+    "contains": "LOCATE({1}, {0}) > 0",
+}
+"""No equality: after `LOCATE('a', s) = 1` MariaDB (10.11) takes `LOCATE('Ä', s)` for 1 as well: the
+literals are equal by the collation of the connection, however exactly they are searched for."""
+
+_LEAST: Final = Decimal("1e-10")
+_MOST: Final = Decimal("1e35")
+
+
+def check_decimal(value: int | Number) -> None:
+    """FilterError for a number that is not a double, and that MySQL cannot compare with the decimal
+    that it makes of a double: 30 digits behind the point and 35 before it."""
+    decimal = Decimal(number_text(value))
+    exponent = decimal.as_tuple().exponent
+    assert isinstance(exponent, int)
+    if not _LEAST <= abs(decimal) < _MOST or exponent < -26:
+        raise fault("MySQL has no exact number for what a column is compared with")
+
+
+def _refuse_number(_value: int | Number) -> None:
+    raise fault("SQL Server has no exact number beside its floats for what is compared")
+
+
+def _accept(_value: int | Number) -> None:
+    """Any number can be compared exactly."""
+
+
+@record(frozen=True)
+class SQLDialect:
+    """A dialect. In templates `{0}` or `{}` stands for an operand."""
+
+    name: str
+    mark: str = "%s"
+    """What its usual drivers take for a parameter."""
+    quotes: tuple[str, str] = ('"', '"')
+    """Around names."""
+    literal: str = "'{}'"
+    """A text, whose quotes are doubled."""
+    has_backslashes: bool = False
+    """Whether a backslash in a literal is an escape."""
+    booleans: tuple[str, str] = ("FALSE", "TRUE")
+    digits: int = 38
+    """Of an exact number in a literal."""
+    has_int64: bool = False
+    """Whether integers of 64 bits are exact besides."""
+    has_decimals: bool = True
+    """Whether a driver hands over decimals exactly."""
+    has_patterns: bool = True
+    """Whether OPA offers `startswith` and its like for it."""
+    wildcards: str = "%_"
+    """Of LIKE."""
+    names_escape: bool = False
+    """Whether a backslash escapes in LIKE only where `ESCAPE` names it."""
+    kinds: tuple[Kind, ...] = ()
+    """Kinds of columns that every program keeps in the same way."""
+    lax_kinds: tuple[Kind, ...] = ()
+    """Kinds of columns that may hold other values."""
+    exact: str = "{}"
+    """A text as its code points, whatever the collation."""
+    exact_literal: str = "{}"
+    """A literal as its code points."""
+    decimal: str = ""
+    """A number of any type as programs read it; "" where a comparison is exact without."""
+    check_number: Callable[[int | Number], None] = _accept
+    """FilterError for a number that is not a double and cannot be compared."""
+    ignores_last_spaces: bool = False
+    """Whether texts are equal that differ in spaces at the end; they cannot be ordered then."""
+    dates_are_texts: bool = False
+    searches: str = "like"
+    """How a text is searched for: `like`, `locate` or `instr`."""
+    selects: tuple[str, str] = ("1", "")
+    """What a subquery of EXISTS selects, and its end."""
+    stored_types: Mapping[Kind, str] = field(default_factory=dict)
+    """What values of a kind are called, where any value may be in any column."""
+    finite: str = ""
+    """True of numbers that policies know."""
+    booleans_are_numbers: bool = False
+    readable: Mapping[Kind, str] = field(default_factory=dict)
+    """True of values of a kind that programs can read."""
+    json: JsonViews | None = None
+    """How documents are read; None where the database does not read them as programs do."""
+    has_arrays: bool = False
+    trims: Mapping[str, str] = field(default_factory=dict)
+    """Functions that trim texts as Rego does."""
+
+    def stored_test(self, kind: Kind, *, negated: bool) -> str:
+        """`Stored` as a template for the name of a column; what always or never holds where the
+        database sees to it. To MySQL and SQLite a boolean is a number, which may be 2."""
+        tests = []
+        if kind in self.stored_types:
+            tests.append(f"typeof({{0}}) IN ({self.stored_types[kind]}, 'null')")
+        if kind == "number" and self.finite:
+            tests.append(self.finite)
+        if kind == "boolean" and self.booleans_are_numbers:
+            tests.append("coalesce({0}, 0) IN (0, 1)")
+        if kind in self.readable:
+            tests.append(self.readable[kind])
+        if not tests:
+            return "1 = 0" if negated else "1 = 1"
+        holds = " AND ".join(tests)
+        return f"NOT ({holds})" if negated else f"({holds})"
+
+
+_MYSQL_DATE: Final = "coalesce(YEAR({0}) > 0 AND MONTH({0}) > 0 AND DAYOFMONTH({0}) > 0, TRUE)"
+_MYSQL_EXACT: Final = "CAST(CONVERT({} USING utf8mb4) AS BINARY)"
+
+_MYSQL: Final = SQLDialect(
+    "mysql",
+    quotes=("`", "`"),
+    has_backslashes=True,
+    digits=65,
+    kinds=("boolean", "number", "text", "date"),
+    lax_kinds=("boolean", "date"),
+    exact=_MYSQL_EXACT,
+    exact_literal=_MYSQL_EXACT,
+    decimal="CAST(CAST({} AS CHAR) AS DECIMAL(65,30))",
+    check_number=check_decimal,
+    searches="locate",
+    selects=(MARIADB_COLUMNS, f" {MARIADB_HAVING}"),
+    booleans_are_numbers=True,
+    readable={
+        "date": _MYSQL_DATE,
+        "moment": _MYSQL_DATE,
+        "uuid": (
+            "coalesce(CONVERT(REPLACE({0}, '-', '') USING utf8mb4) COLLATE utf8mb4_bin"
+            " REGEXP '^[0-9a-f]{{32}}$', TRUE)"
+        ),
+    },
+)
+_POSTGRESQL: Final = SQLDialect(
+    "postgresql",
+    literal="E'{}'",
+    has_backslashes=True,
+    digits=1000,
+    kinds=("boolean", "number", "text", "uuid", "date", "moment", "json", "array"),
+    lax_kinds=("number", "date", "moment"),
+    exact='CAST({} AS text) COLLATE "C"',
+    decimal="CAST(CAST({} AS text) AS numeric)",
+    finite="coalesce(CAST({0} AS text), '') NOT IN ('NaN', 'Infinity', '-Infinity')",
+    readable={
+        # Years that programs cannot read, and infinity.
+        "date": "coalesce({0} BETWEEN '0001-01-01' AND '9999-12-31', TRUE)",
+        "moment": (
+            "coalesce({0} BETWEEN '0001-01-01 00:00:00+00' AND '9999-12-31 23:59:59.999999+00',"
+            " TRUE)"
+        ),
+        "array": "coalesce(array_ndims({0}), 1) = 1",
+    },
+    json=PostgresJson(),
+    has_arrays=True,
+    trims={"trim": "btrim", "trim_left": "ltrim", "trim_right": "rtrim"},
+)
+_SQLITE: Final = SQLDialect(
+    "sqlite",
+    mark="?",
+    digits=15,
+    has_int64=True,
+    has_decimals=False,
+    has_patterns=False,
+    names_escape=True,
+    kinds=("boolean", "number", "text", "date", "json"),
+    lax_kinds=("boolean", "number", "text", "date", "json"),
+    exact="{} COLLATE BINARY",
+    dates_are_texts=True,
+    searches="instr",
+    # It lets any value into any column.
+    stored_types={
+        "boolean": "'integer'",
+        "number": "'integer', 'real'",
+        "text": "'text'",
+        "uuid": "'text'",
+        "date": "'text'",
+        "moment": "'text'",
+        "json": "'text'",
+    },
+    finite="coalesce({0}, 0) > -9e999 AND coalesce({0}, 0) < 9e999",
+    booleans_are_numbers=True,
+    readable={
+        "uuid": "coalesce(length({0}) = 32 AND CAST({0} AS text) NOT GLOB '*[^0-9a-f]*', 1)",
+        "date": "coalesce({0} = date({0}), 1)",
+        "moment": "coalesce(substr({0}, 1, 19) = datetime(substr({0}, 1, 19)), 1)",
+        # The first of two values under one name to SQLite, the second to programs.
+        "json": (
+            "NOT EXISTS (SELECT 1 FROM json_tree({0}) WHERE typeof(key) = 'text'"
+            " GROUP BY parent, key HAVING COUNT(*) > 1)"
+        ),
+    },
+    json=SqliteJson(),
+    trims={"trim": "trim", "trim_left": "ltrim", "trim_right": "rtrim"},
+)
+_SQLSERVER: Final = SQLDialect(
+    "sqlserver",
+    mark="?",
+    quotes=("[", "]"),
+    literal="N'{}'",
+    booleans=("0", "1"),
+    wildcards="%_[",
+    names_escape=True,
+    kinds=("boolean", "number", "text"),
+    exact="{} COLLATE Latin1_General_100_BIN2_UTF8",
+    check_number=_refuse_number,
+    ignores_last_spaces=True,
+)
+
+DIALECTS: Final[Mapping[str, SQLDialect]] = {
+    each.name: each for each in (_MYSQL, _POSTGRESQL, _SQLITE, _SQLSERVER)
+}
+
+
+def dialect_of(name: str) -> SQLDialect:
+    """The dialect of a database; one that has nothing of its own for a name that is not known."""
+    return DIALECTS.get(name) or SQLDialect(name)

@@ -1,0 +1,134 @@
+"""Values in documents of JSON and their elements as the text of a database.
+
+A document of PostgreSQL is one of `jsonb`; one of SQLite is read by its functions. Other databases
+have no views: MariaDB keeps the text of a document, and takes the first of two values under one
+name, where programs take the second.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from doorward.filters.conditions import fault
+from doorward.filters.hints import JSON
+
+__all__ = ["JsonViews", "PostgresJson", "SqliteJson", "plain_literal"]
+
+_PLAIN: Final = re.compile(r"[\w\s$@./:+*#!&()=-]*")
+"""Texts that are the same literal to every database and driver."""
+
+
+_NUMBER: Final = (
+    "CASE WHEN jsonb_typeof({0}) = 'number' THEN"
+    " CASE WHEN ({0} #>> '{{}}') ~ '^-?[0-9]+$' THEN CAST({0} AS numeric)"
+    " WHEN abs(CAST({0} AS numeric)) BETWEEN 1e-300 AND 1e300"
+    " THEN CAST(CAST(CAST({0} AS double precision) AS text) AS numeric)"
+    " WHEN CAST({0} AS numeric) = 0 THEN 0 END END"
+)
+"""A number as programs read it: one with a point or an exponent is a double to them."""
+
+
+def plain_literal(text: str) -> str:
+    """A name or letters as a literal; FilterError for what databases read in several ways."""
+    if not _PLAIN.fullmatch(text):
+        raise fault("a name or letter with a quote, a backslash or the like", JSON)
+    return f"'{text}'"
+
+
+class JsonViews(Protocol):
+    """How a database reads documents. A place is a document and the path to a value in it, as
+    `location` returns them and the other functions take them."""
+
+    def location(self, column: str, element: str, names: Sequence[str]) -> tuple[str, str]:
+        """A document, and the path of `names` in it; `element`: what `elements` calls the element
+        that they are in, if they are in one."""
+        ...
+
+    def value(self, column: str, path: str, kind: str) -> str:
+        """The value at a place as a text, number or boolean of the database."""
+        ...
+
+    def type_test(self, column: str, path: str, types: Sequence[str], *, negated: bool) -> str:
+        """A condition that there is a value of one of these types; or, `negated`, none.
+        `characters` stands for a text that is not empty."""
+        ...
+
+    def elements(self, column: str, path: str, alias: str) -> str:
+        """The source to select from for the elements of an array, or the values of an object."""
+        ...
+
+
+class PostgresJson:
+    """Documents of `jsonb`."""
+
+    def location(self, column: str, element: str, names: Sequence[str]) -> tuple[str, str]:
+        steps = "".join([f" -> {plain_literal(each)}" for each in names])
+        return (f"{element}.value" if element else column), steps
+
+    def value(self, column: str, path: str, kind: str) -> str:
+        views = {
+            "text": "({0} #>> '{{}}')",
+            "boolean": "(({0} #>> '{{}}') = 'true')",
+            "number": f"({_NUMBER})",
+        }
+        return views[kind].format(f"({column}{path})")
+
+    def type_test(self, column: str, path: str, types: Sequence[str], *, negated: bool) -> str:
+        stored_type = f"jsonb_typeof({column}{path})"
+        characters = f"coalesce(({column}{path}) <> '\"\"' AND {stored_type} = 'string', FALSE)"
+        return _type_test(stored_type, types, characters, negated=negated)
+
+    def elements(self, column: str, path: str, alias: str) -> str:
+        value = f"({column}{path})"
+        arrays = f"CASE WHEN jsonb_typeof({value}) = 'array' THEN {value} ELSE '[]' END"
+        objects = f"CASE WHEN jsonb_typeof({value}) = 'object' THEN {value} ELSE '{{}}' END"
+        return (
+            f"(SELECT value FROM jsonb_array_elements({arrays}) UNION ALL"
+            f" SELECT value FROM jsonb_each({objects})) AS {alias}"
+        )
+
+
+class SqliteJson:
+    """Documents as texts, which SQLite's functions read."""
+
+    _TYPES: Final = {
+        "null": ("null",),
+        "boolean": ("true", "false"),
+        "number": ("integer", "real"),
+        "string": ("text",),
+        "array": ("array",),
+        "object": ("object",),
+        "characters": ("characters",),
+    }
+
+    def location(self, column: str, element: str, names: Sequence[str]) -> tuple[str, str]:
+        steps = "".join([f'."{plain_literal(each)[1:-1]}"' for each in names])
+        if not element:
+            return column, f"'${steps}'"
+        key = f"{element}.fullkey"
+        return column, f"({key} || '{steps}')" if steps else key
+
+    def value(self, column: str, path: str, kind: str) -> str:
+        value = f"json_extract({column}, {path})"
+        return f"CAST({value} AS text)" if kind == "text" else value
+
+    def type_test(self, column: str, path: str, types: Sequence[str], *, negated: bool) -> str:
+        stored_type = f"json_type({column}, {path})"
+        value = f"json_extract({column}, {path})"
+        characters = f"coalesce({stored_type} = 'text' AND {value} <> '', 0)"
+        names = [name for each in types for name in self._TYPES.get(each, ())]
+        return _type_test(stored_type, names, characters, negated=negated)
+
+    def elements(self, column: str, path: str, alias: str) -> str:
+        value = f"CASE WHEN json_type({column}, {path}) IN ('array', 'object') THEN {column} END"
+        return f"json_each({value}, {path}) AS {alias}"
+
+
+def _type_test(stored_type: str, names: Sequence[str], characters: str, *, negated: bool) -> str:
+    if "characters" in names:
+        assert len(names) == 1
+        return f"NOT ({characters})" if negated else characters
+    texts = ", ".join([f"'{each}'" for each in names])
+    return f"coalesce({stored_type}, '') {'NOT ' if negated else ''}IN ({texts})"
