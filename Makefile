@@ -13,7 +13,7 @@ TYPED := $(wildcard hatch_build.py src tests benchmarks scripts/*.py examples/pe
 PYTEST ?= $(BIN)/python -m pytest
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
-# Tests that are compiled again each time, by each of three processes, take 8 seconds of each.
+# Tests that are compiled again each time, by each of four processes, take 8 seconds of each.
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
@@ -88,15 +88,15 @@ imports: $(STAMP)
 # that Python writes no bytecode.
 COMPILE := $(BIN)/python -m compileall -q -j 2 src
 
-# Three processes for two cores: a third of what the tests take is waiting for what they start.
+# Four processes for two cores: half of what the tests take is waiting for what they start.
 tests: $(STAMP) $(CONSOLE)
 	@$(COMPILE)
-	$(PYTEST) -n 3 tests
+	$(PYTEST) -n 4 tests
 
 # Writes what the tests of each file take to tests/seconds.json, by which the costliest begin first.
 costs: $(STAMP) $(CONSOLE)
 	@$(COMPILE)
-	$(PYTEST) -q -p tests.costs -n 3 tests
+	$(PYTEST) -q -p tests.costs -n 4 tests
 
 # One process's own work: nothing that a test starts, and no long comparison.
 test-fast: $(STAMP) $(CONSOLE)
@@ -116,7 +116,7 @@ soak: $(STAMP) $(CONSOLE)
 # APART=--apart some of them do.
 pauses: $(STAMP) $(CONSOLE)
 	@$(COMPILE)
-	$(BIN)/python scripts/under_pauses.py --seed $(or $(SEED),1) --seconds 7200 $(APART) -- -n 3 tests
+	$(BIN)/python scripts/under_pauses.py --seed $(or $(SEED),1) --seconds 7200 $(APART) -- -n 4 tests
 
 # Once a release: threads of the tests stop for moments, at calls that SEED chooses.
 lags: $(STAMP) $(CONSOLE)

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import yaml
 from playwright.sync_api import Browser, Page, expect
-from tests.browser import CHROMIUM, chromium, new_page
+from tests.browser import CHROMIUM, chromium, close_page, new_page
 from tests.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -125,7 +125,7 @@ def page(browser: Browser) -> Iterator[Page]:
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     yield page
-    page.context.close()
+    close_page(page)
     assert problems == []
 
 
@@ -204,7 +204,7 @@ def test_everybody_can_read_the_site(scheme: Any, browser: Browser, url: str) ->
         for width in (320, 390, 1280, 2560):
             page.set_viewport_size({"width": width, "height": 700})
             assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
-    page.context.close()
+    close_page(page)
 
 
 def blocks(language: str) -> list[str]:

@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 import httpx
 import pytest
 from playwright.sync_api import expect
-from tests.browser import CHROMIUM, chromium, new_page
+from tests.browser import CHROMIUM, chromium, close_page, new_page
 from tests.npm_packages import install
 from tests.pdp.test_oidc_provider import FOLDER, Provider
 from tests.ports import free_port
@@ -232,7 +232,7 @@ def test_a_browser_keeps_the_session_that_the_issuer_brings(server: Server) -> N
         assert page.evaluate("document.cookie") == ""
         page.reload()
         expect(page.locator(".health")).to_contain_text("Healthy")
-        page.context.close()
+        close_page(page)
 
 
 # One side by itself: what an issuer that does not behave can do.

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, CDPSession, Page, expect
-from tests.browser import CHROMIUM, chromium, new_page
+from tests.browser import CHROMIUM, chromium, close_page, new_page
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
@@ -265,7 +265,7 @@ def page(browser: Browser, served: Served) -> Iterator[Page]:
         lambda r: problems.append(r.url) if f"127.0.0.1:{served.port}/" not in r.url else None,
     )
     yield page
-    page.context.close()
+    close_page(page)
     assert [each for each in problems if not each.startswith("data:")] == []
 
 
@@ -342,7 +342,7 @@ def test_ten_thousand_decisions_a_minute_are_shown_without_a_stutter(
     # Nothing was left out on the way, and the page keeps what it may.
     expect(page.locator(".connection")).not_to_contain_text("too fast")
     assert rows(page).count() < 60
-    page.context.close()
+    close_page(page)
 
 
 FIRST_ROW = "text => document.querySelector('.table .body .row').textContent.includes(text)"
@@ -380,7 +380,7 @@ def test_a_page_of_several_workers_says_who_decided_and_who_is_silent(
         expect(page.locator("h3")).to_have_text(["Worker 0", "Worker 1", "Worker 2"])
         assert page.evaluate("window.hit") is None
     finally:
-        page.context.close()
+        close_page(page)
         # What the page asked waits for the silent worker as long as this does, and ends before it.
         assert one.get("/console/api/search?limit=0")[0] == 200
         for each in (one, other):
@@ -538,7 +538,7 @@ def test_a_narrow_window_shows_all_without_scrolling_aside(
         page.get_by_role("button", name="Menu").click()
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     finally:
-        page.context.close()
+        close_page(page)
 
 
 def test_help_is_the_documentation_and_runs_its_own_scripts_alone(
@@ -551,7 +551,7 @@ def test_help_is_the_documentation_and_runs_its_own_scripts_alone(
     expect(page.locator("body")).to_contain_text("Loaded.")
     assert (page.title(), page.evaluate("window.hit")) == ("Helped", None)
     assert page.evaluate("document.body.clientWidth") == 77  # a style of a script's
-    page.context.close()
+    close_page(page)
     assert served.get("/console/help")[0] == 303
     for path in ("nothing.html", "../app.py", "%2e%2e/app.py", "index.html/x"):
         assert served.get(f"/console/help/{path}")[0] in (307, 404), path
@@ -598,7 +598,7 @@ def test_tests_and_metadata_are_beside_the_policies(
     expect(page.locator(".tests")).to_contain_text("1 test passed, 1 did not")
     expect(page.locator(".tests")).to_contain_text("data.app_test.test_it")
     assert page.evaluate("window.hit") is None
-    page.context.close()
+    close_page(page)
 
 
 def test_revisions_show_what_each_decided(page: Page, served: Served) -> None:
@@ -732,7 +732,7 @@ def test_groups_are_folded_where_a_window_is_narrow(browser: Browser, served: Se
     expect(groups.get_by_role("listitem")).to_contain_text("folded")
     groups.get_by_role("button", name="Close groups").click()
     expect(groups.get_by_role("listitem")).to_have_count(0)
-    page.context.close()
+    close_page(page)
 
 
 def test_a_command_of_docker_is_tried_by_its_user(page: Page, served: Served) -> None:
@@ -851,7 +851,7 @@ def test_a_view_that_gets_no_answer_says_so(browser: Browser, served: Served) ->
     page.route("**/api/policies", lambda route: route.abort())
     expect(page.locator(".banner")).to_contain_text("Not updated since")
     expect(page.locator(".heat")).to_be_visible()
-    page.context.close()
+    close_page(page)
 
 
 def test_an_overview_without_its_server_does_not_say_healthy(
@@ -863,7 +863,7 @@ def test_an_overview_without_its_server_does_not_say_healthy(
     page.route("**/api/**", lambda route: route.abort())
     expect(page.locator(".health")).to_contain_text("Not known: the server does not answer")
     expect(page.locator(".banner").first).to_contain_text("Not updated since")
-    page.context.close()
+    close_page(page)
 
 
 @pytest.mark.parametrize(
@@ -880,7 +880,7 @@ def test_what_is_empty_says_what_to_do(
     page = new_page(browser)
     page.goto(f"{served.url}{view}")
     expect(page.locator("body")).to_contain_text(text)
-    page.context.close()
+    close_page(page)
 
 
 def test_a_hundred_thousand_rows_are_forty_elements(browser: Browser, served: Served) -> None:
@@ -910,7 +910,7 @@ def test_a_hundred_thousand_rows_are_forty_elements(browser: Browser, served: Se
         page.locator(".scroll").evaluate("each => each.scrollTo(0, each.scrollHeight)")
     expect(rows(page).last).to_have_attribute("aria-rowindex", "100001")
     assert rows(page).count() < 60
-    page.context.close()
+    close_page(page)
 
 
 def test_a_revision_says_what_it_changed(
@@ -933,7 +933,7 @@ def test_a_revision_says_what_it_changed(
     expect(changed.locator(".diff .added").last).to_contain_text('input.method == "POST"')
     expect(changed.locator(".changes")).to_contain_text("GET /changed")
     assert page.evaluate("window.hit") is None
-    page.context.close()
+    close_page(page)
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -948,7 +948,7 @@ def test_everybody_can_use_it(view: str, scheme: Any, browser: Browser, served: 
     expect(page.locator(SIGNS[view]).first).to_be_visible()
     page.add_script_tag(path=AXE)
     report = page.evaluate("axe.run()")
-    page.context.close()
+    close_page(page)
     violations = [(each["id"], [n["html"] for n in each["nodes"]]) for each in report["violations"]]
     assert violations == []
 
@@ -974,7 +974,7 @@ def test_pictures_of_the_documentation_are_of_this_console(
         expect(page.locator(".side.answer .tree")).to_be_visible()
     expect(page.locator(SIGNS[view]).first).to_be_visible()
     picture = page.screenshot()
-    page.context.close()
+    close_page(page)
     file = PICTURES / f"console{view.replace('/', '-')}.png"
     if os.environ.get("DOORWARD_PICTURES"):
         PICTURES.mkdir(exist_ok=True)

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import expect
 from starlette.requests import Request
 from starlette.responses import Response
-from tests.browser import CHROMIUM, chromium, new_page
+from tests.browser import CHROMIUM, chromium, close_page, new_page
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
@@ -205,4 +205,4 @@ def test_a_person_logs_in_and_out(server: Server) -> None:
         expect(page.get_by_label("Token")).to_be_visible()
         page.goto(f"{server.origin}/console")
         expect(page).to_have_url(f"{server.origin}/console/login")
-        page.context.close()
+        close_page(page)

@@ -11,6 +11,7 @@ import venv
 import zipfile
 from collections.abc import Iterable
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -112,6 +113,17 @@ def _link(each: Distribution, site: Path) -> None:
             target.touch()
             continue
         _link_file(str(source), str(target))
+        if target.suffix == ".py":
+            _link_compiled(str(source), str(target))
+
+
+def _link_compiled(source: str, target: str) -> None:
+    """As an installer compiles it: it has been compiled, for a file of the same time and size."""
+    compiled = Path(cache_from_source(source))
+    if compiled.is_file():
+        copy = Path(cache_from_source(target))
+        copy.parent.mkdir(exist_ok=True)
+        _link_file(str(compiled), str(copy))
 
 
 def _link_file(source: str, target: str) -> None:
