@@ -221,7 +221,9 @@ def invert_sum(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 def invert_one_item(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     """For `product`, `max` and `min`: a collection of the wanted value alone, or beside others."""
-    return [[want], [want, *variants(want)[:1]], [want, 1], [want, want]]
+    rest: list[Any] = [value for _, value in iterate(o[0])][:64]
+    beside = [[*rest, want], [*rest[1:], want]] if rest else []
+    return [[want], *beside, [want, *variants(want)[:1]], [want, 1], [want, want]]
 
 
 def invert_same(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
@@ -393,7 +395,10 @@ def invert_concat(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 def invert_replace(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     _, old, new = o
-    return [want.replace(new, old) if new else old + want, want] if i == 0 else []
+    if i != 0:
+        return []
+    # What was left out may have been there more than once.
+    return [want.replace(new, old), want] if new else [*(old * n + want for n in (1, 2, 3)), want]
 
 
 def invert_replace_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
