@@ -38,6 +38,7 @@ from doorward.rego import (
     ResponseCache,
     Span,
     VerifiedTokens,
+    gc_paused,
 )
 from doorward.rego.tools import SavedFolder, SavedPrograms
 from doorward.rest.authorization import Access
@@ -221,16 +222,17 @@ def warm(
     access: Access,
 ) -> None:
     """Prepare the questions to come, so that a server that is ready is fast."""
-    snapshot.warm_rules()
-    logs = config.decision_logs
-    snapshot.warm([logs.drop_decision, logs.mask_decision] if logs.is_enabled else [])
-    if access.authorizes:
-        snapshot.warm([config.default_authorization_decision])
-    if envoy is not None and not envoy.query:
-        snapshot.warm([envoy.path])
-    if ext_proc is not None:
-        snapshot.warm([ext_proc.document])
-        snapshot.warm([each.rule for each in ext_proc.lists.values()])
+    with gc_paused():
+        snapshot.warm_rules()
+        logs = config.decision_logs
+        snapshot.warm([logs.drop_decision, logs.mask_decision] if logs.is_enabled else [])
+        if access.authorizes:
+            snapshot.warm([config.default_authorization_decision])
+        if envoy is not None and not envoy.query:
+            snapshot.warm([envoy.path])
+        if ext_proc is not None:
+            snapshot.warm([ext_proc.document])
+            snapshot.warm([each.rule for each in ext_proc.lists.values()])
 
 
 def announce(options: SidecarOptions, snapshot: Snapshot) -> None:

@@ -35,6 +35,7 @@ from doorward.pdp.build_gate import BuildGate
 from doorward.pdp.reload import Stop, Watcher
 from doorward.pdp.snapshot import Snapshot, build
 from doorward.pdp.store import NotReplacedError, Store
+from doorward.rego import gc_paused
 from doorward.server.asking import AskingProcess
 from doorward.server.parent_plane import ParentPlane, has_asks, note_told, without_asks
 from doorward.server.sidecar import Sidecar
@@ -123,9 +124,12 @@ class WorkerGroup:
                 roots=options.sources.roots,
                 stop=self._stop,
             )
-        loaded = load(options)
-        snapshot = build(loaded, self._settings)
-        self._warm(snapshot)
+        with gc_paused():
+            loaded = load(options)
+            snapshot = build(loaded, self._settings)
+            self._warm(snapshot)
+            # Until `_begin` looks at everything: the collector would, as soon as it runs again.
+            gc.freeze()
         self._active = _Active(snapshot, self._begin)
         self._store = Store(self._active, loaded, self._settings, prepare=self._warm)
         self._mailboxes: list[Mailbox] = []
