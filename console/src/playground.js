@@ -153,6 +153,7 @@ export function Playground() {
   const [note, setNote] = useState("");
   const [cases, setCases] = useState([]);
   const now = useRef({});
+  const turn = useRef(0);
   now.current = { query, switches, action };
 
   const put = (view, text) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
@@ -181,12 +182,17 @@ export function Playground() {
   };
   // A query that belongs to the open file, and an input for which it is true.
   const begin = async (file) => {
+    const mine = ++turn.current;
     const given = await ask("begin", { files: all(), file, data: read(textOf("data"), "data"), ...now.current.switches });
-    if (given.query) setQuery(given.query);
     const isEmpty = !Object.keys(given.input || {}).length;
-    put(views.current.input, pretty((isEmpty && (await decidedInput(given.query))) || given.input));
+    const input = (isEmpty && (await decidedInput(given.query))) || given.input;
+    // Something else was opened meanwhile.
+    if (mine !== turn.current) return;
+    if (given.query) setQuery(given.query);
+    put(views.current.input, pretty(input));
   };
   const open = async (given) => {
+    turn.current += 1;
     files.current = { ...given.files };
     const first = Object.keys(given.files).find((each) => !each.endsWith("_test.rego")) || Object.keys(given.files)[0];
     current.current = "";

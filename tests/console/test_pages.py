@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, CDPSession, Page, expect
+from playwright.sync_api import Browser, CDPSession, Page, Route, expect
 from tests.browser import CHROMIUM, chromium, close_page, new_page
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
@@ -448,6 +448,27 @@ def test_an_example_has_an_answer_at_the_first_click(
         expect(page.locator(".side tbody tr")).to_have_count(2)
     if number == 6:
         expect(page.locator(".outcomes").first).to_contain_text("counterexample")
+
+
+def test_an_example_stays_when_an_answer_about_the_file_before_comes_late(
+    page: Page, served: Served
+) -> None:
+    late: list[Route] = []
+    page.route("**/playground/begin", lambda route: late.append(route))
+    with page.expect_request("**/playground/begin"):
+        page.goto(f"{served.url}/playground")
+    page.get_by_label("Example").select_option("0")
+    text = page.get_by_role("textbox", name="Input")
+    expect(text).to_contain_text("Charlie")
+    with page.expect_response("**/playground/begin"):
+        late[0].continue_()
+    page.get_by_role("button", name="Evaluate").click()
+    expect(page.locator(".result")).to_have_text("true")
+    expect(text).to_contain_text("Charlie")
+    page.get_by_label("Case").select_option("1")
+    expect(page.locator(".result")).to_have_text("true")
+    page.get_by_label("Case").select_option("2")
+    expect(page.locator(".result")).to_have_text("false")
 
 
 def test_files_are_added_renamed_deleted_and_dropped(page: Page, served: Served) -> None:
