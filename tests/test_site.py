@@ -94,6 +94,10 @@ OF_THE_THEME = ["landmark-unique"]
 """Its buttons that copy code have no names of their own."""
 
 
+SCHEMES = {"light": "default", "dark": "slate"}
+"""What the theme calls them."""
+
+
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         """Nobody reads it."""
@@ -198,6 +202,8 @@ def test_everybody_can_read_the_site(scheme: Any, browser: Browser, url: str) ->
     page = new_page(browser, color_scheme=scheme)
     for name in ("index", "examples", "console"):
         page.goto(f"{url}/{name}.html")
+        expect(page.locator("body")).to_have_attribute("data-md-color-scheme", SCHEMES[scheme])
+        page.wait_for_function("document.getAnimations().every(a => a.playState !== 'running')")
         page.add_script_tag(path=AXE)
         violations = page.evaluate("axe.run()")["violations"]
         assert [each["id"] for each in violations if each["id"] not in OF_THE_THEME] == [], name

@@ -20,6 +20,9 @@ const COLUMNS = [
 ];
 const MOST = 100_000;
 
+// The log has moments of UTC, a reader has those of the clock beside the page.
+const toUtc = (local) => (local ? new Date(local).toISOString().slice(0, 19) : "");
+
 export function Log({ id, open }) {
   const [question, set] = useState(FIRST);
   const [state, setState] = useState({ rows: [], isAsked: true });
@@ -28,8 +31,7 @@ export function Log({ id, open }) {
   const search = async (older) => {
     const mine = ++turn.current;
     setState((old) => ({ ...old, isAsked: true, rows: older ? old.rows : [] }));
-    const fields = { ...question };
-    if (older) fields.until = older;
+    const fields = { ...question, since: toUtc(question.since), until: older || toUtc(question.until) };
     try {
       const answer = await ask(`log?${new URLSearchParams(Object.entries(fields).filter(([, value]) => value))}`);
       if (mine !== turn.current) return;
@@ -54,8 +56,8 @@ export function Log({ id, open }) {
         <label>Answer <select value=${question.verdict} onChange=${change("verdict")}>${["", "allow", "deny", "undefined", "error", "value"].map((each) => html`<option value=${each}>${each || "any"}</option>`)}</select></label>
         <button class="main">Search the log</button><span class="quiet" role="status">${note}</span></div>
       <div class="fields"><label>Path<input value=${question.path} onInput=${change("path")} /></label>
-        <label>From (UTC)<input value=${question.since} placeholder="2026-11-23T10:00" onInput=${change("since")} /></label>
-        <label>To (UTC)<input value=${question.until} placeholder="2026-11-23T11" onInput=${change("until")} /></label></div>
+        <label>From<input type="datetime-local" value=${question.since} onChange=${change("since")} /></label>
+        <label>To<input type="datetime-local" value=${question.until} onChange=${change("until")} /></label></div>
     </form>
     <div class="list">${state.error && !state.rows.length ? html`<${Problem} error=${state.error} retry=${() => search()} />`
       : !state.rows.length && state.isAsked ? html`<${Loading} of="the newest decisions of the log" />`

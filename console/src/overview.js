@@ -47,14 +47,15 @@ function Live({ state, error }) {
           <dt>In memory</dt><dd><a href=${address("decisions")}>${counted(workers.reduce((sum, each) => sum + (each.kept || 0), 0), "decision")}</a></dd>
           <dt>Doorward</dt><dd>${state.version}${state.workers.length > 1 ? `, ${counted(state.workers.length, "worker")}` : ""}</dd></dl>
         <${Answered} of=${paths} name="paths">${(data) => html`<ul class="ranks">${data.groups.slice(0, 4).map((each) => html`<li><a href=${address("decisions", { path: each.name, group: "reason" })}>
-          <span class="name code">${each.name || "(query)"}</span><span class="count">${number(each.count)}</span><${Bar} part=${each.count} whole=${data.total} /></a></li>`)}</ul>`}<//></section>
+          <span class="name code">${each.name || "(query)"}</span><span class="count">${number(each.count)}</span><${Bar} part=${each.count} whole=${data.total} />
+          <span class="quiet">${micros(each.total_us / each.count)} each, ${micros(each.longest_us)} at most</span></a></li>`)}</ul>`}<//></section>
       <section class="card" aria-label="Refused, by reason"><h2>Refused, by reason</h2>
         <${Answered} of=${reasons} name="reasons">${(data) => data.total === 0 ? html`<p class="quiet">Nothing was refused.</p>` : html`
           <p class="quiet">${number(data.total)} of the kept decisions${silent(data.silent) && `, ${silent(data.silent)}`}</p>
           <ul class="ranks">${data.groups.slice(0, 5).map((each) => html`<li><a href=${address("decisions", { verdict: "refused", reason: each.name })}>
             <span class="name code">${each.name || "no reason noted"}</span><span class="count">${number(each.count)}</span><${Bar} part=${each.count} whole=${data.total} /></a></li>`)}</ul>`}<//></section>
       <section class="card" aria-label="Needs attention"><h2>Needs attention</h2>
-        <${Attention} policies=${policies} undecided=${undecided} errors=${errors} state=${state} /></section>
+        <${Attention} policies=${policies} undecided=${undecided} errors=${errors} paths=${paths} /></section>
       <section class="card" aria-label="What changed last"><h2>What changed last</h2>
         <${Answered} of=${versions} name="revisions">${(data) => data.length < 2 ? html`<p class="quiet">The same policies have decided since the start.</p>
           <p><a href=${address("revisions")}>What each revision decided</a></p>` : html`<ul class="plain">${data.slice(0, 5).map((each, at) => html`<li>
@@ -97,7 +98,9 @@ function Traffic({ seconds }) {
   return html`<${Chart} series=${SERIES} columns=${columns} label="Decisions, refusals and errors of each second of the last minute" />`;
 }
 
-function Attention({ policies, undecided, errors, state }) {
+const SLOW = 20_000;
+
+function Attention({ policies, undecided, errors, paths }) {
   const all = Object.entries(policies.data?.files || {}).flatMap(([file, each]) => each.definitions.map((definition) => ({ ...definition, file })));
   const never = all.filter((each) => each.counted && !each.answered && !each.file.endsWith("_test.rego"));
   const notes = [];
@@ -106,10 +109,8 @@ function Attention({ policies, undecided, errors, state }) {
     notes.push(html`<li><a href=${address("decisions", { verdict: "undefined", path: each.name })}><code>${each.name || "a query"}</code> had no answer ${counted(each.count, "time")}</a></li>`);
   if (policies.data?.decisions && never.length)
     notes.push(html`<li><a href=${address("policies")}>${counted(never.length, "definition")} of ${all.length} never held</a> since this revision is in force</li>`);
-  for (const each of state.workers) {
-    const longest = each.minute?.longest_us || 0;
-    if (longest > 50_000) notes.push(html`<li>The slowest evaluation of the last minute took ${micros(longest)}</li>`);
-  }
+  for (const each of paths.data?.groups || [])
+    if (each.longest_us > SLOW) notes.push(html`<li><a href=${address("decisions", { path: each.name })}><code>${each.name || "a query"}</code> took ${micros(each.longest_us)} at most</a>, ${micros(each.total_us / each.count)} on average</li>`);
   if (!notes.length && !policies.data?.decisions) return html`<p class="quiet">Nothing so far: no decision since this revision is in force.</p>`;
   return notes.length ? html`<ul class="plain">${notes}</ul>` : html`<p class="quiet">Nothing: no error, no undecided path, every rule was used.</p>`;
 }

@@ -27,7 +27,8 @@ const isDocker = (text) => /^\s*docker\s/.test(text);
 export function Try({ query }) {
   const paths = useAsked("search?group=path&limit=0");
   return html`<section class="try" aria-label="Request"><${Answered} of=${paths} name="the paths">${(data) => {
-    const names = data.groups.map((each) => each.name);
+    // What a plugin's own log says has no path that could be asked about; its numbers are negative.
+    const names = data.groups.filter((each) => each.number > 0 && each.name).map((each) => each.name);
     if (!names.length) return html`<${Empty} title="No decision yet.">A request is tried against a path that clients have asked for.<//>`;
     return html`<${Form} paths=${names} from=${query.from} />`;
   }}<//></section>`;
@@ -47,6 +48,11 @@ function Form({ paths, from }) {
       setText(JSON.stringify(decision.input ?? {}, null, 2));
     }, (error) => set({ error: error.message }));
   }, [from]);
+  // The plugin's path, where clients ask about one that is named after Docker.
+  useEffect(() => {
+    const ofDocker = isDocker(text) && paths.find((each) => each.includes("docker"));
+    if (ofDocker) setPath(ofDocker);
+  }, [isDocker(text)]);
   useEffect(() => {
     const mine = ++turn.current;
     if (!text.trim()) return void set({});

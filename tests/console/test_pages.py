@@ -654,6 +654,11 @@ def test_the_log_is_searched_and_nothing_in_it_runs(page: Page, served: Served) 
     page.get_by_role("button", name="Search").click()
     expect(rows(page)).to_have_count(1)
     expect(rows(page).first).to_contain_text("Deniedbob /past")
+    for since, count in (("2026-11-22T10:00", 1), ("2026-11-25T10:00", 0)):
+        page.get_by_label("From").fill(since)
+        page.get_by_role("button", name="Search").click()
+        expect(rows(page)).to_have_count(count)
+    page.get_by_label("From").fill("")
     page.get_by_label("Text").fill("")
     page.get_by_label("Answer").select_option("error")
     page.get_by_role("button", name="Search").click()
@@ -969,6 +974,9 @@ def test_everybody_can_use_it(view: str, scheme: Any, browser: Browser, served: 
     expect(page.locator(SIGNS[view]).first).to_be_visible()
     page.add_script_tag(path=AXE)
     report = page.evaluate("axe.run()")
+    for width in (1024, 1920, 2560):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, width
     close_page(page)
     violations = [(each["id"], [n["html"] for n in each["nodes"]]) for each in report["violations"]]
     assert violations == []

@@ -70,6 +70,10 @@ def test_groups_count_all_that_the_filter_means(point: Point) -> None:
         ('is_allowed: role == "admin"', 10),
         ("role: input.user.active", 1),
     ]
+    (all_of_them,) = search(point, group="path", most=0)["groups"]
+    rows = search(point, most=100)["rows"]
+    assert all_of_them["total_us"] == pytest.approx(sum(each["eval_us"] for each in rows))
+    assert all_of_them["longest_us"] == max(each["eval_us"] for each in rows)
     rules = {each["name"] for each in search(point, group="rule")["groups"]}
     assert rules == {"app.allow", "app.is_allowed", "app.role"}
 

@@ -165,6 +165,7 @@ def test_a_session_changes_nothing_for_another_site(server: Server) -> None:
     [
         ("/console", 303),
         ("/console/decisions", 303),
+        ("/console/help/index.html", 303),
         ("/console/login", 200),
         ("/console/static/console.js", 200),
         ("/console/static/../api/state", 401),

@@ -61,14 +61,16 @@ def test_a_search_of_all_is_one_page_with_a_cursor() -> None:
     assert together.selections({0: page(9)}, 1, 2)["next"] is None
 
 
+def group(name: str, count: int, last_ms: int, total_us: float, longest_us: float) -> Any:
+    spent = {"total_us": total_us, "longest_us": longest_us, "number": last_ms}
+    return {"name": name, "count": count, "last_ms": last_ms, **spent}
+
+
 def test_groups_of_all_add_up() -> None:
-    one = [{"name": "a", "count": 2, "last_ms": 5}]
-    other = [{"name": "b", "count": 4, "last_ms": 1}, {"name": "a", "count": 3, "last_ms": 9}]
+    one = [group("a", 2, 5, 20.0, 15.0)]
+    other = [group("b", 4, 1, 4.0, 1.0), group("a", 3, 9, 33.0, 11.0)]
     groups = together.selections({0: page(groups=one), 1: page(groups=other)}, 2, 1)["groups"]
-    assert groups == [
-        {"name": "a", "count": 5, "last_ms": 9},
-        {"name": "b", "count": 4, "last_ms": 1},
-    ]
+    assert groups == [group("a", 5, 9, 53.0, 15.0), group("b", 4, 1, 4.0, 1.0)]
 
 
 def test_a_version_is_as_old_as_in_the_first_process() -> None:

@@ -169,6 +169,10 @@ def _count(groups: dict[str, dict[str, Any]], row: Row, by: str) -> None:
     for name in names:
         known = groups.get(name)
         if known is None:
-            known = groups[name] = {"name": name, "count": 0, "id": row["id"], "users": 0}
+            known = groups[name] = {"name": name, "count": 0, "id": row["id"]}
             known |= {"last_ms": row["time_ms"], "failed": row["failed"][:1], "path": row["path"]}
+            known |= {"total_us": 0.0, "longest_us": 0.0, "number": row["number"]}
         known["count"] += 1
+        known["number"] = max(known["number"], row["number"])
+        known["total_us"] += row["eval_us"]
+        known["longest_us"] = max(known["longest_us"], row["eval_us"])

@@ -48,6 +48,9 @@ def selections(answers: _Answers, count: int, most: int) -> dict[str, Any]:
                 groups[group["name"]] = {**group}
             else:
                 before["count"] += group["count"]
+                before["number"] = max(before["number"], group["number"])
+                before["total_us"] += group["total_us"]
+                before["longest_us"] = max(before["longest_us"], group["longest_us"])
                 before["last_ms"] = max(before["last_ms"], group["last_ms"])
     page = rows[:most]
     return {
