@@ -1,4 +1,4 @@
-"""How long the calls of one kind took: whether they may run on an event loop, or need a thread.
+"""Durations of the calls of one kind: whether they may run on an event loop, or need a thread.
 
 A slow call on the loop delays every other connection; a thread costs more than a usual call. So
 calls are timed, and go to threads while the moving average of their kind is above `SLOW` seconds.

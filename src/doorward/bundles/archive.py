@@ -200,7 +200,7 @@ def _names_in(folder: str) -> list[str]:
 
 
 def _real(path: str, name: str, above: tuple[str, ...]) -> str:
-    """Where `path` is; `above` are the folders that it lies in, the bundle's first."""
+    """The real location of `path`; `above` are the folders that it lies in, the bundle's first."""
     if not os.path.islink(path):
         return os.path.join(above[-1], name)
     real = os.path.realpath(path)

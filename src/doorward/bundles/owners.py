@@ -1,4 +1,4 @@
-"""Who owns which part of `data`: bundles own their roots, and nobody else may write there.
+"""The owners of parts of `data`: bundles own their roots, and nobody else may write there.
 
 The configuration owns what the server itself puts into `data`, such as keys of issuers.
 

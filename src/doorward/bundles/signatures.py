@@ -1,4 +1,4 @@
-"""Whether a bundle is what its owner signed: the `.signatures.json` that `opa sign` makes.
+"""The signatures of a bundle, verified: the `.signatures.json` that `opa sign` makes.
 
 It holds one JWT, whose payload lists every file of the bundle with its hash. Documents
 (`data.json`, `data.yaml`, `.manifest`) are hashed as canonical JSON, other files as they are. A

@@ -33,7 +33,7 @@ __all__ = ["Sources", "with_bundles"]
 
 @record(frozen=True)
 class Sources:
-    """Where policies and data are: `paths` as files and folders, `bundles` as bundles.
+    """The sources of policies and data: `paths` as files and folders, `bundles` as bundles.
 
     A path that ends with `.tar.gz` is an archive, read like a bundle that shares its roots.
     """

@@ -1,4 +1,4 @@
-"""What `doorward docker serve` and `doorward docker proxy` take alike: options and their checks."""
+"""The options that `doorward docker serve` and `doorward docker proxy` share, and their checks."""
 
 from __future__ import annotations
 

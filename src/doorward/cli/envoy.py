@@ -103,7 +103,7 @@ def bootstrap(
 
 
 def _worker_addresses(addresses: tuple[str, ...], workers: int) -> tuple[str, ...]:
-    """Where the workers of decision points at `addresses` are: the last name of each."""
+    """The addresses of the workers of decision points at `addresses`: the last name of each."""
     if workers == 1:
         return addresses
     schemes = [each.replace("unix:", "unix://") if _is_short(each) else each for each in addresses]

@@ -1,4 +1,4 @@
-"""What is missing when an extra is not installed, in one line instead of a traceback.
+"""One line instead of a traceback where an extra is not installed.
 
 Commands import what they need when they are called; a module of an extra that is not there is
 named here with the extra that brings it.

@@ -58,7 +58,8 @@ class _Tested:
 
     @property
     def alike(self) -> dict[str, int]:
-        """How many of each kind no search told from the original, the most first."""
+        """The number of mutants of each kind that no search told from the original, the most
+        first."""
         alike = [each.mutant.kind for each in self.survivors if each.finding is None]
         return dict(Counter(alike).most_common())
 

@@ -1,4 +1,4 @@
-"""What each version of OPA allowed policies: its built-ins, keywords and features by name.
+"""The capabilities of each version of OPA: its built-ins, keywords and features by name.
 
 Built-ins only ever came: each version names those that it added.
 """

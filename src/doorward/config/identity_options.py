@@ -1,4 +1,4 @@
-"""Which identity provider is believed, and where its keys are."""
+"""Identity providers whose tokens are accepted, and the sources of their keys."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LoginClient:
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """Whose keys are fetched, and how often. OptionError for what cannot be used."""
+    """An issuer whose keys are fetched, and the interval. OptionError for what cannot be used."""
 
     issuer: str = option(
         "issuer",

@@ -1,4 +1,4 @@
-"""What one evaluation may take unless somebody says otherwise.
+"""The default limits of one evaluation.
 
 A module of its own: decisions need it, and must not pay for the import of the configuration.
 """

@@ -121,7 +121,7 @@ class AwsSource:
     session_name: str = "open-policy-agent"
     domain: str = ""
     signing: AwsSource | None = None
-    """Whose keys ask for those of a role."""
+    """The source whose keys ask for those of a role."""
     version: SignatureVersion = "4"
     """How the requests for keys of a role are signed."""
 

@@ -30,7 +30,7 @@ _PATH: Final = "/v1/traces"
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """Where spans are sent, and how many."""
+    """The destination of spans, and the share that is sent."""
 
     protocol: Literal["grpc", "http"]
     target: str

@@ -1,4 +1,4 @@
-"""Where decision logs go besides the console: a service, a file, a spool on disk."""
+"""Destinations of decision logs besides the console: a service, a file, a spool on disk."""
 
 from __future__ import annotations
 

@@ -213,7 +213,8 @@ class Console:
         return PlainTextResponse("404 page not found\n", 404, headers())
 
     async def _all(self, question: Mapping[str, Any], within: float = WITHIN) -> dict[int, Any]:
-        """What all processes answer, by their numbers; of others only those that do in time."""
+        """The answers of all processes by their numbers, of other processes those that come in
+        time."""
         own, others = await asyncio.gather(
             self._workers.run(self._process.answer, question), self._ask(question, within)
         )
@@ -223,7 +224,7 @@ class Console:
         return {} if self._peers is None else await self._peers.ask(question, within)
 
     async def _state(self) -> Response:
-        """Which parts of which processes are up, and what is in force."""
+        """The parts of each process that are up, and the policies in force."""
         answers = await self._all({"about": "state"})
         return json_response(
             {
@@ -303,7 +304,7 @@ class Console:
         return json_response(document)
 
     async def _try(self, request: Request) -> Response:
-        """What a request that somebody pastes would be answered, and why."""
+        """The answer to a pasted request, and the reason."""
         body = await self._body(request)
         text, path, user = body.get("text"), body.get("path"), body.get("user", "")
         changes = body.get("changes", False)
@@ -319,7 +320,7 @@ class Console:
             return json_response({"error": str(error)}, 400)
 
     async def _compare(self, request: Request) -> Response:
-        """What the policies in force changed since a revision."""
+        """The changes of the policies in force since a revision."""
         revision = (await self._body(request)).get("revision")
         if not isinstance(revision, str):
             return json_response({"error": "`revision` must be a text"}, 400)
@@ -466,7 +467,8 @@ class Console:
             return json_response({"error": str(error)}, 400)
 
     async def _searched(self, work: Callable[[Search], T]) -> T:
-        """What a search of the log gives; one at a time, and in so many seconds. LogQueryError."""
+        """The result of a search of the log; one at a time, and in so many seconds.
+        LogQueryError."""
         if self._log is None:
             raise LogQueryError("nothing is decided here")
         if self._is_searching:
@@ -573,7 +575,7 @@ def _number(text: str, most: int) -> int:
 
 
 def is_host_allowed(host: str, names: frozenset[str]) -> bool:
-    """Whether a page may be called by a host: by an address, by a name without a dot, or by one of
+    """Return whether a host may name a page: an address, by a name without a dot, or by one of
     `names`. A name that somebody else may point here would let his pages read ours."""
     name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
     name = name.strip("[]").lower()

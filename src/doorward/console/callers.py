@@ -1,4 +1,4 @@
-"""Who asks, as far as an input says it: a user and roles, for lists and filters.
+"""The caller, as far as an input names one: a user and roles, for lists and filters.
 
 The names of fields are those that clients of policies use. Claims of a token count as they are
 where the policy verified the token; claims that nobody verified are marked.

@@ -1,5 +1,5 @@
-"""What a revision changed: its files beside those of an earlier one, and the kept decisions that it
-decides otherwise.
+"""The changes of a revision: its files beside those of an earlier one, and the kept decisions that
+it decides otherwise.
 
 Decisions are made once more by policies that are in memory; nothing of that is logged or counted.
 """

@@ -84,7 +84,7 @@ class LogQueryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which decisions are looked for; what is empty holds for all of them."""
+    """Conditions on the decisions of a search; an empty one holds for all."""
 
     path: str = ""
     """A part of the path or the query."""

@@ -54,7 +54,7 @@ class OidcError(Exception):
 
 
 class Beginning(NamedTuple):
-    """Where the browser goes, and the cookie that it keeps meanwhile."""
+    """The redirect of the browser, and the cookie that it keeps meanwhile."""
 
     url: str
     cookie: str
@@ -100,7 +100,7 @@ class OidcLogin:
 
     @property
     def redirect_url(self) -> str:
-        """Where the issuer sends the browser back to."""
+        """The URL to which the issuer sends the browser back."""
         return f"{self.origin}/console/oidc/{self.name}/callback"
 
     def begin(self) -> Beginning:

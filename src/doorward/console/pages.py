@@ -1,4 +1,4 @@
-"""What a browser is sent beside data: the page, its files, and the headers that bound both."""
+"""The static part of the console: the page, its files, and the headers that bound both."""
 
 from __future__ import annotations
 

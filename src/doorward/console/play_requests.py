@@ -42,7 +42,7 @@ def registry() -> Registry:
 
 
 def options_of(request: Request) -> Options:
-    """How policies are compiled: `v0` and `strict` are switches of the page."""
+    """The options of compilation: `v0` and `strict` are switches of the page."""
     return Options(registry=registry(), v0=flag(request, "v0"), strict=flag(request, "strict"))
 
 

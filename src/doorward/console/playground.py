@@ -113,7 +113,7 @@ def _evaluate(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str,
 
 
 class _Printed:
-    """What policies print, up to a limit."""
+    """The output of `print` in policies, up to a limit."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -130,7 +130,7 @@ class _Printed:
 
 
 def _is_large(document: Any) -> bool:
-    """Whether a document is larger as JSON than `MAX_RESULT`."""
+    """Return True if a document is larger as JSON than `MAX_RESULT`."""
     size, left = 0, [document]
     while left and size <= MAX_RESULT:
         each = left.pop()

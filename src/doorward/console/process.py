@@ -1,4 +1,4 @@
-"""What one process knows of its decisions, as answers to the questions of the pages.
+"""The state of decisions in one process, as answers to the questions of the pages.
 
 A page is about all processes of a decision point: the one that was asked for it asks the others the
 same question, and puts the answers together (`together`). Questions and answers are JSON.
@@ -118,7 +118,7 @@ class Process:
         )
 
     def try_text(self, text: str, path: str, user: str, *, changes: bool) -> dict[str, Any]:
-        """What a request that was pasted would be answered; `user` is who types a command of
+        """The answer to a pasted request; `user` is who types a command of
         `docker`. PastedError.
 
         Only about paths that clients ask for: another document may be one that is not served.
@@ -134,7 +134,7 @@ class Process:
         return None if self.pdp is None else run_tests(self.pdp.snapshot)
 
     def compare(self, revision: str) -> dict[str, Any] | None:
-        """What the policies in force decide otherwise than those of an earlier revision."""
+        """Decisions in which the policies in force differ from those of an earlier revision."""
         ring, pdp = self.ring, self.pdp
         versions = [] if ring is None else ring.versions()
         old = next((each for each in versions if each.revision == revision), None)
@@ -150,7 +150,7 @@ class Process:
         return None if self.docker is None else self.docker.get(decision_id)
 
     def state(self) -> dict[str, Any]:
-        """Which parts are up, what is in force, and what was decided in the last minute."""
+        """The parts that are up, the policies in force, and the decisions of the last minute."""
         health, pdp, ring = self._health, self.pdp, self.ring
         status = {} if self._status is None else self._status()
         return {

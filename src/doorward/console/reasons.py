@@ -37,7 +37,7 @@ class Condition(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """What one decision noted: the rules that answered, and the conditions that refused it."""
+    """The notes of one decision: the rules that answered, and the conditions that refused it."""
 
     rules: tuple[str, ...] = ()
     failed: tuple[Condition, ...] = ()

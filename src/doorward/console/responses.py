@@ -1,4 +1,4 @@
-"""What became of a response: the outcome, the reason, its size, and how many items of lists stayed.
+"""The outcome of a response: its kind, the reason, its size, and how many items of lists stayed.
 
 Decisions and events of logs have it in `custom.response`; bodies are never in it.
 """

@@ -70,7 +70,7 @@ class Version(NamedTuple):
 
 
 class Second:
-    """What was decided in one second."""
+    """The decisions of one second."""
 
     __slots__ = ("count", "errors", "longest_ns", "refused", "second", "total_ns")
 
@@ -159,7 +159,7 @@ class Ring:
         counts[3] += decision.eval_ns
 
     def revisions(self) -> list[tuple[int, str, list[int]]]:
-        """What each revision decided in each minute, the oldest first: decisions, refused, errors
+        """Decisions of each revision by the minute, the oldest first: decisions, refused, errors
         and nanoseconds of evaluation in all."""
         with self._lock:
             return [
@@ -169,7 +169,7 @@ class Ring:
 
     @property
     def kept(self) -> int:
-        """How many decisions are kept."""
+        """The number of decisions that are kept."""
         return len(self._entries)
 
     @property
@@ -219,7 +219,8 @@ class Ring:
 
 
 def is_refusal(decision: Decision) -> bool:
-    """Whether an answer lets nothing through: neither true nor an object that allows."""
+    """Return True for an answer that lets nothing through: neither true nor an object that
+    allows."""
     result = decision.result
     if isinstance(result, dict):
         names = [name for name in ("allowed", "allow", "decision") if name in result]

@@ -90,7 +90,7 @@ def _text(result: Any) -> str:
 
 
 def request(input: Any) -> str:
-    """What was asked for, where the input is a request as proxies and daemons describe it."""
+    """The request, where the input is a request as proxies and daemons describe it."""
     http = _at(input, "attributes", "request", "http")
     for method, path in (
         (_at(http, "method"), _at(http, "path")),

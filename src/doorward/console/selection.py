@@ -41,7 +41,7 @@ class FilterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which decisions are meant. Texts are parts of the field, in any case of their letters."""
+    """A selection of decisions. Texts are parts of the field, in any case of their letters."""
 
     text: str = ""
     """Words that are anywhere in a row."""

@@ -1,4 +1,4 @@
-"""What several processes answered, as one document for a page. Answers are by their numbers."""
+"""The answers of several processes as one document for a page. Answers are by their numbers."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _with_mean(sums: list[int]) -> list[int]:
 
 
 def revisions(answers: _Answers) -> list[tuple[int, str, list[int]]]:
-    """What each revision decided in each minute, in all processes, the oldest first."""
+    """Decisions of each revision by the minute, in all processes, the oldest first."""
     sums: dict[tuple[int, str], list[int]] = {}
     for answer in answers.values():
         for minute, revision, counts in answer or ():
@@ -140,7 +140,7 @@ def policies(own: dict[str, Any], answers: _Answers, count: int) -> dict[str, An
 
 
 def shadows(answers: _Answers, count: int) -> dict[str, Any]:
-    """What the candidate of each process decides otherwise."""
+    """Decisions in which the candidate of each process differs."""
     known = [each for each in answers.values() if each is not None]
     kinds: Counter[str] = Counter()
     dropped: Counter[str] = Counter()

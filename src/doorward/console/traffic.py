@@ -1,4 +1,4 @@
-"""Which definitions real decisions reached: counts by definition, for the policies in force.
+"""Definitions that real decisions reached: counts by definition, for the policies in force.
 
 `observe` is on the path of a request. Most decisions of a policy note one of a few patterns, so
 that it counts patterns, and the reader adds up.
@@ -68,8 +68,9 @@ class Traffic:
         self._patterns.clear()
 
     def counts(self, snapshot: Snapshot) -> dict[str, Any]:
-        """How often each definition of the policies in force answered, and how often its conditions
-        failed, by their rows: `definitions`. `policies` is the same wherever policies are."""
+        """Counts of the answers of each definition of the policies in force, and of how often its
+        conditions failed, by their rows: `definitions`. `policies` is the same wherever policies
+        are."""
         policies = snapshot.engine.policies
         with self._lock:
             if policies is not self._policies:

@@ -1,4 +1,4 @@
-"""What a page is shown of decisions: JSON-ready, with everything masked that is a credential."""
+"""Decisions as pages show them: JSON-ready, with everything masked that is a credential."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _counts(number: int, second: Second | None) -> list[int]:
 
 
 def minute(ring: Ring) -> dict[str, Any]:
-    """What was decided in the last minute."""
+    """The decisions of the last minute."""
     counts = _seconds(ring.seconds(), int(time.time()))
     number, refused, errors = (sum(each[at] for each in counts) for at in (1, 2, 3))
     total = sum(each[1] * each[4] for each in counts)
@@ -82,7 +82,7 @@ def minute(ring: Ring) -> dict[str, Any]:
 
 
 def revisions(counted: Iterable[tuple[int, str, list[int]]]) -> list[dict[str, Any]]:
-    """What each revision decided over time, the newest first, from `Ring.revisions`."""
+    """Decisions of each revision over time, the newest first, from `Ring.revisions`."""
     by_revision: dict[str, list[tuple[int, list[int]]]] = {}
     for minute, revision, counts in counted:
         by_revision.setdefault(revision, []).append((minute, counts))
@@ -146,7 +146,7 @@ def _why(entry: Entry) -> dict[str, Any]:
 
 
 def try_input(pdp: PDP, path: str, input: Any, *, changes: bool) -> dict[str, Any]:
-    """What the policies in force decide about an input, explained; nothing is logged or counted.
+    """The decision of the policies in force on an input, explained; nothing is logged or counted.
     `changes`: with the smallest change that would be allowed."""
     snapshot, now_ns = pdp.snapshot, time.time_ns()
     decision = pdp.decide(path, input)

@@ -1,4 +1,4 @@
-"""What a service answered, and why it did not: what all who ask services know, and no more.
+"""The answer of a service, or the reason why there is none: the types that all clients share.
 
 `client.py` asks, with a library that most decision points never need.
 """

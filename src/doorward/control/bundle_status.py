@@ -1,4 +1,4 @@
-"""How one bundle is: what of it is in force, when it came, and what is wrong."""
+"""The status of one bundle: what of it is in force, when it came, and what is wrong."""
 
 from __future__ import annotations
 

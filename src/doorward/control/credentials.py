@@ -1,4 +1,4 @@
-"""How requests to a service say who sends them: each kind of credentials as an `httpx.Auth`.
+"""Credentials of requests to a service: each kind of credentials as an `httpx.Auth`.
 
 Tokens are fetched when they are needed and kept until shortly before they expire. What cannot be
 had fails the request with a `CredentialsError`; no error quotes a secret.

@@ -1,4 +1,4 @@
-"""How a chunk of events reaches who keeps decisions: each protocol as one request to a service.
+"""Deliveries of chunks of events: each protocol as one request to a service.
 
 `opa`: POST of the chunk, as OPA does. `otlp`: POST of log records. `s3`: PUT of the chunk under a
 name that its content has, so that what is sent again is the same object.

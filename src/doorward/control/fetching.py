@@ -1,4 +1,4 @@
-"""What all kinds of credentials share: how they are asked for, and what went wrong."""
+"""The part that all kinds of credentials share: fetching them, and their errors."""
 
 from __future__ import annotations
 

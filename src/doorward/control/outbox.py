@@ -1,4 +1,4 @@
-"""What waits to be sent: in memory, or on disk where it survives the process.
+"""Chunks that wait to be sent: in memory, or on disk where it survives the process.
 
 Both are bounded; what is oldest goes first, and is counted. On disk, events stand in a journal
 until they are a chunk, and a chunk is a file until it was sent. A process that is killed loses what

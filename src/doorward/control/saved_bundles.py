@@ -22,7 +22,7 @@ class SavedBundles:
         self._folder = os.path.join(folder, "bundles")
 
     def path(self, name: str) -> str:
-        """Where the bundle of that name is, if it is."""
+        """The path of the bundle of that name."""
         parts = [part for part in name.split("/") if part]
         assert parts
         assert ".." not in parts

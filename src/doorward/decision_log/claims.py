@@ -1,4 +1,4 @@
-"""What a verified token said, for the decision log, which must not hold the token.
+"""The claims of a verified token for the decision log, which must not hold the token.
 
 An event lists the paths of what was taken out of its input. Where a token was there that
 `io.jwt.decode_verify` accepted, its header and its claims are logged under a digest of the token,

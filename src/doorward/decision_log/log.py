@@ -78,7 +78,7 @@ class _LogError(Exception):
 
 
 class EventSink(Protocol):
-    """Where events go besides the console, each as a JSON text without a line break."""
+    """A destination of events besides the console, each as a JSON text without a line break."""
 
     def write(self, lines: Sequence[bytes], /) -> None:
         """Take events, from one thread; OSError where that fails."""

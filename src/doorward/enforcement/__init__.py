@@ -1,1 +1,1 @@
-"""What adapters share: an HTTP request becomes the input, a policy's result a verdict."""
+"""The part that adapters share: an HTTP request becomes the input, a policy's result a verdict."""

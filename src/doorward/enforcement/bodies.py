@@ -33,7 +33,7 @@ __all__ = [
 
 
 class GrpcReader(Protocol):
-    """Who reads the messages of gRPC: the value of the first, and whether it was cut."""
+    """A reader of messages of gRPC: the value of the first, and whether it was cut."""
 
     def read(self, path: list[str], body: bytes) -> tuple[Value, bool]: ...
 

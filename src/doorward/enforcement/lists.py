@@ -1,4 +1,4 @@
-"""Which items of the lists in a body stay: the rule of a filter, asked with each item known.
+"""Filters of lists in a body: the rule of a filter, asked with each item known.
 
 The rule is the one that filters rows in a database, and it is read in the same way: an item stays
 where the document is true, or an object that allows.
@@ -57,7 +57,7 @@ class Hidden(NamedTuple):
     """By the name of the list: a digest of the places of the items that do not stay."""
 
     def record(self, lists: Mapping[str, ListOptions]) -> dict[str, Any]:
-        """What a decision log has of it: enough to filter again, and nothing of the items."""
+        """The record for the decision log: enough to filter again, and nothing of the items."""
         return {
             name: {
                 "items": count,

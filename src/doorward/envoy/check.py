@@ -62,7 +62,7 @@ class Decider(Protocol):
 
 
 class Observer(Protocol):
-    """Who is told how long a decision took, and why one failed (`metrics.Metrics`)."""
+    """An observer of durations and failures (`metrics.Metrics`)."""
 
     def observe(self, seconds: float) -> None: ...
 

@@ -1,4 +1,5 @@
-"""What the servers of both transports share: services, states, the error of a failed start."""
+"""The part that the servers of both transports share: services, states, the error of a failed
+start."""
 
 from __future__ import annotations
 

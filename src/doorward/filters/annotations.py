@@ -1,4 +1,4 @@
-"""What METADATA says of a rule that filters: which documents are unknown, and which rule masks."""
+"""METADATA of a rule that filters: which documents are unknown, and which rule masks."""
 
 from __future__ import annotations
 

@@ -359,7 +359,8 @@ class BodyReader:
         expr: Expr,
         scope: Scope,
     ) -> Condition:
-        """Where the value of a rule fulfils a test: that of its bodies, or its default.
+        """Conditions under which the value of a rule fulfils a test: that of its bodies, or its
+        default.
 
         No two bodies with different values hold at once: rules that may are a fault.
         """

@@ -1,4 +1,4 @@
-"""What a column of a database is to a policy: one description for filters, documents and errors.
+"""Columns of a database as policies see them: one description for filters, documents and errors.
 
     a column's value ─`to_document`─▶ the value that a decision sees
     a comparison of that value ─`written_test`─▶ a comparison of the column's value

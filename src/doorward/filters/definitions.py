@@ -66,7 +66,7 @@ def allowed_conditions(
 def _body_of(
     case: _Case, cases: Sequence[_Case], definitions: Definitions
 ) -> tuple[Condition, ...]:
-    """Where a case leads to its value, and no other rule says anything else."""
+    """The body of a case that leads to its value, and that no other rule contradicts."""
     before = [each for each in cases if each.rule == case.rule and each.branch < case.branch]
     others = [
         each

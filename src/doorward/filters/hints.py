@@ -1,4 +1,4 @@
-"""What to write in a policy in place of what is not a condition of a database."""
+"""Hints: what to write in place of what is not a condition of a database."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ def plain_literal(text: str) -> str:
 
 
 class JsonViews(Protocol):
-    """How a database reads documents. A place is a document and the path to a value in it, as
-    `location` returns them and the other functions take them."""
+    """The way in which a database reads documents. A place is a document and the path to a value in
+    it, as `location` returns them and the other functions take them."""
 
     def location(self, column: str, element: str, names: Sequence[str]) -> tuple[str, str]:
         """A document, and the path of `names` in it; `element`: what `elements` calls the element

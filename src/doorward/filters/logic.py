@@ -229,7 +229,7 @@ class Schema(Protocol[T]):
         """The description of a column; None where there is none of that name."""
 
     def related(self, table: T, relation: str) -> tuple[T, bool] | None:
-        """Where a relation leads, and whether to many rows."""
+        """The table to which a relation leads, and whether to many rows."""
 
 
 @record(frozen=True)

@@ -1,4 +1,4 @@
-"""What the variables of a residual stand for: columns, related rows and known values.
+"""Meanings of the variables of a residual: columns, related rows and known values.
 
 A reference such as `input.docs.comments[i].author` goes from row to row. Each relation on its way
 is one row in the conditions: the same relation of the same row with the same variable is the same
@@ -52,7 +52,7 @@ class Place:
 
 @record(frozen=True)
 class Index:
-    """Which element of a relation: what a variable between brackets stands for."""
+    """An element of a relation, for which a variable between brackets stands."""
 
     number: int
 

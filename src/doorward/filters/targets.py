@@ -1,4 +1,4 @@
-"""What filters are made for, and what each of them can say."""
+"""Targets of filters, and what each of them can express."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def target_of(kind: str, variant: str) -> Target:
 
 
 def unsupported(targets: Iterable[Target], name: str) -> str:
-    """Which of the targets have not the built-in `name`; "" if all have it."""
+    """The targets that have not the built-in `name`, as an error; "" if all have it."""
     return "\n".join(
         f"unsupported for {each.shown}" for each in targets if each.lacks_builtin(name)
     )

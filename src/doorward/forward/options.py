@@ -30,7 +30,7 @@ _SECRET: Final = nonempty(
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Where proxies ask, and how their questions are read."""
+    """The address at which proxies ask, and how their questions are read."""
 
     addr: str = option(
         "addr",

@@ -367,7 +367,7 @@ def _tags_of(each: Any) -> list[str]:
 
 
 def _token_user() -> Any:
-    """Who the verified token of the connection is for; None where there is none, as on stdio."""
+    """The user of the verified token of the connection; None where there is none, as on stdio."""
     token = get_access_token()
     if token is None:
         return None

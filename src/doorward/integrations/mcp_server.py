@@ -139,7 +139,7 @@ class ServerPolicy:
 
 
 def _token_user() -> Any:
-    """Who the verified token of the connection is for; None where there is none, as on stdio."""
+    """The user of the verified token of the connection; None where there is none, as on stdio."""
     token = get_access_token()
     if token is None:
         return None

@@ -46,7 +46,7 @@ Location: TypeAlias = tuple[tuple[str, ...], ...]
 
 
 class Subject(NamedTuple):
-    """Who asked. `values`: the texts of each attribute, in the order of attributes."""
+    """The caller. `values`: the texts of each attribute, in the order of attributes."""
 
     name: str
     values: tuple[tuple[Attribute, tuple[str, ...]], ...]

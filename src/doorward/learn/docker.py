@@ -111,7 +111,7 @@ class Value:
 
     @property
     def width(self) -> float:
-        """How much a limit leaves: without one, more than any. 0 for what is not a limit."""
+        """The width of a limit: without one, more than any. 0 for what is not a limit."""
         return (float(self.value) or math.inf) if self.is_limit else 0.0
 
 

@@ -258,7 +258,8 @@ def _of_networks(input: Mapping[Any, Any], action: Any) -> Iterator[tuple[Settin
 
 
 def _of_admins(input: Mapping[Any, Any]) -> Iterator[str]:
-    """What a request has that no data of the shipped policies gives to anybody but an admin."""
+    """The parts of a request that no data of the shipped policies grants to anybody but an
+    admin."""
     security = _object(input, "security")
     if security.get("privileged") is True:
         yield "privileged"

@@ -1,4 +1,4 @@
-"""What was learned of Docker's users becomes the data file of the shipped policies.
+"""The data file of the shipped policies, from what was learned of Docker's users.
 
 The data of all users are the strictest; a shipped role, or the role of one user, adds to them.
 """
@@ -133,7 +133,7 @@ def _ceiling(width: float) -> int | float:
 def _put_digests(
     data: dict[str, Any], added: defaultdict[str, Settings], digests: Mapping[str, bool]
 ) -> None:
-    """Where somebody names images by digest only, who does not may go on so, and nobody else."""
+    """Allow images without a digest to those users who use them, where others name digests only."""
     data["images"]["require_digest"] = True in digests.values()
     if True in digests.values():
         for user, is_strict in digests.items():

@@ -29,7 +29,8 @@ _HEAD = """\
 
 
 def _order(value: Value) -> tuple[int, bool, bool, float, tuple[str, str], str, str]:
-    """What few calls of a user need, roles and new values first; then questions, then the rest."""
+    """Order grants for the review: what few calls of a user need, roles and new values first; then
+    questions, then the rest."""
     rank = 0 if value.is_odd else 1 if value.proposal != ALLOW else 2
     share = value.share if value.is_odd else 1.0
     is_later = value.setting != ROLES, not value.is_new

@@ -66,7 +66,7 @@ def to_text(document: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Where a policy has the claims of a subject: in a token, or at places of the input, which
+    """The location of the claims of a subject: in a token, or at places of the input, which
     of them may be numbers, and the form of its requests."""
 
     location: Location
@@ -79,7 +79,7 @@ class Claims:
 
     @property
     def root(self) -> tuple[str, ...]:
-        """Where the input has the claims; in a test also those of a token."""
+        """The location of the claims in the input; in a test also that of a token's."""
         return (self.location[0] if self.location else ()) or ("claims",)
 
     def path(self, attribute: Attribute) -> list[str]:
@@ -87,7 +87,7 @@ class Claims:
         return list(attribute[1:])
 
     def location_of(self, attribute: Attribute) -> tuple[str, ...]:
-        """Where a test has an attribute in its input."""
+        """The location of an attribute in the input of a test."""
         return (*self.root, *attribute[1:]) if attribute[0] == "claims" else self.location[1]
 
     def document(self) -> dict[str, Any]:

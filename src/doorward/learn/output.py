@@ -1,4 +1,4 @@
-"""What was gathered becomes the files of a folder, which are written when all of them are made.
+"""The files of a folder from what was gathered, written when all of them are made.
 
     Gathered + review.yaml of the last run ─make_files─▶ texts by name ─write_files─▶ folder
 

@@ -139,7 +139,7 @@ class Policies:
         return f"```rego\n{heads}\n```\n{_comment(rules[0])}".rstrip()
 
     def definition(self, file: str, offset: int) -> list[Span]:
-        """Where what is at a place is defined."""
+        """The location of the definition of the symbol at an offset."""
         at = self.symbol_at(file, offset)
         if at is None:
             return []
@@ -448,7 +448,7 @@ _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|`[^`]*+`')
 
 
 def _inside(span: Span) -> tuple[int, int]:
-    """Where a name begins and ends, without quotes."""
+    """The start and end of a name, without quotes."""
     quoted = span.text[:1] in ('"', "`")
     return span.start + quoted, span.end - quoted
 

@@ -1,4 +1,4 @@
-"""What each name in a policy stands for: rules, input, variables, imports, built-ins.
+"""Symbols for which the names in a policy stand: rules, input, variables, imports, built-ins.
 
 A name that stands for something is an `Occurrence` of a `Symbol`; a reference has one for each of
 its constant parts, so that `data.roles.admin` names a package and a rule. Names are resolved as

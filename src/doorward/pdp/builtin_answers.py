@@ -1,4 +1,4 @@
-"""What built-ins that ask the world answered in a decision: `nd_builtin_cache` of its event.
+"""Answers of built-ins that ask the world, in a decision: `nd_builtin_cache` of its event.
 
 Built-ins of a registry that `noting` made write their answers where the evaluation has a place for
 them; elsewhere (a policy that masks, a test) they answer and note nothing.

@@ -1,4 +1,4 @@
-"""What comes out of a decision: an immutable record that carries its own id.
+"""The result of a decision: an immutable record that carries its own id.
 
 A `Decision` says what was decided, never what to answer: that an error or an undefined result is a
 denial is for the adapter to say on its wire.

@@ -1,4 +1,4 @@
-"""What is left of questions that were asked before, for one snapshot.
+"""Residuals of earlier questions, for one snapshot.
 
 A residual depends on the question, on what is known of the input, and on policies and data;
 built-ins that look at the clock or the world stay in it. So it holds as long as its snapshot is

@@ -47,7 +47,7 @@ _to_answered: Final[Callable[[type[Answered], tuple[object, ...]], Answered]] = 
 
 
 class DecisionSink(Protocol):
-    """Where answered decisions go: the decision log."""
+    """A destination of answered decisions: the decision log."""
 
     def record(self, answered: Answered, /) -> None: ...
 

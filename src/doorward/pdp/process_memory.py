@@ -1,4 +1,4 @@
-"""How much memory this process has, as Linux tells it."""
+"""The memory of this process, as Linux reports it."""
 
 from __future__ import annotations
 

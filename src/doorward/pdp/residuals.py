@@ -1,4 +1,4 @@
-"""What is left of a query or a document by the active snapshot, when a part is not known.
+"""Residuals of queries and documents by the active snapshot, where a part is not known.
 
 The queries are a client's: they may not reach the network, and end at the deadline of a decision.
 """

@@ -1,4 +1,4 @@
-"""What policies noted while they decided, for the decision log: `custom.rules` and `rule_labels`.
+"""Notes of policies on a decision, for the decision log: `custom.rules` and `rule_labels`.
 
     {"path": "authz.allow", "file": "policy.rego", "row": 12}                answered
     {"path": "authz.allow", "file": "policy.rego", "row": 7, "failed": 9}    failed in row 9

@@ -1,4 +1,4 @@
-"""How much memory the values of a text take, before they are made.
+"""Estimates of the memory that the values of a text take, before they are made.
 
 JSON of many small values takes thirty times its text: a list takes 88 bytes, an object 240. Its
 brackets and commas tell how many there are.

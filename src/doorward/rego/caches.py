@@ -1,4 +1,4 @@
-"""How often what caches keep could be used again.
+"""Counts of the hits of caches.
 
 Caches of functions say it themselves (`counted`); the others count where they are asked.
 """

@@ -1,4 +1,4 @@
-"""What policies may use: a capabilities file, as OPA writes and reads it, and how it restricts.
+"""Capabilities of policies: a capabilities file, as OPA writes and reads it, and how it restricts.
 
 A document becomes a `Capabilities`, which makes a smaller registry and an environment with fewer
 hosts, and finds what a parsed module uses beyond it. Files are read elsewhere.

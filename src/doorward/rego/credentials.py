@@ -1,4 +1,4 @@
-"""What a credential is called, and what it looks like: one definition for logs and explanations.
+"""Names and forms of credentials: one definition for logs and explanations.
 
 A name says it by its words (`password`, `api_key`, `X-Auth-Token`). Under some names a document of
 any shape is secret (`secrets`); under others only texts, numbers and lists are: `token` may hold

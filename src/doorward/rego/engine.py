@@ -735,7 +735,8 @@ class Query:
 
     @property
     def input_paths(self) -> list[Path]:
-        """Where the query may read the input: `("user", "name")`; `()` for all of it."""
+        """The paths at which the query may read the input: `("user", "name")`; `()` for all of
+        it."""
         return input_paths(self.body, self.engine.policies.program.callees)
 
     @property

@@ -1,4 +1,4 @@
-"""What can go wrong: diagnostics with OPA's codes and texts, and the exceptions around them.
+"""Errors: diagnostics with OPA's codes and texts, and the exceptions around them.
 
 Rendering for people happens here and nowhere else. Which diagnostic applies is decided by the
 stage that found it.

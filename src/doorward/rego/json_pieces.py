@@ -252,7 +252,7 @@ class _Reader:
 
 
 class _Cuts:
-    """Where the text between the members of one container can be cut."""
+    """The positions at which the text between the members of one container can be cut."""
 
     __slots__ = ("mark", "misses")
 

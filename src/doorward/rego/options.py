@@ -1,4 +1,5 @@
-"""How policies are read, checked and compiled: one immutable value for an engine's whole life.
+"""Options of reading, checking and compiling policies: one immutable value for an engine's whole
+life.
 
 Nothing here reads or compiles; `modules`, `code` and `engine` do.
 """

@@ -1,4 +1,4 @@
-"""How long each stage took, under the names of OPA's metrics.
+"""Durations of the stages, under the names of OPA's metrics.
 
 A caller passes one to an engine, and stages add their time to it. Nothing here decides
 anything, and an engine without one does not read the clock.

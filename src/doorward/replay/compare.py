@@ -29,7 +29,8 @@ _VERDICTS: Final = ("allowed", "allow", "decision")
 
 
 class ListCount(NamedTuple):
-    """How many items a list had, how many stayed, and a digest of the places of the others."""
+    """The number of items of a list, of those that stayed, and a digest of the places of the
+    others."""
 
     items: int
     shown: int

@@ -1,4 +1,4 @@
-"""What came of many events, counted in bounded memory: by kind, by group, over time, with examples.
+"""Outcomes of many events, counted in bounded memory: by kind, by group, over time, with examples.
 
 Tallies of consecutive parts of a log merge into the one of the whole. A dimension (rule, cause,
 path, user, or a value of the input) keeps so many groups; what is in others is counted together.

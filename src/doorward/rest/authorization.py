@@ -1,4 +1,5 @@
-"""Who may ask: tokens of clients, and the system policy that allows or refuses each request.
+"""Authorization of clients: tokens of clients, and the system policy that allows or refuses each
+request.
 
 `system.authz` sees what OPA gives it: method, path, parameters, headers, identity, and the body of
 requests that are decided. What it does not allow is refused, and what it cannot decide is an error.
@@ -140,7 +141,7 @@ def _identity(access: Access, request: Request) -> Mapping[Key, Value]:
 
 @lru_cache(maxsize=256)
 def _of_certificate(pem: str) -> Mapping[Key, Value]:
-    """Who a client is by its certificate, and the certificate as policies read them."""
+    """The identity of a client by its certificate, and the certificate as policies read it."""
     # Few servers ask their clients for certificates, and it brings 6 MB.
     from cryptography.x509 import load_pem_x509_certificate
 

@@ -171,7 +171,7 @@ def _copy(value: Any) -> Any:
 
 
 def _page(request: dict[Key, Value]) -> tuple[int, int]:
-    """Where a page begins, and how many results it may have."""
+    """The start of a page, and the number of results that it may have."""
     page = request.get("page")
     if page is None:
         return 0, MAX_LIMIT

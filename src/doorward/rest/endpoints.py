@@ -1,4 +1,4 @@
-"""What answers each route: from a request to the function of its topic, and in which threads.
+"""The endpoints of routes: from a request to the function of its topic, and in which threads.
 
 What an answer means is for `data`, `query`, `writes` and the others; here is only what they get.
 """

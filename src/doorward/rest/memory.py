@@ -1,4 +1,4 @@
-"""How much the bodies of requests may take together, as they are sent and as values.
+"""The memory that bodies of requests may take together, as they are sent and as values.
 
 A body is priced before it is read (`pdp/sizes.py`), and what is worked on at the same time has a
 limit. Small bodies are not counted: there are at most as many of them as connections.

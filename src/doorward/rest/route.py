@@ -26,7 +26,7 @@ _OPTIONAL: Final = "[/{"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Who may ask for a route, beside what the system policy says."""
+    """A rule of access to a route, beside the system policy."""
 
     text: str
     """For the documentation, such as `where everything is served`."""

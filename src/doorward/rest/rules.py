@@ -1,4 +1,4 @@
-"""Who may ask for a route: the rules of the table, each by what the configuration keeps back.
+"""Rules of access to routes: the rules of the table, each by what the configuration keeps back.
 
 `server.decision_paths` names the documents that are served, `secrets` the data that clients are
 never shown; one of several processes takes no changes. What the system policy says comes first.

@@ -1,4 +1,4 @@
-"""What a search came to, as text, JSON and Markdown, and each finding as a test in Rego."""
+"""The result of a search as text, JSON and Markdown, and each finding as a test in Rego."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class _Reached:
 
 
 class _ReachOf:
-    """Which of some expressions held and failed, in all requests together."""
+    """The expressions that held, and those that failed, in all requests together."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         expressions = [each for rule in rules for each in _written(rule)]

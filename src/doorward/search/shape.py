@@ -1,4 +1,4 @@
-"""What policies read of the input, and what they compare it with: the raw material of candidates.
+"""Reads of the input, and values that policies compare it with: the material of candidates.
 
 A `Shape` is a location in the input. Rules and variables that stand for one are followed: with
 `http := input.attributes.request.http` and `http.method == "GET"`, `method` below that location may

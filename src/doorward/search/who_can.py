@@ -1,4 +1,4 @@
-"""Who a policy allows: the values of an unknown part of the input for which a query holds.
+"""Access questions: the values of an unknown part of the input for which a query holds.
 
     query + input ─partial evaluation─▶ conjunctions ─bounds─▶ candidates ─decide─▶ Grant
                                               └─ without a bound ─▶ the condition of everybody else
@@ -102,8 +102,8 @@ class Condition:
 
 @record(frozen=True)
 class Access:
-    """Who is allowed. `unknown`: why there may be others than the grants and conditions say; ""
-    where there are none."""
+    """The subjects that are allowed. `unknown`: why there may be others than the grants and
+    conditions say; "" where there are none."""
 
     grants: tuple[Grant, ...]
     conditions: tuple[Condition, ...]
@@ -512,7 +512,7 @@ def _infix(expr: Expr) -> Expr:
 
 
 class _Reasons:
-    """Which definitions of a document hold for an input, and with which values."""
+    """The definitions of a document that hold for an input, and their values."""
 
     def __init__(self, engine: Engine, query: str) -> None:
         self._mask = Mask(engine.data)

@@ -1,4 +1,4 @@
-"""What partial evaluation leaves, in the words of the policies: their rules, and few variables.
+"""Residuals in the words of the policies: their rules, and few variables.
 
 data.doorward_access.app.roles    ─▶ data.app.roles
 not data.doorward_access.__not1__ ─▶ not { what the rule says }

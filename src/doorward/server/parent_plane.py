@@ -1,4 +1,4 @@
-"""What a parent of workers fetches and reports: the control plane without a thread.
+"""The plane of a parent of workers: the control plane without a thread.
 
     schedule ── Ask ──▶ asking process ──▶ services
        │ answer

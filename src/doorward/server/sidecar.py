@@ -337,7 +337,7 @@ class Sidecar:
             raise StartupError(f"{EXT_PROC}: {error}") from None
 
     def _request_log(self) -> RequestLog | None:
-        """Where requests are lines of the log, as it is at `info` and below."""
+        """The log of requests, which there is at `info` and below."""
         if not _log.isEnabledFor(logging.INFO):
             return None
         return RequestLog(

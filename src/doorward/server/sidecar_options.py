@@ -1,4 +1,5 @@
-"""How a decision point is started: what the command line said, and what is made of that first.
+"""Options with which a decision point is started: what the command line said, and what is made of
+that first.
 
 A single process and a parent of workers begin with the same: options, files, settings of the
 compiler, sockets. Nothing here serves or waits.

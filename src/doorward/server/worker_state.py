@@ -1,4 +1,4 @@
-"""What one worker process says of itself, and what all of them are together.
+"""The state of one worker process, and of all of them together.
 
 Counters and histograms add up, over workers that ended as well: a total never falls. A gauge that
 says whether something is as it should be is as bad as the worst worker's; sizes of processes add

@@ -1,1 +1,1 @@
-"""What operators see of a decision point: metrics, traces, health and lines of the log."""
+"""Observability of a decision point: metrics, traces, health and lines of the log."""

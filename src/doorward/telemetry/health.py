@@ -1,4 +1,4 @@
-"""What is up: the state of each part that serves, and whether the active policies are the newest.
+"""Health: the state of each part that serves, and whether the active policies are the newest.
 
 States and their names are OPA's plugin states. Threads say by themselves that they are alive
 (`parts`). Who asks, and how the answer looks on a wire, is not known here.

@@ -1,4 +1,4 @@
-"""How a trace is told from one process to the next: what `OTEL_PROPAGATORS` names.
+"""Propagation of traces between processes: what `OTEL_PROPAGATORS` names.
 
 W3C's and B3's headers are here; others are loaded from packages that are installed. The library
 loads all of them when it is imported, and fails there: what is unknown is an error of ours instead.

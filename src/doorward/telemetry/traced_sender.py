@@ -1,4 +1,4 @@
-"""What `http.send` sends with while requests are traced: a span for each, which it tells of."""
+"""The sender of `http.send` while requests are traced: a span for each, which it tells of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long tests take: each is asked again and again for a moment, with nothing remembered.
+"""Benchmarks of tests: each is asked again and again for a moment, with nothing remembered.
 
 A test that does not pass is not measured: the time it takes to fail says nothing.
 """

@@ -1,4 +1,4 @@
-"""Which lines of policies were reached: heads of rules that held, expressions that were asked.
+"""Coverage of policies: heads of rules that held, expressions that were asked.
 
 The report is the document that `opa test --coverage` prints. What is asked is what OPA would ask:
 the policies are traced and `indexed`. To OPA, a call or a reference inside an expression is an

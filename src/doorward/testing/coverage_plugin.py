@@ -49,7 +49,7 @@ class PolicyTracer(FileTracer):
 
 
 class PolicyReporter(FileReporter):
-    """Which rows of a policy can be reached. What cannot be parsed cannot be reached."""
+    """The rows of a policy that can be reached. What cannot be parsed cannot be reached."""
 
     def lines(self) -> set[int]:
         return lines_of(parse_module(Source(self.filename, self.source())))

@@ -209,7 +209,7 @@ def _placed(body: Body, name: str, expr: Expr, declared: frozenset[str]) -> Body
 
 
 def _first(body: Body, names: set[str]) -> int:
-    """Where one of `names` is first used; -1 if nowhere."""
+    """The position of the first use of one of `names`; -1 if there is none."""
     for position, expr in enumerate(body):
         if not isinstance(expr.term, SomeDecl) and names.intersection(_variables(expr)):
             return position

@@ -1,4 +1,4 @@
-"""Which routes of an application nobody decides on.
+"""Routes of an application on which nobody decides.
 
     def test_every_route_is_decided_on(undecided_routes):
         assert undecided_routes(app) == []

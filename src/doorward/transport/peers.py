@@ -42,7 +42,7 @@ _EDGE: Final = Edge("peers", "a question of another worker was not answered")
 
 
 class Mailbox:
-    """Where questions for one worker wait; made by its parent."""
+    """The mailbox of questions for one worker; made by its parent."""
 
     def __init__(self) -> None:
         self._takes, self._puts = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -1,4 +1,4 @@
-"""What takes long is known by its history, and runs in a few threads beside the loop."""
+"""A pool of a few threads beside the loop, for calls whose history says that they take long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a gRPC method runs: on the loop, or, while it is known to be slow, in the pool.
+"""The runner of gRPC methods: on the loop, or, while it is known to be slow, in the pool.
 
 docs/design.md has the figures.
 """

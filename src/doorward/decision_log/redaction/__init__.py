@@ -1,1 +1,1 @@
-"""What must not stand in a log or on a page: masks, credentials, texts of secrets."""
+"""Redaction of logs and pages: masks, credentials, texts of secrets."""

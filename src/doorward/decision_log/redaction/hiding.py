@@ -97,7 +97,7 @@ _NOT_SURE: Final[Hidden | None] = None
 
 
 class _Known:
-    """Where credentials were found lately, by the object that they were in."""
+    """Recent locations of credentials, by the object that they were in."""
 
     def __init__(self) -> None:
         self._locations: dict[Location, dict[str, str]] = {}

@@ -1,4 +1,4 @@
-"""What is taken out of a decision log event before anyone reads it: masks, as OPA applies them.
+"""Masks, as OPA applies them to an event of the decision log before anyone reads it.
 
 A mask names a place below `/input`, `/result` or `/nd_builtin_cache` and either removes or replaces
 what is there. Values are never changed: a masked event holds changed copies of what lies on the

@@ -1,4 +1,4 @@
-"""What `secrets` of the configuration hold, looked for in what built-ins were asked and answered.
+"""Values of `secrets` of the configuration, looked for in what built-ins were asked and answered.
 
 A policy may hand a secret of its data to a built-in, such as a key to `http.send`, and OPA's
 `nd_builtin_cache` would write it down. What one of them holds is taken out of an event as a whole.

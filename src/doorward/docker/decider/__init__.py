@@ -1,4 +1,4 @@
-"""Who decides on an input: the engine in this process (`embedded`), or a server (`remote`).
+"""The decider of an input: the engine in this process (`embedded`), or a server (`remote`).
 
 Each is a `Decider` and raises nothing but `PdpError`; `trial` tells whether one decides at all.
 """

@@ -1,4 +1,4 @@
-"""What every decider gives: an answer, or the reason why there is none."""
+"""The result of every decider: an answer, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class Answer(NamedTuple):
 
 
 class Decider(Protocol):
-    """Who decides: `remote.RemotePdp`, or the engine in this process (`embedded.EmbeddedPdp`)."""
+    """The interface of deciders: `remote.RemotePdp`, or the engine in this process
+    (`embedded.EmbeddedPdp`)."""
 
     def decide(self, input: Any, /) -> Answer: ...

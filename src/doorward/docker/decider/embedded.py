@@ -72,7 +72,7 @@ class EmbeddedPdp:
 
     @property
     def revision(self) -> str:
-        """Which policies and data decide now."""
+        """The revision of the policies and data that decide now."""
         return self._pdp.snapshot.revision
 
     def _read(self, before: Snapshot | None = None) -> Snapshot:

@@ -1,4 +1,4 @@
-"""Whether the daemon lets anyone past every plugin to BuildKit: it is tried, with one request.
+"""A probe of the daemon: one request shows whether BuildKit is reached past every plugin.
 
 Daemons of 29 hand HTTP/2 with the content type of gRPC to BuildKit before they ask a plugin. The
 request is BuildKit's own question for its version, which changes nothing. The frames are written

@@ -35,7 +35,7 @@ class DaemonError(Exception):
 
 
 class Reach(Enum):
-    """How far a request to the daemon gets."""
+    """The outcome of a probe of the daemon."""
 
     IN_FORCE = "in force"
     """To the plugin."""

@@ -1,4 +1,4 @@
-"""What could go wrong with the plugin on this machine: each finding with what to do about it.
+"""Dangers to the plugin on this machine: each finding with what to do about it.
 
 Looking changes nothing, but for one harmless request to the daemon.
 """

@@ -66,7 +66,7 @@ class Installation:
 
     @property
     def listens(self) -> str:
-        """Where the daemon looks for a plugin of this name."""
+        """The paths at which the daemon looks for a plugin of this name."""
         return self.plugin_socket or str(_PLUGINS / f"{self.name}.sock")
 
     @property

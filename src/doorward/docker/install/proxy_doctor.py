@@ -1,4 +1,4 @@
-"""What could lead past the proxy on this machine: each finding with what to do about it."""
+"""Ways past the proxy on this machine: each finding with what to do about it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _proxy(path: str) -> Iterator[Finding]:
 
 
 def _private(path: str) -> Iterator[Finding]:
-    """Who can reach the daemon's own socket."""
+    """The users who can reach the daemon's own socket."""
     try:
         status = os.stat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""What keeps the plugin running: systemd's socket and service, or a process of our own.
+"""Supervision of the plugin: systemd's socket and service, or a process of our own.
 
 With systemd the socket is there before the daemon starts and outlives the plugin's process, so a
 plugin that is restarted makes calls wait and none fail. Without it, the plugin is a process in a

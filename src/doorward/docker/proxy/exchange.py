@@ -83,7 +83,7 @@ class RefusedError(Exception):
 
 
 class Decisions(Protocol):
-    """Who decides."""
+    """The interface of the decisions on requests."""
 
     async def judge(self, request: AuthzRequest, /) -> Judged:
         """The verdict on a request, and the request as it goes to the daemon."""

@@ -1,4 +1,4 @@
-"""What a caller creates gets the label of its owner, before it is decided.
+"""Labels of owners, which objects get before their creation is decided.
 
 A label that names somebody else stays as it is, and the policy refuses it.
 """

@@ -1,4 +1,4 @@
-"""Who is at the other end of a Unix socket: a user of this host, or a container.
+"""The peer of a Unix socket: a user of this host, or a container.
 
 The kernel says which process connected and as which user. Root in a container is user 0 there as
 on the host, so the process comes first: only one that shares the namespaces, the root folder and

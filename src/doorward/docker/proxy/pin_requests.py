@@ -86,7 +86,7 @@ class PinJudge:
         return "" if verdict.allow is True else verdict.reason or "denied by policy"
 
     def _caller(self, document: Mapping[str, Any]) -> Caller:
-        """Who asked, as the host knows them today."""
+        """The caller, as the host knows it today."""
         name, method, uid = document["user"], document["method"], document["uid"]
         container, groups = document["container"], tuple(document["groups"])
         texts = (name, method, container, document["path"], *groups)

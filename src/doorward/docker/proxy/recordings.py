@@ -1,4 +1,4 @@
-"""What is carried over an `exec` or an `attach`, written to a file before it is passed on.
+"""Recordings of `exec` and `attach`, written to a file before it is passed on.
 
 A stream is decided once, when it begins; a recording says what was done with it. Where it cannot be
 written, no stream begins, and one that is under way ends: nothing passes unrecorded. Files are

@@ -196,7 +196,7 @@ class ProxyServer:
 
 
 class _Caller:
-    """Who is at the other end of one connection, found out when it first asks for something."""
+    """The caller of one connection, looked up at its first request."""
 
     def __init__(
         self, server: ProxyServer, listener: Listener, pool: Pool, loop: asyncio.AbstractEventLoop

@@ -290,7 +290,8 @@ class Gunzip:
         """Bytes behind a member that are too few to tell what they are."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What comes out, at most `PIECE` bytes each time. TarError for what is not gzip."""
+        """Yield the decompressed content, at most `PIECE` bytes each time. TarError for what is not
+        gzip."""
         data = self._rest + data
         self._rest = b""
         while data:

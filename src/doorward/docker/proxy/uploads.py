@@ -46,7 +46,7 @@ Decide = Callable[[Archive], Awaitable[None]]
 
 
 class _Findings(Protocol):
-    """What the entries of an archive come to."""
+    """The findings on the entries of an archive."""
 
     def see(self, entry: Entry) -> bool:
         """Look at an entry; True where its content is wanted. TarError where that is useless."""

@@ -1,4 +1,4 @@
-"""What is known of the archive in a request: that of a build, or of a copy into a container.
+"""The archive in a request as far as it is known: that of a build, or of a copy into a container.
 
 A plugin sees none: their state is `hidden`. The proxy reads them on their way. It asks for a
 decision before the first byte goes to the daemon, when the state is `pending`, and for another one
@@ -31,7 +31,7 @@ NO_ARCHIVE: Final[dict[str, Any]] = {"state": "hidden", "kinds": [], "problem": 
 
 
 class Archive(NamedTuple):
-    """What was read of an archive."""
+    """The part of an archive that was read."""
 
     state: str
     """`pending` or `read`."""

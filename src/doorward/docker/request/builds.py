@@ -1,4 +1,4 @@
-"""What a build asks for besides its image: which builder, where results go, whose caches are used.
+"""The options of a build besides its image: which builder, where results go, whose caches are used.
 
 The Dockerfile is in an archive (`archives`) or behind BuildKit's session: which images it starts
 from and which URLs it adds is not in the request.

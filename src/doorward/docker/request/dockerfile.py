@@ -1,4 +1,4 @@
-"""What a build fetches and asks for, read from its Dockerfile.
+"""The images, URLs and entitlements of a build, read from its Dockerfile.
 
     text -> directives -> lines joined -> instructions -> images, URLs, entitlements
 

@@ -1,4 +1,5 @@
-"""What only the daemon knows, asked while a request is decided: containers, volumes, networks.
+"""Facts that only the daemon knows, asked while a request is decided: containers, volumes,
+networks.
 
 A user who may start a program in a container has the power that the container was given when it was
 created, by any user. A named volume may be a folder of the host, and a part of an identifier may be

@@ -1,5 +1,5 @@
-"""What only the host knows, read while a request is decided: its ranges of addresses, and on which
-sockets the daemon listens.
+"""Facts that only the host knows, read while a request is decided: its ranges of addresses, and on
+which sockets the daemon listens.
 
 A network takes the addresses of its subnet over: what the host sends there goes into the network.
 And a request does not say on which socket it came: who calls on a TCP socket where nobody is
@@ -48,7 +48,7 @@ class HostFacts:
 
     @property
     def listeners(self) -> list[str]:
-        """Where the daemon listens and verifies nobody."""
+        """The addresses at which the daemon listens and verifies nobody."""
         checked, listeners = self._listeners
         if time.monotonic() - checked >= _FRESH:
             listeners = open_listeners(self._config, _arguments(self._pidfile))

@@ -348,7 +348,7 @@ def _views(action: str, body: Any, target: Target, name: str, resolve: Resolve) 
 
 
 def _unresolved_views(views: _Views) -> list[str]:
-    """Which views hold something that only the daemon knows."""
+    """The views that hold something that only the daemon knows."""
     names = [name for name in ("image", "network", "security") if views[name]["unresolved"]]
     for name, part in _ROWS:
         rows = views[name] if part is None else views[name][part]
@@ -588,7 +588,7 @@ def _plugin(_body: Any, target: Target, name: str, _resolve: Resolve) -> _Views:
 
 
 def _grpc(_body: Any, _target: Target, _name: str, _resolve: Resolve) -> _Views:
-    """What is known of a connection with BuildKit: its calls are decided each by itself."""
+    """The view of a connection with BuildKit: its calls are decided each by itself."""
     return {}
 
 

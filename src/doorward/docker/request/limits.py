@@ -1,4 +1,4 @@
-"""What a container may use up: one set of names for containers, services and builds.
+"""Limits of what a container may use: one set of names for containers, services and builds.
 
 Zero means "no limit" for `memory`, `cpus` and `pids`, as it does to the daemon; -1 stays -1.
 """

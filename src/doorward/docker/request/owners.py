@@ -1,4 +1,5 @@
-"""Whose things a request is about: the label that it gives to what it creates, and what it acts on.
+"""Owners of the objects of a request: the label that it gives to what it creates, and what it acts
+on.
 
 The daemon knows no owners. Where the data say `owners`, each thing has the label `LABEL` with the
 name in the client certificate of who created it. What is in this module is read from the request

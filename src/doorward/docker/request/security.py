@@ -1,4 +1,4 @@
-"""How far a container is let out of its box: one spelling for each of the many on the wire.
+"""Privileges of a container: one spelling for each of the many on the wire.
 
 Capabilities are in capitals without `CAP_`; security options are `key=value`; a namespace is
 shared with the host, with another container (whose own reach is unresolved), or its own.

@@ -152,7 +152,7 @@ _OF_BRIDGE: Final = {
 
 
 class _Request:
-    """What is collected of one request."""
+    """The collected parts of one request."""
 
     def __init__(self) -> None:
         self.options: set[str] = set()
@@ -279,7 +279,7 @@ def _read_options(options: Mapping[str, str], request: _Request) -> None:
 
 
 def _name_of(name: str, value: str) -> str:
-    """What an option is called for a policy."""
+    """The name of an option for policies."""
     group, _, rest = name.partition(":")
     if group == "build-arg" and not rest.startswith("BUILDKIT_"):
         return group

@@ -44,7 +44,7 @@ class Notifier:
 
     @property
     def watcher(self) -> str:
-        """Who restarts this process when it gives no sign of life; "" for nobody."""
+        """The name of what restarts this process when it gives no sign of life; "" for nothing."""
         if self.watched:
             return "" if self.orphaned else "watchdog"
         return "systemd" if self._socket is not None and watchdog_seconds() is not None else ""

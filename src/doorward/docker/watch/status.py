@@ -1,4 +1,4 @@
-"""What a running plugin says of itself: how it was started, what decides, and what is wrong.
+"""The status of a running plugin: how it was started, what decides, and what is wrong.
 
 The plugin answers `CALL` on its own socket, which only its owner can open; `read_status` asks.
 """

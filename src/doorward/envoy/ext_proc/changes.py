@@ -1,4 +1,4 @@
-"""What of a body stays: paths that are kept, removed or set, applied to a copy of it.
+"""Changes of a body: paths that are kept, removed or set, applied to a copy of it.
 
     ["items", "*", "ssn"]        `*` is any key or index
 
@@ -118,7 +118,8 @@ def _plan(
     values: Iterable[tuple[Path, Value]],
     drop: Mapping[Path, AbstractSet[int]],
 ) -> Any:
-    """What becomes of a body. `_Parts` in it learn members as they meet them; never other ones."""
+    """The plan of changes of a body. `_Parts` in it learn members as they meet them; never other
+    ones."""
     keeps, removes, sets = _Node(), _Node(), _Node()
     for path in keep or ():
         keeps.add(path)

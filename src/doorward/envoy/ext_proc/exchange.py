@@ -77,7 +77,7 @@ data. Others, and a filter that does not send them, count as the application's."
 
 
 class Observer(Protocol):
-    """Who is told what became of responses (`metrics.Metrics`)."""
+    """An observer of outcomes (`metrics.Metrics`)."""
 
     def observe(self, outcome: Outcome, reason: str, seconds: float) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What differs from one deployment to the next, checked, and what all targets make of it.
+"""The description of a deployment, checked, and the parts that all targets derive from it.
 
 The three resources of the specification are made here: `envoy.yaml`, `doorward.yaml` and the
 policies as they were given. Targets put them where their platform keeps such things.
@@ -41,7 +41,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where a target keeps the socket that Envoy asks on, and where Envoy listens."""
+    """The socket on which Envoy asks, and the address on which it listens, of a target."""
 
     socket: str
     listen: str

@@ -48,7 +48,7 @@ def write(documents: list[Document], target: str = "kubernetes") -> str:
 
 
 def places(description: Description) -> Places:
-    """Where the pod keeps its sockets, and where Envoy listens."""
+    """The sockets of the pod, and the address on which Envoy listens."""
     return Places(PLACES.socket, description.listen(), PLACES.api)
 
 

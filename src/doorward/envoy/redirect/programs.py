@@ -38,7 +38,7 @@ class MissingCapability(RedirectError):
 
 
 def find_program(name: str) -> str | None:
-    """Where a program is. None: it is not installed."""
+    """The path of a program. None: it is not installed."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_FOLDERS])
     return shutil.which(name, path=path)
 

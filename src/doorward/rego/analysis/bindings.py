@@ -1,4 +1,4 @@
-"""Which variables an expression needs before it can run, and which it binds.
+"""The variables that an expression needs before it can run, and those that it binds.
 
 Everything rests on three positions a variable can be in. As a *value* it must be bound. As an
 *operand* of a reference (`xs[i]`) it is bound by walking the collection. In a *pattern*, a side of

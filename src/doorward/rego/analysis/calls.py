@@ -1,4 +1,4 @@
-"""Whether every called function exists, and takes as many operands as it is given.
+"""The check of calls: every called function exists, and takes as many operands as it is given.
 
 Also the one place that knows how many operands a resolved call wants (`Callees.arity`).
 """

@@ -1,4 +1,4 @@
-"""Which rules ask which: the graph behind recursion errors and answers that need no input."""
+"""Dependencies of rules: the graph behind recursion errors and answers that need no input."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def check_recursion(root: RuleNode, graph: Dependencies, callees: Callees) -> li
 
 
 class _Rules:
-    """Which rules of some nodes read which, one by one.
+    """Dependencies among the rules of some nodes, one by one.
 
     A reference reads a rule whose constant prefix agrees with it, as in OPA.
     """

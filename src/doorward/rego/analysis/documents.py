@@ -1,4 +1,4 @@
-"""What a query may read: documents of the input and of data (base), and of rules (virtual).
+"""Documents that a query may read: those of the input and of data (base), and of rules (virtual).
 
 Only names count: a reference counts up to its first variable, and a condition that fails early
 still reads all that follows it.
@@ -41,7 +41,8 @@ def read_documents(body: Body, callees: Callees) -> Documents:
 
 
 def input_paths(body: Body, callees: Callees) -> list[Path]:
-    """Where `body`, and the rules that it asks, may read the input: `("user",)`; `()` is all of it.
+    """The paths at which `body`, and the rules that it asks, may read the input: `("user",)`; `()`
+    is all of it.
 
     Of two paths, one in the other, only the outer.
     """

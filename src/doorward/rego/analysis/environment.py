@@ -1,4 +1,4 @@
-"""Which type each variable and each reference has: scopes of variables over the tree of rules.
+"""Types of variables and references: scopes of variables over the tree of rules.
 
 A scope is a body; closures and queries have scopes of their own inside the one they are in. The
 outermost knows what rules define below `data`, the built-ins, and the type of `input`. What nobody

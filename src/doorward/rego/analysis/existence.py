@@ -1,4 +1,5 @@
-"""Whether every called function exists, takes as many operands as it is given, and is current.
+"""The check of calls: every called function exists, takes as many operands as it is given, and is
+current.
 
 A call that stands as an expression may have one operand more, the one its result is matched with;
 inside another term it may not.
@@ -52,7 +53,7 @@ CallSite = tuple[Call, Span, bool]
 
 @record
 class Sites:
-    """Where a module or a query calls, and where it replaces, in the order of the text."""
+    """The calls and the replacements of a module or a query, in the order of the text."""
 
     calls: list[CallSite]
     withs: list[With]

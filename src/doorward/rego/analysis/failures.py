@@ -1,4 +1,4 @@
-"""What may end an evaluation with an error: a conflict above all.
+"""Parts that may end an evaluation with an error: a conflict above all.
 
 Generated code may leave out, or evaluate in another order, only what cannot fail: else an error
 that OPA reports would be lost. This is the one answer to that question, and errs on the side of
@@ -43,7 +43,7 @@ __all__ = ["Failures", "has_one_answer"]
 
 
 class Failures:
-    """Which rules, bodies and expressions of a program may fail.
+    """The rules, bodies and expressions of a program that may fail.
 
     `mocked`: names of what some `with` replaces, perhaps by what may fail. `prints`: somebody
     listens to `print`, whose order counts.

@@ -99,7 +99,7 @@ class FlatTerms:
 
 
 class _Unification:
-    """Which variables of two terms are bound when the terms are made equal."""
+    """The variables of two terms that are bound when the terms are made equal."""
 
     def __init__(self, terms: FlatTerms, safe: AbstractSet[str]) -> None:
         self.terms = terms

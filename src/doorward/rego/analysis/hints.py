@@ -1,4 +1,4 @@
-"""What was meant: hints for errors about names, and for paths that lead nowhere.
+"""Hints for errors about names, and for paths that lead nowhere.
 
 Looked for where something was refused or undefined, never before. A name is likely the one that is
 most like it among those that stand for something at its place.

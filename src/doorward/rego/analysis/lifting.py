@@ -73,7 +73,7 @@ class Origins:
 
 
 class Dialect(Protocol):
-    """How flat bodies are written."""
+    """The way in which flat bodies are written."""
 
     def local(self, span: Span) -> Var:
         """A new variable for the term at `span`."""

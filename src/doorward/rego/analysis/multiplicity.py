@@ -1,4 +1,4 @@
-"""Which expressions may have several answers: computed once, before any code is written.
+"""Expressions that may have several answers: computed once, before any code is written.
 
 A body walks where an operand of a reference is still open when its turn comes, at `some … in` and
 `every`, and at a built-in that is a relation. What does not walk has at most one answer, so that

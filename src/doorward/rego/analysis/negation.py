@@ -1,4 +1,4 @@
-"""What `not` covers: the last step of the expression that it precedes.
+"""The scope of `not`: the last step of the expression that it precedes.
 
 Without `import future.keywords.not` only that step is negated. What it needs is asked before it,
 outside of the negation, and has to be there:

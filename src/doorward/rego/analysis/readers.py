@@ -1,4 +1,4 @@
-"""Which rules read what a `with` replaces, in themselves or through others."""
+"""The rules that read what a `with` replaces, in themselves or through others."""
 
 from __future__ import annotations
 

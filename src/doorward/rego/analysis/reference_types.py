@@ -1,4 +1,4 @@
-"""Whether references reach anything: `x.b` where `x` has no `b`, `xs["a"]` where `xs` is a list.
+"""References that can reach nothing: `x.b` where `x` has no `b`, `xs["a"]` where `xs` is a list.
 
 A variable in brackets gets the type of the keys it walks over. Beyond what rules define everything
 is possible: base data may hold anything.

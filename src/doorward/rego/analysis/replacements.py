@@ -1,4 +1,5 @@
-"""What a `with` may replace: `input`, data that is not a rule's inside, functions, built-ins."""
+"""Targets that a `with` may replace: `input`, data that is not a rule's inside, functions,
+built-ins."""
 
 from __future__ import annotations
 

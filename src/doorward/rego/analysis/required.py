@@ -1,5 +1,5 @@
-"""Which built-ins policies need, as OPA's compiler finds out: those that are called, and those that
-it calls itself where it takes expressions apart."""
+"""The built-ins that policies need, as OPA's compiler finds out: those that are called, and those
+that it calls itself where it takes expressions apart."""
 
 from __future__ import annotations
 

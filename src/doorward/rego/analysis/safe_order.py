@@ -114,7 +114,7 @@ class _Rounds:
         return ordered
 
     def _try(self, step: Step) -> set[str] | None:
-        """What an expression binds, if it is ready."""
+        """The variables that an expression binds, if it is ready."""
         expr, unsafe = step.expr, self.unsafe
         outputs = self.outputs(expr, self.safe)
         inside = step.inside & self.here

@@ -1,4 +1,4 @@
-"""Which names a body declares, and what each use of a name stands for.
+"""The names that a body declares, and what each use of a name stands for.
 
 A declared variable (`:=`, `some`, `every`, a parameter) gets a name that no other scope shares:
 `x@3`. The part before `@` is what the author wrote (`source_name`). Variables that are only used

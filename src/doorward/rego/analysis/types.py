@@ -1,4 +1,4 @@
-"""What the type checker computes with: unions, keys and values of types, and whether two can meet.
+"""Operations of the type checker: unions, keys and values of types, and whether two can meet.
 
 The words (`ScalarType`, `ArrayType`, …) are those of the built-ins' declarations. Here the options
 of an `AnyOf` and the fields of an `ObjectType` are always in OPA's order (`order`), so that equal

@@ -1,4 +1,4 @@
-"""What policies call: the registry, and one module per category of OPA's reference.
+"""Built-in functions: the registry, and one module per category of OPA's reference.
 
 A built-in is declared in the module of its category. The table here says only which module that
 is, so that a module is imported when a policy names one of its built-ins, and never to ask whether

@@ -1,4 +1,5 @@
-"""What the compiler writes into a policy: template strings, print, and the cases of a test.
+"""Built-ins that the compiler writes into a policy: template strings, print, and the cases of a
+test.
 
 A policy may call these by name as well, but need not.
 """

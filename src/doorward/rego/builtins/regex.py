@@ -297,7 +297,7 @@ def _template_matcher(template: str, start: str, end: str) -> Any:
 
 
 def _outermost_spans(template: str, start: str, end: str) -> list[tuple[int, int]]:
-    """Where the outermost delimiters lie."""
+    """The spans of the outermost delimiters."""
     spans: list[tuple[int, int]] = []
     level = opening = 0
     for at, char in enumerate(template):

@@ -285,7 +285,7 @@ def substring(value: Value, offset: Value, length: Value) -> str:
 
 @builtin("indexof", string, string, returns=number, inverse=inverse("indexof"))
 def indexof(haystack: str, needle: str) -> int:
-    """Where `needle` is found first, from 0; -1 if nowhere."""
+    """The position of the first `needle`, from 0; -1 if there is none."""
     if not needle:
         raise BuiltinError("empty search character")
     return haystack.find(needle)

@@ -1,4 +1,4 @@
-"""What kind a value is."""
+"""Tests of the kind of a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of many definitions can apply: found by one look at what most of them test.
+"""The index of definitions that can apply: found by one look at what most of them test.
 
 A definition that cannot hold unless `input.method == "GET"` need not be tried for a POST. Of the
 paths below `input`, and the parameters, that definitions compare with constants, the one that
@@ -50,7 +50,7 @@ def choose(definitions: Sequence[Definition], failures: Failures) -> Choice | No
 
 
 class _Split:
-    """How one source would part definitions, by their positions."""
+    """A partition of definitions by one source, by their positions."""
 
     def __init__(self, source: Source, tests: Sequence[dict[Source, list[Key]]]) -> None:
         self.source = source
@@ -65,7 +65,7 @@ class _Split:
 
     @property
     def sizes(self) -> list[int]:
-        """How many definitions each value leaves."""
+        """The number of definitions that each value leaves."""
         return [len(positions) + len(self.always) for positions in self.named.values()]
 
     @property

@@ -1,4 +1,4 @@
-"""What Python computes exactly as a built-in would, written out where it is called.
+"""Built-ins that Python computes exactly, written out where they are called.
 
 A built-in is written out for operands of which one test tells that Python may: `a.startswith(b)`
 for two strings, `a + b` for two integers. For all others it is called, and says what is wrong.

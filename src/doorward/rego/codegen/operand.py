@@ -1,4 +1,4 @@
-"""What code generation knows of a value: the Python expression for it, its kind, its constant."""
+"""A value as code generation knows it: the Python expression for it, its kind, its constant."""
 
 from __future__ import annotations
 

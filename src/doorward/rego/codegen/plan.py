@@ -1,4 +1,4 @@
-"""What code generation knows of the whole program: names, slots, which answers depend on what."""
+"""The whole program as code generation knows it: names, slots, which answers depend on what."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ class Plan:
         return self.graph.paths.above(path) or ReadPaths(parts_below(expr)).above(path)
 
     def slot(self, node: RuleNode) -> int:
-        """Where evaluations keep the answer of the rules at `node`."""
+        """The slot in which evaluations keep the answer of the rules at `node`."""
         return self.slots.setdefault(id(node), len(self.slots))
 
     def call_slot(self, node: RuleNode) -> int:
-        """Where evaluations keep the answers of the function at `node`."""
+        """The slot in which evaluations keep the answers of the function at `node`."""
         return self.call_slots.setdefault(id(node), len(self.call_slots))
 
     def may_print(self, node: RuleNode) -> bool:

@@ -1,4 +1,4 @@
-"""What is read before it is needed: once before a loop, once for several definitions.
+"""Reads ahead of their use: once before a loop, once for several definitions.
 
 All of a body must hold, so a path that is not there may as well fail the body before a loop begins
 as on each of its rounds. Reading is not an error, except that what is read may be the answer of a

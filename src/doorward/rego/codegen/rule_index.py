@@ -1,4 +1,4 @@
-"""Which rules of a document OPA evaluates for an input, in which order, and whether one is enough.
+"""The rules of a document that OPA evaluates for an input, their order, and whether one is enough.
 
 OPA leaves out rules that cannot hold since a path below `input` or base data, or an operand of a
 function, has not the value that the rule compares it with. No answer depends on that, but which
@@ -164,7 +164,7 @@ class RuleIndex:
     def _ranks(
         self, levels: Sequence[tuple[Subject, list[_Test]]], value_of: Callable[[Subject], Any]
     ) -> Iterator[tuple[Any, ...]]:
-        """Where in the trie a rule is met; nothing if it is not."""
+        """The ranks in the trie at which a rule is met; none if it is not."""
         rank: tuple[Any, ...] = ()
         for subject, tests in levels:
             if not tests:

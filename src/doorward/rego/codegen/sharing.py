@@ -169,7 +169,8 @@ class _SharedConstants(Constants):
 
 @record(frozen=True)
 class Part:
-    """What code is written for: one definition, or a group. `numbers`: theirs, in the node."""
+    """The subject of a piece of code: one definition, or a group. `numbers`: theirs, in the
+    node."""
 
     definition: Definition
     numbers: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Where the time of an evaluation goes: each expression's time, how often it was asked and held.
+"""The profile of an evaluation: each expression's time, how often it was asked and held.
 
 The time of a rule that an expression asks is that of the rule's own expressions. Tracing costs time
 as well, much the same for each expression: the figures compare parts of a policy, they are not its

@@ -1,4 +1,5 @@
-"""What was tried, as it may be shown: values and texts with their secrets masked, one line each."""
+"""The record of an evaluation, as it may be shown: values and texts with their secrets masked, one
+line each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an explanation must not show: credentials, wherever their text turns up.
+"""Secrets that an explanation must not show: credentials, wherever their text turns up.
 
 A string is secret because of the name it is under (`authorization`, `password`, `api_key`) or
 because of what it looks like (a signed token, a private key). Once known it is masked everywhere,

@@ -81,7 +81,7 @@ def _decode_lines(octets: bytes, alphabet: re.Pattern[bytes]) -> bytes:
 
 
 def _corrupt_at(octets: bytes, alphabet: re.Pattern[bytes]) -> int:
-    """Where Go's decoder gives up: it reads four digits at a time."""
+    """The position at which Go's decoder gives up: it reads four digits at a time."""
     other = (_NO_URL if alphabet is _URL else _NO_STANDARD).search(octets)
     end = other.start() if other else len(octets)
     rest = (end - octets.count(b"\r", 0, end) - octets.count(b"\n", 0, end)) % 4

@@ -1,4 +1,4 @@
-"""What Go's JSON decoder makes of a text that Python's refused: its words, or a value after all.
+"""Texts that Python's JSON decoder refused, as Go's reads them: its words, or a value after all.
 
 Everybody who reads JSON from outside says what is wrong with it in these words, which OPA's clients
 and log searches know; nothing of the text is repeated but the character at fault. Only refused
@@ -70,12 +70,12 @@ def read_again(
 
 
 def end_of_value(text: bytes) -> int:
-    """Where the first value ends; JSONError with Go's message if there is none."""
+    """The end of the first value; JSONError with Go's message if there is none."""
     return _Scanner(text).scan(0)
 
 
 def end_of_only_value(text: bytes) -> int:
-    """Where the first value ends, if OPA accepts the text: one value, or one and a `null`.
+    """The end of the first value, if OPA accepts the text: one value, or one and a `null`.
 
     JSONError with Go's message if not.
     """

@@ -69,7 +69,7 @@ def ordered_text(value: object, *, sort_keys: bool = False) -> str:
 
 
 def _end_of_value(text: str) -> int:
-    """Where the first value ends; 0 if there is none."""
+    """The end of the first value; 0 if there is none."""
     start = len(text) - len(text.lstrip(_SPACE))
     try:
         return json.JSONDecoder().raw_decode(text, start)[1]

@@ -236,7 +236,7 @@ _EPOCH: Final = datetime(1970, 1, 1)
 
 @record(frozen=True)
 class _Shape:
-    """Where the elements of a layout are in a value; `text` has zeros for their digits."""
+    """The positions of the elements of a layout in a value; `text` has zeros for their digits."""
 
     text: str
     slices: tuple[slice, ...]

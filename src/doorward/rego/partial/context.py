@@ -1,4 +1,4 @@
-"""What the parts of the search know of it.
+"""The search as its parts know it.
 
 A reference leads to rules, the body of a rule to expressions, and those to references again:
 `documents`, `functions`, `negation`, `replacing` and `support` come back to the search by this

@@ -53,7 +53,7 @@ _VERDICTS: Final = ("allow", "allowed", "decision")
 
 @record(frozen=True)
 class DataUse:
-    """How data is read, as locations. `compared`: as a value; `ordered`: lists whose indexes
+    """The use of data, as locations. `compared`: as a value; `ordered`: lists whose indexes
     count; `refused`: where absence counts, but for the first members of each that a variable has,
     without which that variable has no value."""
 
@@ -177,7 +177,7 @@ def _matches(left: Location, right: Location) -> bool:
 
 
 class _Flow:
-    """Where each variable may come from."""
+    """The possible sources of each variable."""
 
     def __init__(self, rules: Sequence[Rule], arity: Arity) -> None:
         self.arity = arity
@@ -318,7 +318,7 @@ class _Flow:
         return self.groups.get(path)  # type: ignore[arg-type]
 
     def locations(self, term: Term) -> set[Location]:
-        """Where the value of a term may be in data, rules and what they come from included."""
+        """The possible locations in data of the value of a term, through rules as well."""
         if type(term) is Var:
             return {()} if term.name == "data" else self.origins.get(term.name, set())
         if type(term) is not Ref:
@@ -380,7 +380,7 @@ class _Flow:
 
 
 class _Uses:
-    """What the rules that are reached from the entries read, and how."""
+    """Reads of the rules that are reached from the entries."""
 
     def __init__(self, flow: _Flow) -> None:
         self._flow = flow

@@ -126,7 +126,7 @@ class Partial:
 
     @property
     def kept(self) -> dict[int, Any]:
-        """Where who reads `queries` may keep what was made of an expression, under its `id`.
+        """A cache for readers of `queries`: what was made of an expression, under its `id`.
 
         It has the keys of those expressions that are the same in each residual of these policies,
         with None at first. Nothing may be kept for another one.
@@ -221,7 +221,7 @@ class Lowered:
         return Program(self._rules, self._packages, self._checked.callees, all_rules=True)
 
     def data_use(self, entries: Iterable[tuple[str, ...]]) -> DataUse:
-        """How the rules of the documents at `entries` read data."""
+        """The use of data by the rules of the documents at `entries`."""
         callees = self._checked.callees
         return find_data_use(self._rules, entries, lambda each: declared_arity(each, callees))
 

@@ -1,4 +1,4 @@
-"""How a query is evaluated partially, besides what is unknown."""
+"""Options of partial evaluation, besides what is unknown."""
 
 from __future__ import annotations
 

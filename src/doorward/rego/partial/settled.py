@@ -1,4 +1,5 @@
-"""What rules save in the same form whatever is known, found once for policies and unknowns.
+"""Expressions that are saved in the same form whatever is known, found once for policies and
+unknowns.
 
     __local1__ = input.docs.level        is saved as
     lte(__local1__, 3)                   lte(input.docs.level, 3)

@@ -1,4 +1,4 @@
-"""What the evaluator changes while it works: bindings, what is unknown, what was saved.
+"""The mutable state of the evaluator: bindings, what is unknown, what was saved.
 
 Everything is undone in reverse order as the search goes back, so one state serves the whole search.
 """
@@ -455,7 +455,7 @@ class Support:
         self._known: dict[Path, Hashable] = {}
 
     def namespaced(self, path: Path) -> Path:
-        """Where the support has what the policies have at `path`."""
+        """The path in the support of what the policies have at `path`."""
         if self._namespace is None:
             return path
         return (path[0], Constant(self._namespace), *path[1:])

@@ -89,7 +89,7 @@ def add_function(
 
 
 def _package_of(path: Path) -> int:
-    """Where the package of an open reference ends: before the last of the names that begin it."""
+    """The end of the package of an open reference: before the last of the names that begin it."""
     end = 2
     for location in range(2, len(path)):
         part = path[location]

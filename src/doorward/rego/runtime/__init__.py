@@ -1,1 +1,2 @@
-"""What generated code may call, and the state of one evaluation. `exports` is the one list."""
+"""The functions that generated code may call, and the state of one evaluation. `exports` is the one
+list."""

@@ -1,4 +1,4 @@
-"""What stands in for a function or built-in under `with`: another function, or a value.
+"""Replacements of functions and built-ins under `with`: another function, or a value.
 
 While a replacement runs, all functions are themselves again, so that it may call the original.
 """

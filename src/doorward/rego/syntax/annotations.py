@@ -63,7 +63,7 @@ class _Block:
         return "".join(line.text.removeprefix(" ") + "\n" for line in self.lines)
 
     def span_of(self, message: str) -> Span:
-        """Which comment a YAML error is about, by OPA's reckoning."""
+        """The span of the comment that a YAML error is about, by OPA's reckoning."""
         match = _LINE.match(message)
         index = int(match[1]) if match else 0
         return self.lines[min(index, len(self.lines) - 1)].span

@@ -1,4 +1,4 @@
-"""What people write who know other languages, and what Rego writes instead.
+"""Spellings of other languages, each with Rego's own.
 
 A habit is a pattern in the line of an error, a hint, and what to put in the place of what the
 pattern matches (or of its group `cut`); `{1}` there is what group 1 stands for in the source.

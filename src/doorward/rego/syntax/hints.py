@@ -1,4 +1,4 @@
-"""What to write instead: hints for errors of the parser, from what other languages are used to.
+"""Hints for errors of the parser, from what other languages are used to.
 
 OPA's messages say what was not expected. The text around an error often shows what was meant, and
 how it can be changed. Only texts that have been refused come here, and only the line of an

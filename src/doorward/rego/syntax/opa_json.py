@@ -347,7 +347,7 @@ def _is_lone_call(rule: Rule) -> bool:
 
 
 def _head_span(rule: Rule) -> Span:
-    """Where OPA says that a head is: of `f(x)` alone it takes the name."""
+    """The span of a head by OPA's reckoning: of `f(x)` alone it takes the name."""
     return rule.head.ref.span if _is_lone_call(rule) else rule.head.span
 
 

@@ -1,4 +1,4 @@
-"""Whether two modules say the same, but for what a layout may change.
+"""Comparison of modules, but for what a layout may change.
 
 A layout may write a value or a body that is true or leave it out, `:=` for `=` in a head, imports
 of keywords, and `z = x + y` for a call with three operands.

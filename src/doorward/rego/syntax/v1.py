@@ -1,4 +1,4 @@
-"""What a v0 policy may have and v1 does not: what `opa fmt --v0-v1` refuses to write."""
+"""Parts of v0 that v1 does not have, which `opa fmt --v0-v1` refuses to write."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ def composite(value: Any, shape: Any, items: Mapping[Any, Lens]) -> Lens:
 
 
 def _targets(sample: Any, items: Mapping[Any, Lens]) -> list[tuple[Lens, Any]] | None:
-    """Which part must be which value; None where there are others."""
+    """The part that must have a value, and the value; None where there are others."""
     if not isinstance(sample, (list, dict)) or len(sample) != len(items):
         return None
     pairs = [(items.get(to_key(key)), item) for key, item in iterate(sample)]

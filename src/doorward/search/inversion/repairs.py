@@ -48,7 +48,7 @@ class Goal:
         self.not_inverted: set[str] = set()
 
     def repairs(self, input: Any) -> tuple[int, Iterator[Any], Iterator[Any]]:
-        """How far the definitions that changed got, the inputs that get them further, and those
+        """The progress of the definitions that changed, the inputs that get them further, and those
         that change anything else, the most promising first."""
         evaluation = self._query.evaluation(input, now_ns=self._now_ns)
         interpreter = Interpreter(self._policy, input, evaluation)

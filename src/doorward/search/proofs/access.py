@@ -1,4 +1,4 @@
-"""Who a policy allows, where what is left is refuted as properties are; as text, JSON and CSV."""
+"""Access by proof: what is left is refuted as properties are; as text, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Question:
 
 
 def answer(engine: Engine, question: Question) -> Access:
-    """Who is allowed, by the policies and data of an engine. CompileError."""
+    """The subjects that are allowed by the policies and data of an engine. CompileError."""
     access = _answer(engine, question)
     if not question.without:
         return access

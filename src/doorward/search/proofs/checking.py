@@ -474,7 +474,7 @@ class Checker:
         raise ValueError("not a condition of texts")
 
     def _cases_of(self, operand: Any, term: str) -> list[str] | None:
-        """Which of `lower` and `upper` are around a term, the outermost first; None for what is not
+        """The calls of `lower` and `upper` around a term, the outermost first; None for what is not
         about the term."""
         names: list[str] = []
         while text_of(Expr(operand)) != term:

@@ -1,4 +1,4 @@
-"""What a client may send that costs work and asks for nothing: a credit, spent by such frames."""
+"""The credit of a client, which frames that cost work and ask for nothing spend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What may pass: every route, parameter and field of the engine API, with the type of its value.
+"""The model of what may pass: every route, parameter and field of the engine API, with the type of
+its value.
 
 `table.toml` is the model. `values` has the types of single values, `objects` those of values that
 mean something only together, `table` reads the three into what `routes` and `input` use. A value

@@ -1,4 +1,4 @@
-"""Which variables are reported as unsafe, in OPA's words, where a body has no order (`safe_order`).
+"""Unsafe variables, reported in OPA's words, where a body has no order (`safe_order`).
 
 What print and template strings hold is looked at first: there a variable that nobody binds is
 called undeclared.

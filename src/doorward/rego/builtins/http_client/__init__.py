@@ -1,1 +1,1 @@
-"""What sends the requests of `http.send`, and the responses that outlive a decision."""
+"""The sender of requests of `http.send`, and the responses that outlive a decision."""

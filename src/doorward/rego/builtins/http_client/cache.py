@@ -1,4 +1,4 @@
-"""Where responses that outlive a decision are kept, and until when each is fresh."""
+"""The cache of responses that outlive a decision, and until when each is fresh."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a response is fresh (RFC 9111), and what renews it.
+"""Freshness of responses (RFC 9111), and what renews them.
 
 Knows no network and no clock: the caller says what time it is, in nanoseconds.
 """

@@ -1,4 +1,4 @@
-"""What `http.send` asks of a sender and gets from it: plain values, no I/O.
+"""Messages between `http.send` and a sender: plain values, no I/O.
 
 A sender is any `context.HTTPSender`; the one that reaches the network is `sender`.
 """
@@ -22,7 +22,7 @@ class SendError(Exception):
 
 @record(frozen=True)
 class Source:
-    """Where a PEM text comes from: it is here, in a file, or in an environment variable."""
+    """The source of a PEM text: it is here, in a file, or in an environment variable."""
 
     kind: str
     value: str = field(repr=False)

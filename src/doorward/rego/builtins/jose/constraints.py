@@ -1,4 +1,4 @@
-"""What `io.jwt.decode_verify` is given besides a token: keys, and what claims must say."""
+"""Constraints of `io.jwt.decode_verify`: keys, and what claims must say."""
 
 from __future__ import annotations
 

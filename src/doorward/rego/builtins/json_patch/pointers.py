@@ -1,4 +1,4 @@
-"""What a document is with only, or without, what lies at some pointers.
+"""Documents with only, or without, what lies at some pointers.
 
 A pointer is a text (`doorward.rego.pointers`), or an array of steps. Values are never edited in
 place.

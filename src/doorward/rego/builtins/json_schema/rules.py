@@ -1,4 +1,4 @@
-"""What a JSON Schema says of a value: one rule for each keyword, and the order in which they speak.
+"""Rules of JSON Schema: one rule for each keyword, and the order in which they speak.
 
 A `Schema` is what `reader` makes of a text. `findings` tells what is wrong with a value, in
 the words and the order of OPA: a value of the wrong type is not looked at any further, and of

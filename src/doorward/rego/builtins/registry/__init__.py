@@ -1,4 +1,4 @@
-"""How a built-in is declared: types of operands, the registry, and what a body may know.
+"""Declarations of built-ins: types of operands, the registry, and what a body may know.
 
 Categories import this; nothing here knows any category.
 """

@@ -1,4 +1,4 @@
-"""What a built-in may know of the world: the clock, randomness, the environment, caches.
+"""The world as built-ins may know it: the clock, randomness, the environment, caches.
 
 `Environment` is shared by all decisions of an engine; a `Context` lives for one decision, so that
 `time.now_ns` and the random built-ins give one answer however often a policy asks.

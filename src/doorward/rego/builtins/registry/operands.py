@@ -1,4 +1,4 @@
-"""What several categories ask of an operand beyond its kind, with OPA's words for a refusal.
+"""Checks of operands that several categories share, with OPA's words for a refusal.
 
 Kinds themselves are checked by the registry; here a number becomes an integer, or does not.
 """

@@ -1,4 +1,4 @@
-"""Where a parse stands: the current token, going on, going back, and what went wrong so far.
+"""The state of a parse: the current token, going on, going back, and what went wrong so far.
 
 Each part of the grammar is given the cursor and moves it. What going back restores is what `save`
 returns. What an import turns on is `dialect`, which only `imports` changes. No production is known
@@ -70,7 +70,7 @@ class TooDeep(Exception):
 
 
 class Dialect:
-    """Which Rego is read: what the caller says, and what imports turned on since.
+    """The version of Rego that is read: what the caller says, and what imports turned on since.
 
     `v1`: the rules are to be those of v1, by themselves or by `import rego.v1`. `composite_not`:
     `future.keywords.not` is imported, or in v1 `future.keywords`.

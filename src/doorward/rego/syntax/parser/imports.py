@@ -1,4 +1,4 @@
-"""What is at the top of a module: its package and its imports, and what an import turns on."""
+"""The top of a module: its package and its imports, and what an import turns on."""
 
 from __future__ import annotations
 

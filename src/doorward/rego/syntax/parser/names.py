@@ -1,4 +1,4 @@
-"""How terms are named in OPA's texts, and which of them are variables."""
+"""Names of terms in OPA's texts, and which of them are variables."""
 
 from __future__ import annotations
 

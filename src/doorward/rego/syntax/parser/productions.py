@@ -1,4 +1,4 @@
-"""What the parts of the grammar ask of each other.
+"""The interface between the parts of the grammar.
 
 Terms hold bodies (comprehensions) and bodies hold terms: each part knows the others by these
 productions only, so that it can be tested with a plain replacement. Each production returns None

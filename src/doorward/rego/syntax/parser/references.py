@@ -1,4 +1,4 @@
-"""What follows the head of a term: `.name`, `[operand]`, `(arguments)`."""
+"""References: what follows the head of a term: `.name`, `[operand]`, `(arguments)`."""
 
 from __future__ import annotations
 
