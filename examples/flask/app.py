@@ -13,7 +13,7 @@ from sqlalchemy import StaticPool, create_engine, select
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from doorward.filters.sqlalchemy import document_of
-from doorward.integrations.flask import Doorward, filtered, requires
+from doorward.integrations.flask import Doorward, requires, row_filter
 from doorward.pdp import from_folder
 
 
@@ -66,7 +66,7 @@ def about() -> dict[str, Any]:
 @app.get("/notes")
 def list_notes() -> list[str]:
     """What the user may read."""
-    clause = filtered("notes/read", {"notes": Note}, input=who())
+    clause = row_filter("notes/read", {"notes": Note}, input=who())
     with Session(engine) as session:
         return [note.text for note in session.scalars(select(Note).where(clause))]
 

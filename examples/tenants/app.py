@@ -29,7 +29,7 @@ from sqlalchemy.orm import (
 from starlette.requests import HTTPConnection
 
 from doorward.filters.sqlalchemy import document_of
-from doorward.integrations.fastapi import DENIALS, filtered, install, require
+from doorward.integrations.fastapi import DENIALS, install, require, row_filter
 from doorward.pdp import from_folder
 
 PAGE = 20
@@ -103,8 +103,8 @@ def who(connection: HTTPConnection) -> dict[str, Any]:
 
 
 Session = Annotated[AsyncSession, Depends(open_session)]
-Readable = Annotated[Any, Depends(filtered("docs/read", {"docs": Doc}, input=who))]
-Changeable = Annotated[Any, Depends(filtered("docs/change", {"docs": Doc}, input=who))]
+Readable = Annotated[Any, Depends(row_filter("docs/read", {"docs": Doc}, input=who))]
+Changeable = Annotated[Any, Depends(row_filter("docs/change", {"docs": Doc}, input=who))]
 
 
 async def about(connection: HTTPConnection) -> dict[str, Any]:

@@ -6,10 +6,11 @@ A program that needs one name of a façade does not pay for the others.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 
-__all__ = ["exporter", "missing"]
+__all__ = ["exporter", "missing", "renamed"]
 
 
 def exporter(
@@ -30,6 +31,20 @@ def exporter(
         value = getattr(import_module(f"{below}.{home_of[name]}"), name)
         setattr(sys.modules[package], name, value)  # the next use does not come here
         return value
+
+    return load
+
+
+def renamed(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
+    """A `__getattr__` for a module whose names have changed: each older name by its new one. The
+    older name still works, with a DeprecationWarning."""
+
+    def load(name: str) -> object:
+        new = names.get(name)
+        if new is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        warnings.warn(f"{package}.{name} is now {new}", DeprecationWarning, stacklevel=2)
+        return getattr(sys.modules[package], new)
 
     return load
 

@@ -21,10 +21,10 @@ from doorward.integrations.asgi import Authorization
 from doorward.integrations.fastapi import (
     DENIALS,
     check,
-    filtered,
     get_point,
     install,
     require,
+    row_filter,
 )
 from doorward.pdp import Decision, DecisionPoint, from_modules
 
@@ -241,7 +241,7 @@ def test_a_list_shows_what_the_policy_lets_through_one_by_one() -> None:
         session.commit()
     app = FastAPI()
     tables = {"doc": Document}
-    Clause = Annotated[Any, Depends(filtered("documents/read", tables, input=by_user))]
+    Clause = Annotated[Any, Depends(row_filter("documents/read", tables, input=by_user))]
 
     async def listing(clause: Any) -> list[int]:
         with Session(database) as session:
@@ -249,7 +249,7 @@ def test_a_list_shows_what_the_policy_lets_through_one_by_one() -> None:
 
     listing.__annotations__["clause"] = Clause
     app.get("/documents")(listing)
-    no_filter = Depends(filtered("documents/loop", tables, input=by_user_later))
+    no_filter = Depends(row_filter("documents/loop", tables, input=by_user_later))
     app.get("/none", dependencies=[no_filter])(lambda: "never")
     with from_modules({"d.rego": DOCUMENTS}) as point:
         install(app, point)

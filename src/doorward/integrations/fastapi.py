@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import Annotated, Any, Final, TypeAlias
 
-from doorward.exporting import missing
+from doorward.exporting import missing, renamed
 
 try:
     from fastapi import Depends, FastAPI, HTTPException
@@ -35,7 +35,18 @@ from doorward.pdp import Decision, DecisionPoint
 from doorward.rego import from_python
 from doorward.verdicts import ResultError, read_verdict
 
-__all__ = ["DENIALS", "MakeInput", "check", "filtered", "get_point", "install", "masked", "require"]
+__all__ = [
+    "DENIALS",
+    "MakeInput",
+    "check",
+    "column_masks",
+    "get_point",
+    "install",
+    "require",
+    "row_filter",
+]
+
+__getattr__ = renamed(__name__, {"filtered": "row_filter", "masked": "column_masks"})
 
 MakeInput: TypeAlias = Callable[[HTTPConnection], Any | Awaitable[Any]]
 """Makes the input of a decision from the connection."""
@@ -118,7 +129,7 @@ def require(
     return decide
 
 
-def filtered(
+def row_filter(
     path: str,
     tables: Mapping[str, Any],
     *,
@@ -151,7 +162,7 @@ def filtered(
     return clause
 
 
-def masked(path: str, *, input: MakeInput) -> Callable[..., Awaitable[Masks]]:
+def column_masks(path: str, *, input: MakeInput) -> Callable[..., Awaitable[Masks]]:
     """A dependency that gives the columns that the mask rule at `path` hides from a user.
 
     `doorward.filters.sqlalchemy.without_masked` leaves them in the database, `Masks.drop` out of

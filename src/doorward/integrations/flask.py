@@ -14,7 +14,7 @@ from functools import wraps
 from io import BytesIO
 from typing import Any, Final, ParamSpec, TypeVar
 
-from doorward.exporting import missing
+from doorward.exporting import missing, renamed
 
 try:
     from flask import Flask, Response, current_app, g, make_response, request
@@ -32,10 +32,12 @@ from doorward.pdp import Decision, DecisionPoint
 from doorward.rego import from_python
 from doorward.verdicts import ResultError, Verdict, read_verdict
 
-__all__ = ["Doorward", "filtered", "requires"]
+__all__ = ["Doorward", "requires", "row_filter"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+__getattr__ = renamed(__name__, {"filtered": "row_filter"})
 
 _NAME: Final = "doorward"
 _DEFAULTS: Final = HttpOptions()
@@ -113,7 +115,7 @@ def requires(
     return decorate
 
 
-def filtered(
+def row_filter(
     path: str, tables: Mapping[str, Any], *, input: Mapping[str, Any], nulls: Nulls = "null"
 ) -> Any:
     """The rows that the document at `path` lets through, as an expression for
