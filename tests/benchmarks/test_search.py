@@ -6,7 +6,18 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from benchmarks.plots import line_plot
-from benchmarks.search import Row, in_turns, kinds, measured, page, plot, subjects, summary, table
+from benchmarks.search import (
+    ROOT,
+    Row,
+    in_turns,
+    kinds,
+    measured,
+    page,
+    plot,
+    subjects,
+    summary,
+    table,
+)
 
 ROWS = [
     Row("a", "1", 0.5, None, is_sampled=True),
@@ -24,6 +35,12 @@ def test_what_nothing_finds_does_not_count() -> None:
     assert "**33.3% (1 of 3) in 2 s** and **66.7% (2 of 3) in 20 s**" in text
     assert "random search 66.7% (2 of 3) in 2 s, and 0.0% (0 of 1) of a sample" in text
     assert table(ROWS) in page(ROWS)
+
+
+def test_the_folders_of_the_project_have_mutants() -> None:
+    given = list(subjects([ROOT / "examples/mcp", ROOT / "examples/admission/policies"]))
+    assert [each.v0 for each in given] == [False, False]
+    assert all(each.mutants for each in given)
 
 
 def test_what_no_search_tells_apart_is_counted_by_kind() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -104,3 +105,21 @@ def test_edits_are_at_the_deepest_objects() -> None:
         Edit(("e",), UNDEFINED, [1]),
     ]
     assert apply(old, edits) == new
+
+
+def test_a_time_that_a_caller_can_only_wait_for_is_stated() -> None:
+    later = NOW_NS + 2 * 3600 * 10**9
+    policy = f"package app\n\nallow if {{\n\ttime.now_ns() >= {later}\n\tinput.x == 1\n}}\n"
+    engine = Engine({"app.rego": policy})
+    change = smallest_change(
+        engine, ["app", "allow"], {"x": 1}, now_ns=NOW_NS, seconds=5, clock=thread_time
+    )
+    assert change.at_ns == later
+    assert not change.edits
+    assert "another time, such as 2026-09-21T16:13:20Z" in change.text()
+    assert change.document()["at_ns"] == later
+    never = smallest_change(
+        engine, ["app", "allow"], {"x": 2}, now_ns=NOW_NS, seconds=0.2, clock=thread_time
+    )
+    assert never.at_ns is None
+    assert "at_ns" not in never.document()

@@ -11,7 +11,9 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from doorward.rego import UNDEFINED, Engine, EvalError, Mask, Query, to_json, to_python, to_rego
@@ -30,6 +32,17 @@ EACH: Final = 0.2
 """Seconds for one decision."""
 WIDEST: Final = 120
 """Characters of one value."""
+
+_HOUR: Final = 3600 * 10**9
+_HOURS: Final = (
+    *range(1, 25),
+    *(24 * n for n in range(2, 15)),
+    24 * 30,
+    24 * 366,
+    24 * 3660,
+    24 * 36600,
+)
+"""Times are tried so far before and after now."""
 
 Path = tuple[Any, ...]
 
@@ -57,6 +70,8 @@ class Change:
     tried: int
     input: Any = UNDEFINED
     secrets: Mask = field(default_factory=Mask, compare=False)
+    at_ns: int | None = None
+    """A time at which the input itself makes it true, which a caller can only wait for."""
 
     @property
     def is_found(self) -> bool:
@@ -64,6 +79,10 @@ class Change:
 
     def text(self) -> str:
         """For a terminal."""
+        if self.at_ns is not None:
+            seconds, _ = divmod(self.at_ns, 10**9)
+            when = datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            return f"no change of the input is needed at another time, such as {when}"
         if not self.is_found:
             return f"no change of the input that makes it true was found ({self.tried} tried)"
         lines = ["it is true with"]
@@ -81,7 +100,8 @@ class Change:
             }
             for edit in self.edits
         ]
-        return {"found": self.is_found, "edits": edits, "tried": self.tried}
+        document = {"found": self.is_found, "edits": edits, "tried": self.tried}
+        return document if self.at_ns is None else {**document, "at_ns": self.at_ns}
 
     def _value(self, edit: Edit, value: Any) -> Any:
         token = read_token(value)
@@ -146,7 +166,7 @@ class _Search:
                 break
         mask = Mask(self._engine.data)
         if best is None:
-            return Change((), self._tried, secrets=mask)
+            return Change((), self._tried, secrets=mask, at_ns=self._another_time(input))
         return Change(tuple(best[1]), self._tried, best[2], mask)
 
     def _is_true(self, input: Any) -> bool:
@@ -155,6 +175,15 @@ class _Search:
             return self._query.answer(input, now_ns=self._now_ns) is True
         except EvalError:
             return False
+
+    def _another_time(self, input: Any) -> int | None:
+        """The nearest of some times at which the input needs no change."""
+        for hours in sorted({*_HOURS, *(-each for each in _HOURS)}, key=abs):
+            now_ns: int = self._now_ns + hours * _HOUR
+            with suppress(EvalError):
+                if now_ns > 0 and self._query.answer(input, now_ns=now_ns) is True:
+                    return now_ns
+        return None
 
     def _undo(self, input: Any, edits: list[Edit], candidate: Any) -> tuple[list[Edit], Any]:
         """Take back each edit that is not needed, those of signed values first."""
