@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from doorward.enforcement.rows import masks_of_rows
 from doorward.filters import FilterError, Masks, read_masks
 from doorward.filters.sqlalchemy import without_masked
-from doorward.integrations.fastapi import install, masked
+from doorward.integrations.fastapi import column_masks, install
 from doorward.pdp import from_modules
 from doorward.rego import EvalError
 
@@ -80,7 +80,9 @@ def test_a_query_leaves_masked_columns_in_the_database() -> None:
 
 def test_an_answer_has_no_masked_columns() -> None:
     app = FastAPI()
-    dependency = Depends(masked("m/masks", input=lambda c: {"manager": "m" in c.query_params}))
+    dependency = Depends(
+        column_masks("m/masks", input=lambda c: {"manager": "m" in c.query_params})
+    )
 
     async def read_rows(masks: Any) -> list[dict[str, Any]]:
         return list(masks.drop_all("docs", [{"id": 1, "salary": 7}]))
