@@ -72,7 +72,8 @@ def doorward_check(case: Case) -> Check:
     from doorward.envoy.options import Options
     from doorward.pdp.pdp import PDP
     from doorward.pdp.snapshot import Snapshot
-    from doorward.rego import Engine, Environment, VerifiedTokens
+    from doorward.rego import Engine, Environment
+    from doorward.rego.shared import VerifiedTokens
 
     engine = Engine(
         modules={"policy.rego": case.source},

@@ -22,7 +22,8 @@ class Missing(Exception):
 
 
 def doorward(case: Case, *, remember_tokens: bool = False) -> Decide:
-    from doorward.rego import CompileError, Engine, Environment, VerifiedTokens
+    from doorward.rego import CompileError, Engine, Environment
+    from doorward.rego.shared import VerifiedTokens
 
     environment = Environment(tokens=VerifiedTokens() if remember_tokens else None)
     modules = {f"{case.name}.rego": case.source}

@@ -35,7 +35,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO, TypeAlias
 
-from doorward.records import replace
+from doorward.base.records import replace
 from doorward.rego import REGISTRY, Engine, Environment, Registry, RegoError, from_json, to_rego
 from doorward.rego.analysis.dependencies import branches
 from doorward.rego.analysis.evaluation_order import rule_in_steps

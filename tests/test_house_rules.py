@@ -686,7 +686,7 @@ def test_code_uses_the_words_of_the_field() -> None:
 
 
 def test_a_count_has_the_form_of_its_noun() -> None:
-    """`{number:,} decisions` is wrong for one: `doorward.counting.counted` knows."""
+    """`{number:,} decisions` is wrong for one: `doorward.base.counting.counted` knows."""
     wrong = [
         f"{named(path)}:{node.lineno}: {ast.unparse(node)}"
         for path in MODULES

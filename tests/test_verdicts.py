@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from envoy.type.v3 import http_status_pb2
 
-from doorward.rego import UNDEFINED, to_key
+from doorward.rego import UNDEFINED
+from doorward.rego.shared import to_key
 from doorward.verdicts import STATUS_CODES, ResultError, is_allowed, read_verdict
 
 

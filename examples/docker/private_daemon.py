@@ -25,7 +25,7 @@ from typing import Any, Final
 from doorward.docker.install.certificates import issue_client, issue_server, make_authority
 from doorward.docker.plugin import Response, Waiting
 from doorward.docker.server import PluginServer, bind_unix
-from doorward.history import History
+from doorward.transport.slow_calls import History
 
 PATIENCE: Final = 300.0
 """Seconds after which it is taken for granted that something never comes. A busy machine may take a

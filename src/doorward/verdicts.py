@@ -14,18 +14,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from doorward.rego import (
-    Key,
-    Undefined,
-    Value,
-    from_key,
-    kind_name,
-    number_text,
-    sorted_keys,
-    sorted_values,
-    to_json,
-)
+from doorward.rego import Undefined, Value, to_json
 from doorward.rego.golang import parse_int
+from doorward.rego.shared import Key, from_key, kind_name, number_text, sorted_keys, sorted_values
 
 __all__ = [
     "FORBIDDEN",

@@ -8,7 +8,7 @@ import pytest
 from tests.growth import grows
 
 from doorward.bundles.manifest import Manifest, ManifestError, check_data, check_module, check_roots
-from doorward.rego import Source
+from doorward.rego.shared import Source
 from doorward.rego.syntax.parser import parse_module
 from doorward.rego.values import Key, Value
 

@@ -23,7 +23,8 @@ from doorward.bundles.bundle import read_bundle
 from doorward.bundles.signatures import Verification
 from doorward.bundles.sources import Sources
 from doorward.cli.main import run
-from doorward.rego import UNDEFINED, Engine, EvalError, Query, Source
+from doorward.rego import UNDEFINED, Engine, EvalError, Query
+from doorward.rego.shared import Source
 from doorward.rego.tools import module_to_json, parse_module
 
 FILES = ("cli.jsonl.gz", "cli-partial.jsonl.gz")

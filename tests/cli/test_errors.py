@@ -10,7 +10,8 @@ from tests.corpora import GOLDEN, rows
 
 from doorward.cli.errors import documents_text
 from doorward.cli.main import run
-from doorward.rego import CompileError, Engine, ParseError, Source
+from doorward.rego import CompileError, Engine
+from doorward.rego.shared import ParseError, Source
 from doorward.rego.syntax.parser import parse_module
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from doorward.cli.findings import github, junit, sarif
 from doorward.cli.main import run
-from doorward.rego import Diagnostic, Source, Span
+from doorward.rego import Diagnostic
+from doorward.rego.shared import Source, Span
 
 WRONG = Diagnostic(
     "rego_unsafe_var_error", "var x is unsafe", Span(Source("a,b.rego", "p if x"), 5, 6, 1, 6)

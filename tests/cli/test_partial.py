@@ -17,7 +17,7 @@ from tests.differences import load
 from tests.rego.partial.recorded import comparable
 
 from doorward.cli.main import run
-from doorward.rego import parse_number
+from doorward.rego.shared import parse_number
 
 REASONS: Final = {row: each.reason for each in load("cli_partial") for row in each.ids}
 ROWS: Final = [

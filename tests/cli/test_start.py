@@ -81,7 +81,7 @@ def test_a_command_brings_in_only_what_it_needs(
     assert not kept_out & set(loaded)
 
 
-LANGUAGE = {"doorward", "doorward.exporting", "doorward.rego"}
+LANGUAGE = {"doorward", "doorward.base.exporting", "doorward.rego"}
 """All of Doorward that `import doorward.rego` loads: its names are loaded when they are used."""
 
 ONE_SUM = (

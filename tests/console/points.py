@@ -9,7 +9,8 @@ from doorward.console import Ring
 from doorward.console.ring import Entry
 from doorward.pdp.pdp import PDP, Tee
 from doorward.pdp.snapshot import Settings, build
-from doorward.rego import Environment, VerifiedTokens
+from doorward.rego import Environment
+from doorward.rego.shared import VerifiedTokens
 
 __all__ = ["PEOPLE", "Point"]
 

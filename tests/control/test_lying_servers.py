@@ -18,7 +18,7 @@ from doorward.control.answers import ServiceError
 from doorward.control.client import ServiceClient
 from doorward.control.downloads import Download, Downloader, DownloadError
 from doorward.control.rounds import drive
-from doorward.rego import Timers
+from doorward.rego.shared import Timers
 
 LIMIT = 1 << 20
 

@@ -32,7 +32,7 @@ from doorward.docker.server import (
     inherited,
     tls_context,
 )
-from doorward.history import History
+from doorward.transport.slow_calls import History
 
 # As dockerd 20.10 sends it: an empty Host, and no Content-Type.
 CALL = (

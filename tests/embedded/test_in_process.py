@@ -14,11 +14,11 @@ from tests.waiting import wait_until
 
 from doorward.bundles.signatures import Verification
 from doorward.embedded.in_process import MAX_HISTORIES, MAX_WAITING
-from doorward.history import STALL, History
 from doorward.pdp import DecisionPoint, LoadError, from_bundle, from_folder, from_modules
 from doorward.pdp.decision import Decision
 from doorward.pdp.snapshot import Settings
 from doorward.rego import UNDEFINED, CompileError, EvalError, InputError
+from doorward.transport.slow_calls import STALL, History
 
 POLICY = """package shop
 

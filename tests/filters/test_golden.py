@@ -25,7 +25,8 @@ from doorward.decision_log.log import event_of
 from doorward.pdp.decision import Answered
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
-from doorward.rego import from_python, number_text, parse_number
+from doorward.rego import from_python
+from doorward.rego.shared import number_text, parse_number
 from doorward.rest.app import Api
 from doorward.telemetry.health import Health
 from doorward.telemetry.metrics import Metrics

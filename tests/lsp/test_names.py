@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from doorward.lsp import Policies, RenameError
-from doorward.rego import Engine, Span
+from doorward.rego import Engine
+from doorward.rego.shared import Span
 
 AUTHZ = """package team.authz
 

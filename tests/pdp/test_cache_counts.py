@@ -9,10 +9,9 @@ from doorward.bundles.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.residuals import residual_of_rows
 from doorward.pdp.snapshot import Settings, build
-from doorward.rego import (
+from doorward.rego import Engine, Environment
+from doorward.rego.shared import (
     CacheCounts,
-    Engine,
-    Environment,
     HTTPRequest,
     HTTPResponse,
     ResponseCache,

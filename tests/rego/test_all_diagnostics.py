@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from doorward.rego import REGISTRY, Source
+from doorward.rego import REGISTRY
 from doorward.rego.all_diagnostics import find_errors
 from doorward.rego.analysis.passes import CheckOptions
+from doorward.rego.shared import Source
 from doorward.rego.syntax.parser import parse_with_recovery
 
 

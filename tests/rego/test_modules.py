@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from doorward.rego import Capabilities, CompileError, Options, parse_modules
+from doorward.rego import CompileError, Options
+from doorward.rego.shared import Capabilities, parse_modules
 
 POLICY = "package a\n\np := 1\n"
 BROKEN_METADATA = "package a\n\n# METADATA\n# scope: [\np := 1\n"

@@ -7,18 +7,11 @@ from typing import get_type_hints
 
 import pytest
 
-from doorward.rego import (
-    Capabilities,
-    Engine,
-    Environment,
-    Options,
-    PartialOptions,
-    Schemas,
-    Timers,
-)
+from doorward.rego import Engine, Environment, Options, PartialOptions
 from doorward.rego.options import OptionArguments
 from doorward.rego.partial.options import PartialArguments
 from doorward.rego.saved.programs import SavedPrograms
+from doorward.rego.shared import Capabilities, Schemas, Timers
 
 
 def test_the_keyword_arguments_are_the_fields() -> None:

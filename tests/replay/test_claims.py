@@ -17,7 +17,8 @@ from doorward.decision_log.claims import claims_of, key_name
 from doorward.decision_log.log import DecisionLog
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
-from doorward.rego import Environment, VerifiedTokens
+from doorward.rego import Environment
+from doorward.rego.shared import VerifiedTokens
 from doorward.replay import Job, Tally, replay
 from doorward.replay.deciding import Version
 from doorward.telemetry.log import line_for

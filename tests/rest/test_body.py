@@ -22,7 +22,8 @@ from doorward.decision_log.log import DecisionLog
 from doorward.pdp.decision import Answered
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Snapshot, build
-from doorward.rego import Undefined, parse_number
+from doorward.rego import Undefined
+from doorward.rego.shared import parse_number
 from doorward.rest.app import Api
 from doorward.rest.authorization import Access
 from doorward.telemetry.health import Health

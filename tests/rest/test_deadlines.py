@@ -19,15 +19,16 @@ import pytest
 from tests.rest.asgi import ask
 from tests.waiting import PATIENCE, wait_until
 
+from doorward.base.cancellation import Cancellation, is_stopped
 from doorward.bundles.loader import Loaded
-from doorward.cancellation import Cancellation, is_stopped
 from doorward.config.configuration import parse_config
 from doorward.pdp.decision import Answered
 from doorward.pdp.pdp import PDP
 from doorward.pdp.residuals import MAX_EXPRESSIONS, MAX_TEXT
 from doorward.pdp.snapshot import Settings, build
 from doorward.pdp.store import Store
-from doorward.rego import EvalError, Key, Value
+from doorward.rego import EvalError, Value
+from doorward.rego.shared import Key
 from doorward.rest.app import CLIENT_LEFT, Api
 from doorward.telemetry.health import Health
 from doorward.telemetry.metrics import Metrics

@@ -24,7 +24,7 @@ from doorward.pdp.decision import Answered
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
 from doorward.pdp.store import Store
-from doorward.rego import parse_number
+from doorward.rego.shared import parse_number
 from doorward.rest.app import Api
 from doorward.rest.authorization import Access
 from doorward.telemetry.health import Health

@@ -18,7 +18,6 @@ from tests.rest.test_golden import BUILD, TIMER, UUID, Server, rows
 from tests.transport.http1.wire import Wire
 from tests.waiting import wait_until
 
-from doorward import history
 from doorward.bundles.loader import Loaded
 from doorward.config.configuration import Config, DecisionLogs, parse_config
 from doorward.edge import counts
@@ -30,7 +29,7 @@ from doorward.rest import short_path
 from doorward.rest.app import Api
 from doorward.telemetry.health import Health
 from doorward.telemetry.metrics import Metrics
-from doorward.transport import pool
+from doorward.transport import pool, slow_calls
 from doorward.transport.http1.connection import Application
 
 LEFT = b"HTTP/1.1 404 Not Found"
@@ -52,7 +51,7 @@ parsed := json.unmarshal(input.text)
 @pytest.fixture(autouse=True)
 def decide_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(short_path, "SLOW", 0.0)
-    monkeypatch.setattr(history, "SLOW", 1e9)
+    monkeypatch.setattr(slow_calls, "SLOW", 1e9)
 
 
 @contextmanager
@@ -265,7 +264,7 @@ def test_a_fault_is_answered_and_counted(
 
 
 def test_a_document_moves_to_threads_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "SLOW", 0.001)
+    monkeypatch.setattr(slow_calls, "SLOW", 0.001)
     monkeypatch.setattr(short_path, "SLOW", 0.001)
     threads: list[str] = []
     decide = PDP.decide
@@ -307,7 +306,7 @@ def test_a_document_moves_to_threads_and_back(monkeypatch: pytest.MonkeyPatch) -
 
 def test_requests_beyond_what_may_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "MAX_QUEUED", 0)
-    monkeypatch.setattr(history, "SLOW", 0.001)
+    monkeypatch.setattr(slow_calls, "SLOW", 0.001)
     monkeypatch.setattr(short_path, "SLOW", 0.001)
     with wire(api()) as server:
         answer = send(server, "POST", "/v1/data/a/allow", b"{}", {})

@@ -23,7 +23,8 @@ from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.config.configuration import read_config
-from doorward.rego import CompileError, Engine, EvalError, Source
+from doorward.rego import CompileError, Engine, EvalError
+from doorward.rego.shared import Source
 from doorward.rego.tools import parse_query
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from doorward.rego import Engine, Environment, HTTPRequest, HTTPResponse
+from doorward.rego import Engine, Environment
+from doorward.rego.shared import HTTPRequest, HTTPResponse
 from doorward.telemetry.traced_sender import TracedSender
 from doorward.telemetry.tracing import Tracer, tracer_for
 

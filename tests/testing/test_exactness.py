@@ -14,7 +14,8 @@ from tests.oracle.recorded import sample
 
 import doorward
 from doorward.bundles.loader import Loaded
-from doorward.rego import UNDEFINED, Engine, EvalError, Key, Query, RegoError, Value
+from doorward.rego import UNDEFINED, Engine, EvalError, Query, RegoError, Value
+from doorward.rego.shared import Key
 from doorward.rego.tools import path_text
 from doorward.testing import Suite, run
 from doorward.testing.bench import Measured, measure

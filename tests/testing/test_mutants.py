@@ -10,7 +10,8 @@ from tests.waiting import PATIENCE
 
 from doorward.cli import mutation
 from doorward.cli.main import run
-from doorward.rego import Options, compile, parse_modules
+from doorward.rego import Options, compile
+from doorward.rego.shared import parse_modules
 from doorward.testing.mutants import mutants_of
 
 POLICY = """package app

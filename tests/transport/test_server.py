@@ -16,10 +16,10 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.transport.http2.frames import data, frame, headers, read, settings, window_update
 from tests.waiting import PATIENCE, wait_until
 
-from doorward import history
 from doorward.edge import Parts
 from doorward.transport import loop as loops
 from doorward.transport import pool as pools
+from doorward.transport import slow_calls
 from doorward.transport.grpc.health import SERVICE, Health
 from doorward.transport.grpc.messages import frame_message
 from doorward.transport.grpc.methods import Method, Services
@@ -167,9 +167,9 @@ def test_reflection_lists_the_services() -> None:
 
 def call_all_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """From its first call on, each method is a slow one, by the time that passes."""
-    monkeypatch.setattr(history, "SLOW", 0.0)
-    monkeypatch.setattr(history, "FAST", 0.0)
-    monkeypatch.setattr(history, "_THREAD", None)
+    monkeypatch.setattr(slow_calls, "SLOW", 0.0)
+    monkeypatch.setattr(slow_calls, "FAST", 0.0)
+    monkeypatch.setattr(slow_calls, "_THREAD", None)
 
 
 def test_slow_methods_go_to_the_pool_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ def test_slow_methods_go_to_the_pool_and_come_back(monkeypatch: pytest.MonkeyPat
         assert waiting.result() == b"wait"
         assert threads[0] == "grpc"
         assert all(name.startswith("check") for name in threads[1:])
-        monkeypatch.setattr(history, "FAST", 1e9)
+        monkeypatch.setattr(slow_calls, "FAST", 1e9)
         assert call(b"third", timeout=PATIENCE) == b"third"
         assert call(b"fourth", timeout=PATIENCE) == b"fourth"
         assert threads[-1] == "grpc"

@@ -46,8 +46,9 @@ from doorward.bundles.manifest import (
     is_below_roots,
 )
 from doorward.bundles.signatures import SignatureError, Verification, verify
-from doorward.rego import Key, ParseError, RegoError, Source, Timers, Value
+from doorward.rego import RegoError, Value
 from doorward.rego.golang import JSONError, read_json
+from doorward.rego.shared import Key, ParseError, Source, Timers
 from doorward.rego.tools import Module, parse_module, read_patch_path
 
 __all__ = [

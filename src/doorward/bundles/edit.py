@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
-from doorward.rego import UNDEFINED, Key, Undefined, Value
+from doorward.rego import UNDEFINED, Undefined, Value
+from doorward.rego.shared import Key
 
 __all__ = [
     "OPERATORS",

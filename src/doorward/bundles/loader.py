@@ -18,9 +18,10 @@ from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from doorward.records import record
-from doorward.rego import CALL_ERRORS, Diagnostic, Key, ParseError, Source, Timers, Value, render
+from doorward.base.records import record
+from doorward.rego import Diagnostic, Value
 from doorward.rego.golang import JSONError, read_data, read_json
+from doorward.rego.shared import CALL_ERRORS, Key, ParseError, Source, Timers, render
 
 if TYPE_CHECKING:
     from hashlib import _Hash

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from doorward.records import record
+from doorward.base.records import record
 
 __all__ = ["Located", "LocatedError", "read_documents"]
 

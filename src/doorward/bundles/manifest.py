@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Final
 
-from doorward.rego import REGISTRY, Key, Value
+from doorward.rego import REGISTRY, Value
 from doorward.rego.golang import JSONError, read_json
+from doorward.rego.shared import Key
 from doorward.rego.tools import Module
 
 __all__ = [

@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from doorward.rego import Options, Source, compile
+from doorward.rego import Options, compile
+from doorward.rego.shared import Source
 from doorward.rego.tools import (
     Body,
     Head,

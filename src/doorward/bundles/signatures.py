@@ -18,8 +18,9 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from doorward.bundles.loader import read_document
-from doorward.rego import CALL_ERRORS, REGISTRY, Context, Environment, Value
+from doorward.rego import REGISTRY, Context, Environment, Value
 from doorward.rego.golang import JSONError, marshal, read_json
+from doorward.rego.shared import CALL_ERRORS
 
 __all__ = [
     "ALGORITHMS",

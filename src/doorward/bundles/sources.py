@@ -10,6 +10,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from doorward.base.records import record
 from doorward.bundles.loader import (
     Limits,
     Loaded,
@@ -21,8 +22,7 @@ from doorward.bundles.loader import (
     split_prefix,
     united,
 )
-from doorward.records import record
-from doorward.rego import Timers, gc_paused
+from doorward.rego.shared import Timers, gc_paused
 
 if TYPE_CHECKING:
     from doorward.bundles.bundle import Bundle

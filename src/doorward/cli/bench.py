@@ -28,11 +28,10 @@ from doorward.rego import (
     RegoError,
     Undefined,
     Value,
-    VerifiedTokens,
     compile,
-    gc_paused,
 )
 from doorward.rego.golang import indent, object_text
+from doorward.rego.shared import VerifiedTokens, gc_paused
 
 __all__ = ["command"]
 

@@ -17,7 +17,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from doorward.bundles.loader import LoadError
-from doorward.rego import Key, Undefined, Value, to_json
+from doorward.rego import Undefined, Value, to_json
+from doorward.rego.shared import Key
 
 __all__ = ["BenchServer", "arguments_of", "question"]
 

@@ -28,8 +28,9 @@ from doorward.cli import capabilities
 from doorward.cli.errors import OneOf
 from doorward.cli.sign import read_claims, read_key
 from doorward.cli.waiting import waiting
-from doorward.rego import PARSE_ERROR, Capabilities, Key, Options, RegoError, Source, Value, compile
+from doorward.rego import Options, RegoError, Value, compile
 from doorward.rego.golang import marshal, ordered_text
+from doorward.rego.shared import PARSE_ERROR, Capabilities, Key, Source
 from doorward.rego.tools import Module, Target, format_policy
 
 __all__ = ["command"]

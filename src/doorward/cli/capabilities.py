@@ -9,7 +9,7 @@ import click
 
 from doorward.bundles.loader import LoadError
 from doorward.cli import extensions
-from doorward.rego import Capabilities
+from doorward.rego.shared import Capabilities
 from doorward.rego.tools import (
     FEATURES,
     V0_FEATURES,

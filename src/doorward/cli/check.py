@@ -13,18 +13,9 @@ from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.findings import findings_of, github, junit, sarif
-from doorward.rego import (
-    Capabilities,
-    CompileError,
-    Diagnostic,
-    Options,
-    ParseError,
-    Registry,
-    RegoError,
-    Source,
-    gc_paused,
-)
+from doorward.rego import CompileError, Diagnostic, Options, Registry, RegoError
 from doorward.rego.golang import indent, object_text
+from doorward.rego.shared import Capabilities, ParseError, Source, gc_paused
 from doorward.rego.tools import (
     CheckOptions,
     Module,

@@ -11,8 +11,9 @@ from doorward.bundles.sources import Sources
 from doorward.cli import extensions
 from doorward.cli.errors import OneOf, for_people
 from doorward.cli.results import table
-from doorward.rego import RegoError, from_key, kind_name
+from doorward.rego import RegoError
 from doorward.rego.golang import indent, marshal, object_text
+from doorward.rego.shared import from_key, kind_name
 from doorward.rego.tools import Documents, Path, path_text
 
 __all__ = ["command"]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from doorward.base.counting import counted
 from doorward.bundles.loader import LoadError
 from doorward.cli.docker_options import (
     add_shared_options,
@@ -21,7 +22,6 @@ from doorward.cli.docker_options import (
     read_shared_options,
 )
 from doorward.cli.docker_proxy import proxy
-from doorward.counting import counted
 from doorward.docker.audit import AuditLogError
 from doorward.docker.decider.embedded import PACK, EmbeddedPdp, with_shipped
 from doorward.docker.decider.remote import RemotePdp, UrlError

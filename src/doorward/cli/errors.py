@@ -13,8 +13,9 @@ from click.shell_completion import CompletionItem
 
 from doorward.bundles.loader import LoadError
 from doorward.pdp.error_documents import diagnostic_fields
-from doorward.rego import Diagnostic, RegoError, render_all
+from doorward.rego import Diagnostic, RegoError
 from doorward.rego.golang import marshal, object_text
+from doorward.rego.shared import render_all
 
 __all__ = ["OneOf", "documents_text", "for_people", "warn"]
 

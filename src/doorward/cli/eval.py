@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from doorward.base.records import record
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
@@ -23,10 +24,8 @@ from doorward.cli.profiles import in_order, profile_document, profile_table
 from doorward.cli.queries import read_query
 from doorward.cli.results import FORMATS, framed, to_document
 from doorward.pdp.solutions import Solution, solutions_of
-from doorward.records import record
 from doorward.rego import (
     UNDEFINED,
-    Capabilities,
     CompileError,
     Engine,
     Environment,
@@ -34,20 +33,17 @@ from doorward.rego import (
     Options,
     Query,
     RegoError,
-    Span,
-    Timers,
     Undefined,
     Value,
-    VerifiedTokens,
     compile,
-    gc_paused,
-    within,
 )
 from doorward.rego.golang import indent, object_text
+from doorward.rego.shared import Capabilities, Span, Timers, VerifiedTokens, gc_paused, within
 
 if TYPE_CHECKING:
     from doorward.cli.partial import Residual
-    from doorward.rego import Entry, Explanation, Partial, Tracer
+    from doorward.rego import Explanation, Partial
+    from doorward.rego.shared import Entry, Tracer
     from doorward.search.changes import Change
 
 __all__ = ["command"]
@@ -351,7 +347,7 @@ def _partial(request: _Request, residual: Residual, timers: Timers) -> _Answer:
 
         coverage = Coverage()
     if request.profile:
-        from doorward.rego import Profile
+        from doorward.rego.shared import Profile
 
         profile = Profile()
     both = BothPartial([coverage, profile]) if coverage and profile else None
@@ -439,7 +435,8 @@ def _plain(query: Query, request: _Request, timers: Timers) -> _Answer:
 
 def _trace(query: Query, request: _Request, timers: Timers) -> _Answer:
     # What only a traced evaluation needs is not brought in for the others.
-    from doorward.rego import Explanation, Mask, Profile, Recorder
+    from doorward.rego import Explanation
+    from doorward.rego.shared import Mask, Profile, Recorder
     from doorward.testing.coverage import Coverage
     from doorward.testing.tracers import Both
 

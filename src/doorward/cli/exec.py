@@ -22,8 +22,9 @@ from doorward.config.log_options import FORMATS, LEVELS
 from doorward.decision_log.log import DecisionLog
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
-from doorward.rego import EvalError, RegoError, Undefined, Value, within
+from doorward.rego import EvalError, RegoError, Undefined, Value
 from doorward.rego.golang import indent, marshal, object_text
+from doorward.rego.shared import within
 from doorward.server.open_log import open_log
 from doorward.telemetry.log import line_for, now, stamp_for
 

@@ -10,7 +10,8 @@ import click
 from doorward.bundles.sources import Sources
 from doorward.cli.errors import warn
 from doorward.pdp.extensions import Extensions, project_extensions
-from doorward.rego import Engine, Registry, gc_paused
+from doorward.rego import Engine, Registry
+from doorward.rego.shared import gc_paused
 
 __all__ = ["engine_of", "option", "registry_for"]
 

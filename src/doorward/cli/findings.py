@@ -11,7 +11,8 @@ from typing import Any
 
 from doorward import __version__
 from doorward.bundles.loader import LoadError
-from doorward.rego import Diagnostic, RegoError, render
+from doorward.rego import Diagnostic, RegoError
+from doorward.rego.shared import render
 
 __all__ = ["findings_of", "github", "junit", "sarif"]
 

@@ -17,7 +17,8 @@ import click
 from doorward.bundles.loader import LoadError, io_message
 from doorward.cli import capabilities as options
 from doorward.cli.errors import for_people
-from doorward.rego import REGISTRY, Capabilities, CompileError, ParseError, RegoError, Source
+from doorward.rego import REGISTRY, CompileError, RegoError
+from doorward.rego.shared import Capabilities, ParseError, Source
 from doorward.rego.tools import Target, format_policy, parse_module
 
 __all__ = ["command"]

@@ -9,8 +9,9 @@ from typing import Any, Final
 import click
 
 from doorward.bundles.loader import LoadError, io_message, read_document
-from doorward.rego import UNDEFINED, Undefined, Value, gc_paused
+from doorward.rego import UNDEFINED, Undefined, Value
 from doorward.rego.golang import JSONError, read_json
+from doorward.rego.shared import gc_paused
 
 __all__ = ["docker_inputs", "envoy_input", "read_input"]
 

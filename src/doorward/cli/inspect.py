@@ -15,8 +15,9 @@ from doorward.bundles.manifest import Manifest
 from doorward.bundles.sources import Sources
 from doorward.cli.errors import OneOf
 from doorward.cli.results import table
-from doorward.rego import REGISTRY, ParseError, Source
+from doorward.rego import REGISTRY
 from doorward.rego.golang import indent, marshal, ordered_text, read_json
+from doorward.rego.shared import ParseError, Source
 from doorward.rego.tools import (
     Module,
     Scalar,

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import click
 
+from doorward.base.counting import counted
 from doorward.bundles.loader import LoadError, data_files
 from doorward.bundles.sources import Sources
 from doorward.cli.waiting import waiting
-from doorward.counting import counted
 from doorward.learn.gathering import Gather, Gathered, failed_requests
 from doorward.learn.observations import LearnError
 from doorward.learn.output import make_files, write_files

@@ -6,7 +6,7 @@ import click
 
 from doorward.bundles.loader import LoadError
 from doorward.cli import capabilities, extensions
-from doorward.rego import Capabilities
+from doorward.rego.shared import Capabilities
 
 __all__ = ["command"]
 

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import click
 
+from doorward.base.counting import counted
 from doorward.bundles.loader import Loaded
 from doorward.cli.waiting import waiting
-from doorward.counting import counted
 from doorward.rego import CompileError, Registry
 from doorward.replay.deciding import Version
 from doorward.search import Finding, entry_points, rego_test, search

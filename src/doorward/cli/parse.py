@@ -11,8 +11,9 @@ import click
 from doorward.bundles.loader import Limits, LoadError, policy_text, read_file
 from doorward.cli.errors import OneOf, documents_text
 from doorward.cli.opa_tree import tree_lines
-from doorward.rego import Number, ParseError, Source, Span
+from doorward.rego import Number
 from doorward.rego.golang import indent, object_text, ordered_text
+from doorward.rego.shared import ParseError, Source, Span
 from doorward.rego.tools import module_to_json, parse_module
 
 __all__ = ["command", "tree"]

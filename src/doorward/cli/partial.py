@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from doorward.base.records import record
 from doorward.bundles.loader import LoadError
-from doorward.records import record
 from doorward.rego import Engine, Undefined, Value
 from doorward.rego.golang import ordered_text
 
 if TYPE_CHECKING:
-    from doorward.rego import Partial, Profile
+    from doorward.rego import Partial
+    from doorward.rego.shared import Profile
     from doorward.testing.coverage import Coverage
     from doorward.testing.tracers import BothPartial
 

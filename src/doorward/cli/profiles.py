@@ -9,7 +9,7 @@ from doorward.cli.results import table
 from doorward.rego.golang import marshal, object_text
 
 if TYPE_CHECKING:
-    from doorward.rego import Entry
+    from doorward.rego.shared import Entry
 
 __all__ = ["in_order", "profile_document", "profile_table"]
 

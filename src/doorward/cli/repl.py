@@ -25,16 +25,13 @@ from doorward.rego import (
     Engine,
     Environment,
     Explanation,
-    ParseError,
     Query,
     Registry,
     RegoError,
-    Source,
-    Span,
     explain,
-    gc_paused,
 )
 from doorward.rego.golang import indent
+from doorward.rego.shared import ParseError, Source, Span, gc_paused
 from doorward.rego.tools import BRACKETS, Lexer, Module, Rule, Var, loose_tokens, parse_module
 
 __all__ = ["Session", "interact"]

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import click
 
+from doorward.base.counting import counted
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import extensions
 from doorward.cli.errors import OneOf
 from doorward.cli.waiting import waiting
-from doorward.counting import counted
 from doorward.rego import RegoError
 from doorward.replay import KINDS, Job, ReplayError, Tally, as_json, markdown, page, replay, text
 from doorward.replay.deciding import Version

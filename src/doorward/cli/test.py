@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from doorward.base.counting import counted
 from doorward.bundles.bundle import BundleError
 from doorward.bundles.loader import Loaded, LoadError
 from doorward.bundles.sources import Sources
@@ -20,9 +21,9 @@ from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people, warn
 from doorward.cli.findings import github, sarif
 from doorward.cli.waiting import waiting
-from doorward.counting import counted
 from doorward.pdp.reload import changes, read_signature
-from doorward.rego import CALL_ERRORS, REGISTRY, Diagnostic, RegoError, gc_paused
+from doorward.rego import REGISTRY, Diagnostic, RegoError
+from doorward.rego.shared import CALL_ERRORS, gc_paused
 from doorward.testing import Coverage, Result, Suite, Test, run, why
 from doorward.testing.bench import (
     Measured,

@@ -59,7 +59,8 @@ from doorward.config.yaml_block import (
     override_by_file,
     read_block,
 )
-from doorward.rego import Key, Value, from_python, names_all_below, names_credential
+from doorward.rego import Value, from_python
+from doorward.rego.shared import Key, names_all_below, names_credential
 
 __all__ = [
     "HTTP_BUCKETS",

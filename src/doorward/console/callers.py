@@ -11,7 +11,8 @@ import binascii
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from doorward.rego import Environment, from_json, mask_credentials, verified_token
+from doorward.rego import Environment, from_json
+from doorward.rego.shared import mask_credentials, verified_token
 
 __all__ = ["Caller", "caller_of"]
 

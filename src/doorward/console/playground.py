@@ -34,13 +34,11 @@ from doorward.rego import (
     Environment,
     EvalError,
     RegoError,
-    Span,
     compile,
     explain,
-    gc_paused,
     to_python,
-    within,
 )
+from doorward.rego.shared import Span, gc_paused, within
 from doorward.replay import ReplayError
 from doorward.testing import Coverage, Result, Suite, run, why
 from doorward.testing.properties import check_properties

@@ -10,7 +10,8 @@ from typing import Any, Final
 from doorward.bundles.loader import Loaded
 from doorward.console.reasons import short_names
 from doorward.pdp.snapshot import Snapshot
-from doorward.rego import REGISTRY, Environment, EvalError, RegoError, Source, to_rego, within
+from doorward.rego import REGISTRY, Environment, EvalError, RegoError, to_rego
+from doorward.rego.shared import Source, within
 from doorward.rego.tools import Annotations, parse_module
 from doorward.testing import Result, Suite, run, why
 

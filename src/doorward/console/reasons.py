@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from doorward.rego import Engine, Mark, Marks, Policies
+from doorward.rego import Engine, Policies
+from doorward.rego.shared import Mark, Marks
 from doorward.rego.tools import Expr, Ref, Scalar, Var, path_text, walk, without_secrets
 
 __all__ = ["Condition", "Noted", "Reader", "short_names"]

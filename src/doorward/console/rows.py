@@ -12,7 +12,8 @@ from doorward.console.reasons import Noted, Reader
 from doorward.console.ring import Entry, is_refusal
 from doorward.decision_log.redaction.hiding import hide_credentials
 from doorward.pdp.decision import Decision
-from doorward.rego import RegoError, Undefined, mask_credentials
+from doorward.rego import RegoError, Undefined
+from doorward.rego.shared import mask_credentials
 
 __all__ = ["LONGEST", "Row", "request", "row_of", "verdict"]
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from doorward.base.counting import counted
 from doorward.console import why
 from doorward.console.reasons import short_names
 from doorward.console.rego_test import write_test
@@ -13,11 +14,11 @@ from doorward.console.responses import response_of
 from doorward.console.ring import Entry, Ring, Second
 from doorward.console.rows import LONGEST, Row, row_of
 from doorward.console.why import short_text
-from doorward.counting import counted
 from doorward.decision_log.redaction.hiding import hide_credentials
 from doorward.pdp.decision import Answered, error_document
 from doorward.pdp.pdp import PDP
-from doorward.rego import RegoError, Undefined, to_json, to_python, trail_of
+from doorward.rego import RegoError, Undefined, to_json, to_python
+from doorward.rego.shared import trail_of
 from doorward.search.changes import smallest_change
 
 __all__ = ["BATCH", "batch", "change_of", "detail", "minute", "revisions", "try_input", "versions"]

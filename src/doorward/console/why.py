@@ -11,14 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from doorward.rego import (
-    Explanation,
-    Policies,
-    RegoError,
-    Span,
-    Undefined,
-    to_rego,
-)
+from doorward.rego import Explanation, Policies, RegoError, Undefined, to_rego
+from doorward.rego.shared import Span
 from doorward.rego.tools import Attempt, Step, Tried
 
 __all__ = ["FAILED", "HELD", "UNREACHED", "document", "short_text"]

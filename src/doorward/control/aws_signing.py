@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import httpx
 
 from doorward.control.fetching import CredentialsError
-from doorward.rego import CALL_ERRORS, REGISTRY, Value
+from doorward.rego import REGISTRY, Value
+from doorward.rego.shared import CALL_ERRORS
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey

@@ -32,7 +32,8 @@ from doorward.control.saved_bundles import SavedBundles
 from doorward.edge import FAULTS, Edge, Parts
 from doorward.pdp.error_documents import errors_text
 from doorward.pdp.store import BusyError, NotReplacedError, Store
-from doorward.rego import CompileError, ParseError, RegoError, Timers
+from doorward.rego import CompileError, RegoError
+from doorward.rego.shared import ParseError, Timers
 
 __all__ = ["Bundles", "backoff", "failure_of", "jittered"]
 

@@ -19,8 +19,8 @@ from doorward import __version__
 from doorward.config.services import ClientTls, Service
 from doorward.control.answers import WITHIN, Answer, ServiceError
 from doorward.control.credentials import CredentialsError, auth_for
-from doorward.deadlines import finished_by, with_deadlines
-from doorward.unzipping import DecodingError, decoded_body
+from doorward.http_client.deadlines import finished_by, with_deadlines
+from doorward.http_client.decoding import DecodingError, decoded_body
 
 if TYPE_CHECKING:
     from doorward.telemetry.tracing import Tracer

@@ -27,7 +27,8 @@ from doorward.control.rounds import Job, Runner, Steps, Task, Threads, drive
 from doorward.control.saved_bundles import SavedBundles
 from doorward.edge import FAULTS, Edge, Parts
 from doorward.pdp.snapshot import Settings, build
-from doorward.rego import UNDEFINED, RegoError, Timers, Undefined, Value
+from doorward.rego import UNDEFINED, RegoError, Undefined, Value
+from doorward.rego.shared import Timers
 
 __all__ = ["Discovery"]
 

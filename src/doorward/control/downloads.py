@@ -13,7 +13,8 @@ from doorward.config.bundle_options import BundleOptions
 from doorward.control.answers import Answer, Client, ServiceError, status_text
 from doorward.control.registry import RegistryError
 from doorward.control.rounds import Ask, Steps
-from doorward.rego import RegoError, Timers
+from doorward.rego import RegoError
+from doorward.rego.shared import Timers
 
 __all__ = ["Download", "DownloadError", "Downloader", "limits_for"]
 

@@ -14,7 +14,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from doorward.decision_log.redaction.hiding import hide_credentials
-from doorward.rego import Environment, Value, verified_token
+from doorward.rego import Environment, Value
+from doorward.rego.shared import verified_token
 
 __all__ = ["claims_of", "key_name"]
 

@@ -33,16 +33,8 @@ from doorward.pdp.decision import Answered, error_document
 from doorward.pdp.rules import add_rules
 from doorward.pdp.sizes import estimate_memory
 from doorward.pdp.snapshot import Snapshot
-from doorward.rego import (
-    UNDEFINED,
-    BuiltinError,
-    EvaluationAborted,
-    Key,
-    RegoError,
-    Undefined,
-    Value,
-    to_json,
-)
+from doorward.rego import UNDEFINED, BuiltinError, RegoError, Undefined, Value, to_json
+from doorward.rego.shared import EvaluationAborted, Key
 from doorward.telemetry.log import Line, Stamp, address_text, line_for, second_text, stamp_for
 
 __all__ = ["DecisionLog", "EventSink", "event_of"]

@@ -42,8 +42,8 @@ from doorward.docker.request.input import (
 from doorward.docker.request.known import KnownCalls
 from doorward.docker.request.mounts import Resolve
 from doorward.edge import FAULTS, Edge
-from doorward.history import History
 from doorward.pdp.decision import new_decision_id
+from doorward.transport.slow_calls import History
 
 __all__ = [
     "FEW_PATHS",

@@ -25,10 +25,9 @@ from functools import partial
 from time import monotonic, sleep
 from typing import Any, Final, TypeAlias
 
-from doorward.cancellation import Cancellation
+from doorward.base.cancellation import Cancellation
 from doorward.docker.plugin import Response, Waiting
 from doorward.edge import FAULTS, Edge, Part, Parts
-from doorward.history import History
 from doorward.telemetry.rate_limited_log import RateLimitedLog
 from doorward.transport import unix_sockets
 from doorward.transport.http1 import messages
@@ -38,6 +37,7 @@ from doorward.transport.http1.limits import Limits
 from doorward.transport.http1.messages import Request
 from doorward.transport.loop import Connections, Endpoint, LoopServer, exhaustion
 from doorward.transport.pool import Pool
+from doorward.transport.slow_calls import History
 from doorward.transport.unix_sockets import PathTakenError
 
 __all__ = [

@@ -46,8 +46,8 @@ from doorward.docker.watch.notify import (
 )
 from doorward.docker.watch.status import CALL, INSTANCE, TRIAL, PluginStatus, to_document
 from doorward.edge import Edge, counts, loop_thread
-from doorward.history import History
 from doorward.rego import UNDEFINED
+from doorward.transport.slow_calls import History
 
 __all__ = ["SIGNALS", "OwnersError", "Service", "ServiceOptions", "bind"]
 

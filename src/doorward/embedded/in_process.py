@@ -25,7 +25,6 @@ from doorward.bundles.signatures import Verification
 from doorward.bundles.sources import Sources
 from doorward.config.configuration import DecisionLogs
 from doorward.config.identity_options import Issuer
-from doorward.history import History, timed
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.identity import Identity
 from doorward.pdp.pdp import PDP
@@ -39,10 +38,11 @@ from doorward.rego import (
     InputError,
     Undefined,
     Value,
-    VerifiedTokens,
     from_python,
 )
+from doorward.rego.shared import VerifiedTokens
 from doorward.telemetry.health import Health
+from doorward.transport.slow_calls import History, timed
 
 __all__ = ["DecisionPoint", "from_bundle", "from_folder", "from_modules"]
 

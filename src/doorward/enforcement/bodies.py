@@ -17,8 +17,9 @@ from typing import Final, Literal, NoReturn, Protocol, TypeAlias, cast
 from doorward.enforcement.errors import RequestParseError
 from doorward.enforcement.multipart import parse_media_type, parse_parts
 from doorward.enforcement.paths import parse_query
-from doorward.rego import Key, Value, from_json, parse_number
+from doorward.rego import Value, from_json
 from doorward.rego.golang import JSONError, parse_int, read_again, to_text
+from doorward.rego.shared import Key, parse_number
 
 __all__ = [
     "MAX_DEPTH",

@@ -17,10 +17,10 @@ from doorward.enforcement.errors import RequestError
 from doorward.enforcement.headers import UNTRUSTED
 from doorward.enforcement.http_input import HttpRequest, Input, to_input
 from doorward.enforcement.refusals import REASON_HEADER, log_failure
-from doorward.history import History
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.pdp import PDP
 from doorward.rego import UNDEFINED, RegoError, Undefined
+from doorward.transport.slow_calls import History
 from doorward.verdicts import ResultError, Verdict, read_verdict
 
 __all__ = ["MAX_BODY", "HttpCheck", "HttpOptions"]

@@ -19,7 +19,8 @@ from doorward.enforcement import strict
 from doorward.enforcement.bodies import GrpcReader, parse_body
 from doorward.enforcement.errors import AmbiguousRequestError
 from doorward.enforcement.paths import parse_target
-from doorward.rego import Key, Value
+from doorward.rego import Value
+from doorward.rego.shared import Key
 
 __all__ = ["HttpRequest", "Input", "address_of", "join_headers", "read_http", "to_input"]
 

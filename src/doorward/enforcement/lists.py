@@ -13,11 +13,12 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
-from doorward.cancellation import is_stopped
+from doorward.base.cancellation import is_stopped
 from doorward.enforcement.body_paths import Path, PathError, values_at
 from doorward.enforcement.http_input import Input
 from doorward.pdp.snapshot import Snapshot
-from doorward.rego import CANCEL_ERROR, EvalError, Query, Value
+from doorward.rego import EvalError, Query, Value
+from doorward.rego.shared import CANCEL_ERROR
 from doorward.verdicts import is_allowed
 
 __all__ = ["NOTHING_HIDDEN", "Hidden", "ListError", "ListOptions", "find_hidden"]

@@ -23,7 +23,8 @@ from doorward.enforcement.errors import AmbiguousRequestError, shown
 from doorward.enforcement.multipart import MAX_VALUE, parse_media_type
 from doorward.enforcement.names import MAX_FIELDS, check_names, check_pairs
 from doorward.enforcement.strict_multipart import CHARSETS, check_multipart
-from doorward.rego import Number, Value, parse_number
+from doorward.rego import Number, Value
+from doorward.rego.shared import parse_number
 
 __all__ = ["check_body", "check_parsed", "check_query", "check_request", "parse_json"]
 

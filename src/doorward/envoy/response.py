@@ -17,13 +17,8 @@ from google.protobuf import struct_pb2
 
 from doorward.enforcement.errors import RequestError
 from doorward.envoy.request.input import Version
-from doorward.rego import (
-    Key,
-    Undefined,
-    Value,
-    number_text,
-    sorted_values,
-)
+from doorward.rego import Undefined, Value
+from doorward.rego.shared import Key, number_text, sorted_values
 from doorward.verdicts import (
     FORBIDDEN,
     ResultError,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.filters.conditions import FilterError
-from doorward.records import record
-from doorward.rego import Diagnostic, Engine, ParseError, Span
+from doorward.rego import Diagnostic, Engine
+from doorward.rego.shared import ParseError, Span
 from doorward.rego.tools import Module, Rule, Scalar, Var, parse_module, path_text
 
 __all__ = ["Told", "Unreadable", "read_annotations"]

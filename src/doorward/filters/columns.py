@@ -19,18 +19,11 @@ from math import ceil, floor
 from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
+from doorward.base.records import record
 from doorward.filters.conditions import Scalar, fault
 from doorward.filters.hints import DATES, MEMBERS, MOMENTS
-from doorward.records import record
-from doorward.rego import (
-    InputError,
-    Number,
-    Value,
-    from_python,
-    number_text,
-    sorted_values,
-    to_key,
-)
+from doorward.rego import InputError, Number, Value, from_python
+from doorward.rego.shared import number_text, sorted_values, to_key
 
 __all__ = [
     "FIRST_NS",

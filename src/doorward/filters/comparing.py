@@ -24,7 +24,8 @@ from doorward.filters.hints import (
     builtin_hint,
 )
 from doorward.filters.targets import PYTHON, Target, missing_feature, unsupported
-from doorward.rego import Diagnostic, Key, Number, Span, to_key
+from doorward.rego import Diagnostic, Number
+from doorward.rego.shared import Key, Span, to_key
 from doorward.rego.tools import (
     Array,
     Call,

@@ -12,8 +12,9 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from doorward.records import HashedOnce, record
-from doorward.rego import CompileError, Diagnostic, Key, Number, parse_number
+from doorward.base.records import HashedOnce, record
+from doorward.rego import CompileError, Diagnostic, Number
+from doorward.rego.shared import Key, parse_number
 
 __all__ = [
     "Comparison",

@@ -13,13 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from doorward.base.records import record
 from doorward.filters.bodies import BodyReader
 from doorward.filters.comparing import Comparer
 from doorward.filters.conditions import Condition, Conditions, Group
 from doorward.filters.hints import HEAD
 from doorward.filters.scopes import Scope
-from doorward.records import record
-from doorward.rego import Branch, Definitions, Key, Outcome, Undefined, Value, to_key
+from doorward.rego import Undefined, Value
+from doorward.rego.shared import Branch, Definitions, Key, Outcome, to_key
 from doorward.rego.tools import Body, Call, Expr, Object, Ref, Scalar, Term, Var, walk
 from doorward.verdicts import is_allowed
 

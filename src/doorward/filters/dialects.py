@@ -11,11 +11,12 @@ from dataclasses import field
 from decimal import Decimal
 from typing import Final
 
+from doorward.base.records import record
 from doorward.filters.columns import Kind
 from doorward.filters.conditions import fault
 from doorward.filters.json_views import JsonViews, PostgresJson, SqliteJson
-from doorward.records import record
-from doorward.rego import Number, number_text
+from doorward.rego import Number
+from doorward.rego.shared import number_text
 
 __all__ = [
     "DIALECTS",

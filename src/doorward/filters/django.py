@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any as Anything
 from typing import Final
 
-from doorward.exporting import missing
+from doorward.base.exporting import missing
 
 try:
     from django.core.exceptions import FieldDoesNotExist
@@ -30,6 +30,7 @@ from django.db.models.lookups import (
     LessThanOrEqual,
 )
 
+from doorward.base.records import record
 from doorward.filters.columns import Column, Kind, refused, relations_below, to_document
 from doorward.filters.columns import Stored as StoredValue
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
@@ -68,8 +69,8 @@ from doorward.filters.views import (
     json_place,
     json_type_of,
 )
-from doorward.records import record
-from doorward.rego import Number, number_text
+from doorward.rego import Number
+from doorward.rego.shared import number_text
 
 __all__ = ["columns_of", "document_of", "relations_of", "to_q"]
 

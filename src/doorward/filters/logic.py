@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar, assert_never
 
+from doorward.base.records import record, replace
 from doorward.filters.columns import (
     FIRST_NS,
     KINDS,
@@ -43,8 +44,8 @@ from doorward.filters.conditions import (
 )
 from doorward.filters.folding import OBJECT_GET, folding_of
 from doorward.filters.hints import COUNTS, DEFAULTS, JSON, MEMBERS, MOMENTS, ROWS
-from doorward.records import record, replace
-from doorward.rego import Number, from_key, number_text
+from doorward.rego import Number
+from doorward.rego.shared import from_key, number_text
 
 __all__ = [
     "ALWAYS",

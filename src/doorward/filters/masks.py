@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from doorward.base.records import record
 from doorward.filters.conditions import fault
 from doorward.filters.hints import MASKS
-from doorward.records import record
 from doorward.rego import UNDEFINED
 
 __all__ = ["Masks", "read_masks"]

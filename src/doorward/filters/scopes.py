@@ -12,11 +12,11 @@ from functools import lru_cache
 from itertools import count
 from typing import Final, TypeAlias
 
+from doorward.base.records import record
 from doorward.filters.conditions import Comparison, Condition, Conditions, Field, Group, Some
 from doorward.filters.folding import FUNCTIONS, OBJECT_GET
 from doorward.filters.hints import COLUMN, DEFAULTS, INDEX, VARIABLE
-from doorward.records import record
-from doorward.rego import Key, to_key
+from doorward.rego.shared import Key, to_key
 from doorward.rego.tools import Array, Call, Object, Ref, Scalar, Set, Term, Var
 
 __all__ = ["Index", "Known", "Meaning", "Place", "Scope", "UnclearError"]

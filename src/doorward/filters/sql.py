@@ -13,6 +13,7 @@ from typing import Any as Anything
 from typing import Final, Literal, TypeAlias
 from uuid import UUID
 
+from doorward.base.records import record
 from doorward.filters.columns import Column, Columns, Kind, column_of, refused
 from doorward.filters.columns import Stored as StoredValue
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
@@ -46,8 +47,8 @@ from doorward.filters.views import (
     json_place,
     json_type_of,
 )
-from doorward.records import record
-from doorward.rego import Number, number_text
+from doorward.rego import Number
+from doorward.rego.shared import number_text
 
 __all__ = ["Clause", "Dialect", "to_sql"]
 

@@ -21,7 +21,8 @@ from doorward.filters.conditions import (
 )
 from doorward.filters.dialects import DIALECTS, SQLDialect
 from doorward.filters.mappings import Names
-from doorward.rego import Number, number_text
+from doorward.rego import Number
+from doorward.rego.shared import number_text
 
 __all__ = ["quoted_name", "to_sql_text"]
 

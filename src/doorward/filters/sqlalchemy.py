@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any as Anything
 from typing import Final
 
-from doorward.exporting import missing
+from doorward.base.exporting import missing
 
 try:
     from sqlalchemy.exc import CompileError, NoInspectionAvailable
@@ -92,7 +92,8 @@ from doorward.filters.views import (
     json_place,
     json_type_of,
 )
-from doorward.rego import InputError, Number, from_python, number_text
+from doorward.rego import InputError, Number, from_python
+from doorward.rego.shared import number_text
 
 __all__ = ["describe", "document_of", "where", "without_masked"]
 

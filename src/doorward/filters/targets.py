@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from doorward.base.records import record
 from doorward.filters.dialects import DIALECTS
-from doorward.records import record
 
 __all__ = ["PYTHON", "Target", "target_of", "unsupported"]
 

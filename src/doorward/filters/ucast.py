@@ -10,7 +10,8 @@ from typing import Any
 
 from doorward.filters.conditions import Comparison, Conditions, Field, comparisons, is_always
 from doorward.filters.mappings import Names
-from doorward.rego import Number, number_text, parse_number
+from doorward.rego import Number
+from doorward.rego.shared import number_text, parse_number
 
 __all__ = ["to_ucast"]
 

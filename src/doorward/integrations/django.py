@@ -19,7 +19,7 @@ from io import BytesIO
 from operator import or_
 from typing import Any, Final
 
-from doorward.exporting import missing
+from doorward.base.exporting import missing
 
 try:
     from django.conf import settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from doorward.exporting import missing
+from doorward.base.exporting import missing
 
 try:
     from rest_framework.filters import BaseFilterBackend

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import Annotated, Any, Final, TypeAlias
 
-from doorward.exporting import missing, renamed
+from doorward.base.exporting import missing, renamed
 
 try:
     from fastapi import Depends, FastAPI, HTTPException

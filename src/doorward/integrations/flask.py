@@ -14,7 +14,7 @@ from functools import wraps
 from io import BytesIO
 from typing import Any, Final, ParamSpec, TypeVar
 
-from doorward.exporting import missing, renamed
+from doorward.base.exporting import missing, renamed
 
 try:
     from flask import Flask, Response, current_app, g, make_response, request

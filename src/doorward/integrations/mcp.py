@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar, get_type_hints
 
-from doorward.exporting import missing
+from doorward.base.exporting import missing
 
 try:
     from fastmcp.exceptions import McpError, PromptError, ResourceError, ToolError

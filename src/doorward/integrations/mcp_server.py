@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from doorward.exporting import missing
+from doorward.base.exporting import missing
 
 try:
     from mcp import MCPError

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from doorward.counting import counted
+from doorward.base.counting import counted
 from doorward.learn.docker import ROLES, LearnedCalls, Value, role_of, settle
 from doorward.learn.docker_calls import Calls
 from doorward.learn.docker_closed import SETTINGS, ports_of

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from doorward.counting import counted
+from doorward.base.counting import counted
 from doorward.learn.grants import ALLOW, Learned
 from doorward.learn.groups import who_text
 from doorward.learn.observations import Observations

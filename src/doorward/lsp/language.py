@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 from doorward.lsp.calls import CallAt, Signature, builtin_signature, call_at
 from doorward.lsp.names import Occurrence, Symbol, occurrences, resolve_text, text_of
-from doorward.rego import REGISTRY, Diagnostic, Fix, Registry, RegoError, Source, Span
+from doorward.rego import REGISTRY, Diagnostic, Registry, RegoError
+from doorward.rego.shared import Fix, Source, Span
 from doorward.rego.tools import (
     EOF,
     IDENT,

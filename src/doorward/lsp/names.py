@@ -11,7 +11,7 @@ import re
 from collections.abc import Container, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from doorward.rego import Span
+from doorward.rego.shared import Span
 from doorward.rego.tools import (
     ROOTS,
     Call,

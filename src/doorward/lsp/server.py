@@ -23,7 +23,8 @@ from doorward import __version__
 from doorward.bundles.loader import LoadError, list_files
 from doorward.lsp.language import NEAR_NAME, Policies, RenameError
 from doorward.lsp.properties import PROPERTY, property_title
-from doorward.rego import REGISTRY, Diagnostic, Fix, Registry, Source, Span
+from doorward.rego import REGISTRY, Diagnostic, Registry
+from doorward.rego.shared import Fix, Source, Span
 from doorward.rego.tools import Rule
 
 __all__ = ["make_server"]

@@ -13,15 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from doorward.pdp.error_documents import diagnostic_document
 from doorward.pdp.snapshot import Snapshot, document_ref
-from doorward.rego import (
-    UNDEFINED,
-    CompileError,
-    Key,
-    Marks,
-    RegoError,
-    Undefined,
-    Value,
-)
+from doorward.rego import UNDEFINED, CompileError, RegoError, Undefined, Value
+from doorward.rego.shared import Key, Marks
 
 if TYPE_CHECKING:
     from doorward.rego import Explanation

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from doorward.rego import PARSE_ERROR, Diagnostic, RegoError
+from doorward.rego import Diagnostic, RegoError
 from doorward.rego.golang import marshal, object_text, ordered_text, read_json
+from doorward.rego.shared import PARSE_ERROR
 
 __all__ = ["diagnostic_document", "diagnostic_fields", "errors_text"]
 

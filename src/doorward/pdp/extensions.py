@@ -17,9 +17,10 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.bundles.loader import LoadError
-from doorward.records import record
-from doorward.rego import REGISTRY, ForeignError, Registry, foreign_code
+from doorward.rego import REGISTRY, Registry
+from doorward.rego.shared import ForeignError, foreign_code
 
 __all__ = ["ExtensionError", "Extensions", "project_extensions"]
 

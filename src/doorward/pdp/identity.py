@@ -28,7 +28,8 @@ from doorward.config.identity_options import Issuer
 from doorward.edge import Edge, Part, Parts, loop_thread
 from doorward.pdp.issuer_documents import DocumentError, fetch_document, issuer_client
 from doorward.pdp.store import Store
-from doorward.rego import BuiltinError, EvaluationAborted, Key, Value, parse_key_set
+from doorward.rego import BuiltinError, Value
+from doorward.rego.shared import EvaluationAborted, Key, parse_key_set
 
 __all__ = ["Identity", "IdentityError", "read_keys"]
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import httpx
 
-from doorward.deadlines import finished_by, with_deadlines
-from doorward.unzipping import DecodingError, decoded_body
+from doorward.http_client.deadlines import finished_by, with_deadlines
+from doorward.http_client.decoding import DecodingError, decoded_body
 
 __all__ = ["WITHIN", "DocumentError", "fetch_document", "issuer_client"]
 

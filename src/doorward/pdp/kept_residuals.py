@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from doorward.rego import CacheCounts
+from doorward.rego.shared import CacheCounts
 
 if TYPE_CHECKING:
     # Loads all of partial evaluation.

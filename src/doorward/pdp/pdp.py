@@ -17,18 +17,8 @@ from doorward.pdp.decision import Answered, Decision, DecisionError, RequestCont
 from doorward.pdp.residuals import parse_client_query, unsafe_calls
 from doorward.pdp.snapshot import Document, PathKey, Snapshot
 from doorward.pdp.solutions import solutions_of
-from doorward.rego import (
-    UNDEFINED,
-    CompileError,
-    Key,
-    Marks,
-    Query,
-    RegoError,
-    Undefined,
-    Value,
-    from_python,
-    within,
-)
+from doorward.rego import UNDEFINED, CompileError, Query, RegoError, Undefined, Value, from_python
+from doorward.rego.shared import Key, Marks, within
 
 __all__ = ["PDP", "DecisionObserver", "DecisionSink", "Tee"]
 

@@ -11,18 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from doorward.pdp.build_gate import BuildGate
 from doorward.pdp.snapshot import PathKey, Snapshot, document_ref
-from doorward.rego import (
-    COMPILE_ERROR,
-    TYPE_ERROR,
-    CompileError,
-    Diagnostic,
-    ParseError,
-    PartialOptions,
-    Source,
-    Undefined,
-    Value,
-    to_rego,
-)
+from doorward.rego import CompileError, Diagnostic, PartialOptions, Undefined, Value, to_rego
+from doorward.rego.shared import COMPILE_ERROR, TYPE_ERROR, ParseError, Source
 from doorward.rego.tools import Body, Call, Expr, Node, parse_query, walk
 
 if TYPE_CHECKING:

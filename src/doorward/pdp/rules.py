@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from doorward.rego import Engine, Mark
+from doorward.rego import Engine
+from doorward.rego.shared import Mark
 
 __all__ = ["add_rules", "rule_documents"]
 

@@ -31,28 +31,30 @@ from doorward.pdp.kept_residuals import KeptResiduals
 from doorward.pdp.partial_queries import PartialQueries
 from doorward.pdp.process_memory import resident_memory
 from doorward.rego import (
-    CANCEL_ERROR,
-    COMPILE_ERROR,
     REGISTRY,
     UNDEFINED,
-    CacheCounts,
-    Capabilities,
     CompileError,
     Diagnostic,
     Engine,
     Environment,
     EvalError,
-    Key,
-    Marks,
     Options,
     Query,
     Registry,
-    Source,
     Undefined,
     Value,
     compile,
-    gc_paused,
     to_json,
+)
+from doorward.rego.shared import (
+    CANCEL_ERROR,
+    COMPILE_ERROR,
+    CacheCounts,
+    Capabilities,
+    Key,
+    Marks,
+    Source,
+    gc_paused,
 )
 
 if TYPE_CHECKING:

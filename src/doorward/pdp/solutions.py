@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego import Query, Value
 from doorward.rego.tools import (
     ArrayComprehension,

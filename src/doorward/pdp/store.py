@@ -31,8 +31,9 @@ from doorward.bundles.owners import OwnedError, Owners
 from doorward.bundles.sources import with_bundles
 from doorward.pdp.build_gate import BuildGate
 from doorward.pdp.snapshot import Settings, Snapshot, build
-from doorward.rego import UNDEFINED, Key, Timers, Undefined, Value, parse_modules
+from doorward.rego import UNDEFINED, Undefined, Value
 from doorward.rego.golang import quote
+from doorward.rego.shared import Key, Timers, parse_modules
 from doorward.rego.tools import Module
 
 if TYPE_CHECKING:

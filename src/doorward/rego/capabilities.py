@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.builtins import REGISTRY, Builtin, Environment, Registry
 from doorward.rego.builtins.registry.declarations import declared
 from doorward.rego.errors import PARSE_ERROR, Diagnostic

@@ -19,7 +19,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack
 from weakref import WeakKeyDictionary
 
-from doorward.cancellation import is_stopped
+from doorward.base.cancellation import is_stopped
 from doorward.rego.analysis.dependencies import has_effects, in_order, nodes_read
 from doorward.rego.analysis.documents import Documents, Path, input_paths, read_documents
 from doorward.rego.analysis.evaluation_order import query_in_steps

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.source import NOWHERE, Span
 
 __all__ = [

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypedDict
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.builtins import REGISTRY, Environment, Registry
 
 if TYPE_CHECKING:

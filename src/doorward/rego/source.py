@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Final
 
-from doorward.records import record
+from doorward.base.records import record
 
 __all__ = ["NOWHERE", "Source", "Span"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from doorward.exporting import exporter as _exporter
+from doorward.base.exporting import exporter as _exporter
 
 if TYPE_CHECKING:
     from doorward.rego.all_diagnostics import find_errors

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Final, NamedTuple
 
-from doorward.rego import Location, Trail
+from doorward.rego.shared import Location, Trail
 
 __all__ = ["Cause", "cause_of"]
 

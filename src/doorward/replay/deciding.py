@@ -15,15 +15,10 @@ from doorward.bundles.loader import Loaded, LoadError
 from doorward.bundles.sources import Sources
 from doorward.config.limits import DEADLINE
 from doorward.pdp.snapshot import PathKey, Settings, Snapshot, build
-from doorward.rego import (
+from doorward.rego import REGISTRY, Environment, EvalError, Query, Registry, RegoError
+from doorward.rego.shared import (
     CANCEL_ERROR,
-    REGISTRY,
-    Environment,
-    EvalError,
-    Query,
     Recorder,
-    Registry,
-    RegoError,
     Trail,
     VerifiedTokens,
     definition_text,

@@ -10,7 +10,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from doorward.rego import UNDEFINED, Key, Undefined, Value, from_json
+from doorward.rego import UNDEFINED, Undefined, Value, from_json
+from doorward.rego.shared import Key
 
 __all__ = ["Event", "documents_of", "events_of", "read_event"]
 

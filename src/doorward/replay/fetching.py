@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from doorward.deadlines import finished_by, with_deadlines
+from doorward.http_client.deadlines import finished_by, with_deadlines
 from doorward.replay.reading import ReplayError
 
 __all__ = ["MAX_BYTES", "is_url", "with_files"]

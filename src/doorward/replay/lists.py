@@ -12,7 +12,8 @@ from typing import Any, Final, TypeAlias
 
 from doorward.enforcement.lists import NOTHING_HIDDEN, ListError, ListOptions, find_hidden
 from doorward.pdp.snapshot import Snapshot
-from doorward.rego import EvalError, Undefined, Value, from_key
+from doorward.rego import EvalError, Undefined, Value
+from doorward.rego.shared import from_key
 from doorward.replay.compare import ListCount
 from doorward.replay.events import Event
 

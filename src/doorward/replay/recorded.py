@@ -19,15 +19,8 @@ from typing import Any, Final, NamedTuple
 
 from doorward.decision_log.claims import key_name
 from doorward.pdp.builtin_answers import TIME_ALONE
-from doorward.rego import (
-    Builtin,
-    EvaluationAborted,
-    Key,
-    Registry,
-    Value,
-    from_json,
-    to_json,
-)
+from doorward.rego import Builtin, Registry, Value, from_json, to_json
+from doorward.rego.shared import EvaluationAborted, Key
 
 __all__ = ["Claims", "Recorded"]
 

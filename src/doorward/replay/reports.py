@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any, Final
 
-from doorward.counting import counted
+from doorward.base.counting import counted
 from doorward.replay.compare import KINDS, UNCHANGED
 from doorward.replay.tally import Example, Tally
 

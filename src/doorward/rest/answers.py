@@ -18,19 +18,9 @@ from doorward.config.configuration import Server
 from doorward.pdp.decision import Decision, DecisionError, error_document
 from doorward.pdp.error_documents import diagnostic_fields
 from doorward.pdp.store import BusyError, PolicyNotFoundError
-from doorward.rego import (
-    UNDEFINED,
-    BuiltinError,
-    CompileError,
-    EvalError,
-    EvaluationAborted,
-    ParseError,
-    RegoError,
-    Timers,
-    Undefined,
-    within,
-)
+from doorward.rego import UNDEFINED, BuiltinError, CompileError, EvalError, RegoError, Undefined
 from doorward.rego.golang import indent, marshal, object_text, ordered_text
+from doorward.rego.shared import EvaluationAborted, ParseError, Timers, within
 
 __all__ = [
     "bad_request",

@@ -14,10 +14,11 @@ from typing import Final, Literal
 from starlette.requests import Request
 from starlette.responses import Response
 
+from doorward.base.records import record
 from doorward.pdp.decision import Decision
 from doorward.pdp.pdp import PDP
-from doorward.records import record
-from doorward.rego import Engine, Key, Undefined, Value
+from doorward.rego import Engine, Undefined, Value
+from doorward.rego.shared import Key
 from doorward.rest.answers import bad_request, failed, internal_error, unauthorized
 from doorward.rest.body import Body
 from doorward.rest.requests import BadRequest, Parameters, segments

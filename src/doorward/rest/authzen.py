@@ -13,12 +13,13 @@ from typing import Final
 
 from starlette.responses import Response
 
-from doorward.cancellation import is_stopped
+from doorward.base.cancellation import is_stopped
 from doorward.config.configuration import Authzen
 from doorward.pdp.decision import Decision, DecisionError, RequestContext, new_decision_id
 from doorward.pdp.pdp import PDP
-from doorward.rego import Key, Undefined, Value
+from doorward.rego import Undefined, Value
 from doorward.rego.golang import marshal, object_text
+from doorward.rego.shared import Key
 from doorward.rest.answers import encoded, json_answer
 from doorward.rest.body import Body
 from doorward.rest.requests import BadRequest

@@ -15,12 +15,13 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from doorward.cancellation import is_stopped
+from doorward.base.cancellation import is_stopped
 from doorward.config.configuration import Authzen
 from doorward.pdp.decision import Decision, RequestContext, new_decision_id
 from doorward.pdp.pdp import PDP
-from doorward.rego import Key, Undefined, Value, to_python
+from doorward.rego import Undefined, Value, to_python
 from doorward.rego.golang import marshal, object_text
+from doorward.rego.shared import Key
 from doorward.rest.answers import json_answer
 from doorward.rest.authzen import (
     DEADLINES,

@@ -10,12 +10,13 @@ from typing import Final
 
 from starlette.responses import Response
 
-from doorward.cancellation import is_stopped
+from doorward.base.cancellation import is_stopped
 from doorward.pdp.decision import DecisionError, RequestContext, new_decision_id
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import estimate_memory
-from doorward.rego import Key, Value
+from doorward.rego import Value
 from doorward.rego.golang import marshal, object_text
+from doorward.rego.shared import Key
 from doorward.rest.answers import bad_request, json_answer
 from doorward.rest.body import Body
 from doorward.rest.data import NO_INPUT, Call, bad_path, reply

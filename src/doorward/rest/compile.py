@@ -9,16 +9,9 @@ from starlette.responses import Response
 
 from doorward.pdp.pdp import PDP
 from doorward.pdp.residuals import residual
-from doorward.rego import (
-    PARSE_ERROR,
-    UNDEFINED,
-    CompileError,
-    RegoError,
-    Timers,
-    Undefined,
-    Value,
-)
+from doorward.rego import UNDEFINED, CompileError, RegoError, Undefined, Value
 from doorward.rego.golang import object_text, ordered_text
+from doorward.rego.shared import PARSE_ERROR, Timers
 from doorward.rego.tools import parse_path
 from doorward.rest import instruments
 from doorward.rest.answers import (

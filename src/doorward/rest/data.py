@@ -17,8 +17,9 @@ from doorward.pdp.decision import Decision, DecisionError, RequestContext, Undef
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import estimate_memory
 from doorward.pdp.snapshot import INTEGER, document_ref
-from doorward.rego import UNDEFINED, EvalError, Key, RegoError, Undefined, Value
+from doorward.rego import UNDEFINED, EvalError, RegoError, Undefined, Value
 from doorward.rego.golang import marshal, object_text
+from doorward.rego.shared import Key
 from doorward.rest import instruments
 from doorward.rest.answers import bad_request, encoded, failed, json_answer, not_found
 from doorward.rest.body import Body

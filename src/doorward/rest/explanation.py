@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from doorward.pdp.snapshot import Snapshot
-from doorward.rego import Undefined, Value, from_python, within
+from doorward.rego import Undefined, Value, from_python
 from doorward.rego.golang import marshal, object_text
+from doorward.rego.shared import within
 from doorward.rest.requests import Parameters
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from doorward.base.records import record
 from doorward.filters import (
     Conditions,
     FilterError,
@@ -30,19 +31,9 @@ from doorward.pdp.pdp import PDP
 from doorward.pdp.residuals import residual
 from doorward.pdp.sizes import estimate_memory
 from doorward.pdp.snapshot import Snapshot, document_ref
-from doorward.records import record
-from doorward.rego import (
-    UNDEFINED,
-    CompileError,
-    EvalError,
-    Partial,
-    RegoError,
-    Timers,
-    Undefined,
-    Value,
-    within,
-)
+from doorward.rego import UNDEFINED, CompileError, EvalError, Partial, RegoError, Undefined, Value
 from doorward.rego.golang import object_text, ordered_text
+from doorward.rego.shared import Timers, within
 from doorward.rego.tools import parse_path, path_names, path_text
 from doorward.rest.answers import (
     bad_request,

@@ -7,8 +7,9 @@ from typing import Final
 from starlette.responses import Response
 
 from doorward.pdp.pdp import PDP
-from doorward.rego import EvalError, Key, Undefined, Value
+from doorward.rego import EvalError, Undefined, Value
 from doorward.rego.golang import marshal, object_text
+from doorward.rego.shared import Key
 from doorward.rest.answers import json_answer
 from doorward.rest.requests import Parameters
 from doorward.telemetry.health import Health, State

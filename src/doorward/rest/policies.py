@@ -9,8 +9,9 @@ from starlette.responses import Response
 from doorward.bundles.edit import StorageError
 from doorward.bundles.owners import OwnedError
 from doorward.pdp.store import BusyError, Store
-from doorward.rego import PARSE_ERROR, CompileError, Diagnostic, Source, Span, Timers
+from doorward.rego import CompileError, Diagnostic
 from doorward.rego.golang import marshal, object_text, ordered_text
+from doorward.rego.shared import PARSE_ERROR, Source, Span, Timers
 from doorward.rego.tools import Module, module_to_json
 from doorward.rest.answers import bad_request, json_answer, metrics_text, not_changed, not_compiled
 from doorward.rest.requests import Parameters

@@ -7,16 +7,9 @@ from starlette.responses import Response
 from doorward.pdp.decision import RequestContext
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import estimate_memory
-from doorward.rego import (
-    PARSE_ERROR,
-    UNDEFINED,
-    CompileError,
-    EvalError,
-    Timers,
-    Undefined,
-    Value,
-)
+from doorward.rego import UNDEFINED, CompileError, EvalError, Undefined, Value
 from doorward.rego.golang import object_text
+from doorward.rego.shared import PARSE_ERROR, Timers
 from doorward.rest.answers import (
     bad_request,
     encoded,

@@ -17,8 +17,9 @@ from starlette.requests import ClientDisconnect, Request
 
 from doorward.bundles.loader import LoadError, read_document
 from doorward.config.configuration import Server
-from doorward.rego import MUCH, UNDEFINED, Key, Undefined, Value, gc_paused
+from doorward.rego import UNDEFINED, Undefined, Value
 from doorward.rego.golang import MAX_EXPLAINED, JSONError, read_data, read_json
+from doorward.rego.shared import MUCH, Key, gc_paused
 from doorward.rest.memory import Room
 
 __all__ = [

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response as AsgiResponse
 
-from doorward.cancellation import Cancellation
+from doorward.base.cancellation import Cancellation
 from doorward.config.configuration import Config
 from doorward.edge import FAULTS, Edge
-from doorward.history import SLOW, History
 from doorward.pdp.decision import RequestContext
 from doorward.pdp.pdp import PDP
 from doorward.rest.answers import busy, internal_error, json_answer, zipped
@@ -34,6 +33,7 @@ from doorward.telemetry.span_attributes import request_attributes, response_attr
 from doorward.transport.http1.connection import LATER, Respond
 from doorward.transport.http1.messages import Request, Response
 from doorward.transport.pool import Pool
+from doorward.transport.slow_calls import SLOW, History
 
 if TYPE_CHECKING:
     from doorward.telemetry.tracing import Tracer

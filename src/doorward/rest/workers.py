@@ -9,7 +9,7 @@ from typing import Final, ParamSpec, TypeVar
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
-from doorward.cancellation import Cancellation
+from doorward.base.cancellation import Cancellation
 from doorward.edge import Part
 
 __all__ = ["CURRENT", "AbandonedError", "Workers"]

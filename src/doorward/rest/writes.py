@@ -12,8 +12,9 @@ from starlette.responses import Response
 from doorward.bundles.edit import OPERATORS, Operation, StorageError
 from doorward.bundles.owners import OwnedError
 from doorward.pdp.store import BusyError, Store
-from doorward.rego import CompileError, Timers, Value
+from doorward.rego import CompileError, Value
 from doorward.rego.golang import object_text
+from doorward.rego.shared import Timers
 from doorward.rego.tools import read_name, read_patch_path
 from doorward.rest.answers import (
     bad_request,

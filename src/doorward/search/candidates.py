@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
-from doorward.records import record
-from doorward.rego import Key, Value
+from doorward.base.records import record
+from doorward.rego import Value
+from doorward.rego.shared import Key
 from doorward.search.shape import CLAIMS, Material, Shape
 from doorward.search.tokens import Token, read_token
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from doorward.rego import UNDEFINED, Engine, EvalError, Mask, Query, to_json, to_python, to_rego
+from doorward.rego import UNDEFINED, Engine, EvalError, Query, to_json, to_python, to_rego
+from doorward.rego.shared import Mask
 from doorward.rego.tools import path_text
 from doorward.search.inversion import Goal, Inversion
 from doorward.search.shape import shape_of

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from doorward.counting import counted
+from doorward.base.counting import counted
 from doorward.pdp.snapshot import document_ref
 from doorward.rego import Undefined, to_json, to_python, to_rego
 from doorward.replay.compare import Answer

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from time import process_time
 from typing import Any, Final, TypeVar
 
-from doorward.rego import CANCEL_ERROR, EvalError, Query, from_python
+from doorward.rego import EvalError, Query, from_python
+from doorward.rego.shared import CANCEL_ERROR
 
 __all__ = ["has_result", "patiently"]
 

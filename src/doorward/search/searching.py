@@ -11,8 +11,9 @@ from itertools import cycle
 from random import Random
 from typing import Any, Final
 
-from doorward.records import replace
-from doorward.rego import Engine, Evaluation, Query, RegoError, Value, to_json
+from doorward.base.records import replace
+from doorward.rego import Engine, Query, RegoError, Value, to_json
+from doorward.rego.shared import Evaluation
 from doorward.rego.tools import Call, Expr, Rule, Scalar, format_tree, path_text, walk
 from doorward.replay.causes import Cause, cause_of
 from doorward.replay.compare import UNCHANGED, Answer, kind_of

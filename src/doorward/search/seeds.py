@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from time import monotonic, thread_time
 from typing import Any, Final
 
-from doorward.rego import Engine, Evaluation, RegoError, Value, to_json
+from doorward.rego import Engine, RegoError, Value, to_json
+from doorward.rego.shared import Evaluation
 from doorward.rego.tools import Expr, Rule, path_text
 
 __all__ = ["inputs_of_tests"]

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from doorward.rego import Engine, Value, from_key, to_json, to_python
+from doorward.rego import Engine, Value, to_json, to_python
+from doorward.rego.shared import from_key
 from doorward.rego.tools import (
     Array,
     ArrayComprehension,

@@ -7,7 +7,8 @@ import binascii
 import hmac
 from typing import Any, Final, NamedTuple
 
-from doorward.rego import Key, Value, from_json, to_json
+from doorward.rego import Value, from_json, to_json
+from doorward.rego.shared import Key
 
 __all__ = ["Token", "read_token"]
 

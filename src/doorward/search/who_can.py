@@ -15,19 +15,18 @@ from itertools import islice, product
 from math import prod
 from typing import Any, Final, TypeAlias
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego import (
     UNDEFINED,
     CompileError,
     Engine,
     EvalError,
-    Mask,
     Query,
     Undefined,
     Value,
-    to_key,
     to_rego,
 )
+from doorward.rego.shared import Mask, to_key
 from doorward.rego.tools import (
     Array,
     Body,

@@ -32,7 +32,7 @@ from doorward.pdp.pdp import PDP, DecisionSink, Tee
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Snapshot, build
 from doorward.pdp.store import Store
-from doorward.rego import gc_paused
+from doorward.rego.shared import gc_paused
 from doorward.rest.app import Api
 from doorward.rest.authorization import allows_token
 from doorward.rest.request_log import RequestLog

@@ -31,16 +31,8 @@ from doorward.forward.options import PLUGIN as FORWARD
 from doorward.forward.options import Options as ForwardOptions
 from doorward.pdp.builtin_answers import noting
 from doorward.pdp.snapshot import Settings, Snapshot
-from doorward.rego import (
-    REGISTRY,
-    Capabilities,
-    Environment,
-    Registry,
-    ResponseCache,
-    Span,
-    VerifiedTokens,
-    gc_paused,
-)
+from doorward.rego import REGISTRY, Environment, Registry
+from doorward.rego.shared import Capabilities, ResponseCache, Span, VerifiedTokens, gc_paused
 from doorward.rego.tools import SavedFolder, SavedPrograms
 from doorward.rest.authorization import Access
 from doorward.rest.server import BindError, bind

@@ -35,7 +35,7 @@ from doorward.pdp.build_gate import BuildGate
 from doorward.pdp.reload import Stop, Watcher
 from doorward.pdp.snapshot import Snapshot, build
 from doorward.pdp.store import NotReplacedError, Store
-from doorward.rego import gc_paused
+from doorward.rego.shared import gc_paused
 from doorward.server.asking import AskingProcess
 from doorward.server.parent_plane import ParentPlane, has_asks, note_told, without_asks
 from doorward.server.sidecar import Sidecar

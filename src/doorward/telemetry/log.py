@@ -19,8 +19,9 @@ from typing import Any, Final, TextIO, TypeAlias
 import orjson
 
 from doorward.config.log_options import LEVELS
-from doorward.rego import Number, number_text, sorted_values, to_json
+from doorward.rego import Number, to_json
 from doorward.rego.golang import indent, marshal, time_text
+from doorward.rego.shared import number_text, sorted_values
 
 __all__ = [
     "Line",

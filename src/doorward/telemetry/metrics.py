@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 
 from doorward.config.configuration import HTTP_BUCKETS
 from doorward.edge import counts
-from doorward.rego import CacheCounts
+from doorward.rego.shared import CacheCounts
 from doorward.telemetry.health import Health, State
 from doorward.telemetry.metric_documents import text_of
 

@@ -71,7 +71,7 @@ class _HttpSender(_Attempts):
         super().__init__(options.timeout)
         import httpx
 
-        from doorward.deadlines import with_deadlines  # brings httpx
+        from doorward.http_client.deadlines import with_deadlines  # brings httpx
 
         # A client that was closed meanwhile raises a RuntimeError.
         self._errors = (httpx.HTTPError, httpx.InvalidURL, OSError, RuntimeError)
@@ -84,7 +84,7 @@ class _HttpSender(_Attempts):
         self._client = with_deadlines(client)
 
     def _attempt(self, message: bytes, seconds: float) -> tuple[str, bool] | None:
-        from doorward.deadlines import finished_by
+        from doorward.http_client.deadlines import finished_by
 
         content = gzip.compress(message, mtime=0) if self._options.zips else message
         try:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from doorward.rego import HTTPRequest, HTTPResponse, HTTPSender
+    from doorward.rego.shared import HTTPRequest, HTTPResponse, HTTPSender
     from doorward.telemetry.tracing import Tracer
 
 __all__ = ["TracedSender"]
@@ -21,7 +21,9 @@ class TracedSender:
 
     def send(self, request: HTTPRequest, deadline: float | None) -> HTTPResponse:
         """The response; headers of a trace that the policy gives are replaced, as in OPA."""
-        from doorward.rego import default_sender  # it brings an HTTP client, which few starts need
+        from doorward.rego.shared import (
+            default_sender,  # it brings an HTTP client, which few starts need
+        )
 
         inner = self._inner or default_sender()
         if self.tracer is None:

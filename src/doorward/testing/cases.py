@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from doorward.rego import from_key
 from doorward.rego.golang import marshal
+from doorward.rego.shared import from_key
 
 __all__ = ["Case", "case_name", "cases_of"]
 

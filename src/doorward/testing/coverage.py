@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from doorward.rego import Evaluation, Span
 from doorward.rego.golang import indent, object_text
+from doorward.rego.shared import Evaluation, Span
 from doorward.rego.tools import (
     Array,
     ArrayComprehension,

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from coverage import CoveragePlugin, FileReporter, FileTracer
 from coverage.plugin_support import Plugins
 
-from doorward.rego import Source
+from doorward.rego.shared import Source
 from doorward.rego.tools import parse_module
 from doorward.testing.coverage import lines_of
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from doorward.rego import Key, Span
+from doorward.rego.shared import Key, Span
 from doorward.rego.tools import (
     ROOTS,
     Array,

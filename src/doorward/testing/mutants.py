@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from doorward.rego import Span
+from doorward.rego.shared import Span
 from doorward.rego.tools import Call, Expr, Module, Rule, Scalar, SomeDecl, SomeIn, walk
 
 __all__ = ["Mutant", "mutants_of"]

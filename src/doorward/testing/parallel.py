@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Final, NamedTuple
 
-from doorward.rego import EvalError, Span
+from doorward.rego import EvalError
+from doorward.rego.shared import Span
 from doorward.testing.cases import Case
 from doorward.testing.coverage import Coverage
 from doorward.testing.runner import TIMEOUT, Result, Suite, Test, run, run_one

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from doorward.rego import EvalError, Span, render
+from doorward.rego import EvalError
 from doorward.rego.golang import indent, marshal, object_text
+from doorward.rego.shared import Span, render
 from doorward.testing.cases import Case
 from doorward.testing.runner import Result
 from doorward.testing.xml_text import attribute, text

@@ -15,25 +15,27 @@ from typing import Any, Final
 
 from doorward.bundles.loader import Loaded
 from doorward.rego import (
-    INTERNAL_ERROR,
     REGISTRY,
     UNDEFINED,
-    Capabilities,
     CompileError,
     Engine,
     Environment,
     EvalError,
-    Mask,
     Options,
     Query,
     Registry,
+    Value,
+    compile,
+    explain,
+)
+from doorward.rego.shared import (
+    INTERNAL_ERROR,
+    Capabilities,
+    Mask,
     Schemas,
     Span,
     Tracer,
-    Value,
     VerifiedTokens,
-    compile,
-    explain,
     gc_paused,
     parse_modules,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from doorward.rego import Evaluation, Profile, Span, Tracer
+from doorward.rego.shared import Evaluation, Profile, Span, Tracer
 from doorward.rego.tools import Expr, Rule
 from doorward.testing.coverage import Coverage
 

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
-from doorward.cancellation import Cancellation
+from doorward.base.cancellation import Cancellation
 from doorward.edge import Part
-from doorward.history import History, timed
+from doorward.transport.slow_calls import History, timed
 
 __all__ = ["Pool"]
 

@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from doorward.cancellation import Cancellation
-from doorward.history import History
+from doorward.base.cancellation import Cancellation
 from doorward.transport.grpc.methods import Method, call_method
 from doorward.transport.grpc.status import GrpcError, Status
 from doorward.transport.pool import Pool
+from doorward.transport.slow_calls import History
 
 __all__ = ["AdaptiveRunner"]
 

@@ -14,7 +14,8 @@ from doorward.decision_log.redaction.secret_texts import SecretTexts
 from doorward.pdp.builtin_answers import noting
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
-from doorward.rego import REGISTRY, Environment, HTTPRequest, HTTPResponse
+from doorward.rego import REGISTRY, Environment
+from doorward.rego.shared import HTTPRequest, HTTPResponse
 from doorward.telemetry.log import line_for
 
 POLICY = """package p

@@ -276,7 +276,7 @@ def test_stuck_plugin_is_told_from_a_busy_one(tmp_path: Path) -> None:
 import json, sys
 from doorward.docker import server
 from doorward.docker.plugin import Response, Waiting
-from doorward.history import History
+from doorward.transport.slow_calls import History
 from threading import Event
 import time
 server.STUCK_AFTER = 0.5

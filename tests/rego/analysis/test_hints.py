@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tests.growth import grows
 
-from doorward.rego import CompileError, Diagnostic, Engine, RegoError, Source
+from doorward.rego import CompileError, Diagnostic, Engine, RegoError
+from doorward.rego.shared import Source
 from doorward.rego.syntax.parser import parse_module
 
 HERE = Path(__file__).parent

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from doorward.rego import Source
 from doorward.rego.analysis.lifting import Origins
 from doorward.rego.analysis.opa_diagnostics.flattening import Flattener
+from doorward.rego.shared import Source
 from doorward.rego.syntax.nodes import (
     Array,
     ArrayComprehension,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from doorward.rego import Source
 from doorward.rego.analysis.opa_diagnostics.flattening import Flattener
 from doorward.rego.analysis.safe_order import SafeOrder
 from doorward.rego.analysis.variables import ROOTS
+from doorward.rego.shared import Source
 from doorward.rego.syntax.nodes import Call
 from doorward.rego.syntax.parser import parse_query
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from doorward.rego import Source
 from doorward.rego.analysis import body_order, passes
 from doorward.rego.analysis.passes import CheckOptions, Program
 from doorward.rego.analysis.written_order import is_rule_in_order
 from doorward.rego.builtins import REGISTRY
+from doorward.rego.shared import Source
 from doorward.rego.syntax.nodes import Module, Rule
 from doorward.rego.syntax.parser import parse_module
 

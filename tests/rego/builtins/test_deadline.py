@@ -22,10 +22,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from tests.growth import slowness
 
-from doorward.rego import Engine, EvalError, Number, Query, Source
+from doorward.rego import Engine, EvalError, Number, Query
 from doorward.rego.builtins import Context, Environment
 from doorward.rego.builtins.registry.context import LONG
 from doorward.rego.errors import EvaluationAborted
+from doorward.rego.shared import Source
 from doorward.rego.syntax.parser import parse_module
 
 pytestmark = pytest.mark.long

@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from doorward.rego import InternalError
 from doorward.rego.codegen.constants import Constants, bind
+from doorward.rego.shared import InternalError
 
 
 def test_each_object_has_a_name_of_its_own() -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from doorward.rego import CompileError, Engine, InternalError, Registry
+from doorward.rego import CompileError, Engine, Registry
 from doorward.rego.builtins.registry.signature import any_
 from doorward.rego.codegen.constants import Constants
 from doorward.rego.codegen.program import Unit
+from doorward.rego.shared import InternalError
 from doorward.rego.source import Source
 from doorward.rego.values import UNDEFINED, operand_text
 

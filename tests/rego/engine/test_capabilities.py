@@ -6,18 +6,10 @@ from typing import Any
 
 import pytest
 
-from doorward.rego import (
-    REGISTRY,
-    Capabilities,
-    CompileError,
-    Engine,
-    Environment,
-    EvalError,
-    Registry,
-    types,
-)
+from doorward.rego import REGISTRY, CompileError, Engine, Environment, EvalError, Registry, types
 from doorward.rego.builtins.registry.declarations import declared, to_declaration
 from doorward.rego.capabilities import FEATURES, future_keywords
+from doorward.rego.shared import Capabilities
 
 ALL: dict[str, Any] = {
     "builtins": [{"name": builtin.name} for builtin in REGISTRY],

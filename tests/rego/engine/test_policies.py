@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from doorward.rego import CompileError, Engine, Options, compile, parse_modules
+from doorward.rego import CompileError, Engine, Options, compile
 from doorward.rego.explanation.recorder import Recorder
+from doorward.rego.shared import parse_modules
 
 POLICY = {
     "a.rego": "package a\n\np := count(data.xs)\n\nq if input.x == p\n",

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from doorward.rego import Engine, Trail, explain, trail_of
+from doorward.rego import Engine, explain
+from doorward.rego.shared import Trail, trail_of
 
 POLICY = """package authz
 

@@ -6,8 +6,9 @@ import json
 import re
 from typing import Any, Final
 
-from doorward.rego import UNDEFINED, Engine, Number, from_python, number_text
+from doorward.rego import UNDEFINED, Engine, Number, from_python
 from doorward.rego.partial.evaluate import Partial
+from doorward.rego.shared import number_text
 
 __all__ = ["Row", "comparable", "residual_of"]
 

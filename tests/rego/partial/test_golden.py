@@ -11,7 +11,8 @@ from tests.corpora import PARTIAL, rows
 from tests.differences import load
 from tests.rego.partial.recorded import Row, comparable, residual_of
 
-from doorward.rego import RegoError, parse_number
+from doorward.rego import RegoError
+from doorward.rego.shared import parse_number
 
 pytestmark = pytest.mark.long
 

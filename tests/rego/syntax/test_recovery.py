@@ -9,7 +9,8 @@ import pytest
 from tests.corpora import GOLDEN, rows
 from tests.growth import grows
 
-from doorward.rego import REGISTRY, Diagnostic, ParseError, Source
+from doorward.rego import REGISTRY, Diagnostic
+from doorward.rego.shared import ParseError, Source
 from doorward.rego.syntax.parser import Parsed, parse_module, parse_with_recovery
 
 pytestmark = pytest.mark.long

@@ -12,16 +12,8 @@ from typing import Any, Final
 from tests.search.proofs.programs import Program, inputs_of, program, rewritten
 
 from doorward.bundles.loader import Loaded
-from doorward.rego import (
-    REGISTRY,
-    UNDEFINED,
-    Engine,
-    EvalError,
-    Query,
-    RegoError,
-    to_key,
-    to_python,
-)
+from doorward.rego import REGISTRY, UNDEFINED, Engine, EvalError, Query, RegoError, to_python
+from doorward.rego.shared import to_key
 from doorward.replay.deciding import Version
 from doorward.search import are_same, entry_points, search
 from doorward.search.proofs import Verdict, proofs, prove

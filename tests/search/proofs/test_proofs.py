@@ -9,7 +9,8 @@ from typing import Any, Final
 import pytest
 
 from doorward.cli.main import run
-from doorward.rego import Engine, Source
+from doorward.rego import Engine
+from doorward.rego.shared import Source
 from doorward.rego.tools import parse_query
 from doorward.search.proofs import as_json, proofs, properties_of
 from doorward.search.proofs.checking import Checker

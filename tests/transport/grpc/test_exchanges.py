@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.transport.http2.frames import data, headers, read, reset, settings
 
-from doorward.cancellation import Cancellation
+from doorward.base.cancellation import Cancellation
 from doorward.transport.grpc.exchanges import Exchange, ExchangeLimits, Exchanges
 from doorward.transport.grpc.messages import frame_message
 from doorward.transport.grpc.methods import Call, Method, Services, call_method, expire

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 from tests.transport.http2.frames import data, errors, frame, headers, read, reset, settings
 
-from doorward.cancellation import Cancellation
+from doorward.base.cancellation import Cancellation
 from doorward.transport.grpc.messages import frame_message
 from doorward.transport.grpc.methods import Call, Method, Options, Services, expire
 from doorward.transport.grpc.status import GrpcError, Status

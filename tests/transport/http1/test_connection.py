@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.transport.http1.wire import Wire, responses
 
-from doorward.cancellation import Cancellation
+from doorward.base.cancellation import Cancellation
 from doorward.edge import counts
 from doorward.transport import loop as loops
 from doorward.transport.http1.asgi import CANCELLATION

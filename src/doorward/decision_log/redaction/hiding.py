@@ -22,10 +22,10 @@ from urllib.parse import unquote_plus
 
 import orjson
 
-from doorward.rego import (
+from doorward.rego import Value
+from doorward.rego.shared import (
     MASKED,
     Boxed,
-    Value,
     assigns_credential,
     has_credential_names,
     mask_credentials,

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from doorward.rego import Key, Value, kind_name, sorted_values, to_rego
+from doorward.rego import Value, to_rego
+from doorward.rego.shared import Key, kind_name, sorted_values
 
 __all__ = ["Mask", "MaskError", "apply", "read_masks"]
 

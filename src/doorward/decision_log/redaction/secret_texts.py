@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from doorward.pdp.snapshot import Snapshot
-from doorward.rego import Key, Value, to_json
+from doorward.rego import Value, to_json
+from doorward.rego.shared import Key
 
 __all__ = ["SecretTexts"]
 

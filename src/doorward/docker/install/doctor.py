@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from doorward.counting import counted
+from doorward.base.counting import counted
 from doorward.docker.audit import OFF
 from doorward.docker.decider.embedded import PACK
 from doorward.docker.decider.remote import RemotePdp, UrlError, accepts_writes, check_url

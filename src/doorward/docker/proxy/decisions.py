@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from doorward.cancellation import Cancellation
+from doorward.base.cancellation import Cancellation
 from doorward.docker.plugin import Judged, Plugin
 from doorward.docker.proxy.labels import label_owner
 from doorward.docker.proxy.pins import PINNED, PinError, Pins
@@ -20,8 +20,8 @@ from doorward.docker.request.call import AuthzRequest
 from doorward.docker.request.errors import WaitError
 from doorward.docker.request.input import Draft
 from doorward.edge import FAULTS, Edge
-from doorward.history import History
 from doorward.transport.pool import Pool
+from doorward.transport.slow_calls import History
 
 __all__ = ["PluginDecisions"]
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from doorward.cancellation import Cancellation
+from doorward.base.cancellation import Cancellation
 from doorward.docker.plugin import Plugin
 from doorward.docker.proxy.connection import ClientConnection
 from doorward.docker.proxy.daemon import Daemon
@@ -31,10 +31,10 @@ from doorward.docker.proxy.tls import TlsLayer
 from doorward.docker.proxy.wire import Wire
 from doorward.docker.request.call import Caller
 from doorward.edge import FAULTS, Edge, Part, Parts
-from doorward.history import History
 from doorward.telemetry.rate_limited_log import RateLimitedLog
 from doorward.transport.loop import Connections, Endpoint, LoopServer, exhaustion
 from doorward.transport.pool import Pool
+from doorward.transport.slow_calls import History
 
 __all__ = ["Listener", "ProxyError", "ProxyServer"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
-from doorward.rego import from_fraction
+from doorward.rego.shared import from_fraction
 
 __all__ = [
     "NO_LOGGING",

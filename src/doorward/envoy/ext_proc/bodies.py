@@ -19,8 +19,9 @@ import orjson
 
 from doorward.enforcement.bodies import MAX_DEPTH, check_depth
 from doorward.enforcement.errors import RequestParseError
-from doorward.rego import Number, Value, number_text, parse_number, to_json
-from doorward.unzipping import DecodingError, decoded
+from doorward.http_client.decoding import DecodingError, decoded
+from doorward.rego import Number, Value, to_json
+from doorward.rego.shared import number_text, parse_number
 
 __all__ = ["BodyError", "State", "parse_body", "state_of", "to_bytes"]
 

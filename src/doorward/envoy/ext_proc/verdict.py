@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from doorward.enforcement.body_paths import Path, PathError
 from doorward.envoy.ext_proc.changes import read_path
-from doorward.rego import Key, Undefined, Value, from_key, sorted_keys
+from doorward.rego import Undefined, Value
+from doorward.rego.shared import Key, from_key, sorted_keys
 from doorward.verdicts import (
     FORBIDDEN,
     Pairs,

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from doorward.envoy.lint.finding import Finding
-from doorward.rego import RegoError, Source, Span
+from doorward.rego import RegoError
+from doorward.rego.shared import Source, Span
 from doorward.rego.tools import (
     Call,
     Expr,

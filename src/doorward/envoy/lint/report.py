@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from doorward import __version__
-from doorward.counting import counted
+from doorward.base.counting import counted
 from doorward.envoy.lint.finding import RULES, Finding
 
 __all__ = ["FORMATS", "write_report"]

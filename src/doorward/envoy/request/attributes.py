@@ -16,8 +16,9 @@ from envoy.config.core.v3 import base_pb2
 from envoy.service.auth.v3 import attribute_context_pb2
 from google.protobuf import struct_pb2
 
-from doorward.rego import Key, Value
+from doorward.rego import Value
 from doorward.rego.golang import from_float
+from doorward.rego.shared import Key
 
 __all__ = ["from_struct_value", "to_attributes"]
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from doorward.rego import Key, Value
+from doorward.rego import Value
 from doorward.rego.golang import json_float
+from doorward.rego.shared import Key
 
 __all__ = ["to_attributes"]
 

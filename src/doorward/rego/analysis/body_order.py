@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
-from doorward.records import record, replace
+from doorward.base.records import record, replace
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.lifting import Origins
 from doorward.rego.analysis.negation import Negations

@@ -5,7 +5,7 @@ Also the one place that knows how many operands a resolved call wants (`Callees.
 
 from __future__ import annotations
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.analysis.bindings import as_call
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.builtins.registry import Builtin, Registry

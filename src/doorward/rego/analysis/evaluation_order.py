@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from doorward.records import replace
+from doorward.base.records import replace
 from doorward.rego.analysis.bindings import names_function
 from doorward.rego.analysis.body_order import order_steps
 from doorward.rego.analysis.calls import Callees

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.environment import Globals, Scope
 from doorward.rego.analysis.inference import Inference

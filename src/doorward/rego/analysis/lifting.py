@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from doorward.records import replace
+from doorward.base.records import replace
 from doorward.rego.analysis.operands import equation, is_evaluated
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from doorward.records import replace
+from doorward.base.records import replace
 from doorward.rego.numbers import Number
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, get_args
 
-from doorward.records import replace
+from doorward.base.records import replace
 from doorward.rego.analysis.operands import equation, is_print
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.syntax.nodes import (

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from operator import is_not
 
-from doorward.records import replace
+from doorward.base.records import replace
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (

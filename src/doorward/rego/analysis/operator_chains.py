@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from doorward.records import replace
+from doorward.base.records import replace
 from doorward.rego.syntax.nodes import (
     And,
     Array,

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.analysis import (
     dependencies,
     existence,

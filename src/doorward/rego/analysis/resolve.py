@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from doorward.records import record, replace
+from doorward.base.records import record, replace
 from doorward.rego.analysis.metadata import FUNCTIONS as METADATA_CALLS
 from doorward.rego.analysis.scope import Names, Scope, Stage, pattern_vars
 from doorward.rego.analysis.type_errors import ref_text

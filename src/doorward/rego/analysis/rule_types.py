@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-from doorward.records import replace
+from doorward.base.records import replace
 from doorward.rego.analysis.bindings import Arity
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.dependencies import Dependencies, branches, definitions_in_order

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeAlias
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.analysis.bindings import Arity
 from doorward.rego.analysis.opa_diagnostics.flat_variables import (
     FLAT,

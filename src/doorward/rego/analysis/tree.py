@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.analysis.scope import operand_source, source_name
 from doorward.rego.errors import COMPILE_ERROR, TYPE_ERROR, Diagnostic
 from doorward.rego.syntax.nodes import Module, Ref, Rule, Scalar, Term, Var

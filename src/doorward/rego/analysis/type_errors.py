@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.analysis.scope import operand_source, source_name
 from doorward.rego.analysis.types import UNKNOWN, has_function, has_unknown
 from doorward.rego.builtins.registry.signature import (

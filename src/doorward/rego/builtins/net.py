@@ -15,7 +15,7 @@ from ipaddress import IPv6Address
 from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 from typing import Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.context import Context

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice, repeat
 from typing import Any, Final, TypeAlias
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.context import Context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.values import Key
 
 __all__ = ["Choice", "Source"]

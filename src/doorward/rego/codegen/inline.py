@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from doorward.records import record, replace
+from doorward.base.records import record, replace
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.builtins.registry.signature import kinds
 from doorward.rego.codegen.emit.ast_nodes import all_of, call, method_of, runtime

@@ -18,7 +18,7 @@ from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, Final, TypeAlias
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.analysis.dependencies import branches
 from doorward.rego.analysis.tree import Definition, RuleNode
 from doorward.rego.codegen.constants import Constants, bind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any, Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.syntax.nodes import Array, Object, Scalar, Set, Term, is_ground
 from doorward.rego.values import Value, make_object, make_set
 

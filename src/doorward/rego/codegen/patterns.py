@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from doorward.records import replace
+from doorward.base.records import replace
 from doorward.rego.analysis.multiplicity import is_open as _is_open
 from doorward.rego.analysis.negation import is_generated
 from doorward.rego.codegen.emit.ast_nodes import (

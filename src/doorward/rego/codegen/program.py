@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any, Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.clock import count_step
 from doorward.rego.codegen.choice import Choice

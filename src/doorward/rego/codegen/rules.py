@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, get_args
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.analysis.evaluation_order import definition_in_steps, rule_in_steps
 from doorward.rego.analysis.failures import has_one_answer
 from doorward.rego.analysis.multiplicity import (

@@ -11,7 +11,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any, TypeAlias
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.codegen.constants import bind
 from doorward.rego.codegen.lazy import Functions, definition_stub, is_generated, rule_stub

@@ -24,7 +24,7 @@ from functools import partial
 from types import CodeType
 from typing import Any, Final
 
-from doorward.records import record, replace
+from doorward.base.records import record, replace
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.shapes import MIN_SHARED, NoShape, Reading
 from doorward.rego.analysis.tree import Definition

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.analysis.multiplicity import Multiplicity
 from doorward.rego.codegen.constants import Constants
 from doorward.rego.codegen.emit.ast_nodes import attribute, load

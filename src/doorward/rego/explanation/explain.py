@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.engine import Engine, within
 from doorward.rego.errors import EvalError

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.analysis.tree import path_text
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.explanation.recorder import Attempt, Recorder, Step

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Call, Expr, Rule, Term

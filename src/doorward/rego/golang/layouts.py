@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.calendar import days_before_month, days_in_month, is_leap, seconds_of
 

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.errors import BuiltinError, LimitError
 
 __all__ = [

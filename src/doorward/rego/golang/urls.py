@@ -10,7 +10,7 @@ import re
 from typing import Final
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.errors import BuiltinError
 from doorward.rego.golang.octets import from_bytes, to_bytes
 from doorward.rego.values import CONTROL_ESCAPES

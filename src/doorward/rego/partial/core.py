@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.source import NOWHERE, Span
 from doorward.rego.values import Value, equal, from_key, make_object, make_set, to_key
 

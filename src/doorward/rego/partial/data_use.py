@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.partial.core import (
     TRUE,
     Body,

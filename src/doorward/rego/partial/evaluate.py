@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.analysis.passes import Program as Checked
 from doorward.rego.analysis.passes import resolved_modules
 from doorward.rego.analysis.rule_types import check_body_types

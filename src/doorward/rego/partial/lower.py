@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import islice
 
-from doorward.records import replace
+from doorward.base.records import replace
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.scope import pattern_vars
 from doorward.rego.analysis.variables import ROOTS

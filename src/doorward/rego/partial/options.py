@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, TypedDict
 
-from doorward.records import record
+from doorward.base.records import record
 
 __all__ = ["MAX_PARTIAL", "PartialArguments", "PartialOptions"]
 

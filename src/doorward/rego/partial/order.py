@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final, TypeAlias
 
-from doorward.records import replace
+from doorward.base.records import replace
 from doorward.rego.analysis.flat_terms import FlatTerms
 from doorward.rego.analysis.safe_order import Step, take_in_order
 from doorward.rego.analysis.variables import ROOTS

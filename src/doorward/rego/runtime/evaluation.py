@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
-from doorward.cancellation import is_stopped
-from doorward.records import record
+from doorward.base.cancellation import is_stopped
+from doorward.base.records import record
 from doorward.rego.builtins.registry.context import Context, Environment
 from doorward.rego.errors import (
     CALL_ERRORS,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.runtime.evaluation import Evaluation, Site
 

@@ -68,14 +68,14 @@ def _release() -> str:
     """Differs with each change of Python, or of a file of this package: in a checkout, too."""
     root = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256(f"{sys.version} {root} {__version__}".encode())
-    beside = [root.parent / f"{name}.py" for name in _BESIDE]
+    beside = [path for name in _BESIDE for path in sorted((root.parent / name).glob("*.py"))]
     for path in (*sorted(root.rglob("*.py")), *beside):
         digest.update(_file(path).encode())
     return digest.hexdigest()
 
 
-_BESIDE: Final = ("cancellation", "exporting", "records", "unzipping")
-"""The modules of the package outside this room that policies are compiled with."""
+_BESIDE: Final = ("base", "http_client")
+"""The rooms beside this one that policies are compiled with."""
 
 
 def _file(path: Path) -> str:

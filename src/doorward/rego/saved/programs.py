@@ -9,7 +9,7 @@ import pickle
 from collections.abc import Mapping
 from typing import Any, Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.analysis.dependencies import Dependencies
 from doorward.rego.analysis.environment import Globals
 from doorward.rego.analysis.passes import CheckOptions, Program, modules_in_order

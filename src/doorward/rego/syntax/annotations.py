@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.errors import PARSE_ERROR, Diagnostic, ParseError
 from doorward.rego.source import Span
 from doorward.rego.syntax.metadata import (

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.errors import PARSE_ERROR, Diagnostic, InternalError, ParseError
 from doorward.rego.source import NOWHERE, Source
 from doorward.rego.syntax.format_module import ModuleWriter, Style, Target, needed_imports

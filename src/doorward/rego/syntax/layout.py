@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Comment
 

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.source import Source, Span
 from doorward.rego.syntax.nodes import Comment
 

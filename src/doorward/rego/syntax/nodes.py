@@ -14,7 +14,7 @@ from dataclasses import field
 from itertools import chain
 from typing import Final, TypeAlias
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.numbers import Number
 from doorward.rego.source import NOWHERE, Span
 from doorward.rego.values import operand_text

@@ -10,7 +10,7 @@ import base64
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.numbers import Number, exact
 from doorward.rego.source import Span
 from doorward.rego.syntax.annotations import SchemaPath

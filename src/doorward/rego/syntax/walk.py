@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Final, TypeAlias, TypeVar
 
-from doorward.records import replace
+from doorward.base.records import replace
 from doorward.rego.syntax import nodes
 from doorward.rego.syntax.nodes import (
     And,

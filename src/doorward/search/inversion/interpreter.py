@@ -12,17 +12,9 @@ from dataclasses import dataclass, field
 from itertools import count, islice, takewhile
 from typing import Any, Final, TypeAlias
 
-from doorward.records import record
-from doorward.rego import (
-    CALL_ERRORS,
-    UNDEFINED,
-    EvalError,
-    Evaluation,
-    Registry,
-    from_key,
-    to_key,
-    to_rego,
-)
+from doorward.base.records import record
+from doorward.rego import UNDEFINED, EvalError, Registry, to_rego
+from doorward.rego.shared import CALL_ERRORS, Evaluation, from_key, to_key
 from doorward.rego.tools import (
     And,
     Array,

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
-from doorward.rego import UNDEFINED, BuiltinError, from_json, from_key, to_json, to_key
+from doorward.rego import UNDEFINED, BuiltinError, from_json, to_json
+from doorward.rego.shared import from_key, to_key
 from doorward.rego.tools import Builtin, equal, iterate, kinds, lookup, variants, witnesses
 
 __all__ = [

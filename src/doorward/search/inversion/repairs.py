@@ -8,7 +8,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
-from doorward.rego import Engine, Query, RegoError, to_json, within
+from doorward.rego import Engine, Query, RegoError, to_json
+from doorward.rego.shared import within
 from doorward.rego.tools import Rule
 from doorward.search.inversion.interpreter import Attempt, Interpreter, Policy
 from doorward.search.inversion.lenses import FALSY, TRUTHY, Lens

@@ -8,9 +8,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from doorward.counting import counted
-from doorward.records import record, replace
-from doorward.rego import UNDEFINED, Engine, Value, to_key, to_python, to_rego
+from doorward.base.counting import counted
+from doorward.base.records import record, replace
+from doorward.rego import UNDEFINED, Engine, Value, to_python, to_rego
+from doorward.rego.shared import to_key
 from doorward.rego.tools import Body, Module, format_tree
 from doorward.search.proofs.checking import Checker
 from doorward.search.proofs.refuting import Refuter

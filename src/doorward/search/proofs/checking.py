@@ -13,16 +13,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
-from doorward.rego import (
-    UNDEFINED,
-    CompileError,
-    Engine,
-    EvalError,
-    ParseError,
-    Source,
-    to_python,
-    to_rego,
-)
+from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, to_python, to_rego
+from doorward.rego.shared import ParseError, Source
 from doorward.rego.tools import (
     Array,
     Call,

@@ -10,7 +10,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from doorward.rego import Registry, Source, Value, from_key, parse_term
+from doorward.rego import Registry, Value, parse_term
+from doorward.rego.shared import Source, from_key
 from doorward.rego.tools import (
     And,
     Array,

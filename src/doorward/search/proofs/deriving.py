@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from doorward.rego import Source
+from doorward.rego.shared import Source
 from doorward.rego.tools import (
     Array,
     Call,

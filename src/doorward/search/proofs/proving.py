@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from doorward.bundles.loader import Loaded
-from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, Registry, Span
+from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, Registry
+from doorward.rego.shared import Span
 from doorward.rego.tools import Rule, RuleNode, Scalar, format_tree, path_text
 from doorward.replay.deciding import Version
 from doorward.search import Finding, Reach, search

@@ -15,7 +15,8 @@ from functools import cmp_to_key
 from itertools import pairwise, takewhile
 from typing import Any, Final
 
-from doorward.rego import CompileError, Engine, EvalError, Query, Source, Value, from_key, to_rego
+from doorward.rego import CompileError, Engine, EvalError, Query, Value, to_rego
+from doorward.rego.shared import Source, from_key
 from doorward.rego.tools import (
     Array,
     Body,

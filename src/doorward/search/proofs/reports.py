@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from doorward.counting import counted
+from doorward.base.counting import counted
 from doorward.rego import to_python
 from doorward.search import rego_test
 from doorward.search.proofs.proving import COUNTEREXAMPLE, NONE_EXISTS, Verdict

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from doorward.cancellation import Cancellation
+from doorward.base.cancellation import Cancellation
 from doorward.transport.grpc.messages import Budget
 from doorward.transport.grpc.methods import Call, Runner, call_method
 from doorward.transport.grpc.status import GrpcError, Status

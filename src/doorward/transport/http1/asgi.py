@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from httptools import HttpParserInvalidURLError, parse_url
 
-from doorward.cancellation import Cancellation
+from doorward.base.cancellation import Cancellation
 from doorward.edge import FAULTS, Edge
 from doorward.transport.http1.messages import Request, Response, response_head
 
@@ -29,7 +29,7 @@ AsgiApp: TypeAlias = Callable[
     Awaitable[None],
 ]
 
-CANCELLATION: Final = "doorward.cancellation"
+CANCELLATION: Final = "doorward.base.cancellation"
 """The key of a scope under which the application finds the `Cancellation` of the request."""
 _FULL: Final = 64 * 1024
 """Bytes of a body that wait for the application."""

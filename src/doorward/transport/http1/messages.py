@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Final, NamedTuple, TypeAlias
 
-from doorward.cancellation import Cancellation
+from doorward.base.cancellation import Cancellation
 from doorward.transport.http1.bodies import Share
 
 __all__ = ["Headers", "Request", "Response", "response_head"]

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from doorward.rego import CALL_ERRORS, REGISTRY, UNDEFINED, Engine, EvalError
+from doorward.rego import REGISTRY, UNDEFINED, Engine, EvalError
 from doorward.rego.builtins.inversion.inverses import sign_token, variants, witnesses
+from doorward.rego.shared import CALL_ERRORS
 from doorward.rego.tools import Builtin, equal, kinds
 
 NOW = 1_790_000_000_000_000_000

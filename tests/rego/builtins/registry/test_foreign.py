@@ -18,13 +18,13 @@ from doorward.rego import (
     Context,
     Engine,
     EvalError,
-    EvaluationAborted,
     Query,
     Registry,
     parse_term,
     types,
 )
 from doorward.rego.builtins.registry.foreign import ForeignError, foreign_code
+from doorward.rego.shared import EvaluationAborted
 
 
 class Colour(StrEnum):

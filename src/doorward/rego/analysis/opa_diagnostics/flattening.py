@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from doorward.records import record, replace
+from doorward.base.records import record, replace
 from doorward.rego.analysis.bindings import Arity, as_call, names_function
 from doorward.rego.analysis.lifting import Lifting, Origins
 from doorward.rego.analysis.operands import Operands, equation, is_print

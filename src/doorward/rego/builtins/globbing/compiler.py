@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.caches import counted
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.regexp import matcher, quote_meta

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.errors import BuiltinError, LimitError
 
 __all__ = ["MAX_FLAGS", "MAX_TEXT", "MAX_WORK", "intersect"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.caches import CacheCounts
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from doorward.records import record
+from doorward.base.records import record
 
 __all__ = ["Certificates", "HTTPRequest", "HTTPResponse", "SendError", "Source"]
 

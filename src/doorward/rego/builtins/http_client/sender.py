@@ -26,6 +26,7 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import httpx
 
+from doorward.http_client.decoding import DecodingError, decoded
 from doorward.rego.builtins.http_client.message import (
     Certificates,
     HTTPRequest,
@@ -36,7 +37,6 @@ from doorward.rego.builtins.http_client.message import (
 from doorward.rego.builtins.registry.foreign import ForeignError, foreign_code
 from doorward.rego.errors import EvaluationAborted
 from doorward.rego.golang.octets import from_bytes
-from doorward.unzipping import DecodingError, decoded
 
 __all__ = ["HTTPXSender", "default_sender"]
 

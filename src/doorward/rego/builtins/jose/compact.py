@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.builtins.encoding import base64url_decode
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang import base64

@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.builtins.jose.compact import Header, Object, Token
 from doorward.rego.builtins.jose.jwk import VerificationKey, public_part, verification_keys
 from doorward.rego.builtins.jose.jws import ALGORITHMS, Algorithm

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.builtins.jose.jws import ALGORITHMS
 from doorward.rego.builtins.x509 import pem
 from doorward.rego.errors import BuiltinError, LimitError

@@ -10,7 +10,7 @@ import hmac
 from collections.abc import Callable
 from typing import Any, Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.errors import BuiltinError
 
 __all__ = ["ALGORITHMS", "LENIENT", "Algorithm"]

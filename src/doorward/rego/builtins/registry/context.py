@@ -16,8 +16,8 @@ from itertools import repeat
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from doorward.cancellation import is_stopped
-from doorward.records import record
+from doorward.base.cancellation import is_stopped
+from doorward.base.records import record
 from doorward.rego.builtins.http_client.cache import ResponseCache
 from doorward.rego.builtins.registry.resolver import resolve
 from doorward.rego.errors import CANCEL_ERROR, BuiltinError, EvaluationAborted

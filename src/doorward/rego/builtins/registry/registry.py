@@ -14,7 +14,7 @@ from functools import wraps
 from importlib import import_module
 from typing import Any, Final, NoReturn, TypeVar
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.builtins.registry.foreign import guarded, is_foreign
 from doorward.rego.builtins.registry.signature import Function, Type, any_, is_type, kinds
 from doorward.rego.errors import OperandError

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from doorward.records import HashedOnce, record
+from doorward.base.records import HashedOnce, record
 
 __all__ = [
     "AnyOf",

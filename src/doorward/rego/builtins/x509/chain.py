@@ -17,7 +17,7 @@ from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.builtins.x509.objects import CertificateFields
 
 __all__ = ["ANY_PURPOSE", "Options", "Unverified", "verified_chain"]

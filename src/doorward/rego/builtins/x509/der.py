@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from doorward.records import record
+from doorward.base.records import record
 
 __all__ = ["Element", "read", "read_all"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, Final
 
-from doorward.records import record
+from doorward.base.records import record
 from doorward.rego.builtins.x509.der import Element, read
 from doorward.rego.errors import BuiltinError
 from doorward.rego.golang import urls as go_url

@@ -10,7 +10,7 @@ import binascii
 import re
 from typing import Final
 
-from doorward.records import record
+from doorward.base.records import record
 
 __all__ = ["Block", "decode", "decode_all"]
 

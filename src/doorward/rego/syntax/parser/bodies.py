@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from doorward.records import replace
+from doorward.base.records import replace
 from doorward.rego.syntax.keywords import LOGICAL
 from doorward.rego.syntax.lexer import IDENT
 from doorward.rego.syntax.nodes import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from doorward.records import replace
+from doorward.base.records import replace
 from doorward.rego.source import Span
 from doorward.rego.syntax.lexer import WHITESPACE
 from doorward.rego.syntax.nodes import (

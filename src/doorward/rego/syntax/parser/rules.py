@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doorward.records import replace
+from doorward.base.records import replace
 from doorward.rego.syntax.lexer import EOF, IDENT
 from doorward.rego.syntax.nodes import Body, Head, Set, Term, Var
 from doorward.rego.syntax.parser.cursor import MAX_LINKS, Cursor, TooDeep

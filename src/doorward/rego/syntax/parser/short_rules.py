@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from doorward.records import replace
+from doorward.base.records import replace
 from doorward.rego.syntax.nodes import (
     And,
     Body,

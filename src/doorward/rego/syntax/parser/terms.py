@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from doorward.records import replace
+from doorward.base.records import replace
 from doorward.rego.errors import Diagnostic
 from doorward.rego.syntax.keywords import LOGICAL
 from doorward.rego.syntax.lexer import IDENT

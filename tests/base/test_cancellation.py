@@ -7,8 +7,9 @@ import threading
 import pytest
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.cancellation import Cancellation, is_stopped
-from doorward.rego import Engine, EvalError, within
+from doorward.base.cancellation import Cancellation, is_stopped
+from doorward.rego import Engine, EvalError
+from doorward.rego.shared import within
 from doorward.rego.tools import count_step
 
 

@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from doorward.unzipping import STEP, DecodingError, decoded
+from doorward.http_client.decoding import STEP, DecodingError, decoded
 
 TEXT = b"some text " * 100_000
 

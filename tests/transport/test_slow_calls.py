@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from doorward import history as module
-from doorward.history import DOUBTS, SLOW, History
+from doorward.transport import slow_calls as module
+from doorward.transport.slow_calls import DOUBTS, SLOW, History
 
 
 def compute(seconds: float) -> None:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from tests.waiting import PATIENCE
 
-from doorward.deadlines import finished_by, with_deadlines
+from doorward.http_client.deadlines import finished_by, with_deadlines
 
 SOON = 0.3
 NEVER = threading.Event()

@@ -14,12 +14,18 @@ __all__ = ["exporter", "missing", "renamed"]
 
 
 def exporter(
-    package: str, homes: Mapping[str, str], *, below: str, modules: Collection[str] = ()
+    package: str,
+    homes: Mapping[str, str],
+    *,
+    below: str,
+    modules: Collection[str] = (),
+    moved: str = "",
 ) -> Callable[[str], object]:
     """A `__getattr__` for the module `package`.
 
     `homes`: names by the module that has them, which stands `below` another package or the same.
-    `modules`: those of `package` that are exported themselves.
+    `modules`: those of `package` that are exported themselves. `moved`: the one of them that has
+    names which `package` had before; their use is a DeprecationWarning.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
 
@@ -27,7 +33,12 @@ def exporter(
         if name in modules:
             return import_module(f"{package}.{name}")
         if name not in home_of:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            new = import_module(f"{package}.{moved}") if moved else None
+            if new is None or name not in new.__all__:
+                raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            text = f"{package}.{name} is not public: import it from {package}.{moved}"
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            return getattr(new, name)
         value = getattr(import_module(f"{below}.{home_of[name]}"), name)
         setattr(sys.modules[package], name, value)  # the next use does not come here
         return value

@@ -9,7 +9,7 @@ from dataclasses import FrozenInstanceError, field, fields
 
 import pytest
 
-from doorward.records import HashedOnce, record, replace
+from doorward.base.records import HashedOnce, record, replace
 from doorward.rego.syntax.nodes import Array, Scalar, Var
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from doorward.counting import counted
+from doorward.base.counting import counted
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""What every other room stands on: it imports nothing of Doorward."""
