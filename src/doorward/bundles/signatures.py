@@ -178,7 +178,9 @@ def _files_in(token: str, verification: Verification) -> dict[str, _Signed]:
     try:
         return {str(each["name"]): _read_entry(each) for each in files or ()}
     except (TypeError, KeyError):
-        raise SignatureError(".signatures.json: the payload lists no files") from None
+        raise SignatureError(
+            ".signatures.json: `files` of the payload must be objects with `name` and `hash`"
+        ) from None
 
 
 def _read_entry(entry: Mapping[str, Any]) -> _Signed:

@@ -90,6 +90,7 @@ class Polling:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError where of the two delays one is missing or wrong."""
         check_delays(block)
 
 
@@ -160,13 +161,16 @@ class OlderBundle:
     """`bundle`, an older form of `bundles`."""
 
     name: str = option("name", TEXT, "", "its name")
-    prefix: str = option("prefix", TEXT, "bundles", "the folder of its name in the resource")
+    prefix: str = option(
+        "prefix", TEXT, "bundles", "the path before its name: the resource is `PREFIX/NAME`"
+    )
     service: str = option("service", TEXT, "", "the service; without it the first there is")
     polling: Polling = option("polling", section(Polling), Polling())
     trigger: Trigger = option("trigger", TRIGGER, _PERIODIC, "`manual`: it is never downloaded")
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError without a name."""
         if not block.get("name", str, ""):
             raise ConfigError(f"{block.location('name')} must not be empty")
 
@@ -186,7 +190,9 @@ class DiscoveryBlock:
         "decision", TEXT, "", "the document in it that is the configuration; else all of it"
     )
     name: str = option("name", TEXT, "", "an older form of `resource`")
-    prefix: str = option("prefix", TEXT, "bundles", "the folder of `name` in the resource")
+    prefix: str = option(
+        "prefix", TEXT, "bundles", "the path before `name`: the resource is `PREFIX/NAME`"
+    )
     polling: Polling = option("polling", section(Polling), Polling())
     trigger: Trigger = option("trigger", TRIGGER, _PERIODIC, "`manual`: it is never downloaded")
     persist: bool = option(
@@ -196,6 +202,7 @@ class DiscoveryBlock:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError without a resource."""
         if not block.get("resource", str, "") and not block.get("name", str, ""):
             raise ConfigError(
                 f"{block.location('resource')}: missing required discovery.resource field"

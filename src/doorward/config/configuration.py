@@ -242,6 +242,7 @@ class Shadow:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError where a candidate has neither paths nor bundles."""
         if not block.strings("paths") and not block.strings("bundles"):
             raise ConfigError(
                 f"{block.location('paths')}: name the candidate's `paths` or `bundles`"
@@ -469,6 +470,7 @@ class Config:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError for what is not supported, and for `bundle` beside `bundles`."""
         for key, instead in REFUSED.items():
             if block.values.get(key):
                 raise ConfigError(f"{block.location(key)} is not supported: {instead}")

@@ -65,6 +65,7 @@ class Bearer:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError for a token beside a file with one."""
         if block.get("token", str, "") and block.get("token_path", str, ""):
             raise ConfigError(
                 f"{block.location('token_path')}: specify a value for either the "
@@ -93,6 +94,7 @@ class ClientTls:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError unless there are a certificate and a key."""
         for key in ("cert", "private_key"):
             if not block.get(key, str, ""):
                 raise ConfigError(f"{block.location(key)} is needed when client TLS is enabled")
@@ -169,6 +171,7 @@ class _Metadata:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError without a region."""
         if not block.get("aws_region", str, ""):
             where = block.location("aws_region")
             raise ConfigError(f"{where} must be specified for AWS metadata credential service")
@@ -221,6 +224,7 @@ class _RoleSigning:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError unless one of the sources is there."""
         if not _has_any(block, ["environment", "profile", "metadata"]):
             raise ConfigError(
                 f"{block.path}: unsupported AWS signing plugin with AssumeRole credential provider"
@@ -239,6 +243,7 @@ class _AssumedRole:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError unless it says whose keys ask for those of the role."""
         if block.values.get("aws_signing") is None:
             raise ConfigError(
                 f"{block.location('aws_signing')}: a AWS signing plugin must be specified when "
@@ -293,6 +298,7 @@ class _AwsBlock:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError unless one of the sources is there."""
         if not _has_any(block, _SOURCES):
             where = f"{block.file}: {block.path}" if block.file else block.path
             raise ConfigError(
@@ -332,6 +338,7 @@ class _KmsBlock:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError without a name, and for an algorithm that does not exist."""
         if not block.get("name", str, ""):
             raise ConfigError(f"{block.location('name')} must be the name of a key")
         if (algorithm := block.get("algorithm", str, "")) not in KMS_ALGORITHMS:
@@ -402,6 +409,7 @@ class OAuth2:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError for keys in Azure Key Vault, and for a key of KMS without `aws_signing`."""
         for name in ("azure_keyvault", "azure_signing"):
             if block.values.get(name) is not None:
                 raise ConfigError(
@@ -483,6 +491,7 @@ class GcpMetadata:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError unless there is either an audience or scopes."""
         if bool(block.get("audience", str, "")) == bool(block.strings("scopes")):
             raise ConfigError(
                 f"{block.location('audience')}: give either audience or scopes, not both"
@@ -525,6 +534,7 @@ class _Methods:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError for several methods, and for one that does not exist."""
         used = [name for name, value in block.values.items() if value is not None]
         if len(used) > 1:
             raise ConfigError(
@@ -581,6 +591,7 @@ class Service:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError for what is not a URL."""
         url = block.get("url", str, "").rstrip("/")
         if not url.startswith(("http://", "https://")) or not url.partition("://")[2].strip("/"):
             raise ConfigError(f"{block.location('url')} must be an http or https URL")

@@ -41,6 +41,7 @@ class StatusOptions:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError for a plugin."""
         if plugin := block.get("plugin", str, ""):
             raise ConfigError(
                 f'{block.location("plugin")}: invalid plugin name "{plugin}" in status'

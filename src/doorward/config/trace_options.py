@@ -208,6 +208,7 @@ class TraceBlock:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError for a certificate without its key, and for `mtls` without one."""
         certificate = block.get("tls_cert_file", str, "")
         where = block.location("tls_cert_file")
         if not block.get("type", str, ""):

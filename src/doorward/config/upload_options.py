@@ -145,6 +145,7 @@ class UploadOptions:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError for a plugin."""
         if plugin := block.get("plugin", str, ""):
             raise ConfigError(
                 f'{block.location("plugin")}: invalid plugin name "{plugin}" in decision_logs'
@@ -201,5 +202,6 @@ class FileOptions:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError without a path."""
         if not block.get("path", str, ""):
             raise ConfigError(f"{block.location('path')} must be the path of a file")

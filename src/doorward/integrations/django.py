@@ -477,9 +477,11 @@ class PolicyAdminMixin:
     def get_actions(self, request: Any) -> dict[str, Any]:
         """The actions, which run where each selected row allows it."""
         actions = super().get_actions(request)  # type: ignore[misc]
-        return {name: (self._guard(run), *rest) for name, (run, *rest) in actions.items()}
+        return {name: (self._guard_action(run), *rest) for name, (run, *rest) in actions.items()}
 
-    def _guard(self, run: Any) -> Any:
+    def _guard_action(self, run: Any) -> Any:
+        """The action of an admin, which raises PermissionDenied unless each selected row allows all
+        of its permissions (by default `change`)."""
         verbs = tuple(getattr(run, "allowed_permissions", ())) or ("change",)
 
         @wraps(run)

@@ -381,7 +381,7 @@ def _settle_one(values: Iterable[Value], members: Mapping[str, frozenset[str]]) 
 
 
 def _members_of(values: Iterable[Value]) -> Mapping[str, frozenset[str]]:
-    """By role, the users who have it or one that can do all of it."""
+    """The users by role: those to whom the setting `roles` grants it, or one that includes it."""
     roles_by_user: defaultdict[str, set[str]] = defaultdict(set)
     for each in values:
         if each.setting == ROLES and each.is_granted:

@@ -81,9 +81,11 @@ class Cell:
             known = self.values = {}
         for position, token in enumerate(shape[2]):
             if token.__class__ in _TYPED:
-                self._keep(known, position, segments[position])
+                self._keep_lowest(known, position, segments[position])
 
-    def _keep(self, known: dict[int, tuple[str, ...]], position: int, value: str) -> None:
+    def _keep_lowest(self, known: dict[int, tuple[str, ...]], position: int, value: str) -> None:
+        """Add a value if it is among the `SAMPLE` values of the lowest ranks, which are a fair
+        sample; the highest drops out."""
         before = known.get(position, ())
         if value in before:
             return
@@ -115,7 +117,7 @@ class Cell:
             self.values = {} if self.values is None else self.values
             for position, values in other.values.items():
                 for value in values:
-                    self._keep(self.values, position, value)
+                    self._keep_lowest(self.values, position, value)
         if other.parameters is not None:
             self.parameters = {} if self.parameters is None else self.parameters
             for parameter, counts in other.parameters.items():

@@ -375,7 +375,7 @@ class Policies:
         """Return the fields of the input below the text written that policies read."""
         *above, _ = written.removeprefix("input.").split(".")
         outer = tuple(above)
-        for path in chain(self._read_paths(file, offset), self._paths_in_text(file, offset)):
+        for path in chain(self._read_paths(file, offset), self._input_paths_in_text(file, offset)):
             if path[: len(outer)] == outer and len(path) > len(outer):
                 name = path[len(outer)]
                 if _NAME.match(name):
@@ -387,8 +387,9 @@ class Policies:
             if symbol.kind == "input" and (span.end != offset or span.file != file):
                 yield symbol.path
 
-    def _paths_in_text(self, file: str, offset: int) -> Iterator[tuple[str, ...]]:
-        """Those in the text of a file, of which some may be in a broken statement."""
+    def _input_paths_in_text(self, file: str, offset: int) -> Iterator[tuple[str, ...]]:
+        """The paths below `input` in the text of a file, which need not parse, except the one that
+        ends at `offset`."""
         for match in _DOTTED.finditer(self.texts.get(file, "")):
             first, *rest = match[0].split(".")
             if first == "input" and match.end() != offset:

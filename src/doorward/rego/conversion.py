@@ -35,7 +35,7 @@ __all__ = ["from_python", "is_value"]
 MAX_DEPTH: Final = 10_000
 """Collections within each other; as many as OPA reads of JSON."""
 _MANY: Final = 1_000
-"""Collections of one depth among which those that occur again are left out."""
+"""From so many collections at one depth on, one that occurs again is checked once."""
 _LARGE: Final[int] = 10**MAX_DIGITS
 _EXACT: Final = 2.0**53
 """From here on a float and its text are two numbers: the text has the fewest digits."""

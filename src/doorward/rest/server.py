@@ -33,7 +33,8 @@ MAX_CONNECTIONS: Final = 1_000
 ACCEPT_QUIET: Final = 10.0
 """Seconds between two lines in the log about connections that could not be accepted."""
 REFUSALS_QUIET: Final = 1.0
-"""The same about requests that were refused before they were read, for each reason."""
+"""Seconds between two lines in the log, for each reason, about requests that were refused before
+they were read."""
 
 STUCK_AFTER: Final = 30.0
 """Seconds in which the loop must have come round once."""

@@ -19,7 +19,7 @@ _WORD: Final = re.compile(r"[^A-Za-z0-9]+")
 
 
 def tried(search: Search) -> str:
-    """One line: how much was tried."""
+    """How much was tried, then a line for each expression that was not reached."""
     if search.is_equal:
         return "The versions have the same rules and data."
     return (

@@ -176,7 +176,10 @@ class WorkerGroup:
         return sockets, checks, processors
 
     def start(self) -> None:
-        """Serve. StartupError, with nothing left running, where a worker cannot."""
+        """Start the workers and return. With `ready_timeout`, wait for the bundles first.
+
+        StartupError, with everything closed, where bundles are late or a worker does not start.
+        """
         options = self._options
         announce(options, self._active.snapshot)
         if options.ready_timeout > 0:

@@ -82,13 +82,13 @@ def bench_pretty(measured: Sequence[Measured]) -> str:
     """A line for each test: its name, the rounds, and the time of one."""
     width = max((len(str(each.test)) for each in measured), default=0)
     return "".join(
-        [f"{each.test!s:<{width}}\t{_figures(each)}\n" for each in measured],
+        [f"{each.test!s:<{width}}\t{_go_columns(each)}\n" for each in measured],
     )
 
 
 def bench_gobench(measured: Sequence[Measured]) -> str:
     """The same as Go's benchmarks print it, for the tools that compare such lines."""
-    return "".join([f"Benchmark{_camel(each.test)}\t{_figures(each)}\n" for each in measured])
+    return "".join([f"Benchmark{_camel(each.test)}\t{_go_columns(each)}\n" for each in measured])
 
 
 def bench_json(measured: Sequence[Measured]) -> str:
@@ -115,7 +115,8 @@ def _memory_fields(measured: Measured) -> dict[str, str]:
     return {"bytes_per_op": str(octets), "allocs_per_op": str(blocks)}
 
 
-def _figures(measured: Measured) -> str:
+def _go_columns(measured: Measured) -> str:
+    """Rounds, ns/op and, where memory was measured, B/op and allocs/op, as Go writes benchmarks."""
     figures = f"{measured.rounds:8d}\t{measured.ns_per_round:10d} ns/op"
     if measured.memory is None:
         return figures

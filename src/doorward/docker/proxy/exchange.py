@@ -321,7 +321,11 @@ class Exchange:
     # To the daemon
 
     async def _send(self, reading: Reading, request: UpstreamHead) -> Wire:
-        """Send the head, on a kept connection where nothing is lost if that has just ended."""
+        """Send the head and what was read of the body; the connection on which the answer comes.
+
+        A request that has ended goes on a kept connection first. Where that has ended without an
+        answer, GET and HEAD are sent again on a new one, and others are refused with 502.
+        """
         content = request.head + request.body
         self._check_client()
         is_short = self._request is not None and self._request.ended and not reading.is_taken_over

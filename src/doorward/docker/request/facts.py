@@ -243,7 +243,11 @@ def _with_networks(network: dict[str, Any], questions: _Questions) -> dict[str, 
 
 
 def _object_view(kind: str, name: str, questions: _Questions) -> dict[str, Any]:
-    """An object that a request names, and whose it is: `known` where the daemon said so."""
+    """The view of an object that a request names, with its `owner`; of an exec that of its
+    container.
+
+    `known`: the daemon described it, and no other object has that name; `missing`: it has none.
+    """
     view = {"kind": kind, "name": name, "known": False, "missing": False, "owner": ""}
     if kind == "exec":
         answer = questions.ask("exec", name, "/json")

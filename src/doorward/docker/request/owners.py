@@ -90,6 +90,8 @@ def _objects_of_creation(view: Mapping[str, Any]) -> Iterator[Named]:
 
 
 def _objects_of_connection(view: Mapping[str, Any]) -> Iterator[Named]:
+    """Of a connection to a network: the container, those that it links to, and the network unless
+    it is built in."""
     body = view["body"] or {}
     yield "container", body.get("Container") or ""
     for link in (body.get("EndpointConfig") or {}).get("Links") or ():

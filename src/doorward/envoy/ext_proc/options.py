@@ -74,6 +74,7 @@ class _ListBlock:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
+        """ConfigError without a path or a rule."""
         for key in ("path", "rule"):
             if block.values.get(key) is None:
                 raise ConfigError(

@@ -101,7 +101,7 @@ class Description:
     scraped_from: str = ""
     """Kubernetes: the namespace of Prometheus, which may read the metrics."""
     bootstrap: Mapping[str, object] = field(default_factory=dict)
-    """Further options of the proxy's configuration."""
+    """Further fields of `Bootstrap` by their names; not Envoy's own configuration."""
 
     def __post_init__(self) -> None:
         _check(self)

@@ -93,7 +93,10 @@ RULES: Final[Mapping[str, Rule]] = {
     "forward-client-identity": _error("who the user is comes from the client, not from the policy"),
     "forward-connection": _error("a client could take away what the policy sets"),
     "forward-underscores": _error("many applications take `a_b` and `a-b` for one header"),
-    "forward-body": _warning("one request could take all of the proxy's memory"),
+    "forward-body": _warning(
+        "the proxy keeps all of a body for its question: without a limit one request could take "
+        "all of its memory"
+    ),
     # The decision point
     "pdp-exposed": _error("who reaches it can ask for decisions, or change what they rest on"),
     "pdp-data-served": _error("a request that the application is tricked into reads keys in data"),

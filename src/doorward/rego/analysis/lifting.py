@@ -79,10 +79,11 @@ class Dialect(Protocol):
         """A new variable for the term at `span`."""
 
     def call(self, call: Call, out: list[Expr]) -> Var:
-        """The result of a call without calls in its operands, which goes to `out`."""
+        """Append the expression of a call, whose operands hold no calls, to `out`; the variable of
+        its result."""
 
     def template(self, term: TemplateString, out: list[Expr]) -> Var:
-        """The value of a template string, which goes to `out`."""
+        """Append the expression of a template string to `out`; the variable of its value."""
 
     def exprs(self, body: Sequence[Expr], out: list[Expr]) -> None:
         """Append the flat expressions of a body to `out`."""

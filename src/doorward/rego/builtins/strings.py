@@ -158,6 +158,8 @@ def strings_replace_n(context: Context, patterns: dict[Key, Value], value: str) 
 
 
 def _replace_all(context: Context, value: str, replacements: dict[str, str]) -> str:
+    """Replace each key by its value in one pass; the first key that matches wins. There is a key,
+    and none is empty."""
     longest = max(map(len, replacements.values()))
     sizes = sum(map(len, replacements))
     if sizes * len(value) <= _QUICK and len(value) * longest <= MAX_TEXT:

@@ -53,12 +53,12 @@ def query_escape(text: str) -> str:
 
 def query_unescape(text: str) -> str:
     """The text that a name or value of a query stands for."""
-    return from_bytes(_unescape(to_bytes(text).replace(b"+", b" ")))
+    return from_bytes(_percent_decode(to_bytes(text).replace(b"+", b" ")))
 
 
 def path_unescape(text: str) -> str:
     """The text that a part of a path stands for."""
-    return from_bytes(_unescape(to_bytes(text)))
+    return from_bytes(_percent_decode(to_bytes(text)))
 
 
 def parse_query(query: str) -> dict[str, list[str]]:
@@ -79,7 +79,8 @@ def parse_query(query: str) -> dict[str, list[str]]:
     return values
 
 
-def _unescape(octets: bytes) -> bytes:
+def _percent_decode(octets: bytes) -> bytes:
+    """Decode `%XX` alone (a `+` stays); an error for a `%` that is not followed by two digits."""
     if b"%" not in octets:
         return octets
 
@@ -210,7 +211,7 @@ def _host_text(host: str) -> str:
         if match[1] is not None and (int(match[1], 16) < 0x80 and match[0] != b"%25"):
             raise BuiltinError(f"invalid URL escape {_quote(match[0].decode())}")
     _check_host_bytes(octets)
-    return from_bytes(_unescape(octets))
+    return from_bytes(_percent_decode(octets))
 
 
 def _zone_text(zone: str) -> str:
@@ -222,7 +223,7 @@ def _zone_text(zone: str) -> str:
             if match[0] != b"%25" and code != 0x20 and code < 0x80 and not plain:
                 raise BuiltinError(f"invalid URL escape {_quote(match[0].decode())}")
     _check_host_bytes(octets)
-    return from_bytes(_unescape(octets))
+    return from_bytes(_percent_decode(octets))
 
 
 def _check_host_bytes(octets: bytes) -> None:

@@ -114,7 +114,8 @@ def lookup_data_path(value: Any, path: Sequence[Any]) -> Any:
 
 
 def getter(value: Any) -> Callable[[str, Any], Any]:
-    """Return a `get` like that of an object, for a value of another type."""
+    """Return a `get(name, default)` for a value that is not an object: a set gives `name` if it is
+    a member, anything else the default."""
     if type(value) is frozenset:
         return lambda name, default: name if name in value else default
     return lambda _name, default: default

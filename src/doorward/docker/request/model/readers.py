@@ -121,6 +121,11 @@ def value_reader(kind: ValueType) -> Reader:
 
 
 def _integer_reader(kind: ValueType) -> Reader:
+    """A reader of integers, and of null.
+
+    It raises for another type and for a number out of range; it notes a fault for one that `kind`
+    does not accept, 0 excepted.
+    """
     accepts, text = kind.accepts, kind.text
 
     def read(value: Any, notes: Notes, at: str) -> Any:
