@@ -52,7 +52,8 @@ class Events:
 
 def options_of(row: Row) -> Options:
     options, unknown = read_plain(Options, row["config"])
-    assert set(unknown) <= {"nd_builtin_cache"}  # a key of the whole configuration
+    # A key of the whole configuration, which stands in no block of a plugin.
+    assert set(unknown) <= {"nd_builtin_cache: unknown key, ignored"}
     return replace(options, on_error="fail-call")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,16 +30,20 @@ SIZE = 16 << 10
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def cluster() -> Iterator[None]:
     """Two workers, on this machine."""
-    with settings():
+    # Below the folders of pytest the path of a socket of Ray's has more than the 107 bytes it may.
+    with (
+        settings(),
+        tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder,
+    ):
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         ray.init(
             "local",
             num_cpus=2,
             include_dashboard=False,
             object_store_memory=100 << 20,
-            _temp_dir=str(tmp_path_factory.mktemp("ray")),
+            _temp_dir=folder,
             **quiet,
         )
         yield
