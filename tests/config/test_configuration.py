@@ -60,8 +60,8 @@ def test_the_old_name_of_the_plugin_is_the_new_one() -> None:
 def test_an_unknown_key_is_a_warning_that_names_it_and_its_line() -> None:
     config = parse("labels: {}\nlables:\n  a: b\ndecision_logs:\n  consol: true\n")
     assert config.warnings == (
-        "c.yaml:2: lables: unknown key, ignored",
-        "c.yaml:5: decision_logs.consol: unknown key, ignored",
+        "c.yaml:2: lables: unknown key, ignored: did you mean `labels`?",
+        "c.yaml:5: decision_logs.consol: unknown key, ignored: did you mean `console`?",
     )
 
 

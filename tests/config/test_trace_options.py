@@ -70,7 +70,7 @@ def test_keys_that_nobody_reads_are_said() -> None:
     document = {"distributed_tracing": {"type": "grpc", "adress": "x", "resource": {"name": "y"}}}
     warnings = parse_config(json.dumps(document)).warnings
     assert warnings == (
-        ":1: distributed_tracing.adress: unknown key, ignored",
+        ":1: distributed_tracing.adress: unknown key, ignored: did you mean `address`?",
         ":1: distributed_tracing.resource.name: unknown key, ignored",
     )
 

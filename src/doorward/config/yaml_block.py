@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 import yaml
 
 from doorward.bundles.located_yaml import Located, LocatedError, read_documents
+from doorward.rego.tools import near_name
 
 __all__ = [
     "Block",
@@ -116,14 +117,20 @@ class Block:
         return tuple(numbers)
 
     def unknown(self, known: Sequence[str]) -> tuple[str, ...]:
-        """A warning for each key that is not `known`."""
+        """A warning for each key that is not `known`, with the known one that it is most like."""
+        others = [key for key in self.values if key not in known]
         return tuple(
-            f"{self.location(key)}: unknown key, ignored" for key in self.values if key not in known
+            f"{self.location(key)}: unknown key, ignored{_hint(key, known)}" for key in others
         )
 
     def plain(self) -> dict[str, Any]:
         """The mapping and all below it as plain dicts."""
         return {key: _plain(value) for key, value in self.values.items()}
+
+
+def _hint(key: str, known: Sequence[str]) -> str:
+    close = near_name(key, known)
+    return "" if close is None else f": did you mean `{close}`?"
 
 
 def read_block(text: str, *, file: str, environment: Mapping[str, str]) -> Block:
