@@ -10,24 +10,24 @@ from doorward.rest.route import Route, Routes
 __all__ = ["document"]
 
 _FLAGS: Final = {
-    "pretty": "Indent the answer.",
-    "metrics": "Say how long the parts of the request took.",
-    "instrument": "The same.",
-    "provenance": "Say what decided: version and bundles.",
-    "strict-builtin-errors": "An error of a built-in is an error, not undefined.",
+    "pretty": "Indent the response.",
+    "metrics": "Include the duration of each part of the request.",
+    "instrument": "Include more detailed metrics.",
+    "provenance": "Include the server version and the bundles that decided.",
+    "strict-builtin-errors": "Return an error of a built-in instead of undefined.",
 }
 _ERROR: Final = {"$ref": "#/components/schemas/Error"}
 _ANSWERS: Final = {
-    "200": "The answer.",
-    "204": "Done.",
-    "207": "Some inputs were decided, others failed.",
-    "304": "There is something already.",
-    "307": "It is elsewhere.",
-    "400": "The request is refused.",
-    "404": "There is no such thing.",
-    "405": "The method is not for this path.",
+    "200": "Success.",
+    "204": "Success, without a body.",
+    "207": "Some inputs were evaluated, others failed.",
+    "304": "The document already exists.",
+    "307": "Redirect.",
+    "400": "The request is invalid.",
+    "404": "Not found.",
+    "405": "The path does not support this method.",
     "500": "The evaluation failed.",
-    "503": "There is no room for the request now.",
+    "503": "The server is too busy for the request.",
 }
 _TEXT: Final = {"type": "string"}
 
