@@ -16,8 +16,6 @@ from typing import Final
 __all__ = ["free_port", "free_ports"]
 
 _LOWEST: Final = 10_000
-_WRITTEN: Final = range(18_000, 18_300)
-"""Those that the tutorial names, which a test runs as it is."""
 _BLOCK: Final = 100
 _RANGE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
@@ -28,7 +26,7 @@ class _Block:
     def __init__(self) -> None:
         highest = int(_RANGE.read_text().split()[0]) if _RANGE.exists() else 32_768
         firsts = range(_LOWEST, max(highest, _LOWEST + 10 * _BLOCK) - _BLOCK, _BLOCK)
-        blocks = [first for first in firsts if first not in _WRITTEN]
+        blocks = list(firsts)
         random.shuffle(blocks)
         for self._first in blocks:
             # The process that binds this name has the block, until it ends in whatever way.

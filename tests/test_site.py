@@ -23,6 +23,7 @@ import pytest
 import yaml
 from playwright.sync_api import Browser, Page, expect
 from tests.browser import CHROMIUM, chromium, close_page, new_page
+from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -222,6 +223,11 @@ def test_the_tutorial_runs_in_an_empty_folder(tmp_path: Path) -> None:
     """To the first denied request, and to the end, faster than somebody types it."""
     assert blocks("console") == NOT_RUN
     commands = "\n".join(["set -e", "trap 'kill $(jobs -p)' EXIT", *blocks("sh")])
+    ports: dict[str, str] = {}
+    commands = re.sub(
+        r"\b1[89]\d{3}\b", lambda port: ports.setdefault(port[0], str(free_port())), commands
+    )
+    assert len(ports) == 5
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         ["bash", "-c", commands],
