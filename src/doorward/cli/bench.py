@@ -84,10 +84,10 @@ Examples:
 @click.option(
     "--benchmem/--no-benchmem",
     default=True,
-    help="Report the memory that an evaluation holds at its end.",
+    help="Report the memory that an evaluation uses at its end.",
 )
 @click.option("--metrics/--no-metrics", default=True, help="Report the distribution of times.")
-@click.option("--fail/--no-fail", default=True, help="End with 1 if the query is undefined.")
+@click.option("--fail/--no-fail", default=True, help="Exit with 1 if the query is undefined.")
 @click.option("-p", "--partial", "partially", is_flag=True, help="Evaluate partially.")
 @click.option(
     "-u",
@@ -110,14 +110,14 @@ Examples:
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
-    help="With --e2e: seconds in which open requests may end.",
+    help="With --e2e: seconds in which open requests can finish.",
 )
 @click.option(
     "--shutdown-wait-period",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="With --e2e: seconds to keep serving after the signal to end.",
+    help="With --e2e: seconds to keep serving after a signal to stop.",
 )
 @click.option("--v0-compatible", is_flag=True, help="Read policies and query as Rego v0.")
 @click.option("-t", "--target", type=OneOf("rego", flag="-t, --target"), hidden=True)
@@ -125,8 +125,9 @@ Examples:
 def command(query: tuple[str, ...], **options: Any) -> int:
     """Measure how long QUERY takes on policies, data and an input.
 
-    It is compiled once, and evaluated for a second. Ends with 1 on an error, and where the query is
-    undefined. With --e2e a server of its own is asked instead, and what it measured is shown.
+    The query is compiled once and evaluated for a second. The exit code is 1 on an error or if the
+    query is undefined. With --e2e, the command starts a server, measures it over HTTP, and also
+    shows the server's own metrics.
     """
     text = read_query(query, stdin=options["stdin"], stdin_input=options["stdin_input"])
     try:

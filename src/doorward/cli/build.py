@@ -129,7 +129,9 @@ Examples:
 @click.option("--v1-compatible", is_flag=True, expose_value=False, hidden=True)
 @capabilities.option
 @click.option(
-    "--signing-key", metavar="KEY", help="Secret, or file with a private key in PEM, to sign with."
+    "--signing-key",
+    metavar="KEY",
+    help="Key to sign with: a secret, or a PEM file with a private key.",
 )
 @click.option("--signing-plugin", hidden=True, help="Refused: signing plugins are not supported.")
 @click.option(
@@ -163,9 +165,9 @@ def command(
     target: str,
     **options: Any,
 ) -> int:
-    """Make a bundle of the policies and data in PATHS.
+    """Build a bundle from the policies and data in PATHS.
 
-    Nothing is written unless everything compiles. `run`, and OPA, read the bundle.
+    Nothing is written unless everything compiles. `doorward run` and OPA can load the bundle.
     """
     if not paths:
         raise click.UsageError("expected at least one path")

@@ -51,7 +51,7 @@ option: Final = click.option(
     "--capabilities",
     callback=_read,
     metavar="FILE",
-    help="Capabilities of this file, or of a version of OPA such as v0.61.0, limit policies.",
+    help="Limit policies to the capabilities in this file, or of a version of OPA such as v0.61.0.",
 )
 """The option of every command that compiles policies."""
 
@@ -75,10 +75,14 @@ def _choose(version: str | None, file: str | None) -> Any:
 
 @click.command("capabilities")
 @click.option("--names", is_flag=True, help="Print only the names of built-ins.")
-@click.option("--current", is_flag=True, help="Print those of this version (the default).")
-@click.option("--v0-compatible", is_flag=True, help="Print those of Rego v0.")
-@click.option("--version", metavar="NAME", help="Print those of a version of OPA, such as v0.61.0.")
-@click.option("--file", metavar="FILE", help="Print those of a file.")
+@click.option(
+    "--current", is_flag=True, help="Print the capabilities of this version (the default)."
+)
+@click.option("--v0-compatible", is_flag=True, help="Print the capabilities of Rego v0.")
+@click.option(
+    "--version", metavar="NAME", help="Print the capabilities of a version of OPA, such as v0.61.0."
+)
+@click.option("--file", metavar="FILE", help="Print the capabilities in a file.")
 @click.option("--versions", is_flag=True, help="Print the versions that --version accepts.")
 @extensions.option
 def command(
@@ -90,9 +94,9 @@ def command(
     versions: bool,
     builtins: tuple[str, ...],
 ) -> None:
-    """Print what policies may use, in the shape of OPA's capabilities file.
+    """Print what policies may use, in the format of OPA's capabilities file.
 
-    The file can be cut down and given to the commands that take --capabilities.
+    Remove entries from the file and pass it to commands with --capabilities to limit policies.
     """
     if versions:
         from doorward.cli.opa_versions import VERSIONS

@@ -59,7 +59,7 @@ Examples:
     "--max-errors",
     default=10,
     show_default=True,
-    help="Errors to report at most; 0 reports all.",
+    help="Maximum number of errors to report; 0 reports all.",
 )
 @click.option(
     "--all-errors",
@@ -74,7 +74,7 @@ Examples:
 @capabilities.option
 @extensions.option
 @saved_programs.option
-@click.option("--v0-v1", is_flag=True, help="Policies must be both Rego v0 and v1.")
+@click.option("--v0-v1", is_flag=True, help="Require policies to be valid in both Rego v0 and v1.")
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
 def command(
@@ -92,11 +92,11 @@ def command(
     v0_compatible: bool,
     v1_compatible: bool,
 ) -> int:
-    """Check the policies in files and folders; ends with 1 if anything is wrong.
+    """Check the policies in files and folders for errors.
 
-    Errors are reported on standard error, each with its code, its place and the line of the source.
-    As in OPA, the first statement that cannot be parsed hides the rest of its file, and types are
-    checked when everything else is right; --all-errors continues.
+    Errors are reported on standard error, each with its code, position and source line. The exit
+    code is 1 if there are any. As in OPA, the first statement that cannot be parsed hides the rest
+    of its file, and types are checked only if there are no other errors; --all-errors continues.
     """
     if not paths:
         raise click.UsageError("specify at least one file")

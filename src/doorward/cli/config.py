@@ -15,7 +15,7 @@ __all__ = ["command"]
 
 @click.group("config")
 def command() -> None:
-    """Look at configuration files."""
+    """Check configuration files."""
 
 
 @command.command("check")
@@ -23,10 +23,10 @@ def command() -> None:
 @overrides.option
 @overrides.file_option
 def check(file: str | None, settings: tuple[str, ...], setting_files: tuple[str, ...]) -> int:
-    """Read the configuration in FILE as `run` does, and say what is wrong with it.
+    """Read the configuration in FILE as `run` does, and report errors and warnings.
 
-    The exit code is 1 where the server would not start with it. Variables are those of this
-    environment; certificates, services and sockets are not looked at.
+    The exit code is 1 if the server would not start with it. Variables are replaced from this
+    environment. Certificates, services and sockets are not checked.
     """
     # The servers' blocks are theirs to read.
     from doorward.server.sidecar_options import plugin_warnings
@@ -43,7 +43,7 @@ def check(file: str | None, settings: tuple[str, ...], setting_files: tuple[str,
 
 @command.command("schema")
 def schema() -> int:
-    """Print the JSON Schema of configuration files, with which editors complete and check them.
+    """Print the JSON Schema of configuration files, so that editors can complete and check them.
 
     \b
     Example:

@@ -47,7 +47,7 @@ def command(
 ) -> int:
     """Print what QUERY reads: base documents (input and data) and virtual documents (rules).
 
-    These are the input and data that a policy needs.
+    This shows which input and data a policy needs.
     """
     if len(query) != 1:
         raise click.UsageError("specify exactly one query argument")

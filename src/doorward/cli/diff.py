@@ -39,14 +39,18 @@ Examples:
 @click.option(
     "-d", "--data", multiple=True, metavar="PATH", help="Data, or more policies, for both versions."
 )
-@click.option("--query", "queries", multiple=True, metavar="data.a.b", help="Document to compare.")
-@click.option("--time", "duration", default="2s", show_default=True, help="Time to search.")
+@click.option(
+    "--query", "queries", multiple=True, metavar="data.a.b", help="Path of the document to compare."
+)
+@click.option(
+    "--time", "duration", default="2s", show_default=True, help="Time limit for the search."
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of random requests.")
 @click.option(
     "--limit",
     default=10,
     show_default=True,
-    help="Differences to report at most, one for each cause.",
+    help="Maximum number of differences to report, one for each cause.",
 )
 @click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="text", show_default=True)
 @click.option(
@@ -56,12 +60,12 @@ Examples:
     "--fail-on",
     multiple=True,
     type=click.Choice([*_FAILS, "change"]),
-    help="End with 2 if there is a difference of this kind; `change` is any.",
+    help="Exit with 2 if there is a difference of this kind; `change` is any.",
 )
 @click.option(
     "--searched",
     is_flag=True,
-    help="End with 0 if no difference was found and every changed expression held and failed.",
+    help="Exit with 0 too if no difference was found and every changed expression held and failed.",
 )
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @extensions.option
@@ -69,10 +73,11 @@ Examples:
 def command(old: str, new: str, **options: Any) -> int:
     """Search for requests that policies OLD and NEW decide differently.
 
-    Requests are made of what the policies read and compare. Both versions decide each one; a
-    difference is made small, and shown with its cause and as a test to keep. It ends with 0 where
-    the versions are the same or a difference is shown that --fail-on does not name, with 2 for one
-    that it names, and with 3 where none was found: what was not tried may differ.
+    Requests are generated from what the policies read and compare, and both versions decide each
+    one. A difference is reduced to a small request and shown with its cause and a test for it.
+
+    The exit code is 0 if the versions are equal or if --fail-on does not name the difference, 2 if
+    --fail-on names it, and 3 if none was found: requests that were not tried may differ.
     """
     try:
         with waiting("compiling both versions"):

@@ -44,7 +44,7 @@ SOCKET: Final = "/run/docker/plugins/doorward.sock"
 
 @click.group("docker")
 def command() -> None:
-    """Everything for the Docker daemon."""
+    """Authorize requests to the Docker daemon."""
 
 
 command.add_command(proxy)
@@ -79,10 +79,10 @@ command.add_command(proxy)
     multiple=True,
     metavar="PATH",
     envvar="DOORWARD_POLICY",
-    help="Decide in this process, by these policies.",
+    help="Policies to decide with, in this process.",
 )
 @add_shared_options
-@click.option("--authorize-responses", is_flag=True, help="Decide on responses too.")
+@click.option("--authorize-responses", is_flag=True, help="Also decide on responses.")
 @click.option(
     "--allow-on-failure",
     is_flag=True,
@@ -97,12 +97,14 @@ command.add_command(proxy)
 @click.option(
     "--host-root", default="", metavar="PATH", help="Folder in which the host's root is mounted."
 )
-@click.option("--threads", default=256, metavar="N", help="Calls handled at the same time.")
+@click.option(
+    "--threads", default=256, metavar="N", help="Number of calls handled at the same time."
+)
 @click.option(
     "--watchdog", is_flag=True, help="Run under a watchdog that restarts the plugin when it hangs."
 )
 def serve(**given: Any) -> int:
-    """Answer the daemon's calls until told to stop."""
+    """Run the plugin: answer the daemon's calls until a signal ends it."""
     configure(given["log_level"], "json")
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     options = _service_options(given)
@@ -208,14 +210,14 @@ Examples:
 )
 @_where
 @click.option(
-    "--policy", multiple=True, metavar="PATH", help="Decide in the plugin, by these policies."
+    "--policy", multiple=True, metavar="PATH", help="Policies to decide with, in the plugin."
 )
 @click.option(
     "--audit-log", default="", metavar="FILE", help="Audit log, a JSON line for each decision."
 )
 @click.option("--pack-folder", default="/etc/doorward/docker", type=Path, metavar="FOLDER")
 @click.option(
-    "--inspect/--no-inspect", default=True, help="Let policies see the container of an exec."
+    "--inspect/--no-inspect", default=True, help="Show policies the container of an exec."
 )
 @click.option(
     "--serve", multiple=True, metavar="OPTION", help="Arguments to pass on to `docker serve`."
@@ -227,7 +229,7 @@ Examples:
 )
 @click.option("--dry-run", is_flag=True, help="Print the changes without making them.")
 def install_(**given: Any) -> int:
-    """Put the plugin into force, without a restart of the daemon."""
+    """Install and enable the plugin without restarting the daemon."""
     from doorward.docker.install.daemon import DaemonError
     from doorward.docker.install.installer import install
 
@@ -244,7 +246,7 @@ def install_(**given: Any) -> int:
 @_where
 @click.option("--dry-run", is_flag=True, help="Print the changes without making them.")
 def uninstall_(**given: Any) -> int:
-    """Take the plugin out of force, then end it."""
+    """Disable the plugin in the daemon, then stop it."""
     from doorward.docker.install.daemon import DaemonError
     from doorward.docker.install.installer import uninstall
 
@@ -260,8 +262,8 @@ def uninstall_(**given: Any) -> int:
 def policies(folder: Path) -> int:
     """Copy the shipped policies to FOLDER, for a decision point that loads them from there.
 
-    Who may do what is in the data.json there. The plugin loads the package's policies instead: a
-    copy does not change when Doorward is upgraded.
+    The data.json in it defines who may do what. The plugin itself loads the policies from the
+    package, because a copy does not change when Doorward is upgraded.
     """
     from doorward.docker.install.daemon import DaemonError
     from doorward.docker.install.installer import copy_pack
@@ -283,11 +285,12 @@ def policies(folder: Path) -> int:
     type=click.Path(path_type=Path, exists=True),
     help="Replay this audit log and list requests that are newly denied (needs --audit-input).",
 )
-@click.option("--write", is_flag=True, help="Remove copied guards, and add missing data.")
+@click.option("--write", is_flag=True, help="Remove the copied policies, and add missing data.")
 def upgrade(folder: Path, audit_log: tuple[Path, ...], write: bool) -> int:
-    """Let a FOLDER with copies of the shipped policies have data only: the package has the rest.
+    """Remove copies of the shipped policies from FOLDER, which then contains only data.
 
-    Without --write, show the differences, the settings that the data lacks, and what is refused.
+    The plugin loads the policies from the package. Without --write, this only shows the
+    differences, the settings that are missing in the data, and what is refused.
     """
     from doorward.docker.install import upgrade as steps
     from doorward.docker.install.daemon import DaemonError
@@ -314,10 +317,10 @@ def upgrade(folder: Path, audit_log: tuple[Path, ...], write: bool) -> int:
 @command.command("status")
 @_where
 def status(**given: Any) -> int:
-    """Say whether the plugin is active, and what decides.
+    """Show whether the plugin is active, and what decides.
 
-    The exit code is 0 where requests to the daemon reach the plugin; 1 where the daemon answers
-    them without it, or does not run; 2 where everyone is locked out.
+    The exit code is 0 if requests to the daemon reach the plugin; 1 if the daemon answers them
+    without the plugin, or does not run; 2 if everyone is locked out.
     """
     from doorward.docker.install.daemon import Reach
     from doorward.docker.install.doctor import REACHED, past_plugins, state_findings
@@ -345,12 +348,15 @@ def status(**given: Any) -> int:
 @command.command("doctor")
 @_where
 @click.option(
-    "--proxy", default="", metavar="PATH", help="Look for ways around the proxy on this socket."
+    "--proxy",
+    default="",
+    metavar="PATH",
+    help="Check that nothing bypasses the proxy on this socket.",
 )
 def doctor(**given: Any) -> int:
-    """Look at every precondition and danger, and say what to do: 1 if something is wrong.
+    """Check preconditions and dangers, and suggest fixes; the exit code is 1 if something is wrong.
 
-    With --proxy, look at the proxy in place of the plugin; --docker-socket is the daemon's own.
+    With --proxy, check the proxy instead of the plugin; --docker-socket is the daemon's own.
     """
     from doorward.docker.install.doctor import diagnose
     from doorward.docker.install.proxy_doctor import diagnose_proxy
@@ -378,10 +384,10 @@ def doctor(**given: Any) -> int:
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option("-p", "--pdp", default="", metavar="URL", help="Ask the decision point at this URL.")
 @click.option(
-    "--policy", multiple=True, metavar="PATH", help="Decide in this process, by these policies."
+    "--policy", multiple=True, metavar="PATH", help="Policies to decide with, in this process."
 )
 @click.option(
-    "--data", multiple=True, metavar="PATH", help="Decide by the shipped policies with these data."
+    "--data", multiple=True, metavar="PATH", help="Decide with the shipped policies and this data."
 )
 @click.option("--all", "everything", is_flag=True, help="Show unchanged decisions too.")
 def replay_(
@@ -391,7 +397,7 @@ def replay_(
     data: tuple[str, ...],
     everything: bool,
 ) -> int:
-    """Decide captured or logged requests again and show what changed: 1 if anything did."""
+    """Decide captured or logged requests again; the exit code is 1 if a decision changed."""
     changed = count = 0
     paths = with_shipped(data) if data else policy or (str(PACK),)
     try:
@@ -414,7 +420,7 @@ def replay_(
 
 @command.group("cert")
 def cert() -> None:
-    """Certificates for the daemon and for each user of it."""
+    """Create certificates for the daemon and its users."""
 
 
 def _folder(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -427,7 +433,7 @@ _DAYS: Final = click.option("--days", default=365, type=click.IntRange(1, 3650),
 @cert.command("ca")
 @_folder
 def ca(folder: Path) -> int:
-    """Make an authority; its key signs for every user, so keep it off the daemon's machine."""
+    """Create a CA. Its key can certify any user, so keep it off the daemon's machine."""
     from doorward.docker.install.certificates import make_authority
 
     return _certify(lambda: make_authority(folder), folder / "ca.pem")
@@ -438,7 +444,7 @@ def ca(folder: Path) -> int:
 @_folder
 @_DAYS
 def server(hosts: tuple[str, ...], folder: Path, days: int) -> int:
-    """Certify a daemon for the names and addresses that clients call it by."""
+    """Create a certificate for a daemon; HOSTS are the names and addresses that clients use."""
     from doorward.docker.install.certificates import issue_server
 
     return _certify(lambda: issue_server(folder, hosts, days=days), folder / "server-cert.pem")
@@ -449,7 +455,7 @@ def server(hosts: tuple[str, ...], folder: Path, days: int) -> int:
 @_folder
 @_DAYS
 def user(name: str, folder: Path, days: int) -> int:
-    """Certify a user: the owner of the key is NAME to the daemon and to the policy."""
+    """Create a certificate for a user: the daemon and the policy know its owner as NAME."""
     from doorward.docker.install.certificates import issue_client
 
     return _certify(lambda: issue_client(folder, name, days=days), folder / f"{name}-cert.pem")

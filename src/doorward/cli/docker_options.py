@@ -25,7 +25,9 @@ _SHARED: Final = (
         metavar="PATH",
         help="Folder with data and additions for the shipped policies.",
     ),
-    click.option("--decision", default=DECISION, metavar="PATH", help="Document that decides."),
+    click.option(
+        "--decision", default=DECISION, metavar="PATH", help="Path of the document that decides."
+    ),
     click.option("--timeout", default=3.0, metavar="SECONDS", help="Time limit for a decision."),
     click.option(
         "--audit-log",

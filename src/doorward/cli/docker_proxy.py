@@ -53,7 +53,7 @@ _CONSUMER: Final = re.compile(r"([a-z0-9][a-z0-9_.-]{0,63})=(/[^,]+)(?:,group=([
     help="The daemon's own socket, which only root can reach.",
 )
 @click.option("--socket", default="", metavar="PATH", help="Socket for users of this host.")
-@click.option("--group", default="", metavar="NAME", help="Group that may use it.")
+@click.option("--group", default="", metavar="NAME", help="Group that may use the socket.")
 @click.option(
     "--consumer",
     "consumers",
@@ -75,14 +75,14 @@ _CONSUMER: Final = re.compile(r"([a-z0-9][a-z0-9_.-]{0,63})=(/[^,]+)(?:,group=([
 )
 @click.option("-p", "--pdp", default="", metavar="URL", help="Ask the decision point at this URL.")
 @click.option(
-    "--policy", multiple=True, metavar="PATH", help="Decide in this process, by these policies."
+    "--policy", multiple=True, metavar="PATH", help="Policies to decide with, in this process."
 )
 @add_shared_options
 @click.option(
     "--pins",
     default="",
     metavar="FOLDER",
-    help="Folder in which mounted folders are pinned (root).",
+    help="Folder for the pins of mounted folders; needs root.",
 )
 @click.option(
     "--pins-state",
@@ -107,13 +107,13 @@ _CONSUMER: Final = re.compile(r"([a-z0-9][a-z0-9_.-]{0,63})=(/[^,]+)(?:,group=([
     type=click.IntRange(1),
     default=LARGEST,
     metavar="BYTES",
-    help="Size of a recording at which its stream ends.",
+    help="Maximum size of a recording; its stream ends at this size.",
 )
 @click.option(
-    "--grace", default=10.0, metavar="SECONDS", help="Time in which open streams may end."
+    "--grace", default=10.0, metavar="SECONDS", help="Time in which open streams can finish."
 )
 def proxy(**params: Any) -> int:
-    """Serve the daemon's API on sockets whose callers are known, until told to stop."""
+    """Run a proxy for the daemon's API, on sockets that identify their callers."""
     configure(params["log_level"], "json")
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:

@@ -35,7 +35,7 @@ def command(
 ) -> int:
     """Print the generated Python of policies in files and folders, or of a query on them.
 
-    It is for reading: it runs only with the names that the engine gives it.
+    The code is for reading. It cannot run outside the engine, which provides the names it uses.
     """
     if not paths and not query:
         raise click.UsageError("specify at least one file, or a query")

@@ -23,7 +23,7 @@ REPAIR: Final = 10.0
 
 @click.group("envoy")
 def command() -> None:
-    """Everything for the Envoy proxy."""
+    """Configure Envoy, and redirect connections to it."""
 
 
 @command.command(
@@ -35,7 +35,7 @@ Examples:
       --pdp unix:///run/doorward/auth.sock > envoy.yaml
 """,
 )
-@click.option("--listen", metavar="ADDR", help="Address on which clients connect.")
+@click.option("--listen", metavar="ADDR", help="Address to listen on for clients.")
 @click.option("--upstream", metavar="ADDR", help="Address of the application.")
 @click.option(
     "--pdp", multiple=True, metavar="ADDR", help="Address of a decision point; repeatable."
@@ -60,10 +60,15 @@ Examples:
     help="Time limit for a decision on a response.",
 )
 @click.option(
-    "--max-response", type=int, metavar="BYTES", help="Largest response that is decided on."
+    "--max-response",
+    type=int,
+    metavar="BYTES",
+    help="Maximum size of a response that the policy decides on.",
 )
 @click.option(
-    "--admin", metavar="ADDR", help="Administration interface, on this host only; off by default."
+    "--admin",
+    metavar="ADDR",
+    help="Address of Envoy's administration interface, on this host only; off by default.",
 )
 @click.option("--timeout", type=float, metavar="SECONDS", help="Time limit for a decision.")
 @click.option(
@@ -72,11 +77,15 @@ Examples:
     metavar="SECONDS",
     help="Time limit for the application's response.",
 )
-@click.option("--max-body", type=int, metavar="BYTES", help="Bytes of a body that the policy sees.")
 @click.option(
-    "--max-connections", type=int, metavar="N", help="Largest number of open connections."
+    "--max-body", type=int, metavar="BYTES", help="Maximum size of a body that the policy sees."
 )
-@click.option("--max-heap", type=int, metavar="BYTES", help="Memory at which requests are refused.")
+@click.option(
+    "--max-connections", type=int, metavar="N", help="Maximum number of open connections."
+)
+@click.option(
+    "--max-heap", type=int, metavar="BYTES", help="Heap size at which Envoy refuses requests."
+)
 @click.option("--trusted-hops", type=int, metavar="N", help="Number of trusted proxies in front.")
 @click.option(
     "--forward-authorization",
@@ -90,7 +99,7 @@ def bootstrap(
     forward_authorization: bool,
     **options: object,
 ) -> None:
-    """Print a hardened Envoy configuration with comments that say why."""
+    """Print a hardened Envoy configuration; comments explain the settings."""
     given = {name: value for name, value in options.items() if value is not None}
     try:
         if pdp or workers > 1:
@@ -139,7 +148,7 @@ Examples:
     "networks",
     multiple=True,
     metavar="CIDR,…",
-    help="Redirect outbound connections to these networks only.",
+    help="Redirect only outbound connections to these networks.",
 )
 @click.option(
     "--capture-loopback", is_flag=True, help="Redirect connections within the pod or host too."
@@ -147,7 +156,7 @@ Examples:
 @click.option(
     "--backend",
     type=click.Choice(BACK_ENDS),
-    help="Program to use; by default one that works here.",
+    help="Program to use; by default the first one that works.",
 )
 @click.option(
     "--dry-run", "step", flag_value="dry-run", help="Print the rules without changing anything."
@@ -156,14 +165,17 @@ Examples:
     "--stay", "step", flag_value="stay", help="Keep running, and repair the rules every 10 s."
 )
 @click.option(
-    "--verify", "step", flag_value="verify", help="End with 0 only if every rule is in place."
+    "--verify",
+    "step",
+    flag_value="verify",
+    help="Check the rules; exit with 0 only if all are in place.",
 )
 @click.option("--remove", "step", flag_value="remove", help="Remove all rules.")
 def redirect(step: str | None, backend: str | None, **given: Any) -> int:
-    """Send this network namespace's inbound TCP connections to Envoy, over IPv4 and IPv6.
+    """Redirect inbound TCP connections of this network namespace to Envoy, over IPv4 and IPv6.
 
-    Idempotent: what is missing is completed, what is wrong is replaced. Needs the capability
-    NET_ADMIN, and nft or iptables.
+    The command is idempotent: it adds missing rules and replaces wrong ones. It needs the
+    capability NET_ADMIN, and nft or iptables.
     """
     if step == "remove":
         for name in _attempt(lambda: remove(backend)):

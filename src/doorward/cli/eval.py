@@ -125,12 +125,16 @@ Examples:
     help="Explain the evaluation: notes of `trace`, failures, or everything.",
 )
 @click.option(
-    "--var-values", is_flag=True, help="Accepted for OPA: values of variables are always shown."
+    "--var-values",
+    is_flag=True,
+    help="Accepted for compatibility with OPA: values of variables are always shown.",
 )
-@click.option("--why", is_flag=True, help="Print only why the answer is what it is.")
+@click.option("--why", is_flag=True, help="Print only the reasons for the result.")
 @click.option("--coverage", is_flag=True, help="Report the lines that were evaluated.")
 @click.option("--profile", is_flag=True, help="Report the expressions that took longest.")
-@click.option("--profile-limit", default=10, show_default=True, help="Rows of the profile.")
+@click.option(
+    "--profile-limit", default=10, show_default=True, help="Number of rows in the profile."
+)
 @click.option(
     "--profile-sort",
     multiple=True,
@@ -141,15 +145,15 @@ Examples:
     "--metrics", is_flag=True, help="Report the times of parsing, compiling and evaluating."
 )
 @click.option("--instrument", is_flag=True, help="Same as --metrics.")
-@click.option("--fail", is_flag=True, help="End with 1 if the query is undefined.")
-@click.option("--fail-defined", is_flag=True, help="End with 1 if the query is defined.")
+@click.option("--fail", is_flag=True, help="Exit with 1 if the query is undefined.")
+@click.option("--fail-defined", is_flag=True, help="Exit with 1 if the query is defined.")
 @click.option("--strict-builtin-errors", is_flag=True, help="Treat errors of built-ins as errors.")
 @click.option("--show-builtin-errors", is_flag=True, help="Report errors of built-ins.")
 @click.option("-S", "--strict", is_flag=True, help="Apply strict mode.")
 @click.option("--package", default="", help="Package in which the query is evaluated.")
 @click.option("--import", "imports", multiple=True, help="Import for the query; repeatable.")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
-@click.option("--pretty-limit", default=0, help="Width at which cells of a table are cut; 0 never.")
+@click.option("--pretty-limit", default=0, help="Maximum width of table cells; 0 for no limit.")
 @click.option("--timeout", default="0s", metavar="DURATION", help="Time limit, e.g. 500ms.")
 @capabilities.option
 @extensions.option
@@ -170,7 +174,7 @@ Examples:
     "--disable-inlining",
     multiple=True,
     metavar="PATH",
-    help="With --partial: rules that are not inlined; repeatable.",
+    help="With --partial: do not inline this rule; repeatable.",
 )
 @click.option("--shallow-inlining", is_flag=True, help="With --partial: inline no rules.")
 @click.option(
@@ -189,7 +193,7 @@ Examples:
 def command(query: tuple[str, ...], **options: Any) -> int:
     """Evaluate QUERY on policies, data and an input, and print its results.
 
-    Ends with 0; with 1 when --fail or --fail-defined say so; with 2 on an error.
+    The exit code is 0, 1 as --fail and --fail-defined define it, or 2 on an error.
     """
     if options["fail"] and options["fail_defined"]:
         raise click.UsageError("specify --fail or --fail-defined but not both")

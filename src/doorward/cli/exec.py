@@ -66,15 +66,15 @@ Examples:
 @click.option("--log-format", type=click.Choice(FORMATS), default="json", show_default=True)
 @log_time_option
 @click.option("-f", "--format", type=OneOf("json"), default="json", expose_value=False)
-@click.option("--fail", is_flag=True, help="End with 1 where a decision is undefined or fails.")
-@click.option("--fail-defined", is_flag=True, help="End with 1 where a decision is defined.")
+@click.option("--fail", is_flag=True, help="Exit with 1 if a decision is undefined or fails.")
+@click.option("--fail-defined", is_flag=True, help="Exit with 1 if a decision is defined.")
 @click.option(
-    "--fail-non-empty", is_flag=True, help="End with 1 where a decision is defined and not empty."
+    "--fail-non-empty", is_flag=True, help="Exit with 1 if a decision is defined and not empty."
 )
 @click.option("-I", "--stdin-input", is_flag=True, help="Read an input from standard input.")
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 def command(paths: tuple[str, ...], **options: Any) -> int:
-    """Decide each input in PATHS, JSON or YAML, by the policies of bundles; folders are walked."""
+    """Evaluate a decision for each JSON or YAML file in PATHS, with the policies of bundles."""
     log = _Log(options["log_level"], options["log_format"], options["log_timestamp_format"])
     try:
         return _run(paths, options, log)

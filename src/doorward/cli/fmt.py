@@ -64,7 +64,7 @@ Examples:
 @click.option("-w", "--write", is_flag=True, help="Rewrite the files.")
 @click.option("-l", "--list", "list_", is_flag=True, help="List the files that would change.")
 @click.option("-d", "--diff", is_flag=True, help="Print the differences.")
-@click.option("--fail", is_flag=True, help="End with 2 if anything would change.")
+@click.option("--fail", is_flag=True, help="Exit with 2 if a file would change.")
 @click.option(
     "--check-result/--no-check-result", default=True, help="Parse the formatted text again."
 )
@@ -88,9 +88,9 @@ def command(
     v1_compatible: bool,
     capabilities: Capabilities | None,
 ) -> int:
-    """Format the policies in files and folders, or the one on standard input.
+    """Format the policies in files and folders, or a policy on standard input.
 
-    Comments are kept, the meaning does not change, and formatting again changes nothing.
+    Formatting keeps comments and meaning. Formatting again changes nothing.
     """
     target: Target = "v1"
     if v0_v1:

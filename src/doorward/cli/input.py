@@ -26,7 +26,7 @@ Examples:
 """,
 )
 def command() -> None:
-    """Turn captured requests into inputs, for `eval` and for tests."""
+    """Convert captured requests to inputs, for `eval` and for tests."""
 
 
 @command.command("envoy")
@@ -47,7 +47,7 @@ def command() -> None:
 def from_envoy(
     file: str, strict: bool, api: str, proto_descriptor: str, skip_request_body_parse: bool
 ) -> int:
-    """The input of a CheckRequest in FILE (`-` for standard input), as JSON or protobuf."""
+    """Print the input of the CheckRequest in FILE, JSON or protobuf; `-` is standard input."""
     try:
         document = envoy_input(
             _read(file),
@@ -68,9 +68,9 @@ def from_envoy(
 @click.option("-n", "--number", type=click.IntRange(1), help="Number of the request to print.")
 @click.option("--mask-env", is_flag=True, help="Hide the values of Env from the policy.")
 def from_docker(file: str, number: int | None, mask_env: bool) -> int:
-    """The inputs of the requests in FILE: an AuthZReq, a recording of calls, or an audit log.
+    """Print the inputs of the requests in FILE: an AuthZReq, a recording of calls, or an audit log.
 
-    Of several requests each input is on a line of its own.
+    If there are several requests, each input is printed on one line.
     """
     try:
         documents = docker_inputs(file, mask_env=mask_env)

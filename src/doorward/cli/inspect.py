@@ -96,7 +96,8 @@ def command(
 ) -> int:
     """Show the manifest, the namespaces and the METADATA of a bundle, a folder or a policy.
 
-    Signatures are not verified, nothing is compiled, and JSON lists the built-ins in use.
+    Signatures are not verified and nothing is compiled. The JSON output also lists the built-ins
+    in use.
     """
     if len(paths) != 1:
         raise click.UsageError("specify exactly one OPA bundle or path")

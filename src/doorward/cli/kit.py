@@ -45,15 +45,23 @@ Examples:
 @click.option("--image", default="doorward:latest", metavar="IMAGE", help="Image of Doorward.")
 @click.option("--envoy-image", default=None, metavar="IMAGE")
 @click.option(
-    "--decision", default="envoy/authz/allow", metavar="PATH", help="Document that decides."
+    "--decision",
+    default="envoy/authz/allow",
+    metavar="PATH",
+    help="Path of the document that decides.",
 )
-@click.option("--responses", default="", metavar="PATH", help="Document that decides on responses.")
+@click.option(
+    "--responses",
+    default="",
+    metavar="PATH",
+    help="Path of the document that decides on responses.",
+)
 @click.option(
     "--list",
     "lists",
     multiple=True,
     metavar="NAME=a.b:RULE[:ITEM]",
-    help="List in responses, and the rule for its items. Repeatable.",
+    help="Path of a list in responses, and the rule for its items; repeatable.",
 )
 @click.option("--port", default=8000, metavar="PORT", help="Port of Envoy.")
 @click.option(
@@ -72,7 +80,7 @@ Examples:
 )
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> int:
-    """Make the files that put a sidecar in front of an application, or check a deployment."""
+    """Write the files that deploy a sidecar in front of an application, or check a deployment."""
     if context.invoked_subcommand is not None:
         return 0
     if not (given["app_port"] and given["policy"] and given["target"]):
@@ -158,7 +166,7 @@ Examples:
     "--listen",
     default="127.0.0.1:8000",
     metavar="HOST:PORT",
-    help="Address on which clients connect.",
+    help="Address to listen on for clients.",
 )
 @click.option(
     "--upstream", default="127.0.0.1:8080", metavar="HOST:PORT", help="Address of the application."
@@ -196,7 +204,7 @@ def forward(
     output: Path | None,
     force: bool,
 ) -> int:
-    """Make the configuration of a proxy that asks the decision point about each request."""
+    """Write the configuration of a proxy that asks the decision point about each request."""
     secret = "" if secret_file is None else _read(secret_file).text.strip()
     if oauth2_proxy:
         headers = (*headers, *[name for name in OAUTH2_PROXY if name not in headers])
@@ -222,13 +230,13 @@ Examples:
 @click.option(
     "-f", "--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True
 )
-@click.option("--errors-only", is_flag=True, help="Neither show nor count warnings.")
+@click.option("--errors-only", is_flag=True, help="Ignore warnings.")
 def check(paths: tuple[Path, ...], form: str, errors_only: bool) -> int:
-    """Find what is not hardened in a deployment: in files, and folders of them.
+    """Find insecure settings in the files of a deployment; PATHS are files or folders.
 
-    Reads Envoy bootstraps, policies, configurations of decision points, Kubernetes manifests,
-    Compose projects, systemd units, and proxies that ask over HTTP. The exit code is 0 when nothing
-    is found, 1 when something is, 2 when a path cannot be checked.
+    It reads Envoy bootstraps, policies, configurations of decision points, Kubernetes manifests,
+    Compose projects, systemd units, and configurations of forward-auth proxies. The exit code is
+    0 if nothing is found, 1 if something is, and 2 if a path cannot be checked.
     """
     try:
         findings = check_paths(paths)

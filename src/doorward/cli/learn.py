@@ -51,72 +51,84 @@ Examples:
     show_default=True,
     help="The folder of the files; decisions in its review.yaml are kept.",
 )
-@click.option("--path", "paths", multiple=True, help="Only decisions of this document, a/b.")
-@click.option("--claims", metavar="a.b", help="Where an input or a line has the claims.")
-@click.option("--name", metavar="a.b", help="Where an input or a line has the name of the subject.")
-@click.option("--only", metavar="NAME", help="Only what this subject or user did.")
-@click.option("--ignore", "ignored", multiple=True, metavar="/PATH", help="Leave such paths out.")
+@click.option(
+    "--path", "paths", multiple=True, help="Only decisions of this document, such as a/b."
+)
+@click.option("--claims", metavar="a.b", help="Path to the claims in an input or a log line.")
+@click.option(
+    "--name", metavar="a.b", help="Path to the name of the subject in an input or a log line."
+)
+@click.option("--only", metavar="NAME", help="Only requests of this subject or user.")
+@click.option(
+    "--ignore", "ignored", multiple=True, metavar="/PATH", help="Leave out these request paths."
+)
 @click.option(
     "--status",
     multiple=True,
     metavar="LOG",
-    help="Access logs or response decisions: requests that failed there are left out.",
+    help="Access log or log of response decisions; requests that failed in it are left out.",
 )
 @click.option(
     "--floor",
     type=click.IntRange(1),
     default=_LIMITS.floor,
     show_default=True,
-    help="Requests of a segment that may vary.",
+    help="Minimum number of requests for a path segment that may vary.",
 )
 @click.option(
     "--words",
     type=click.IntRange(3),
     default=_LIMITS.words,
     show_default=True,
-    help="Words of a closed set.",
+    help="Maximum number of words in a closed set.",
 )
 @click.option(
     "--events",
     type=click.IntRange(1),
     default=_LIMITS.events,
     show_default=True,
-    help="Requests of a rule.",
+    help="Minimum number of requests for a rule.",
 )
 @click.option(
     "--users",
     type=click.IntRange(1),
     default=_LIMITS.users,
     show_default=True,
-    help="Users of a rule.",
+    help="Minimum number of users for a rule.",
 )
 @click.option(
     "--spread",
     type=click.FloatRange(0, 1),
     default=_LIMITS.spread,
     show_default=True,
-    help="Users of a rule, as a part of those that chance would bring of its group.",
+    help="Minimum number of users for a rule, as a fraction of those expected by chance.",
 )
-@click.option("-p", "--parallel", type=click.IntRange(0), default=0, help="Processes; 0: all CPUs.")
-@click.option("--ray", metavar="local|ADDRESS", help="Read on a Ray cluster.")
+@click.option(
+    "-p",
+    "--parallel",
+    type=click.IntRange(0),
+    default=0,
+    help="Number of processes; 0 uses all CPUs.",
+)
+@click.option("--ray", metavar="local|ADDRESS", help="Read the logs on a Ray cluster.")
 @click.option(
     "--shadow",
     metavar="a/b",
-    help="Print the configuration that tries the policy as this document, beside the present one.",
+    help="Print a configuration that runs the learned policy as a shadow of this document.",
 )
 @click.option(
     "--check",
     "policies",
     multiple=True,
     metavar="PATH",
-    help="Learn nothing: report what this policy allows and nobody used. Repeatable.",
+    help="Instead of learning, report what this policy allows and nobody used; repeatable.",
 )
 def command(logs: tuple[str, ...], **options: Any) -> int:
-    """Write a least-privilege policy of what happened, for a person to review.
+    """Write a least-privilege policy from the requests in logs, for a person to review.
 
     LOG is a file or a folder: decision logs of `doorward run` and of OPA, access logs of Envoy in
-    JSON, audit logs of the Docker plugin; JSON lines, gzip or Parquet. Nothing of a log becomes
-    Rego: policy.rego is the same for every log, and values are in data.json.
+    JSON, audit logs of the Docker plugin; JSON lines, gzip or Parquet. Values from a log are
+    written to data.json and never to Rego: policy.rego is the same for every log.
     """
     try:
         files = log_files(logs)

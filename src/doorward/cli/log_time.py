@@ -13,6 +13,6 @@ log_time_option: Final = click.option(
     default="",
     envvar=["DOORWARD_LOG_TIMESTAMP_FORMAT", "OPA_LOG_TIMESTAMP_FORMAT"],
     metavar="LAYOUT",
-    help="Layout of times in the log, such as 2006-01-02T15:04:05.000Z07:00.",
+    help="Format of timestamps in the log, in Go's layout: 2006-01-02T15:04:05.000Z07:00.",
 )
 """The option of every command that logs."""

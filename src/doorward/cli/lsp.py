@@ -23,16 +23,16 @@ Examples:
     "--stdio",
     is_flag=True,
     hidden=True,
-    help="Accepted for editors: standard input and output are always used.",
+    help="Accepted for editors; the server always uses standard input and output.",
 )
 @capabilities.option
 @extensions.option
 def command(stdio: bool, capabilities: Capabilities | None, builtins: tuple[str, ...]) -> int:
-    """Answer an editor: diagnostics and their fixes, hover, definitions, references, rename,
+    """Run the language server: diagnostics and their fixes, hover, definitions, references, rename,
     symbols, completion, signatures, formatting, verdicts on `never_` rules.
 
-    It imports what --builtins names, and never what a folder that is opened asks for. Needs the
-    extra `lsp`: pip install 'doorward[lsp]'.
+    It imports only what --builtins names; opening a folder never runs code. It needs the extra
+    `lsp`: pip install 'doorward[lsp]'.
     """
     # The others have no need of it.
     from doorward.lsp.server import make_server

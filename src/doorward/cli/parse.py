@@ -36,7 +36,7 @@ Examples:
     "--json-include",
     default="",
     metavar="LIST",
-    help="Parts of the JSON: `locations,comments`; `-` in front leaves one out.",
+    help="Parts of the JSON: `locations,comments`; prefix a part with `-` to omit it.",
 )
 @click.option(
     "--places/--no-places",
@@ -53,7 +53,7 @@ def command(
     v0_compatible: bool,
     v1_compatible: bool,
 ) -> int:
-    """Print the tree that the policy in the file PATH is read as."""
+    """Print the syntax tree of the policy in a file."""
     if not paths:
         raise click.UsageError("no source file specified")
     try:

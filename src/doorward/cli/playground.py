@@ -35,10 +35,10 @@ Examples:
 @click.argument("paths", nargs=-1)
 @click.option("--addr", default="127.0.0.1:8484", show_default=True, help="Address to listen on.")
 def command(paths: tuple[str, ...], addr: str) -> int:
-    """Serve a page to write, check, test and evaluate policies, until Ctrl-C.
+    """Serve a page on which to write, check, test and evaluate policies, until Ctrl-C.
 
-    Policies come from PATHS and stay in the browser: nothing is written. They are evaluated with a
-    deadline and without network and environment.
+    The page starts with the policies in PATHS. Changes stay in the browser: no file is written.
+    Policies are evaluated with a deadline, without network and environment.
     """
     try:
         loaded = Sources(paths).load() if paths else Loaded()

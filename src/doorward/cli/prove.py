@@ -40,29 +40,33 @@ Examples:
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
 @click.option(
-    "--time", "duration", default="2s", show_default=True, help="Time to search for each property."
+    "--time",
+    "duration",
+    default="2s",
+    show_default=True,
+    help="Time limit for the search, for each property.",
 )
 @click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="text", show_default=True)
 @click.option(
     "--searched",
     is_flag=True,
-    help="End with 0 also where none was found and every condition held.",
+    help="Also exit with 0 if no counterexample was found and every condition held.",
 )
 @click.option(
     "--known",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Proofs of earlier runs: what has not changed since is not proved again. Updated.",
+    help="File with proofs of earlier runs; only properties that changed are proved again.",
 )
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 def command(files: tuple[str, ...], **options: Any) -> int:
-    """Prove that no input makes the rules true whose names begin with `never_`.
+    """Prove that no input makes rules true whose names begin with `never_`.
 
-    FILES are policies and data. The answer for each rule is a counterexample, that none exists,
-    that none was found, or that nothing can be said. It ends with 0 where all are proved, with 2
-    for a counterexample, and with 3 where one is not known.
+    FILES are policies and data. The answer for each rule is a counterexample, "none exists" (a
+    proof), "none found", or "cannot say". The exit code is 0 if all rules are proved, 2 if there
+    is a counterexample, and 3 if an answer is unknown.
     """
     sources = Sources(files, ignore=options["ignore"], v0=options["v0_compatible"])
     registry = extensions.registry_for(options["builtins"], files)

@@ -56,7 +56,7 @@ Examples:
     multiple=True,
     required=True,
     metavar="PATH",
-    help="Policies to decide by; repeatable.",
+    help="Policies to decide with; repeatable.",
 )
 @click.option(
     "--against",
@@ -69,7 +69,7 @@ Examples:
 )
 @click.option("-b", "--bundle", is_flag=True, help="Read policies as bundles: folders or .tar.gz.")
 @click.option("--path", "paths", multiple=True, help="Document whose decisions count, such as a/b.")
-@click.option("--by", multiple=True, metavar="a.b", help="Group by this value of the input too.")
+@click.option("--by", multiple=True, metavar="a.b", help="Also group by this value of the input.")
 @click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="text", show_default=True)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="File to write the report to."
@@ -78,9 +78,15 @@ Examples:
     "--fail-on",
     multiple=True,
     type=click.Choice(_FAILS),
-    help="End with 2 if there is a change of this kind; `change` is any but not-replayable.",
+    help="Exit with 2 if there is a change of this kind; `change` is any but not-replayable.",
 )
-@click.option("-p", "--parallel", type=click.IntRange(0), default=0, help="Processes; 0: all CPUs.")
+@click.option(
+    "-p",
+    "--parallel",
+    type=click.IntRange(0),
+    default=0,
+    help="Number of processes; 0 uses all CPUs.",
+)
 @click.option(
     "--ray", metavar="local|ADDRESS", help="Decide on a Ray cluster, with --parallel actors."
 )
@@ -90,12 +96,11 @@ Examples:
 def command(
     logs: tuple[str, ...], new: tuple[str, ...], old: tuple[str, ...], **options: Any
 ) -> int:
-    """Decide the decisions of a log again, and report which answers change and why.
+    """Evaluate the decisions of a log again, and report which results change and why.
 
-    Reads decision logs as `doorward run` and OPA write them: a JSON object a line or an array,
-    plain or gzip, or Parquet. Time and non-deterministic built-ins answer as they did then; a
-    decision that needs a masked value, or what was not recorded, is "not replayable" and never
-    "unchanged".
+    It reads decision logs of `doorward run` and OPA: one JSON object per line or an array, plain
+    or gzip, or Parquet. Time and non-deterministic built-ins have their recorded values. A decision
+    that needs a masked or unrecorded value is "not replayable", never "unchanged".
     """
     try:
         with waiting("compiling"):

@@ -97,7 +97,7 @@ Examples:
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
-    help="Policy errors to report at most; 0 reports all.",
+    help="Maximum number of policy errors to report; 0 reports all.",
 )
 @click.option(
     "-f",
@@ -121,7 +121,7 @@ Examples:
     "--watch/--no-watch",
     default=True,
     show_default=True,
-    help="Reload files when they change; a version with errors is not activated.",
+    help="Reload files when they change; versions with errors are not activated.",
 )
 @click.option(
     "--verification-key",
@@ -151,14 +151,14 @@ Examples:
     type=click.FloatRange(min=0),
     default=10.0,
     show_default=True,
-    help="Seconds in which open requests may end.",
+    help="Seconds in which open requests can finish.",
 )
 @click.option(
     "--shutdown-wait-period",
     type=click.FloatRange(min=0),
     default=0.0,
     show_default=True,
-    help="Seconds to keep serving after the signal to end.",
+    help="Seconds to keep serving after a signal to stop.",
 )
 @click.option(
     "--unix-socket-perm", default="755", show_default=True, help="Permission bits of Unix sockets."
@@ -182,7 +182,7 @@ Examples:
     type=click.IntRange(min=0, max=64),
     default=1,
     show_default=True,
-    help="Processes that decide; 0: one for each processor, at most 4. Several: a read-only API.",
+    help="Number of processes; 0 uses one per CPU, at most 4. With several, the API is read-only.",
 )
 @click.option("--h2c", is_flag=True, hidden=True)
 @click.option("--pprof", is_flag=True, hidden=True)
@@ -195,39 +195,39 @@ Examples:
     "--tls-cert-refresh-period",
     default="0s",
     metavar="DURATION",
-    help="How often certificates are read again, such as 60s; with --watch every 5 s.",
+    help="Interval at which to reload certificates, such as 60s; with --watch, 5s.",
 )
 @click.option(
     "--min-tls-version",
     type=click.Choice(["1.0", "1.1", "1.2", "1.3"]),
     default="1.2",
     show_default=True,
-    help="Oldest version of TLS that is accepted.",
+    help="Minimum TLS version.",
 )
 @click.option(
     "--tls-cipher-suites",
     default="",
     metavar="NAMES",
-    help="Cipher suites of TLS 1.2 by their names in Go, separated by commas.",
+    help="TLS 1.2 cipher suites by their Go names, separated by commas.",
 )
 @click.option(
     "--skip-known-schema-check",
     is_flag=True,
     expose_value=False,
-    help="Accepted for OPA: inputs of system policies have no types.",
+    help="Accepted for compatibility with OPA: inputs of system policies have no types.",
 )
 @click.option(
     "--disable-telemetry",
     "--skip-version-check",
     is_flag=True,
     expose_value=False,
-    help="Accepted for OPA: Doorward sends no telemetry and looks for no newer version.",
+    help="Accepted for compatibility with OPA: Doorward sends no telemetry.",
 )
 @click.option(
     "--optimize-store-for-read-speed",
     is_flag=True,
     expose_value=False,
-    help="Accepted for OPA: data is always stored in that form.",
+    help="Accepted for compatibility with OPA: data is always stored in that form.",
 )
 @click.option(
     "--ready-timeout",
@@ -235,12 +235,12 @@ Examples:
     default=0,
     show_default=True,
     metavar="SECONDS",
-    help="Seconds to wait for bundles and discovery before serving; 0: serve at once.",
+    help="Seconds to wait for bundles and discovery before serving; 0 serves immediately.",
 )
 @click.option(
     "--cache-dir",
     metavar="DIR",
-    help="With --server: keep compiled policies here for the next start. Only for this user.",
+    help="With --server: private folder in which to cache compiled policies for the next start.",
 )
 def command(
     files: tuple[str, ...],
@@ -249,12 +249,12 @@ def command(
     log_format: str,
     **options: Any,
 ) -> int:
-    """Start the policy decision point on policies and data in FILES and folders.
+    """Start a server or an interactive shell with the policies and data in FILES and folders.
 
-    Without --server it is an interactive shell: queries are answered, rules defined. With it, it
-    serves OPA's HTTP API on --addr and, with `plugins.envoy_ext_authz_grpc` in the
-    configuration, Envoy's external authorization API. It ends in order on SIGTERM and SIGINT, and
-    writes logs to standard error.
+    With --server, it serves OPA's HTTP API on --addr and, with `plugins.envoy_ext_authz_grpc` in
+    the configuration, Envoy's external authorization API. It writes logs to standard error and
+    shuts down gracefully on SIGTERM and SIGINT. Without --server, it is a shell in which you can
+    evaluate queries and define rules.
     """
     if not server:
         return _interact(files, options)

@@ -30,7 +30,7 @@ option: Final = click.option(
     is_flag=True,
     expose_value=False,
     callback=_note,
-    help="Compile policies again even if they did not change, and save nothing.",
+    help="Do not use or write the cache of compiled policies.",
 )
 """The option of commands that compile policies and end."""
 

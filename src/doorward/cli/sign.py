@@ -31,7 +31,9 @@ Examples:
 )
 @click.argument("paths", nargs=-1)
 @click.option(
-    "--signing-key", metavar="KEY", help="Secret, or file with a private key in PEM, to sign with."
+    "--signing-key",
+    metavar="KEY",
+    help="Key to sign with: a secret, or a PEM file with a private key.",
 )
 @click.option(
     "--signing-alg",
@@ -61,7 +63,8 @@ def command(
 ) -> int:
     """Write the signatures of a bundle into .signatures.json.
 
-    It lists every file with its hash; `doorward run --bundle --verification-key KEY` checks it.
+    The file lists every file with its hash. `doorward run --bundle --verification-key KEY`
+    verifies it.
     """
     if not paths:
         raise click.UsageError("specify atleast one path containing policy and/or data files")

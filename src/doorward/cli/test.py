@@ -90,13 +90,23 @@ Examples:
 @click.option(
     "-c", "--coverage", is_flag=True, help="Report the lines that were evaluated, as JSON."
 )
-@click.option("--threshold", type=float, default=0.0, help="End with 2 if coverage is lower, in %.")
+@click.option(
+    "--threshold",
+    type=float,
+    default=0.0,
+    help="Exit with 2 if the coverage is below this percentage.",
+)
 @click.option(
     "--timeout", default="0s", metavar="DURATION", help="Time limit for each test; default 5s."
 )
-@click.option("--fail-on-empty", is_flag=True, help="End with 1 if there are no tests.")
+@click.option("--fail-on-empty", is_flag=True, help="Exit with 1 if there are no tests.")
 @click.option("-t", "--target", type=OneOf("rego", flag="-t, --target"), hidden=True)
-@click.option("-z", "--exit-zero-on-skipped", is_flag=True, help="Skipped tests are not failures.")
+@click.option(
+    "-z",
+    "--exit-zero-on-skipped",
+    is_flag=True,
+    help="Exit with 0 if tests were skipped and none failed.",
+)
 @click.option(
     "--explain",
     type=click.Choice(["fails", "full", "notes", "debug", "off"]),
@@ -107,15 +117,19 @@ Examples:
     is_flag=True,
     help="Mutation testing: report conditions that no test checks, as pretty, json or markdown.",
 )
-@click.option("--mutate-time", default="1m", show_default=True, help="Time for mutation testing.")
+@click.option(
+    "--mutate-time", default="1m", show_default=True, help="Time limit for mutation testing."
+)
 @click.option("--bench", is_flag=True, help="Measure the time of each test.")
 @click.option(
     "--benchmem",
     is_flag=True,
-    help="With --bench: report the memory that a test holds at its end.",
+    help="With --bench: report the memory that a test uses at its end.",
 )
 @click.option(
-    "--var-values", is_flag=True, help="Accepted for OPA: values of variables are always shown."
+    "--var-values",
+    is_flag=True,
+    help="Accepted for compatibility with OPA: values of variables are always shown.",
 )
 @click.option("--count", type=click.IntRange(1), default=1, help="Number of runs of each test.")
 @click.option(
@@ -123,9 +137,15 @@ Examples:
     "--max-errors",
     default=10,
     show_default=True,
-    help="Errors to report at most; 0 reports all.",
+    help="Maximum number of errors to report; 0 reports all.",
 )
-@click.option("-p", "--parallel", type=click.IntRange(0), default=0, help="Processes; 0: all CPUs.")
+@click.option(
+    "-p",
+    "--parallel",
+    type=click.IntRange(0),
+    default=0,
+    help="Number of processes; 0 uses all CPUs.",
+)
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @click.option("-b", "--bundle", is_flag=True, help="Read paths as bundles: folders or .tar.gz.")
 @click.option("-w", "--watch", is_flag=True, help="Run again when a file changes, until Ctrl-C.")
@@ -139,10 +159,11 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
     """Run the tests in files and folders: rules whose name begins with `test_`.
 
     Rules whose name begins with `never_` are properties: an input that makes one true is a failed
-    test. `doorward prove` searches for longer.
+    test. `doorward prove` searches longer for such inputs.
 
-    Ends with 0; with 2 if a test failed, was skipped, or the coverage is too low; with 1 if the
-    policies cannot be used. A failed test shows which conditions did not hold, and their values.
+    A failed test shows which conditions did not hold, and their values. The exit code is 2 if a
+    test failed or was skipped, or if the coverage is too low; 1 if the policies cannot be used;
+    otherwise 0.
     """
     if not paths:
         raise click.UsageError("specify at least one file")

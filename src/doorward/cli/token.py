@@ -84,8 +84,8 @@ def command(
 ) -> None:
     """Print a signed token (JWT) with the claims that the people policy reads.
 
-    Times are seconds since the epoch, or seconds from now with a sign. An empty value leaves the
-    claim out. Without --secret, the secret is that in the environment variable DOORWARD_SECRET.
+    Times are seconds since the epoch, or with a sign, seconds from now. An empty value omits the
+    claim. Without --secret, the secret is read from the environment variable DOORWARD_SECRET.
     """
     now = int(time.time())
     content: dict[str, Any] = {}

@@ -13,7 +13,7 @@ __all__ = ["command"]
 
 
 @click.command("version")
-@click.option("-c", "--check", is_flag=True, help="Not supported: no newer release is looked for.")
+@click.option("-c", "--check", is_flag=True, help="Accepted for OPA; never checks for releases.")
 def command(check: bool) -> int:
     """Show the version of Doorward, of Python, and of the platform."""
     click.echo(f"Version: {__version__}")

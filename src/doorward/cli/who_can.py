@@ -57,9 +57,9 @@ Examples:
 def command(query: str, files: tuple[str, ...], **options: Any) -> int:
     """List the values of an unknown part of the input for which QUERY holds.
 
-    FILES are policies and data. Each value is decided and shown with the definition that allowed
-    it; then the conditions of anybody else, or that there is nobody else. It ends with 0 where
-    that is certain, and with 3 where there may be others.
+    FILES are policies and data. The engine decides each value; the output shows it with the
+    definition that allowed it. Then it shows the conditions that anybody else must fulfil, or that
+    there is nobody else. The exit code is 0 if that is certain, and 3 if there may be others.
     """
     sources = Sources(files, ignore=options["ignore"], v0=options["v0_compatible"])
     registry = extensions.registry_for(options["builtins"], files)
