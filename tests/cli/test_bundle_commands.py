@@ -132,7 +132,7 @@ def test_help_is_that_of_the_command(capsys: pytest.CaptureFixture[str]) -> None
     assert run(["build", "--help"]) == 0
     assert capsys.readouterr().out == text
     assert run(["help"]) == 0
-    assert "Make a bundle." in capsys.readouterr().out
+    assert "Build a bundle." in capsys.readouterr().out
     assert run(["help", "config", "check"]) == 0
     assert "would not start" in capsys.readouterr().out
     assert run(["help", "nothing"]) == 1

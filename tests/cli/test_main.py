@@ -12,7 +12,7 @@ def test_without_arguments_it_shows_how_it_is_called(capsys: pytest.CaptureFixtu
     assert run([]) == 0
     out = capsys.readouterr().out
     assert "doorward eval -d policy.rego" in out
-    assert "Start the policy decision point." in out
+    assert "Start a server or an interactive shell." in out
 
 
 def test_every_command_has_help_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
