@@ -35,6 +35,8 @@ export function Chart({ series, columns, height = 160, label, stepped = false })
         width: host.current.clientWidth || 300,
         height,
         legend: { show: false },
+        // Half of the last time on the axis.
+        padding: [null, 28, null, null],
         cursor: { y: false, points: { size: 6 } },
         scales: { y: { range: (_, __, high) => [0, Math.max(high, 1) * 1.1] } },
         series: [{}, ...series.map((each) => ({ label: each.label, stroke: resolve(each.color), width: 2, fill: each.fill && resolve(each.fill), points: { show: false }, paths: stepped ? uPlot.paths.stepped({ align: 1 }) : undefined }))],

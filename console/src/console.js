@@ -15,6 +15,8 @@ import { address, decisionOf, follow, go, useRoute } from "./router.js";
 import { Try } from "./request.js";
 import { Shadow } from "./shadow.js";
 
+// The server of a playground alone decides nothing that other views could show.
+const IS_ALONE = document.body.dataset.alone !== undefined;
 const VIEWS = [
   ["", "Overview"],
   ["decisions", "Decisions"],
@@ -24,7 +26,8 @@ const VIEWS = [
   ["revisions", "Revisions"],
   ["shadow", "Shadow"],
   ["playground", "Playground"],
-];
+].filter(([each]) => !IS_ALONE || each === "playground");
+const HOME = VIEWS[0][0];
 
 // The documentation is a part of an installed package, and of a clone after `make site`.
 const HAS_HELP = document.body.dataset.help !== undefined;
@@ -66,12 +69,12 @@ function App() {
   };
   if (view === "login") return html`<header class="top"><span class="brand"><span class="mark" aria-hidden="true"></span>Doorward</span></header><main id="main" class="view-login"><h1>Console</h1><${Login} /></main>`;
   return html`<a class="skip" href="#main">Skip to the view</a>
-    <header class="top"><a class="brand" href=${address("")}><span class="mark" aria-hidden="true"></span>Doorward</a>
+    <header class="top"><a class="brand" href=${address(HOME)}><span class="mark" aria-hidden="true"></span>Doorward</a>
       <button class="menu" aria-expanded=${isOpen} aria-controls="views" onClick=${() => setOpen(!isOpen)}>Menu</button>
       <nav id="views" class=${isOpen ? "open" : ""} aria-label="Views">${VIEWS.map(([each, title]) => html`<a href=${address(each)} aria-current=${each === name ? "page" : null}>${title}</a>`)}${HAS_HELP && html`<a href="${address("help/index.html")}" rel="external">Help</a>`}</nav>
       <${Logout} /></header>
     <div class=${`frame ${id ? "two" : ""}`}>
-      <main id="main" class=${`view-${name || "overview"}`} tabindex="-1"><h1>${title || "Nothing here"}</h1>${views[name] ? views[name]() : html`<${Empty} title="There is no such view."><a href=${address("")}>Overview</a><//>`}</main>
+      <main id="main" class=${`view-${name || "overview"}`} tabindex="-1"><h1>${title || "Nothing here"}</h1>${title && views[name] ? views[name]() : html`<${Empty} title="There is no such view."><a href=${address(HOME)}>${VIEWS[0][1]}</a><//>`}</main>
       ${id && html`<${Detail} id=${id} close=${() => open("")} />`}
     </div>
     <${Keys} close=${close} />`;

@@ -9,7 +9,7 @@ import { useDecisions } from "./stream.js";
 import { Table, useNarrow } from "./table.js";
 
 export const FIELDS = ["text", "verdict", "path", "user", "role", "rule", "reason", "revision", "since", "until"];
-const GROUPS = { reason: "Reason", user: "User", role: "Role", rule: "Rule", path: "Path", verdict: "Answer" };
+const GROUPS = { reason: "Reason of refusal", user: "User", role: "Role", rule: "Rule that answered", path: "Path", verdict: "Answer" };
 const ANSWERS = [["", "All"], ["allow", "Allowed"], ["refused", "Refused"], ["error", "Errors"]];
 
 const COLUMNS = [

@@ -136,6 +136,10 @@ async function decidedInput(query) {
 
 const DROPPED = 512 << 10;
 
+// The package of a new file: its name, as far as Rego takes it.
+const packageOf = (file) => file.split("/").pop().replace(/\.rego$/, "").replace(/\W+/g, "_").replace(/^(?=\d|$)/, "_");
+const textOfNew = (file) => `package ${packageOf(file)}\n`;
+
 // What is open: files, query, input, data and switches. The texts of editors are read when asked for.
 export function Playground() {
   const hosts = { policy: useRef(), input: useRef(), data: useRef() };
@@ -153,6 +157,9 @@ export function Playground() {
   const [note, setNote] = useState("");
   const [cases, setCases] = useState([]);
   const now = useRef({});
+  // The new file that no query was suggested for yet, and the input as it was.
+  const fresh = useRef(null);
+  const answered = useRef();
   const turn = useRef(0);
   now.current = { query, switches, action };
 
@@ -181,18 +188,29 @@ export function Playground() {
     return document;
   };
   // A query that belongs to the open file, and an input for which it is true.
-  const begin = async (file) => {
+  const begin = async (file, { keepsInput = false } = {}) => {
     const mine = ++turn.current;
     const given = await ask("begin", { files: all(), file, data: read(textOf("data"), "data"), ...now.current.switches });
     const isEmpty = !Object.keys(given.input || {}).length;
     const input = (isEmpty && (await decidedInput(given.query))) || given.input;
     // Something else was opened meanwhile.
     if (mine !== turn.current) return;
-    if (given.query) setQuery(given.query);
-    put(views.current.input, pretty(input));
+    if (given.query) {
+      now.current.query = given.query;
+      setQuery(given.query);
+    }
+    if (!keepsInput) put(views.current.input, pretty(input));
+    return given.query;
+  };
+  // The query is still that of another file, when a new one is evaluated for the first time.
+  const beginFresh = async () => {
+    const { file, input } = fresh.current || {};
+    if (!file || file !== current.current) return;
+    if (await begin(file, { keepsInput: textOf("input") !== input })) fresh.current = null;
   };
   const open = async (given) => {
     turn.current += 1;
+    fresh.current = null;
     files.current = { ...given.files };
     const first = Object.keys(given.files).find((each) => !each.endsWith("_test.rego")) || Object.keys(given.files)[0];
     current.current = "";
@@ -210,6 +228,7 @@ export function Playground() {
   };
   const evaluate = async () => {
     try {
+      await beginFresh();
       const sent = body();
       const action = now.current.action;
       const [evaluated, tested] = await Promise.all([ask(action, sent), ask("test", sent)]);
@@ -248,16 +267,21 @@ export function Playground() {
     let number = 1;
     while (!name && `policy${number}.rego` in files.current) number += 1;
     const file = name || `policy${number}.rego`;
-    files.current[file] = text || `package policy${number}\n`;
+    files.current[file] = text || textOfNew(file);
     show(file);
-    if (!name) setRenamed(file);
+    if (name) return;
+    fresh.current = { file, input: textOf("input") };
+    setRenamed(file);
   };
   const rename = (to) => {
     const file = to.trim();
     setRenamed(null);
     if (!file || file === current.current) return;
     if (file in all()) return setNote(`There is a file ${file} already.`);
-    files.current = Object.fromEntries(Object.entries(files.current).map(([each, text]) => [each === current.current ? file : each, text]));
+    const before = current.current;
+    if (files.current[before] === textOfNew(before)) files.current[before] = textOfNew(file);
+    if (fresh.current?.file === before) fresh.current.file = file;
+    files.current = Object.fromEntries(Object.entries(files.current).map(([each, text]) => [each === before ? file : each, text]));
     show(file);
   };
   const remove = () => {
@@ -277,6 +301,11 @@ export function Playground() {
     }
   };
 
+  // On a phone the answer is below what asked for it.
+  useEffect(() => {
+    const { top } = answered.current.getBoundingClientRect();
+    if (answer !== null && top > window.innerHeight - 64) answered.current.scrollIntoView();
+  }, [answer]);
   useEffect(() => {
     const asked = (view, at) => ({ files: all(), file: current.current, offset: toServer(view.state.doc.toString(), at) });
     const lint = linter(async (view) => {
@@ -331,7 +360,10 @@ export function Playground() {
     <div class="bar">
       <label>Example <select value="" onChange=${(event) => event.target.value && open(EXAMPLES[Number(event.target.value)])}>
         <option value="">choose…</option>${EXAMPLES.map((each, at) => html`<option value=${at}>${each.name}</option>`)}</select></label>
-      <label class="wide">Query <input value=${query} onInput=${(event) => setQuery(event.target.value)}
+      <label class="wide">Query <input value=${query} onInput=${(event) => {
+        fresh.current = null;
+        setQuery(event.target.value);
+      }}
         onKeyDown=${(event) => event.key === "Enter" && evaluate()} /></label>
       <button class="main" onClick=${evaluate}>Evaluate</button>
       <label>as <select value=${action} onChange=${(event) => setAction(event.target.value)}><option value="evaluate">answer</option><option value="filter">filter (SQL)</option></select></label>
@@ -360,21 +392,23 @@ export function Playground() {
           ${cases.map((each, at) => html`<option value=${at}>${each.name}</option>`)}</select></label>`}</div>
         <div class="editor small" ref=${hosts.input}></div>
         <h2>Data</h2><div class="editor small" ref=${hosts.data}></div>
-        <h2>Answer</h2><div role="status" aria-live="polite"><${Answer} of=${answer} /></div>
+        <h2 ref=${answered}>Answer</h2><div role="status" aria-live="polite"><${Answer} of=${answer} /></div>
         ${python !== null && html`<h2>Python</h2><pre class="python" tabindex="0">${python}</pre>`}
       </div>
     </div>
   </section>`;
 }
 
+const PROVED = "none exists";
+
 function Answer({ of }) {
-  if (of === null) return html`<p class="quiet">Evaluate with Ctrl-Enter. Escape, then Tab, leaves an editor. Files can be dropped here.</p>`;
+  if (of === null) return html`<p class="quiet">Evaluate with Ctrl-Enter. Escape, then Tab, leaves an editor. Files can be dropped here. A rule whose name begins with <code>never_</code> is proved, or an input is found that makes it true.</p>`;
   if (of.errors) {
     return html`<ul class="errors">${of.errors.map((each) => html`<li>${each.file ? `${each.file}:${each.row}: ` : ""}${each.message}</li>`)}</ul>`;
   }
   return html`${"sql" in of ? html`<${Filtered} of=${of} />` : html`<${Evaluated} of=${of} />`}
     ${of.properties?.length > 0 && html`<h3>What must never be</h3><ul class="outcomes">${of.properties.map((each) => html`<li><span class=${each.input === null ? "up" : "down"}>${each.outcome}</span> <code>${each.name}</code>
-      ${each.input !== null && html`<pre>${JSON.stringify(each.input, null, 2)}</pre>`}${each.text && html`<span class="quiet"> ${each.text}</span>`}</li>`)}</ul>`}
+      ${each.input !== null && html`<pre>${JSON.stringify(each.input, null, 2)}</pre>`}${(each.text || each.outcome === PROVED) && html`<span class="quiet"> ${each.text || "(proved: no input makes it true, with this data)"}</span>`}</li>`)}</ul>`}
     ${of.tests?.length > 0 && html`<h3>Tests</h3><ul class="outcomes">${of.tests.map((each) => html`<li><span class=${each.outcome === "PASS" ? "up" : "down"}>${each.outcome}</span> <code>${each.name}</code>
       ${each.why && html`<pre>${each.why}</pre>`}</li>`)}</ul>`}`;
 }

@@ -14,15 +14,20 @@ export function Revisions({ query, open }) {
   const versions = useAsked("versions", 5000);
   const compared = query.compare;
   const current = versions.data?.[0]?.revision;
+  const before = versions.data?.[1]?.revision;
   const kept = new Set((versions.data || []).map((each) => each.revision));
   return html`<section class="revisions" aria-label="Revisions"><${Answered} of=${asked} name="revisions">${(data) => data.length === 0 ? html`<${Empty} title="No decision yet.">A revision appears with its first decision.<//>` : html`
     ${compared !== undefined && html`<${Comparison} key=${compared} revision=${compared} open=${open} />`}
-    ${data.map((each) => html`<article class="card" key=${each.revision}><h2>Revision <code>${each.revision || "none"}</code>${each.revision === current && html` <span class="tag">in force</span>`}</h2>
+    ${inForceFirst(data, current).map((each) => html`<article class="card" key=${each.revision}><h2>Revision <code>${each.revision || "none"}</code>${each.revision === current && html` <span class="tag">in force</span>`}</h2>
       <p>${counted(each.decisions, "decision")}, the last <${Ago} ms=${each.to * 1000} />: ${share(each.refused, each.decisions)} refused, ${share(each.errors, each.decisions)} errors, ${micros(each.mean_us)} each</p>
       <${Minutes} of=${each.minutes} />
+      ${each.revision === current && before && html`<button onClick=${() => go("revisions", { compare: before })}>What did it change?</button>`}
       ${each.revision !== current && kept.has(each.revision) && html`<button onClick=${() => go("revisions", { compare: each.revision })}>Compare with what is in force</button>`}
     </article>`)}`}<//></section>`;
 }
+
+// The server orders revisions by their last minute, which two of them may share.
+const inForceFirst = (revisions, current) => [...revisions].sort((one, other) => (other.revision === current) - (one.revision === current));
 
 // Minutes without a decision are zeros, and not a line from one to the next.
 function withZeros(minutes) {
@@ -66,4 +71,4 @@ function Changed({ of, open }) {
 }
 
 const Rows = ({ of, open }) => html`<ul class="changes">${of.map((each) => html`<li key=${each.id}><button class="link" onClick=${() => open(each.id)}><${Clock} ms=${each.time_ms} /></button>
-  <code>${each.request || each.path}</code><span>${each.user}</span><span class="code"><del>${each.was}</del> <ins>${each.is}</ins></span></li>`)}</ul>`;
+  <code>${each.request || each.path}</code><span>${each.user}</span><span class="code"><del>${each.was}</del> → <ins>${each.is}</ins></span></li>`)}</ul>`;

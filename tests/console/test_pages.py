@@ -479,9 +479,9 @@ def test_files_are_added_renamed_deleted_and_dropped(page: Page, served: Served)
     page.get_by_label("Name of the file").fill("other.rego")
     page.keyboard.press("Enter")
     expect(file).to_have_value("other.rego")
-    expect(page.get_by_role("textbox", name="Policy")).to_contain_text("package policy1")
+    expect(page.get_by_role("textbox", name="Policy")).to_contain_text("package other")
     page.get_by_role("button", name="Suggest query").click()
-    expect(page.get_by_label("Query")).to_have_value("data.policy1")
+    expect(page.get_by_label("Query")).to_have_value("data.other")
     page.evaluate(DROP, {"name": EVIL[0] + ".rego", "text": "package dropped"})
     expect(page.get_by_role("textbox", name="Policy")).to_contain_text("package dropped")
     page.evaluate(DROP, {"name": "input.json", "text": '{"dropped": 1}'})
@@ -489,6 +489,57 @@ def test_files_are_added_renamed_deleted_and_dropped(page: Page, served: Served)
     page.get_by_role("button", name="Delete").click()
     expect(file.locator("option")).to_have_text(["policy.rego", "other.rego"])
     assert page.evaluate("window.hit") is None
+
+
+def test_a_new_file_is_evaluated_and_proved_at_once_on_a_phone(
+    browser: Browser, served: Served
+) -> None:
+    page = new_page(browser, viewport={"width": 390, "height": 844})
+    page.goto(f"{served.url}/playground")
+    expect(page.get_by_label("Query")).to_have_value("data.app.allow")
+    page.get_by_role("button", name="New file").click()
+    page.get_by_label("Name of the file").fill("2 guests.rego")
+    page.keyboard.press("Enter")
+    policy = page.get_by_role("textbox", name="Policy")
+    expect(policy).to_contain_text("package _2_guests")
+    policy.fill(
+        'package guests\n\nallow if input.role == "guest"\n\n'
+        'never_others if {\n\tallow\n\tinput.role != "guest"\n}\n'
+    )
+    page.get_by_role("button", name="Evaluate").click()
+    expect(page.locator(".result")).to_have_text("true")
+    expect(page.get_by_label("Query")).to_have_value("data.guests.allow")
+    expect(page.locator(".outcomes")).to_contain_text("proved: no input makes it true")
+    expect(page.get_by_role("heading", name="Answer")).to_be_in_viewport()
+    # A query that somebody typed stays, and so does the input.
+    page.get_by_role("textbox", name="Input").fill('{"role": "admin"}')
+    page.get_by_role("button", name="New file").click()
+    page.keyboard.press("Enter")
+    page.get_by_label("Query").fill("input.role")
+    page.get_by_role("button", name="Evaluate").click()
+    expect(page.locator(".result")).to_have_text('"admin"')
+    close_page(page)
+
+
+def test_a_playground_alone_leads_to_no_other_view(browser: Browser) -> None:
+    console = Console()
+    parts = PDP(build(Loaded({}), Settings())), Config(), Health(), Metrics("test")
+    api = Api(*parts, diagnostic=True, console=console.answer)
+    address = f"127.0.0.1:{free_port()}"
+    server = HttpServer([Listener(address, bind(address), api)])
+    server.start()
+    page = new_page(browser)
+    try:
+        page.goto(f"http://{address}/console/decisions")
+        expect(page.get_by_role("main")).to_contain_text("There is no such view.")
+        views = page.get_by_role("navigation").get_by_role("link")
+        expect(views).to_have_text(["Playground", "Help"])
+        page.get_by_role("link", name="Doorward").click()
+        expect(page.get_by_role("button", name="Evaluate")).to_be_visible()
+    finally:
+        close_page(page)
+        console.close()
+        server.close()
 
 
 DROP = """({ name, text }) => {
@@ -951,6 +1002,10 @@ def test_a_revision_says_what_it_changed(
     served.decide("bob", "/after")
     page = new_page(browser)
     page.goto(f"{served.url}/revisions")
+    expect(page.get_by_role("article").first).to_contain_text("in force")
+    page.get_by_role("button", name="What did it change?").click()
+    expect(page).to_have_url(re.compile("compare="))
+    page.get_by_role("button", name="Close").click()
     page.get_by_role("button", name="Compare with what is in force").first.click()
     changed = page.get_by_role("article", name="What changed")
     expect(changed).to_contain_text(

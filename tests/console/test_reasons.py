@@ -46,6 +46,22 @@ def test_rules_that_read_each_other_in_other_files_are_followed() -> None:
     assert row_of(point.decide({"x": 2}, "a/allow"))["reason"] == "ok: input.x == 1"
 
 
+@pytest.mark.parametrize(
+    ("loop", "reason"),
+    [
+        ("some each in input.grants\n\teach == input.action", "; each == input.action"),
+        ("some each in input.grants\n\tinput.x\n\teach == input.y", "; each == input.y"),
+        ("some [_, each] in input.grants\n\teach.action in {1}", "; each.action in {1}"),
+        ("some each in input.absent\n\tinput.x", ""),
+    ],
+)
+def test_a_loop_fails_with_the_conditions_that_read_its_variables(loop: str, reason: str) -> None:
+    document = {"grants": [["a", "b"]], "action": "c", "x": 1, "y": 2}
+    row = row_of(Point(f"package app\n\nallow if {{\n\t{loop}\n}}").decide(document))
+    declared = loop.partition("\n")[0]
+    assert row["reason"] == f"allow: {declared}{reason}"
+
+
 def test_a_package_is_explained_by_the_rules_below_it() -> None:
     point = Point("package app\n\nallow if input.x == 1")
     decision = point.pdp.decide("app", {"x": 2})

@@ -109,6 +109,7 @@ class Console:
         without them, the policies in force. `hosts`: names besides addresses and names without a
         dot that it may be called by.
         """
+        self._is_alone = process is None
         self._process = process or Process(None, None, None)
         self._peers = peers
         self._number = 0 if peers is None else peers.number
@@ -155,9 +156,9 @@ class Console:
     async def _route(self, request: Request, path: tuple[str, ...]) -> Response:
         match request.method, path:
             case "GET" | "HEAD", ():
-                return page(has_help=has_help())
+                return page(has_help=has_help(), is_alone=self._is_alone)
             case "GET" | "HEAD", (name,) if name in PAGES:
-                return page(has_help=has_help())
+                return page(has_help=has_help(), is_alone=self._is_alone)
             case "GET" | "HEAD", ("static", name):
                 return compress(static(name), request.headers.get("accept-encoding", ""))
             case "GET" | "HEAD", ("help", *names):

@@ -61,7 +61,7 @@ _PAGE: Final = """<!doctype html>
 <link rel="stylesheet" href="/console/static/console.css">
 <script type="module" src="/console/static/console.js"></script>
 </head>
-<body data-version="VERSION"HELP>
+<body data-version="VERSION"HELPALONE>
 <div id="app"><main><p class="state">Loading…</p></main></div>
 </body>
 </html>
@@ -73,14 +73,15 @@ def is_built() -> bool:
     return STATIC.joinpath("console.js").is_file()
 
 
-def page(*, has_help: bool = False) -> Response:
+def page(*, has_help: bool = False, is_alone: bool = False) -> Response:
     """The page; its script says what it shows. Its styles carry a nonce. `has_help`: with a link
-    to the documentation."""
+    to the documentation. `is_alone`: with the playground as its only view."""
     if not is_built():
         return refuse(NOT_BUILT, 503)
     nonce = secrets.token_urlsafe(16)
     text = _PAGE.replace("NONCE", nonce).replace("VERSION", __version__)
     text = text.replace("HELP", " data-help" if has_help else "")
+    text = text.replace("ALONE", " data-alone" if is_alone else "")
     policy = _POLICY.replace("style-src 'self'", f"style-src 'self' 'nonce-{nonce}'")
     return Response(text, 200, headers(policy), "text/html; charset=utf-8")
 

@@ -14,7 +14,17 @@ from typing import Any, Final, NamedTuple
 
 from doorward.rego import Engine, Policies
 from doorward.rego.shared import Mark, Marks
-from doorward.rego.tools import Expr, Ref, Scalar, Var, path_text, walk, without_secrets
+from doorward.rego.tools import (
+    Body,
+    Expr,
+    Ref,
+    Scalar,
+    SomeIn,
+    Var,
+    path_text,
+    walk,
+    without_secrets,
+)
 
 __all__ = ["Condition", "Noted", "Reader", "short_names"]
 
@@ -101,9 +111,9 @@ def _read(marks: Sequence[Mark], path: str, names: Mapping[str, str]) -> Noted:
     conditions: dict[Condition, None] = {}
     seen: set[str] = set()
     for each in below or failed:
-        for mark, expr in _culprits(each, failed, seen):
+        for mark, body in _culprits(each, failed, seen):
             file = mark.rule.span.file
-            text = " ".join(without_secrets(expr).split())[:WIDEST]
+            text = "; ".join(" ".join(without_secrets(expr).split()) for expr in body)[:WIDEST]
             rule = mark.path.removeprefix("data.")
             conditions[Condition(rule, names.get(file, file), mark.failed, text)] = None
     return Noted(rules, tuple(conditions)[:MOST])
@@ -111,7 +121,7 @@ def _read(marks: Sequence[Mark], path: str, names: Mapping[str, str]) -> Noted:
 
 def _culprits(
     path: str, failed: Mapping[str, Sequence[Mark]], seen: set[str]
-) -> Iterator[tuple[Mark, Expr]]:
+) -> Iterator[tuple[Mark, Body]]:
     """The conditions that refuse the rules at a path, below the rules that those read."""
     if path in seen:
         return
@@ -126,7 +136,24 @@ def _culprits(
         for each in below:
             yield from _culprits(each, failed, seen)
         if not below:
-            yield mark, expr
+            yield mark, _with_readers(mark.rule.body, max(number, 0))
+
+
+def _with_readers(body: Body, number: int) -> Body:
+    """The condition at a number, and those below it that read what its `some … in` declares.
+
+    A loop is what fails where none of its rounds gets through, whichever condition ended them.
+    """
+    expr = body[number]
+    if not isinstance(expr.term, SomeIn):
+        return (expr,)
+    patterns = [each for each in (expr.term.key, expr.term.value) if each is not None]
+    names = {node for each in patterns for node in walk(each) if isinstance(node, Var)}
+    return (expr, *(each for each in body[number + 1 :] if not names.isdisjoint(_vars(each))))
+
+
+def _vars(expr: Expr) -> set[Var]:
+    return {node for node in walk(expr) if isinstance(node, Var)}
 
 
 def _failed_at(mark: Mark) -> int:
