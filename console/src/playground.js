@@ -9,6 +9,7 @@ import { EditorView, gutter, GutterMarker, hoverTooltip, keymap, lineNumbers } f
 import { useEffect, useRef, useState } from "preact/hooks";
 import { EXAMPLES } from "./examples.js";
 import { html } from "./html.js";
+import { Properties } from "./parts.js";
 import { rego } from "./rego.js";
 
 const nonce = document.querySelector("meta[name=nonce]").content;
@@ -399,16 +400,13 @@ export function Playground() {
   </section>`;
 }
 
-const PROVED = "none exists";
-
 function Answer({ of }) {
   if (of === null) return html`<p class="quiet">Evaluate with Ctrl-Enter. Escape, then Tab, leaves an editor. Files can be dropped here. A rule whose name begins with <code>never_</code> is proved, or an input is found that makes it true.</p>`;
   if (of.errors) {
     return html`<ul class="errors">${of.errors.map((each) => html`<li>${each.file ? `${each.file}:${each.row}: ` : ""}${each.message}</li>`)}</ul>`;
   }
   return html`${"sql" in of ? html`<${Filtered} of=${of} />` : html`<${Evaluated} of=${of} />`}
-    ${of.properties?.length > 0 && html`<h3>What must never be</h3><ul class="outcomes">${of.properties.map((each) => html`<li><span class=${each.input === null ? "up" : "down"}>${each.outcome}</span> <code>${each.name}</code>
-      ${each.input !== null && html`<pre>${JSON.stringify(each.input, null, 2)}</pre>`}${(each.text || each.outcome === PROVED) && html`<span class="quiet"> ${each.text || "(proved: no input makes it true, with this data)"}</span>`}</li>`)}</ul>`}
+    ${of.properties?.length > 0 && html`<h3>What must never be</h3><${Properties} of=${of.properties} />`}
     ${of.tests?.length > 0 && html`<h3>Tests</h3><ul class="outcomes">${of.tests.map((each) => html`<li><span class=${each.outcome === "PASS" ? "up" : "down"}>${each.outcome}</span> <code>${each.name}</code>
       ${each.why && html`<pre>${each.why}</pre>`}</li>`)}</ul>`}`;
 }

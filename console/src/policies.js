@@ -4,7 +4,7 @@ import { send, useAsked } from "./api.js";
 import { useColored } from "./colored.js";
 import { counted, number } from "./format.js";
 import { html } from "./html.js";
-import { Answered, Empty, silent } from "./parts.js";
+import { Answered, Empty, Properties, silent } from "./parts.js";
 import { address } from "./router.js";
 
 export function Policies({ hash }) {
@@ -13,6 +13,7 @@ export function Policies({ hash }) {
 }
 
 const isTest = (name) => name.endsWith("_test.rego");
+const isProperty = ({ path }) => path.split(".").pop().startsWith("never_");
 
 function Files({ of, hash }) {
   const names = Object.keys(of.files).sort((a, b) => isTest(a) - isTest(b) || (a < b ? -1 : 1));
@@ -34,7 +35,7 @@ function Files({ of, hash }) {
     ${file.notes?.length > 0 && html`<details class="card notes"><summary><h2>What it says of itself</h2></summary><dl class="facts">${file.notes.map((each) => html`<dt>${each.scope}, row ${each.row}</dt><dd>
       ${each.title && html`<strong>${each.title}</strong> `}${each.description && html`<span>${each.description}</span>`}
       ${Object.entries(each.others).map(([key, value]) => html`<div><span class="quiet">${key}</span> <code>${value}</code></div>`)}</dd>`)}</dl></details>`}
-    ${names.some(isTest) && html`<${Tests} />`}
+    ${names.some((each) => isTest(each) || of.files[each].definitions.some(isProperty)) && html`<${Tests} />`}
     <${Heat} name=${name} of=${file} hash=${hash} />
     <p class="quiet">Functions, defaults and rules that depend on data alone are not counted. <a href=${address("revisions")}>Compare with an earlier revision</a></p>
   </section>`;
@@ -55,7 +56,8 @@ function Tests() {
     <button onClick=${run} disabled=${state.isAsked && !state.data && !state.error}>${state.data ? "Run again" : state.isAsked && !state.error ? "Running…" : "Run the tests"}</button></div>
     ${state.error && html`<p class="down" role="alert">${state.error}</p>`}
     ${state.data && html`<p role="status">${counted(state.data.tests.length - failed.length, "test")} passed, ${failed.length} did not${state.data.error ? `; ${state.data.error}` : ""}.</p>
-      <ul class="outcomes">${failed.map((each) => html`<li><span class="down">${each.outcome}</span> <code>${each.name}</code> <span class="quiet">${each.file}:${each.row}</span>${each.why && html`<pre tabindex="0">${each.why}</pre>`}</li>`)}</ul>`}</section>`;
+      <ul class="outcomes">${failed.map((each) => html`<li><span class="down">${each.outcome}</span> <code>${each.name}</code> <span class="quiet">${each.file}:${each.row}</span>${each.why && html`<pre tabindex="0">${each.why}</pre>`}</li>`)}</ul>
+      ${state.data.properties?.length > 0 && html`<h3>What must never be</h3><${Properties} of=${state.data.properties} />`}`}</section>`;
 }
 
 // The text with how often each definition answered, and each condition held and failed.

@@ -57,7 +57,11 @@ def test_a_file_named_by_itself_is_never_ignored(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("paths", "message"),
     [
-        (["dir", "two.json"], "two.json: merge error"),
+        (
+            ["dir", "two.json"],
+            "two.json: merge error: data.a.x is also defined in dir/a/data.json: keep it in one "
+            "file; all JSON and YAML files of a folder are data, inputs too",
+        ),
         (["arr.json"], "arr.json: document must be of type object"),
         (["missing.rego"], "stat missing.rego: no such file or directory"),
     ],
@@ -66,6 +70,17 @@ def test_what_cannot_be_loaded_says_why(tree: Path, paths: list[str], message: s
     with pytest.raises(LoadError) as caught:
         load(paths)
     assert caught.value.messages == (message,)
+
+
+def test_the_first_of_several_clashes_names_the_value_and_the_other_file(tree: Path) -> None:
+    write(tree, {each: '{"user": {"name": 1}}' for each in ("in/1.json", "in/2.json", "in/3.json")})
+    with pytest.raises(LoadError) as caught:
+        load(["in"])
+    first, second = caught.value.messages
+    assert first.startswith(
+        "in/2.json: merge error: data.user.name is also defined in in/1.json: keep it in one file"
+    )
+    assert second == "in/3.json: merge error"
 
 
 def test_a_prefix_puts_any_document_at_its_path(tree: Path) -> None:

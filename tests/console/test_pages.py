@@ -660,6 +660,7 @@ def test_tests_and_metadata_are_beside_the_policies(
         request.addfinalizer(close)
     noted = f"# METADATA\n# title: {EVIL[0]}\n{POLICY}"
     tests = "package app_test\n\ntest_it if data.app.allow with input as {}\n\ntest_ok if true\n"
+    tests += '\nnever_eve if input.user == "eve"\n'
     files = {"policy.rego": noted, "policy_test.rego": tests}
     served.pdp.replace(build(Loaded(files), Settings(marked=True)))
     page = new_page(browser)
@@ -669,6 +670,7 @@ def test_tests_and_metadata_are_beside_the_policies(
     page.get_by_role("button", name="Run the tests").click()
     expect(page.locator(".tests")).to_contain_text("1 test passed, 1 did not")
     expect(page.locator(".tests")).to_contain_text("data.app_test.test_it")
+    expect(page.locator(".tests")).to_contain_text("counterexample data.app_test.never_eve")
     assert page.evaluate("window.hit") is None
     close_page(page)
 

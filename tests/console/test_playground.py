@@ -184,9 +184,11 @@ def test_what_must_never_be_has_a_counterexample_or_none(monkeypatch: pytest.Mon
     text = (
         "package t\n\nnever_a if input.x == 1\n\nnever_b if {\n\tinput.x == 1\n\tinput.x == 2\n}\n"
     )
-    broken, proved = answer("test", {"files": {"t.rego": text}})["properties"]
+    text += "\nnever_c if {\n\tinput.n + input.k == 7\n\tinput.k + input.n == 8\n}\n"
+    broken, proved, unknown = answer("test", {"files": {"t.rego": text}})["properties"]
     assert (broken["outcome"], broken["input"]) == ("counterexample", {"x": 1})
     assert (proved["outcome"], proved["input"]) == ("none exists", None)
+    assert "not refuted" in unknown["text"]
 
 
 def test_switches_choose_the_language() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.console.points import Point
+from tests.waiting import PATIENCE
 
 from doorward.console import policy_texts
 from doorward.console.policy_texts import notes_of, run_tests
@@ -42,6 +43,46 @@ def test_tests_of_the_policies_in_force_say_why_they_fail() -> None:
     assert (passed["outcome"], passed["why"]) == ("PASS", "")
     assert (failed["outcome"], failed["file"], failed["row"]) == ("FAIL", "1.rego", 5)
     assert "data.app.allow" in failed["why"]
+
+
+PROPERTIES = """package app_test
+
+never_bob if {
+	data.app.allow
+	input.user == "bob"
+}
+
+never_both if {
+	input.user == "ann"
+	input.user == "bob"
+}
+
+never_sum if {
+	input.n + input.k == 7
+	input.k + input.n == 8
+}
+"""
+
+
+def test_properties_of_the_policies_in_force_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_texts, "SECONDS", PATIENCE)
+    allow_all = "package app\n\nallow if input.user\n"
+    answer = run_tests(Point(allow_all, PROPERTIES).pdp.snapshot)
+    assert (answer["tests"], "error" in answer) == ([], False)
+    broken, proved, unknown = answer["properties"]
+    assert (broken["outcome"], broken["input"]) == ("counterexample", {"user": "bob"})
+    assert (broken["file"], broken["row"]) == ("1.rego", 3)
+    assert (proved["outcome"], proved["text"], proved["input"]) == ("none exists", "", None)
+    assert "not refuted" in unknown["text"]
+
+
+def test_properties_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = Point(POLICY, PROPERTIES).pdp.snapshot
+    times = iter([0.0, policy_texts.SECONDS])
+    monkeypatch.setattr(policy_texts, "monotonic", lambda: next(times))
+    answer = run_tests(snapshot)
+    assert len(answer["properties"]) < 3
+    assert "longer than" in answer["error"]
 
 
 def test_tests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,3 +109,10 @@ def test_a_definition_without_a_body_is_not_counted() -> None:
         "app.allow": True,
         "app.user": False,
     }
+
+
+def test_properties_are_not_counted() -> None:
+    pdp, traffic = counted(f"{POLICY}\nnever_eve if {{\n\tallow\n\tinput.eve\n}}\n")
+    definitions = shown(traffic, pdp.snapshot)["files"]["p.rego"]["definitions"]
+    by_path = {each["path"]: each["counted"] for each in definitions}
+    assert (by_path["app.never"], by_path["app.never_eve"]) == (True, False)

@@ -42,6 +42,12 @@ CHANGES: Final = {
     "a developer starts no command": ('"container.exec",', ""),
     "an operator deletes no secret": ('"secret.delete", ', ""),
     "an operator prunes no volumes": (', "volume.prune",', ","),
+    "a local user while the daemon listens": ("\tcount(input.open_listeners) == 0\n", ""),
+    "a group that nobody verified": ('\tinput.AuthMethod == "peer"\n', ""),
+    "a name that nobody verified": (
+        "held contains role if {\n\tinput.identified == true\n\tsome role in data.docker.users",
+        "held contains role if {\n\tsome role in data.docker.users",
+    ),
 }
 ALIKE: Final = {
     "a developer prunes volumes",
@@ -49,6 +55,9 @@ ALIKE: Final = {
     "a viewer does not see the system",
     "a developer starts no command",
     "an operator prunes no volumes",
+    "a local user while the daemon listens",
+    "a group that nobody verified",
+    "a name that nobody verified",
 }
 """Of each kind of change others stay in `make test`."""
 SECONDS: Final = 20.0

@@ -379,7 +379,8 @@ def test_what_was_never_reached_is_named(
     (tmp_path / "b.rego").write_text(f"package p\n\na if input.x == 1\n\n{added}")
     files = [str(tmp_path / name) for name in ("a.rego", "b.rego")]
     assert run(["diff", "--time", "2s", *files]) == 3
-    shown = capsys.readouterr().out
+    shown, error = capsys.readouterr()
+    assert error == "no difference was found, which proves nothing\n"
     assert 'b.rego:6 `crypto.md5(input.y) == "0"`' in shown
     assert "never seen to be reached" in shown
     assert "Not inverted: crypto.md5." in shown

@@ -77,8 +77,63 @@ def test_junit_has_failures_and_skips(tmp_path: Path, capsys: pytest.CaptureFixt
     root = ElementTree.fromstring(capsys.readouterr().out)
     suite = root.find("testsuite")
     assert suite is not None
-    assert [suite.get(each) for each in ("tests", "failures", "skipped")] == ["3", "1", "1"]
+    for counts in (root, suite):  # CI systems read either
+        assert [counts.get(each) for each in ("tests", "failures", "skipped")] == ["3", "1", "1"]
     assert [child.tag for case in suite for child in case] == ["failure", "skipped", "system-out"]
+
+
+def test_junit_is_written_beside_the_report_for_people(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rule = 'test_admin if allow with input as {"role": "admin"}\n'
+    xml = tmp_path / "report.xml"
+    assert run(["test", "--junit", str(xml), write(tmp_path, rule, BROKEN)]) == 2
+    assert "PROPERTIES: 1 counterexample" in capsys.readouterr().out
+    root = ElementTree.parse(xml).getroot()
+    assert [root.get(each) for each in ("tests", "failures")] == ["2", "1"]
+    names = [case.get("name") for case in root.iter("testcase")]
+    assert names == ["test_admin", "never_write"]
+
+
+@pytest.mark.parametrize("flag", ["--bench", "--mutate"])
+def test_junit_is_for_tests_only(
+    flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    xml = tmp_path / "report.xml"
+    assert run(["test", flag, "--junit", str(xml), write(tmp_path, PROVED)]) == 1
+    assert "--junit" in capsys.readouterr().err
+    assert not xml.exists()
+
+
+def test_a_report_that_cannot_be_written_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    xml = tmp_path / "missing" / "report.xml"
+    assert run(["test", "--junit", str(xml), write(tmp_path, PROVED)]) == 1
+    assert f"{xml}: no such file or directory" in capsys.readouterr().err
+
+
+def test_a_counterexample_fails_a_run_with_coverage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rule = 'test_admin if allow with input as {"role": "admin"}\n'
+    folder = write(tmp_path, rule, PROVED)
+    assert run(["test", "--coverage", folder]) == 0
+    covered = capsys.readouterr()
+    assert json.loads(covered.out)["coverage"] > 0
+    assert covered.err == "PROPERTIES: 1 none exists\n"
+    write(tmp_path, rule, BROKEN)
+    assert run(["test", "--coverage", folder]) == 2
+    assert "counterexample" in capsys.readouterr().err
+
+
+def test_policies_with_properties_only_are_not_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write(tmp_path, PROVED)
+    assert run(["test", "--fail-on-empty", folder]) == 0
+    assert run(["test", "--fail-on-empty", "-r", "nothing", folder]) == 1
+    assert "no tests were run" in capsys.readouterr().err
 
 
 def test_github_names_the_row_of_a_broken_property(

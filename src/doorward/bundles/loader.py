@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -137,14 +137,19 @@ def load(
     modules: dict[str, str] = {}
     data: dict[Key, Value] = {}
     messages: list[str | Source] = []
-    files: list[str] = []
+    entries: list[_Entry] = []
     digest = hashlib.sha256()
     for entry in _find(paths, ignore, limits, messages):
         if policies_only and not entry.path.endswith(".rego"):
             continue
-        files.append(entry.path)
+        entries.append(entry)
         try:
-            content = _take(entry, limits, modules, data, timers)
+            content, document = _take(entry, limits, modules, timers)
+            if document is not None and not merge(data, document):
+                # To read files again is for the first error: others are of the same kind.
+                is_first = not any(isinstance(each, str) for each in messages)
+                clash = _clash(entries, limits) if is_first else f"{entry.path}: merge error"
+                raise LoadError([clash])
         except LoadError as error:
             messages += error.messages
         else:
@@ -153,7 +158,8 @@ def load(
             note(digest, "\0".join((entry.path, *entry.prefix)), content)
     if any(isinstance(each, str) for each in messages):
         raise LoadError(_problems(messages, v0=v0))
-    return Loaded(modules, data, tuple(files), digest.hexdigest())
+    files = tuple(entry.path for entry in entries)
+    return Loaded(modules, data, files, digest.hexdigest())
 
 
 def _problems(messages: Iterable[str | Source], *, v0: bool) -> Iterator[str | Diagnostic]:
@@ -280,28 +286,67 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def _take(
-    entry: _Entry,
-    limits: Limits,
-    modules: dict[str, str],
-    data: dict[Key, Value],
-    timers: Timers,
-) -> bytes:
+    entry: _Entry, limits: Limits, modules: dict[str, str], timers: Timers
+) -> tuple[bytes, dict[Key, Value] | None]:
+    """The content of a file, and the data in it; None for a policy, which is put into `modules`."""
     path = entry.path
     content = read_file(path, limits.of(path))
     if path.endswith(".rego") or (
         entry.named and not path.endswith(_DATA) and _POLICY.match(content)
     ):
         modules[path] = policy_text(path, content)
-        return content
+        return content, None
     with timers.measure("rego_data_parse"):
         document = _data_of(path, content)
     for name in reversed(entry.prefix):
         document = {name: document}
     if not isinstance(document, dict):
         raise LoadError([f"{path}: document must be of type object"])
-    if not merge(data, document):
-        raise LoadError([f"{path}: merge error"])
-    return content
+    return content, document
+
+
+def _clash(entries: Sequence[_Entry], limits: Limits) -> str:
+    """Return the message on the last of some files, which defines a value that an earlier one
+    defines: files are read again until that one is known."""
+    from doorward.rego.tools import path_text  # not needed to load what is right
+
+    *earlier, last = entries
+    document = _document_again(last, limits)
+    for entry in earlier:
+        where = _common(_document_again(entry, limits), document)
+        if where is not None:
+            return (
+                f"{last.path}: merge error: {path_text(where)} is also defined in {entry.path}: "
+                "keep it in one file; all JSON and YAML files of a folder are data, inputs too"
+            )
+    return f"{last.path}: merge error"
+
+
+def _document_again(entry: _Entry, limits: Limits) -> Mapping[Key, Value]:
+    """The data in a file that was read before; none for a policy, or where it cannot be read."""
+    if entry.path.endswith(".rego") or not os.path.isfile(entry.path):
+        return {}
+    try:
+        _, document = _take(entry, limits, {}, Timers())
+    except LoadError:
+        return {}  # it has a message of its own
+    return document or {}
+
+
+def _common(
+    first: Mapping[Key, Value], second: Mapping[Key, Value], path: tuple[Key, ...] = ()
+) -> tuple[Key, ...] | None:
+    """The path of a value that two documents define; None where they can be merged."""
+    for key, value in second.items():
+        if key not in first:
+            continue
+        other = first[key]
+        if not (isinstance(other, dict) and isinstance(value, dict)):
+            return (*path, key)
+        below = _common(other, value, (*path, key))
+        if below is not None:
+            return below
+    return None
 
 
 def _data_of(path: str, content: bytes) -> Value:

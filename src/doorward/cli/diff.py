@@ -116,7 +116,13 @@ def command(old: str, new: str, **options: Any) -> int:
     if result.findings or result.is_equal:
         return 0
     is_reached = bool(result.reach) and all(each.is_full for each in result.reach)
-    return 0 if options["searched"] and is_reached else UNKNOWN
+    if is_reached and options["searched"]:
+        return 0
+    hint = "; every changed expression held and failed: --searched accepts that"
+    click.echo(
+        f"no difference was found, which proves nothing{hint if is_reached else ''}", err=True
+    )
+    return UNKNOWN
 
 
 def _version(paths: tuple[str, ...], options: dict[str, Any]) -> Version:

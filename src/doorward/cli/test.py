@@ -7,14 +7,15 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from doorward.base.counting import counted
 from doorward.bundles.bundle import BundleError
-from doorward.bundles.loader import Loaded, LoadError
+from doorward.bundles.loader import Loaded, LoadError, io_message
 from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
 from doorward.cli.durations import seconds
@@ -33,7 +34,14 @@ from doorward.testing.bench import (
     measure,
 )
 from doorward.testing.parallel import run_parallel
-from doorward.testing.reports import json_report, junit_report, pretty, result_line, unmet
+from doorward.testing.reports import (
+    XmlSuite,
+    json_report,
+    junit_report,
+    pretty,
+    result_line,
+    unmet,
+)
 
 if TYPE_CHECKING:
     from doorward.search.proofs import Verdict
@@ -58,6 +66,7 @@ class _Request:
     timeout: float | None
     processes: int
     count: int
+    junit: Path | None
 
 
 @click.command(
@@ -67,7 +76,7 @@ Examples:
   doorward test policies/
   doorward test -v -r 'authz.*allow' policy.rego policy_test.rego
   doorward test --threshold 90 policies/              # ends with 2 below 90 % of lines
-  doorward test --format junit policies/ > report.xml
+  doorward test --junit report.xml policies/          # for CI, beside the report for people
 """,
 )
 @click.argument("paths", nargs=-1)
@@ -88,6 +97,12 @@ Examples:
     show_default=True,
 )
 @click.option(
+    "--junit",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="File to write JUnit XML to as well.",
+)
+@click.option(
     "-c", "--coverage", is_flag=True, help="Report the lines that were evaluated, as JSON."
 )
 @click.option(
@@ -99,7 +114,9 @@ Examples:
 @click.option(
     "--timeout", default="0s", metavar="DURATION", help="Time limit for each test; default 5s."
 )
-@click.option("--fail-on-empty", is_flag=True, help="Exit with 1 if there are no tests.")
+@click.option(
+    "--fail-on-empty", is_flag=True, help="Exit with 1 if there are no tests and no properties."
+)
 @click.option("-t", "--target", type=OneOf("rego", flag="-t, --target"), hidden=True)
 @click.option(
     "-z",
@@ -180,6 +197,8 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
     if options["bench"] and (options["coverage"] or options["threshold"] > 0):
         click.echo("coverage reporting is not supported when benchmarking tests", err=True)
         return 1
+    if options["junit"] and (options["bench"] or options["mutate"]):
+        raise click.UsageError("--junit reports tests, not --bench or --mutate")
     if options["style"] == "markdown" and not options["mutate"]:
         raise click.UsageError("the output format markdown needs --mutate")
     request = _Request(
@@ -192,6 +211,7 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
         timeout=seconds(options["timeout"], "--timeout") or seconds(_DEFAULT_TIMEOUT),
         processes=options["parallel"] or os.cpu_count() or 1,
         count=count,
+        junit=options["junit"],
     )
     sources = Sources(
         paths=() if options["bundle"] else paths,
@@ -230,28 +250,33 @@ def _once(sources: Sources, pattern: str, request: _Request, options: dict[str, 
         text = for_people(error) if isinstance(error, RegoError) else str(error)
         colors.echo(text, "errors", err=True)
         return 1
-    if not tests and options["fail_on_empty"]:
+    properties = _property_names(suite, pattern)
+    if not tests and not properties and options["fail_on_empty"]:
         click.echo("no tests were run", err=True)
         return 1
     if options["bench"]:
         return _bench(suite, tests, request.style, memory=options["benchmem"])
     if options["mutate"]:
         return _mutate(suite, loaded, request, sources, options)
-    verdicts: list[Verdict] = []
-    if not request.coverage and suite.has_properties:
-        verdicts = _check_properties(suite, loaded, pattern, sources, options)
+    verdicts = _check_properties(loaded, properties, sources, options) if properties else []
     codes = (_run(suite, tests, request, verdicts) for _ in range(request.count))
     return next((code for code in codes if code), 0)
 
 
-def _check_properties(
-    suite: Suite, loaded: Loaded, pattern: str, sources: Sources, options: dict[str, Any]
-) -> list[Verdict]:
+def _property_names(suite: Suite, pattern: str) -> list[str]:
+    if not suite.has_properties:
+        return []
     from doorward.search.proofs import properties_of  # few policies have one
-    from doorward.testing.properties import check_properties
 
     find = REGISTRY["regex.match"].call
-    names = [each.name for each in properties_of(suite.engine) if find(pattern, each.name)]
+    return [each.name for each in properties_of(suite.engine) if find(pattern, each.name)]
+
+
+def _check_properties(
+    loaded: Loaded, names: Sequence[str], sources: Sources, options: dict[str, Any]
+) -> list[Verdict]:
+    from doorward.testing.properties import check_properties
+
     registry = extensions.registry_for(options["builtins"], sources.all_paths)
     v0 = options["v0_compatible"]
     with waiting(f"proving {counted(len(names), 'rule')}"):
@@ -298,8 +323,11 @@ def _run(
                 suite, tests, request.processes, timeout=request.timeout, coverage=coverage
             )
         )
+    if request.junit is not None:
+        xml = _report(suite, results, replace(request, style="junit"), verdicts)
+        _write(request.junit, xml)
     if coverage is not None:
-        return _cover(suite, results, coverage, request)
+        return _cover(suite, results, coverage, request, verdicts)
     report = _report(suite, results, request, verdicts)
     if request.style == "pretty":
         colors.echo(report, "tests", nl=False)
@@ -309,6 +337,13 @@ def _run(
         each.is_broken for each in verdicts
     )
     return 2 if is_bad else 0
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(io_message("open", str(path), error)) from None
 
 
 def _bench(suite: Suite, tests: Sequence[Test], style: str, *, memory: bool) -> int:
@@ -339,33 +374,44 @@ def _report(
     def explained(result: Result) -> str:
         return why(suite, result, full=request.explain in ("full", "debug"))
 
-    report = _property_report(verdicts, request.style, verbose=request.verbose)
-    if request.style == "json":
-        return json_report(results, report) + "\n"
-    if request.style == "junit":
-        return junit_report(results, explained, report)
     if request.style in ("sarif", "github"):
         findings = [_finding(result, explained) for result in results if _is_bad(result, request)]
         findings += [_broken(verdict) for verdict in verdicts if verdict.is_broken]
         return sarif(findings) + "\n" if request.style == "sarif" else github(findings)
-    wanted = request.explain not in ("off", "notes")
-    text = pretty(results, verbose=request.verbose, why=explained if wanted else None)
-    return text + "".join(report)
+    if request.style == "json":
+        return json_report(results, _property_documents(verdicts)) + "\n"
+    if request.style == "junit":
+        return junit_report(results, explained, _property_suites(verdicts))
+    is_explained = request.explain not in ("off", "notes")
+    text = pretty(results, verbose=request.verbose, why=explained if is_explained else None)
+    return text + _property_text(verdicts, verbose=request.verbose)
 
 
-def _property_report(verdicts: Sequence[Verdict], style: str, *, verbose: bool) -> list[str]:
-    """The parts of a report that are about properties; none where there are none."""
+# Few policies have properties: what reports them is imported for those.
+
+
+def _property_documents(verdicts: Sequence[Verdict]) -> list[str]:
     if not verdicts:
         return []
-    from doorward.testing.properties import property_cases, property_documents, property_lines
+    from doorward.testing.properties import property_documents
 
-    if style == "json":
-        return property_documents(verdicts)
-    return (
-        property_cases(verdicts)
-        if style == "junit"
-        else [property_lines(verdicts, verbose=verbose)]
-    )
+    return property_documents(verdicts)
+
+
+def _property_suites(verdicts: Sequence[Verdict]) -> list[XmlSuite]:
+    if not verdicts:
+        return []
+    from doorward.testing.properties import property_suites
+
+    return property_suites(verdicts)
+
+
+def _property_text(verdicts: Sequence[Verdict], *, verbose: bool) -> str:
+    if not verdicts:
+        return ""
+    from doorward.testing.properties import property_lines
+
+    return property_lines(verdicts, verbose=verbose)
 
 
 def _finding(result: Result, explained: Callable[[Result], str]) -> Diagnostic:
@@ -383,10 +429,20 @@ def _broken(verdict: Verdict) -> Diagnostic:
     return Diagnostic("property_fail", "\n".join(lines_of(verdict)), verdict.subject.span)
 
 
-def _cover(suite: Suite, results: Sequence[Result], coverage: Coverage, request: _Request) -> int:
+def _cover(
+    suite: Suite,
+    results: Sequence[Result],
+    coverage: Coverage,
+    request: _Request,
+    verdicts: Sequence[Verdict],
+) -> int:
+    # The report on coverage is alone on standard output.
+    click.echo(_property_text(verdicts, verbose=request.verbose), err=True, nl=False)
     if any(result.outcome != "PASS" for result in results):
         click.echo(unmet(results, lambda result: why(suite, result)), err=True)
         return 1
+    if any(verdict.is_broken for verdict in verdicts):
+        return 2
     percent = coverage.percent(suite.trees)
     if percent < request.threshold:
         click.echo(

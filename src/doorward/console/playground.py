@@ -41,7 +41,7 @@ from doorward.rego import (
 from doorward.rego.shared import Span, gc_paused, within
 from doorward.replay import ReplayError
 from doorward.testing import Coverage, Result, Suite, run, why
-from doorward.testing.properties import check_properties
+from doorward.testing.properties import check_properties, verdict_document
 
 __all__ = ["PlaygroundError", "answer"]
 
@@ -186,15 +186,7 @@ def _properties(loaded: Loaded, request: Mapping[str, Any]) -> list[dict[str, An
         verdicts = check_properties(loaded, v0=flag(request, "v0"), registry=registry())
     except (RegoError, ReplayError) as error:
         return [{"name": "never_", "outcome": "ERROR", "text": str(error), "input": None}]
-    return [
-        {
-            "name": each.subject.name,
-            "outcome": each.outcome,
-            "text": each.reason,
-            "input": None if each.finding is None else to_python(each.finding.input),
-        }
-        for each in verdicts[:MAX_FILES]
-    ]
+    return [verdict_document(each) for each in verdicts[:MAX_FILES]]
 
 
 def _check(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,19 +1,22 @@
-"""Beside the counts of the policies in force: their METADATA as text, and their tests with reasons.
+"""Beside the counts of the policies in force: their METADATA as text, their tests with reasons, and
+whether an input makes their `never_` rules true.
 
-Both are made when somebody asks, from the texts that are in force.
+All are made when somebody asks, from the texts that are in force.
 """
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import Any, Final
 
 from doorward.bundles.loader import Loaded
 from doorward.console.reasons import short_names
 from doorward.pdp.snapshot import Snapshot
-from doorward.rego import REGISTRY, Environment, EvalError, RegoError, to_rego
+from doorward.rego import REGISTRY, Environment, EvalError, Registry, RegoError, to_rego
 from doorward.rego.shared import Source, within
 from doorward.rego.tools import Annotations, parse_module
 from doorward.testing import Result, Suite, run, why
+from doorward.testing.properties import judge_properties, verdict_document
 
 __all__ = ["notes_of", "run_tests"]
 
@@ -55,7 +58,8 @@ def _as_rego(value: Any) -> str:
 
 
 def run_tests(snapshot: Snapshot) -> dict[str, Any]:
-    """Run the tests among the policies in force; they reach neither network nor environment."""
+    """Run the tests among the policies in force, and judge their properties; they reach neither
+    network nor environment."""
     policies = snapshot.engine.policies
     names = short_names(policies)
     texts = {names[file]: each.span.source.text for file, each in policies.modules.items()}
@@ -64,18 +68,37 @@ def run_tests(snapshot: Snapshot) -> dict[str, Any]:
     results: list[dict[str, Any]] = []
     try:
         with within(SECONDS):
-            suite = Suite(
-                Loaded(texts, data if isinstance(data, dict) else {}),
-                registry=registry,
-                environment=Environment(allow_net=frozenset()),
-            )
+            loaded = Loaded(texts, data if isinstance(data, dict) else {})
+            environment = Environment(allow_net=frozenset())
+            suite = Suite(loaded, registry=registry, environment=environment)
             for each in run(suite, suite.tests[:MOST], timeout=EACH):
                 results.append(_result(suite, each))
     except EvalError:
         return {"tests": results, "error": f"the tests take longer than {SECONDS:g} s"}
     except RegoError as error:
         return {"tests": [], "error": str(error)[:LONGEST]}
-    return {"tests": results, "more": len(suite.tests) > MOST}
+    document = {"tests": results, "more": len(suite.tests) > MOST}
+    return document | _properties(suite, loaded, registry)
+
+
+def _properties(suite: Suite, loaded: Loaded, registry: Registry) -> dict[str, Any]:
+    """The verdicts on the `never_` rules that there is time for."""
+    verdicts: list[dict[str, Any]] = []
+    until = monotonic() + SECONDS
+    late = f"the properties take longer than {SECONDS:g} s: use `doorward prove`"
+    if not suite.has_properties:
+        return {"properties": verdicts}
+    try:
+        with within(SECONDS):
+            for each in judge_properties(loaded, registry=registry):
+                verdicts.append(verdict_document(each))
+                if monotonic() >= until:  # a search ends by itself
+                    return {"properties": verdicts, "error": late}
+    except EvalError:
+        return {"properties": verdicts, "error": late}
+    except RegoError as error:
+        return {"properties": verdicts, "error": str(error)[:LONGEST]}
+    return {"properties": verdicts}
 
 
 def _result(suite: Suite, result: Result) -> dict[str, Any]:

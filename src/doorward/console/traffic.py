@@ -131,14 +131,19 @@ def document(
                 "row": rule.span.row,
                 "answered": answers,
                 "failed": sum(failures.values()),
-                # Without a body it always answers, and is not noted.
-                "counted": bool(rule.body),
+                # Without a body it always answers, and is not noted; nobody asks for a property.
+                "counted": bool(rule.body) and not is_property(mark.path),
             }
         )
         _add_rows(files[name]["rows"], rule, answers, failures)
     for file in files.values():
         file["definitions"].sort(key=lambda each: each["row"])
     return {"decisions": decisions, "revision": snapshot.revision, "files": files}
+
+
+def is_property(path: str) -> bool:
+    """Return True for the path of a rule that says what must never be."""
+    return path.rpartition(".")[2].startswith("never_")
 
 
 def _add_rows(

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from doorward.bundles.loader import Loaded
-from doorward.rego import Registry, RegoError
+from doorward.rego import Registry, RegoError, to_json
 from doorward.replay.deciding import Version
-from doorward.search.proofs import COUNTEREXAMPLE, PROPERTY, Verdict, lines_of, prove
+from doorward.search.proofs import PROPERTY, Verdict, lines_of, prove
 
 __all__ = ["PROPERTY", "property_title"]
 
@@ -43,8 +43,8 @@ def property_title(texts: Mapping[str, str], registry: Registry, name: str) -> s
 
 def _title(verdict: Verdict) -> str:
     lines = [line.strip() for line in lines_of(verdict)]
-    if verdict.outcome == COUNTEREXAMPLE:
-        text = f"counterexample: {lines[1]}"
+    if verdict.finding is not None:
+        text = f"{verdict.outcome}: input {to_json(verdict.finding.input)}"
     elif len(lines) > 1:
         text = f"{verdict.outcome}: {lines[1]}"
     else:

@@ -9,13 +9,14 @@ and decided once more. A search that finds nothing proves nothing: it says how m
 
 from __future__ import annotations
 
-from doorward.search.findings import as_json, markdown, rego_test, text
+from doorward.search.findings import absence_test, as_json, markdown, rego_test, text
 from doorward.search.searching import Finding, Reach, Search, are_same, entry_points, search
 
 __all__ = [
     "Finding",
     "Reach",
     "Search",
+    "absence_test",
     "are_same",
     "as_json",
     "entry_points",

@@ -13,7 +13,7 @@ from doorward.rego import Undefined, to_json, to_python, to_rego
 from doorward.replay.compare import Answer
 from doorward.search.searching import NOW_NS, Finding, Reach, Search
 
-__all__ = ["as_json", "markdown", "rego_test", "text", "unreached"]
+__all__ = ["absence_test", "as_json", "markdown", "rego_test", "text", "unreached"]
 
 _WORD: Final = re.compile(r"[^A-Za-z0-9]+")
 
@@ -104,10 +104,8 @@ def as_json(search: Search) -> str:
 
 def rego_test(finding: Finding, number: int = 1) -> str:
     """A rule for a file of tests, which holds for the new version and not for the old one."""
-    name = _WORD.sub("_", f"{finding.path}_{finding.kind}_{number}").strip("_")
     ref, value = document_ref(finding.path), finding.new.value
-    clock = f" with time.now_ns as {NOW_NS}" if finding.reads_clock else ""
-    given = f"with input as {to_rego(finding.input)}{clock}"
+    given = _inputs(finding)
     if isinstance(value, Undefined):
         # `not` would hold for a result that is false, too.
         said = f"not {ref} {given}"
@@ -115,7 +113,25 @@ def rego_test(finding: Finding, number: int = 1) -> str:
             said = f"count([1 | _ = {ref} {given}]) == 0"
     else:
         said = f"{ref} == {to_rego(value)} {given}"
-    return f"# {_one_line(finding.cause.text)}\ntest_{name} if {{\n\t{said}\n}}"
+    name = f"{finding.path}_{finding.kind}_{number}"
+    return _rule_of_test(name, finding.cause.text, said)
+
+
+def absence_test(finding: Finding) -> str:
+    """A rule for a file of tests, which holds once the document of a counterexample is not true."""
+    cause = f"fails while this is so: {finding.cause.text}"
+    said = f"not {document_ref(finding.path)} {_inputs(finding)}"
+    return _rule_of_test(finding.path, cause, said)
+
+
+def _inputs(finding: Finding) -> str:
+    clock = f" with time.now_ns as {NOW_NS}" if finding.reads_clock else ""
+    return f"with input as {to_rego(finding.input)}{clock}"
+
+
+def _rule_of_test(name: str, comment: str, condition: str) -> str:
+    name = _WORD.sub("_", name).strip("_")
+    return f"# {_one_line(comment)}\ntest_{name} if {{\n\t{condition}\n}}"
 
 
 def _one_line(text: str) -> str:

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, Final
 
 from doorward.base.records import replace
-from doorward.rego import Engine, Query, RegoError, Value, to_json
+from doorward.rego import UNDEFINED, Engine, Query, RegoError, Value, to_json
 from doorward.rego.shared import Evaluation
 from doorward.rego.tools import Call, Expr, Rule, Scalar, format_tree, path_text, walk
 from doorward.replay.causes import Cause, cause_of
@@ -88,6 +88,8 @@ MANY: Final = 15
 _Key = tuple[str, int, int, bool]
 """The place of an expression, and whether it is negated."""
 _Outcome = tuple[_Key, bool]
+_ANSWER: Final[_Key] = ("", 0, 0, False)
+"""Of the document itself, in the place of an expression."""
 _MOST_OUTCOMES: Final = 2_000
 """Sets of outcomes that are remembered."""
 
@@ -226,8 +228,8 @@ class _Pair:
                 query.value_of(evaluation)
 
     def reached(self, input: Any) -> tuple[set[_Node], frozenset[tuple[int, _Outcome]]]:
-        """The nodes that an input reaches, and what came of the expressions that changed in each
-        version: that they do not come to the same is progress."""
+        """The nodes that an input reaches, and what came of the document and of the expressions
+        that changed in each version: that they do not come to the same is progress."""
         nodes: set[_Node] = set()
         outcomes: set[tuple[int, _Outcome]] = set()
         for number, query in self._trace:
@@ -235,7 +237,8 @@ class _Pair:
             evaluation = query.evaluation(input, now_ns=NOW_NS)
             evaluation.tracer = tracer
             with suppress(RegoError):  # what was reached until then counts
-                query.value_of(evaluation)
+                answer = query.value_of(evaluation)
+                outcomes.add((number, (_ANSWER, answer is not UNDEFINED and answer is not False)))
                 self._reach[number].end()
             nodes |= tracer.nodes()
             outcomes |= {(number, each) for each in tracer.outcomes}
@@ -368,7 +371,7 @@ class _Hunt:
         self.inversion = inversion
         self._seconds = {False: 0.0, True: 0.0}
         self._reached = reached
-        self._outcomes: set[frozenset[tuple[int, _Outcome]]] = set()
+        self._outcomes: set[tuple[bool, frozenset[tuple[int, _Outcome]]]] = set()
         self._is_guided = guided
         self._random = Random(0)
         self._waiting = list(candidates.corpus)
@@ -396,13 +399,16 @@ class _Hunt:
                 yield input, kind
             if self._is_guided and (is_first or inverted or self._random.random() < 0.5):
                 nodes, outcomes = self.pair.reached(input)
-                is_urgent = outcomes not in self._outcomes and len(self._outcomes) < _MOST_OUTCOMES
+                is_true = any(key == _ANSWER and holds for _, (key, holds) in outcomes)
+                is_of_true = is_true or (bool(inverted) and self.inversion.is_of_true)
+                progress = is_of_true, outcomes
+                is_urgent = progress not in self._outcomes and len(self._outcomes) < _MOST_OUTCOMES
                 if is_urgent:
-                    self._outcomes.add(outcomes)
+                    self._outcomes.add(progress)
                 if is_urgent or not nodes <= self._reached:
                     self._reached |= nodes
                     self._candidates.keep(input)
-                    self.inversion.begin(input, is_urgent=is_urgent)
+                    self.inversion.begin(input, is_urgent=is_urgent, is_of_true=is_of_true)
             now = clock()
             self._seconds[is_inverted] += now - began
             began = now
@@ -413,6 +419,20 @@ class _Hunt:
 def changed_definitions(old: Version, new: Version) -> frozenset[str]:
     """The texts of the definitions that only one of two versions has."""
     texts = [{rule.span.text for rule in _rules(version)} for version in (old, new)]
+    return frozenset(texts[0] ^ texts[1])
+
+
+def _changed_conditions(versions: Sequence[Version], changed: frozenset[str]) -> frozenset[str]:
+    """The texts of the conditions that only one version has in the definitions that changed."""
+    texts = [
+        {
+            expr.span.text
+            for rule in _rules(version)
+            if rule.span.text in changed
+            for expr in _written(rule)
+        }
+        for version in versions
+    ]
     return frozenset(texts[0] ^ texts[1])
 
 
@@ -463,7 +483,8 @@ def _inversion(
 ) -> Inversion:
     # The new version first: what was added is reached by its conditions.
     engines = [version.snapshot.engine for version in reversed(versions)]
-    return Inversion([Goal(engine, path, NOW_NS, constants, changed) for engine in engines])
+    texts = changed | _changed_conditions(versions, changed)
+    return Inversion([Goal(engine, path, NOW_NS, constants, texts) for engine in engines])
 
 
 def _smaller(pair: _Pair, input: Any, kind: str) -> Any:

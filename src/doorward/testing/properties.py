@@ -6,11 +6,11 @@ A counterexample is a failed test. What is neither proved nor refuted is not a f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 from doorward.bundles.loader import Loaded
-from doorward.rego import REGISTRY, Registry
+from doorward.rego import REGISTRY, Registry, to_python
 from doorward.rego.golang import marshal, object_text
 from doorward.rego.tools import path_text
 from doorward.replay.deciding import Version
@@ -21,13 +21,16 @@ from doorward.search.proofs import (
     lines_of,
     prove,
 )
+from doorward.testing.reports import XmlSuite
 from doorward.testing.xml_text import attribute, text
 
 __all__ = [
     "check_properties",
-    "property_cases",
+    "judge_properties",
     "property_documents",
     "property_lines",
+    "property_suites",
+    "verdict_document",
 ]
 
 SECONDS: Final = 0.5
@@ -42,18 +45,40 @@ def check_properties(
     v0: bool = False,
     registry: Registry = REGISTRY,
     names: Iterable[str] | None = None,
-    seconds: float = SECONDS,
 ) -> list[Verdict]:
     """The verdicts on the properties of policies, or on those with some names. CompileError."""
+    return list(judge_properties(loaded, v0=v0, registry=registry, names=names))
+
+
+def judge_properties(
+    loaded: Loaded,
+    *,
+    v0: bool = False,
+    registry: Registry = REGISTRY,
+    names: Iterable[str] | None = None,
+) -> Iterator[Verdict]:
+    """The same, one after the other."""
     version = Version.compile(loaded, v0=v0, registry=registry, deadline=_DEADLINE)
     chosen = None if names is None else frozenset(names)
 
     def is_chosen(each: Property) -> bool:
         return chosen is None or each.name in chosen
 
-    return list(
-        prove(loaded, version, seconds=seconds, v0=v0, registry=registry, is_chosen=is_chosen)
-    )
+    return prove(loaded, version, seconds=SECONDS, v0=v0, registry=registry, is_chosen=is_chosen)
+
+
+def verdict_document(verdict: Verdict) -> dict[str, Any]:
+    """For pages: the outcome, the input of a counterexample, and why nothing is known."""
+    is_known = verdict.is_broken or verdict.outcome == NONE_EXISTS
+    reasons = [] if is_known else [line.strip() for line in lines_of(verdict)][1:]
+    return {
+        "name": verdict.subject.name,
+        "file": verdict.subject.span.file,
+        "row": verdict.subject.span.row,
+        "outcome": verdict.outcome,
+        "text": "\n".join(reasons),
+        "input": None if verdict.finding is None else to_python(verdict.finding.input),
+    }
 
 
 def property_lines(verdicts: Sequence[Verdict], *, verbose: bool) -> str:
@@ -86,29 +111,33 @@ def property_documents(verdicts: Iterable[Verdict]) -> list[str]:
     return documents
 
 
-def property_cases(verdicts: Sequence[Verdict]) -> list[str]:
+def property_suites(verdicts: Sequence[Verdict]) -> list[XmlSuite]:
     """A test suite of JUnit: a counterexample is a failure, and what is not known is skipped."""
     if not verdicts:
         return []
-    failures = sum(each.is_broken for each in verdicts)
-    skipped = sum(not each.is_broken and each.outcome != NONE_EXISTS for each in verdicts)
-    seconds = sum(each.seconds for each in verdicts)
-    lines = [
-        f'  <testsuite name="properties" tests="{len(verdicts)}" failures="{failures}" errors="0" '
-        f'skipped="{skipped}" time="{seconds:.6f}">'
-    ]
-    for each in verdicts:
-        span = each.subject.span
-        lines.append(
-            f"    <testcase classname={attribute(path_text(each.subject.path[:-1]))} "
-            f"name={attribute(each.subject.path[-1])} file={attribute(span.file)} "
-            f'line="{span.row}" time="{each.seconds:.6f}">'
-        )
-        said = "\n".join(lines_of(each))
-        if each.is_broken:
-            lines.append(f'      <failure message="counterexample">{text(said)}</failure>')
-        elif each.outcome != NONE_EXISTS:
-            lines.append(f"      <skipped message={attribute(each.outcome)}/>")
-            lines.append(f"      <system-out>{text(said)}</system-out>")
-        lines.append("    </testcase>")
-    return [*lines, "  </testsuite>"]
+    suite = XmlSuite(
+        "properties",
+        tests=len(verdicts),
+        failures=sum(each.is_broken for each in verdicts),
+        errors=0,
+        skipped=sum(not each.is_broken and each.outcome != NONE_EXISTS for each in verdicts),
+        seconds=sum(each.seconds for each in verdicts),
+        lines=[line for each in verdicts for line in _testcase(each)],
+    )
+    return [suite]
+
+
+def _testcase(verdict: Verdict) -> Iterator[str]:
+    span = verdict.subject.span
+    yield (
+        f"    <testcase classname={attribute(path_text(verdict.subject.path[:-1]))} "
+        f"name={attribute(verdict.subject.path[-1])} file={attribute(span.file)} "
+        f'line="{span.row}" time="{verdict.seconds:.6f}">'
+    )
+    said = "\n".join(lines_of(verdict))
+    if verdict.is_broken:
+        yield f'      <failure message="counterexample">{text(said)}</failure>'
+    elif verdict.outcome != NONE_EXISTS:
+        yield f"      <skipped message={attribute(verdict.outcome)}/>"
+        yield f"      <system-out>{text(said)}</system-out>"
+    yield "    </testcase>"

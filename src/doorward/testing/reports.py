@@ -6,7 +6,7 @@ import base64
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 from doorward.rego import EvalError
 from doorward.rego.golang import indent, marshal, object_text
@@ -15,7 +15,15 @@ from doorward.testing.cases import Case
 from doorward.testing.runner import Result
 from doorward.testing.xml_text import attribute, text
 
-__all__ = ["failures", "json_report", "junit_report", "pretty", "result_line", "unmet"]
+__all__ = [
+    "XmlSuite",
+    "failures",
+    "json_report",
+    "junit_report",
+    "pretty",
+    "result_line",
+    "unmet",
+]
 
 RULE: Final = "-" * 80
 _OUTCOMES: Final = ("PASS", "FAIL", "SKIPPED", "ERROR")
@@ -163,26 +171,51 @@ def _cases(cases: Mapping[str, Case]) -> str:
 # JUnit XML
 
 
-def junit_report(results: Sequence[Result], why: Why, more: Iterable[str] = ()) -> str:
+class XmlSuite(NamedTuple):
+    """A test suite of JUnit: its counts, and the lines of its test cases."""
+
+    name: str
+    tests: int
+    failures: int
+    errors: int
+    skipped: int
+    seconds: float
+    lines: list[str]
+
+
+def junit_report(results: Sequence[Result], why: Why, more: Iterable[XmlSuite] = ()) -> str:
     """The XML that CI systems read: a test suite for each file, a test case for each test, and
-    `more` test suites."""
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {_counts(results)}>"]
+    `more` test suites. The totals are those of all suites."""
+    suites = [*_suites(results, why), *more]
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {_counts(suites)}>"]
+    for suite in suites:
+        lines.append(f"  <testsuite name={attribute(suite.name)} {_counts([suite])}>")
+        lines += [*suite.lines, "  </testsuite>"]
+    return "\n".join([*lines, "</testsuites>"]) + "\n"
+
+
+def _suites(results: Sequence[Result], why: Why) -> Iterator[XmlSuite]:
     for file, group in groupby(results, key=lambda r: r.test.span.file):
         members = list(group)
-        lines.append(f"  <testsuite name={attribute(file)} {_counts(members)}>")
-        for result in members:
-            lines += _testcase(result, why)
-        lines.append("  </testsuite>")
-    return "\n".join([*lines, *more, "</testsuites>"]) + "\n"
+        outcomes = Counter(result.outcome for result in members)
+        yield XmlSuite(
+            file,
+            tests=len(members),
+            failures=outcomes["FAIL"],
+            errors=outcomes["ERROR"],
+            skipped=outcomes["SKIPPED"],
+            seconds=sum(result.duration_ns for result in members) / 1e9,
+            lines=[line for result in members for line in _testcase(result, why)],
+        )
 
 
-def _counts(results: Sequence[Result]) -> str:
-    counts = Counter(result.outcome for result in results)
-    seconds = sum(result.duration_ns for result in results) / 1e9
-    return (
-        f'tests="{len(results)}" failures="{counts["FAIL"]}" errors="{counts["ERROR"]}" '
-        f'skipped="{counts["SKIPPED"]}" time="{seconds:.6f}"'
-    )
+def _counts(suites: Sequence[XmlSuite]) -> str:
+    def total(name: str) -> int:
+        return sum(getattr(suite, name) for suite in suites)
+
+    seconds = sum(suite.seconds for suite in suites)
+    counts = [f'{name}="{total(name)}"' for name in ("tests", "failures", "errors", "skipped")]
+    return " ".join([*counts, f'time="{seconds:.6f}"'])
 
 
 def _testcase(result: Result, why: Why) -> Iterator[str]:

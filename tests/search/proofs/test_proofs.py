@@ -538,7 +538,13 @@ def test_a_counterexample_ends_with_2_and_is_a_request_and_a_test(
         or verdict["input"]["u"] == "kim"
     )
     assert verdict["curl"].startswith('curl -d \'{"input": {')
-    assert "data.never.never_dev == true with input as" in verdict["test"]
+    path = Path(files[0]).with_name("regression_test.rego")
+    path.write_text(f"package regression_test\n\n{verdict['test']}\n")
+    capsys.readouterr()
+    assert run(["test", *files, str(path), "-r", "test_never"]) == 2
+    assert "FAIL: 1/1" in capsys.readouterr().out
+    Path(files[0]).write_text("package p\n\ndefault allow := false\n")
+    assert run(["test", *files, str(path), "-r", "test_never"]) == 0
 
 
 def test_what_is_not_known_ends_with_3_and_names_what_never_held(

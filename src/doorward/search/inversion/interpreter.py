@@ -7,7 +7,7 @@ decisions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice, takewhile
 from typing import Any, Final, TypeAlias
@@ -109,8 +109,10 @@ class Attempt:
 
     @property
     def depth(self) -> int:
-        """Return the number of expressions before the one that stopped the body last."""
-        return max((behind for behind, _ in self.failures), default=0)
+        """Return the number of expressions before the one that stopped the body last; of all where
+        it holds."""
+        reached = [behind for behind, _ in self.failures]
+        return max([*reached, *[len(outcomes) for _, outcomes in self.solutions]], default=0)
 
     def fixes(self, input: Any) -> Iterator[Any]:
         """Inputs with which the body may hold: the expression that stopped it last is repaired."""
@@ -118,10 +120,11 @@ class Attempt:
         for _, outcome in deepest[:8]:
             yield from islice(outcome.fix(input), 16)
 
-    def spoils(self, input: Any) -> Iterator[Any]:
-        """Inputs with which the body may fail."""
+    def spoils(self, input: Any, first: Container[str] = ()) -> Iterator[Any]:
+        """Inputs with which the body may fail; expressions whose text is among `first` are made to
+        fail before others."""
         for _, outcomes in self.solutions[:4]:
-            for outcome in outcomes:
+            for outcome in sorted(outcomes, key=lambda each: each.expr.span.text not in first):
                 yield from islice(outcome.spoil(input), 8)
 
 

@@ -6,18 +6,20 @@ from bisect import insort
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from doorward.rego import Engine, Query, RegoError, to_json
 from doorward.rego.shared import within
 from doorward.rego.tools import Rule
 from doorward.search.inversion.interpreter import Attempt, Interpreter, Policy
-from doorward.search.inversion.lenses import FALSY, TRUTHY, Lens
+from doorward.search.inversion.lenses import FALSY, TRUTHY, Lens, is_truthy
 
 __all__ = ["Goal", "Inversion"]
 
 EACH: Final = 24
 """Inputs from one definition, for each of the two directions."""
+FEW: Final = 4
+"""Of these those that are made first."""
 MOST: Final = 512
 """Inputs whose repairs are not all made."""
 SEEN: Final = 20_000
@@ -28,9 +30,13 @@ STEP: Final = 0.1
 """Seconds that one input may take to be made."""
 
 
+Rank: TypeAlias = tuple[int, bool]
+"""How far a definition that changed gets, and whether the document is true."""
+
+
 class Goal:
-    """A document of one version, to be changed by changing the input. `changed` are the definitions
-    to look at first."""
+    """A document of one version, to be changed by changing the input. `changed` are the texts of
+    the definitions to look at first, and of the conditions in them."""
 
     def __init__(
         self,
@@ -48,9 +54,9 @@ class Goal:
         self._policy = Policy(program.root, program.registry, engine.data, constants)
         self.not_inverted: set[str] = set()
 
-    def repairs(self, input: Any) -> tuple[int, Iterator[Any], Iterator[Any]]:
-        """The progress of the definitions that changed, the inputs that get them further, and those
-        that change anything else, the most promising first."""
+    def repairs(self, input: Any) -> tuple[Rank, Iterator[Any], Iterator[Any]]:
+        """The rank of an input, the inputs that get what changed further, and those that change
+        anything else, the most promising first."""
         evaluation = self._query.evaluation(input, now_ns=self._now_ns)
         interpreter = Interpreter(self._policy, input, evaluation)
         document = interpreter.document(self._path)
@@ -58,7 +64,29 @@ class Goal:
         visited = sorted(interpreter.visited, key=lambda each: not self._is_changed(each[0]))
         changed = [each for each in visited[:4] if self._is_changed(each[0])]
         depth = max((attempt.depth for _, attempt in changed), default=0)
-        return depth, _turned(changed, input), self._others(document, visited, input)
+        urgent = self._first(document, changed, visited[len(changed) :], input)
+        others = self._others(document, visited, input)
+        return (depth, is_truthy(document.value)), urgent, others
+
+    def _first(
+        self,
+        document: Lens,
+        changed: Sequence[tuple[Rule, Attempt]],
+        others: Sequence[tuple[Rule, Attempt]],
+        input: Any,
+    ) -> Iterator[Any]:
+        """Where what changed holds, let the document be true, and let fail what only one version
+        asks for; then other definitions of its rule, which hold as well and hide it."""
+        solved = [each for each in changed if each[1].solutions]
+        if solved and not is_truthy(document.value):
+            yield from islice(document.changed(TRUTHY, input), EACH)
+        for _, attempt in solved:
+            yield from islice(attempt.spoils(input, self._changed), FEW)
+        names = {_name(rule) for rule, _ in solved}
+        for rule, attempt in others:
+            if attempt.solutions and _name(rule) in names:
+                yield from islice(attempt.spoils(input), EACH)
+        yield from _turned(changed, input)
 
     def _others(
         self, document: Lens, visited: Sequence[tuple[Rule, Attempt]], input: Any
@@ -69,6 +97,11 @@ class Goal:
 
     def _is_changed(self, rule: Rule) -> bool:
         return rule.span.text in self._changed
+
+
+def _name(rule: Rule) -> tuple[str, str]:
+    span = rule.head.ref.span
+    return span.file, span.text
 
 
 def _turned(visited: Sequence[tuple[Rule, Attempt]], input: Any) -> Iterator[Any]:
@@ -87,17 +120,22 @@ def _all_repairs(goal: Goal, input: Any) -> Iterator[Any]:
 class Inversion:
     """Repairs of all inputs that were worth it, in turns.
 
-    Every second turn is that of the input with which a definition that changed gets furthest: among
-    hundreds of definitions its repairs are few. Of the others every second one is the newest.
+    Every second turn is that of an input with which a definition that changed gets furthest: among
+    hundreds of definitions its repairs are few. Inputs that come from one with which the document
+    is true are before others: all that it asks for beside what changed is in them. Of the repairs
+    that are left every second one is that of the newest input.
     """
 
     def __init__(self, goals: Sequence[Goal]) -> None:
         self._goals = goals
         self._running: list[Iterator[Any]] = []
-        self._urgent: list[tuple[int, Iterator[Any]]] = []
-        """By how far the definitions that changed got, the furthest last."""
+        self._urgent: list[tuple[tuple[bool, Rank], Iterator[Any]]] = []
+        """By their order, the first last."""
         self._turn = 0
         self._seen: set[str] = set()
+        self.is_of_true = False
+        """Whether the last input was made of one that comes from one with which the document is
+        true."""
 
     @property
     def is_idle(self) -> bool:
@@ -109,13 +147,15 @@ class Inversion:
         """Built-ins that have no inverse and stood between the input and a condition."""
         return {name for goal in self._goals for name in goal.not_inverted}
 
-    def begin(self, input: Any, *, is_urgent: bool = False) -> None:
-        """Let an input lead to others. `is_urgent`: it gets a definition that changed further."""
+    def begin(self, input: Any, *, is_urgent: bool = False, is_of_true: bool = False) -> None:
+        """Let an input lead to others. `is_urgent`: it gets a definition that changed further.
+        `is_of_true`: the document is true with it, or with an input that it was made of."""
         for goal in self._goals:
             if is_urgent:
                 with suppress(RegoError, RecursionError), within(STEP):
-                    depth, urgent, others = goal.repairs(input)
-                    insort(self._urgent, (depth, urgent), key=lambda each: each[0])
+                    rank, urgent, others = goal.repairs(input)
+                    order = is_of_true, rank
+                    insort(self._urgent, (order, urgent), key=lambda each: each[0])
                     self._running.append(others)
             else:
                 # To find out what an input leads to costs as much as a hundred decisions: later.
@@ -127,8 +167,10 @@ class Inversion:
         """The next input; none where everything was made."""
         while not self.is_idle:
             self._turn += 1
+            self.is_of_true = False
             if self._urgent and (self._turn % 2 or not self._running):
-                inputs = self._next(self._urgent[-1][1])
+                (self.is_of_true, _), repairs = self._urgent[-1]
+                inputs = self._next(repairs)
                 if inputs:
                     return inputs
                 if inputs is None:

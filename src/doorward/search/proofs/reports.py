@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from doorward.base.counting import counted
 from doorward.rego import to_python
-from doorward.search import rego_test
+from doorward.search import absence_test
 from doorward.search.proofs.proving import COUNTEREXAMPLE, NONE_EXISTS, Verdict
 
 __all__ = ["as_json", "lines_of", "text"]
@@ -41,7 +41,7 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
     if verdict.outcome == COUNTEREXAMPLE:
         yield f"  {curl(verdict)}"
         assert verdict.finding is not None  # it is what the outcome says
-        yield from [f"  {line}" for line in rego_test(verdict.finding).splitlines()]
+        yield from [f"  {line}" for line in absence_test(verdict.finding).splitlines()]
         return
     if verdict.reason:
         yield f"  no proof: {verdict.reason}"
@@ -97,6 +97,6 @@ def _document(verdict: Verdict) -> dict[str, Any]:
     }
     if verdict.finding is not None:
         document["input"] = to_python(verdict.finding.input)
-        document["test"] = rego_test(verdict.finding)
+        document["test"] = absence_test(verdict.finding)
         document["curl"] = curl(verdict)
     return document
