@@ -3,7 +3,8 @@
     python -m benchmarks.console [--rate 1000] [--seconds 8] [--rounds 3] [--view decisions]
 
 The same server decides in turns with and without a page in Chromium; what the page does itself is
-not counted.
+not counted. Frames that the browser left out are counted twice, on the page while nothing is
+decided and while it is live: a busy machine costs both.
 """
 
 from __future__ import annotations
@@ -19,12 +20,23 @@ import tempfile
 import time
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks.case import policy
 
 PATIENCE = 60.0
 SIGN = {"": ".ranks .count", "decisions": ".table .body .row"}
+FRAME = 1_000 / 60
+COUNT_FRAMES = """() => {
+    window.gaps = [];
+    let before = performance.now();
+    const note = (now) => {
+        window.gaps.push(now - before);
+        before = now;
+        requestAnimationFrame(note);
+    };
+    requestAnimationFrame(note);
+}"""
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
 
 
@@ -70,6 +82,13 @@ def share(pid: int, port: int, rate: int, seconds: float) -> tuple[float, float]
     return count / passed, (seconds_of(pid) - before) / passed
 
 
+def dropped_frames(page: Page) -> tuple[int, int]:
+    """The frames that were left out since the last call, and those that were due."""
+    gaps: list[float] = page.evaluate("window.gaps.splice(0)")
+    dropped = sum(max(round(gap / FRAME) - 1, 0) for gap in gaps)
+    return dropped, len(gaps) + dropped
+
+
 def measure(browser: Browser, options: argparse.Namespace, folder: Path) -> None:
     port, diagnostic = free_port(), free_port()
     (folder / "policy.rego").write_text(policy("docker"))
@@ -84,11 +103,17 @@ def measure(browser: Browser, options: argparse.Namespace, folder: Path) -> None
             page.goto(f"http://127.0.0.1:{diagnostic}/console/{options.view}")
             page.wait_for_selector(SIGN[options.view])
             paint = float(page.evaluate(PAINT))
+            page.evaluate(COUNT_FRAMES)
+            page.wait_for_timeout(1_000 * options.seconds)
+            idle = dropped_frames(page)
             watched = share(server.pid, port, options.rate, options.seconds)
+            live = dropped_frames(page)
             page.close()
             print(
                 f"{alone[0]:,.0f}/s alone {alone[1]:.1%} of a core, {watched[0]:,.0f}/s watched "
-                f"{watched[1]:.1%}: {watched[1] - alone[1]:+.1%}; first paint {paint:.0f} ms",
+                f"{watched[1]:.1%}: {watched[1] - alone[1]:+.1%}; first paint {paint:.0f} ms; "
+                f"frames left out: idle {idle[0]} of {idle[1]}, live {live[0]} of {live[1]}; "
+                f"load {os.getloadavg()[0]:.1f}",
                 flush=True,
             )
         server.terminate()
