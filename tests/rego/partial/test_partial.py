@@ -93,6 +93,25 @@ def test_defaults_need_support() -> None:
     )
 
 
+def test_a_set_whose_rules_never_hold_is_empty_and_not_undefined() -> None:
+    """By its types the body of the one rule never holds. OPA refers to the set in the support all
+    the same, where it has no rule: undefined, of which `every` and `count` make something else."""
+    policy = """package p
+
+allow if count(members) == 0
+
+members contains 1 if {
+	size := count(input.names)
+	size == input.flag
+}
+"""
+    engine = Engine({"p.rego": policy})
+    known = {"flag": False}
+    partial = engine.partial("data.p.allow", ["input.names"], known)
+    assert (partial.query_texts, partial.support_texts) == (("count(set(), 0)",), ())
+    assert engine.prepare("data.p.allow").value({**known, "names": ["a"]}) is True
+
+
 def test_a_negated_reference_stays_asked_for() -> None:
     # OPA leaves `not input.x = 1`, which holds where input.x is undefined.
     engine = Engine({"a.rego": "package a\n\np if { x = input.x; not q[x] }\n\nq contains 1\n"})

@@ -485,8 +485,8 @@ class _Virtual:
         is_defined = False
         with search.apart() as saved:
             for _ in search.rule(rule, own):
-                is_defined = True
-                add_partial(search, rule, own, saved)
+                # Without a rule in the support the document would be undefined, and not empty.
+                is_defined = add_partial(search, rule, own, saved) or is_defined
         return is_defined
 
     def _support(self, add: Any) -> Solutions:

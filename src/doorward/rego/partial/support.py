@@ -53,11 +53,12 @@ def add_complete(
     )
 
 
-def add_partial(search: SearchContext, rule: Rule, own: Bindings, saved: Sequence[Saved]) -> None:
-    """Add the residual of one branch of a rule for a member of a set or an object."""
+def add_partial(search: SearchContext, rule: Rule, own: Bindings, saved: Sequence[Saved]) -> bool:
+    """Add the residual of one branch of a rule for a member of a set or an object, and return True;
+    False for a branch that never holds, by the types of its operands."""
     body = search.well_typed(body_of(saved, search.names))
     if body is None:
-        return
+        return False
     names = search.names
     path = search.support.namespaced(rule.path)
     location = (path[0], *[names.plug(part, own) for part in path[1:]])
@@ -73,6 +74,7 @@ def add_partial(search: SearchContext, rule: Rule, own: Bindings, saved: Sequenc
     live = [*location, *([] if key_ is None else [key_]), *([] if value is None else [value])]
     body = _simple(search, body, live)
     search.support.add(Rule(location, None, key_, value, body, _package_of(location), rule.default))
+    return True
 
 
 def add_function(
