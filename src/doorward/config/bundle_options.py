@@ -19,6 +19,7 @@ from doorward.config.schema import (
     named,
     option,
     optional,
+    positive_or,
     section,
 )
 from doorward.config.services import find_service
@@ -122,12 +123,7 @@ class BundleOptions:
     )
     size_limit: int = option(
         "size_limit_bytes",
-        convert(
-            int,
-            lambda value: value if value > 0 else SIZE_LIMIT,
-            "integer",
-            {"type": "integer"},
-        ),
+        positive_or(SIZE_LIMIT),
         SIZE_LIMIT,
         "bytes of one file of it; 0: the default",
     )

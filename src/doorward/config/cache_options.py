@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from doorward.config.schema import Kind, convert, integer, option
+from doorward.config.schema import Kind, integer, option, positive_or
 from doorward.config.yaml_block import Block
 
 __all__ = ["CacheOptions"]
@@ -50,7 +50,7 @@ class CacheOptions:
 
     response_bytes: int = option(
         f"{_RESPONSES}.max_size_bytes",
-        convert(int, lambda value: value if value > 0 else _BYTES, "integer", {"type": "integer"}),
+        positive_or(_BYTES),
         _BYTES,
         "what `http.send` may keep; 0: the default (OPA: no limit)",
     )

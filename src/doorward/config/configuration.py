@@ -47,6 +47,7 @@ from doorward.config.schema import (
     optional,
     read_section,
     section,
+    texts_as,
 )
 from doorward.config.services import KEYS, SERVICES, Service, service_blocks, with_keys
 from doorward.config.status_options import StatusOptions
@@ -167,16 +168,11 @@ class DecisionLogs:
 HTTP_BUCKETS: Final = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 0.01, 0.1, 1.0)
 
 
-def _document_paths(values: list[Any]) -> tuple[str, ...] | None:
-    if not all(isinstance(each, str) for each in values):
-        raise ValueError("must be a list of strings")
-    paths = tuple(path.strip("/") for path in values)
+def _document_paths(texts: tuple[str, ...]) -> tuple[str, ...] | None:
+    paths = tuple(path.strip("/") for path in texts)
     if not all(paths):
         raise ValueError("must not hold the root")
     return paths
-
-
-_TEXT_LIST: Final[Mapping[str, Any]] = {"type": "array", "items": {"type": "string"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +202,7 @@ class Server:
     )
     decision_paths: tuple[str, ...] | None = option(
         "decision_paths",
-        convert(list, _document_paths, "list of documents", _TEXT_LIST),
+        texts_as(_document_paths, "list of documents"),
         None,
         "the documents that the HTTP API serves, with everything below them; others are 403. "
         "Without it clients can read all of `data`, including secrets",
@@ -354,10 +350,8 @@ class Evaluation:
     )
 
 
-def _secret_paths(values: list[Any]) -> tuple[tuple[str, ...], ...]:
-    if not all(isinstance(each, str) for each in values):
-        raise ValueError("must be a list of strings")
-    paths = tuple(tuple(path.strip("/").split("/")) for path in values)
+def _secret_paths(texts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    paths = tuple(tuple(path.strip("/").split("/")) for path in texts)
     if not all(map(all, paths)):
         raise ValueError("must be paths below the root, such as a/b")
     return paths
@@ -425,7 +419,7 @@ class Config:
     """Issuers whose keys are fetched into `data.identity`, by name (not OPA's)."""
     secrets: tuple[tuple[str, ...], ...] = option(
         "secrets",
-        convert(list, _secret_paths, "list of paths", _TEXT_LIST),
+        texts_as(_secret_paths, "list of paths"),
         (),
         "paths of data, such as `keys/signing`, that policies read and clients are never shown: "
         "below them the API is 403, above them it leaves them out, in the log as well. "

@@ -47,10 +47,12 @@ __all__ = [
     "option",
     "optional",
     "options_of",
+    "positive_or",
     "read_plain",
     "read_section",
     "section",
     "text_or",
+    "texts_as",
     "walk",
 ]
 
@@ -325,10 +327,15 @@ def _increasing(values: list[Any]) -> tuple[float, ...]:
     return tuple(numbers)
 
 
-def _texts(values: list[Any]) -> tuple[str, ...]:
-    if not all(isinstance(each, str) for each in values):
-        raise ValueError("must be a list of strings")
-    return tuple(values)
+def texts_as(change: Callable[[tuple[str, ...]], T], text: str) -> Kind[T]:
+    """Return the kind of values that `change` makes of lists of texts, as `convert` does."""
+
+    def read(values: list[Any]) -> T:
+        if not all(isinstance(each, str) for each in values):
+            raise ValueError("must be a list of strings")
+        return change(tuple(values))
+
+    return convert(list, read, text, {"type": "array", "items": {"type": "string"}})
 
 
 def _read_texts_by_name(block: Block, key: str, _warnings: list[str]) -> Mapping[str, str]:
@@ -341,9 +348,7 @@ TEXT: Final[Kind[str]] = convert(str, str, "text", {"type": "string"})
 DOCUMENT: Final[Kind[str]] = convert(
     str, lambda value: value.strip("/"), "path of a document", {"type": "string"}
 )
-TEXTS: Final[Kind[tuple[str, ...]]] = convert(
-    list, _texts, "list of texts", {"type": "array", "items": {"type": "string"}}
-)
+TEXTS: Final[Kind[tuple[str, ...]]] = texts_as(lambda texts: texts, "list of texts")
 INCREASING: Final[Kind[tuple[float, ...]]] = convert(
     list, _increasing, "increasing numbers", {"type": "array", "items": {"type": "number"}}
 )
@@ -359,6 +364,13 @@ BLOCK: Final[Kind[Block | None]] = Kind(
     lambda block, key, _warnings: block.block(key), "object", {"type": "object"}
 )
 """What another room reads."""
+
+
+def positive_or(default: int) -> Kind[int]:
+    """Return the kind of integers of which those below 1 stand for `default`, as in OPA."""
+    return convert(
+        int, lambda value: value if value > 0 else default, "integer", {"type": "integer"}
+    )
 
 
 def text_or(default: str) -> Kind[str]:
