@@ -86,6 +86,48 @@ def test_a_recording_of_calls_gives_an_input_for_each(
     assert run(["input", "docker", "-n", "3", str(tmp_path / "run.json")]) == 1
 
 
+@pytest.mark.parametrize(
+    "words", [["docker run -v /:/host alpine"], ["docker", "run", "-v", "/:/host", "alpine"]]
+)
+def test_a_docker_command_becomes_the_input_of_its_call(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["input", "docker", "-u", "ann", *words]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["User"], document["action"]) == ("ann", "container.create")
+    assert [each["source"] for each in document["mounts"]] == ["/"]
+
+
+def test_words_behind_docker_are_no_options_of_the_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["input", "docker", "--mask-env", "docker", "run", "-e", "A=b", "-u", "0", "x"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["User"], document["Body"]["User"]) == ("", "0")
+    assert "b" not in str(document["Body"]["Env"])
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("docker compose up -d", "makes many requests: record them with `--audit-input`"),
+        ("docker run", "names no image"),
+        ("docker rm ../../images/x", "asks no policy"),
+    ],
+)
+def test_a_docker_command_that_is_not_one_request_is_one_line(
+    words: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["input", "docker", *words.split()]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert problem in line
+
+
+def test_two_files_are_not_a_docker_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["input", "docker", "a.json", "b.json"]) != 0
+    assert "a COMMAND that begins with `docker`" in capsys.readouterr().err
+
+
 def test_eval_says_why_a_captured_request_is_denied(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,8 +86,8 @@ LANGUAGE = {"doorward", "doorward.base", "doorward.base.exporting", "doorward.re
 
 ONE_SUM = (
     r"doorward(\.base(\.(cancellation|exporting|records))?)?"
-    r"|doorward\.cli(\.(capabilities|colors|durations|errors|eval|extensions|go_flags|input_document|main|metrics"
-    r"|profiles|queries|results|saved_programs|schemas))?|doorward\.cli\.extras"
+    r"|doorward\.cli(\.(arguments|capabilities|colors|durations|errors|eval|extensions|go_flags|input_document|main"
+    r"|metrics|profiles|queries|results|saved_programs|schemas))?|doorward\.cli\.extras"
     r"|doorward\.bundles(\.(loader|sources))?|doorward\.pdp(\.(error_documents|extensions|solutions))?"
     r"|doorward\.rego(\.(caches|capabilities|clock|code|collector|conversion|engine|errors|json_text|modules|numbers|options|pointers|source"
     r"|shared|timers|tools|values))?"

@@ -16,6 +16,7 @@ import click
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import extensions, saved_programs, schemas
+from doorward.cli.arguments import argument
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.input_document import read_input
 from doorward.cli.queries import read_query
@@ -66,7 +67,7 @@ Examples:
   doorward bench -f gobench --count 5 -b bundle/ data.authz.allow
 """,
 )
-@click.argument("query", nargs=-1)
+@argument("query", nargs=-1, help="Query to measure, such as data.authz.allow.")
 @click.option("-d", "--data", multiple=True, metavar="PATH", help="Policies and data; repeatable.")
 @click.option("-b", "--bundle", multiple=True, metavar="PATH", help="Bundle; repeatable.")
 @click.option("-i", "--input", "inputs", multiple=True, metavar="PATH", help="Input document.")
@@ -79,6 +80,7 @@ Examples:
     type=OneOf("pretty", "json", "gobench"),
     default="pretty",
     show_default=True,
+    help="Output format.",
 )
 @click.option("--count", type=click.IntRange(1), default=1, help="Number of measurements.")
 @click.option(

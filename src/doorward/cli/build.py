@@ -25,6 +25,7 @@ from doorward.bundles.signatures import ALGORITHMS, SignatureError, Verification
 from doorward.bundles.signing import sign
 from doorward.bundles.sources import Sources
 from doorward.cli import capabilities
+from doorward.cli.arguments import argument
 from doorward.cli.errors import OneOf
 from doorward.cli.sign import read_claims, read_key
 from doorward.cli.waiting import waiting
@@ -81,7 +82,7 @@ Examples:
   doorward build -b bundle/ --signing-key private.pem
 """,
 )
-@click.argument("paths", nargs=-1)
+@argument("paths", nargs=-1, help="Files and folders with policies and data.")
 @click.option("-b", "--bundle", is_flag=True, help="Read PATHS as bundles: folders or .tar.gz.")
 @click.option(
     "-o",

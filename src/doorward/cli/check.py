@@ -11,6 +11,7 @@ from click.core import ParameterSource
 from doorward.bundles.loader import Loaded, LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
+from doorward.cli.arguments import argument
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.findings import findings_of, github, junit, sarif
 from doorward.rego import CompileError, Diagnostic, Options, Registry, RegoError
@@ -42,7 +43,7 @@ Examples:
   doorward check --format sarif policies/ > check.sarif     # for code scanning
 """,
 )
-@click.argument("paths", nargs=-1)
+@argument("paths", nargs=-1, help="Files and folders with policies.")
 @click.option(
     "-f",
     "--format",
@@ -50,6 +51,7 @@ Examples:
     type=OneOf("pretty", "json", "sarif", "github", "junit"),
     default="pretty",
     show_default=True,
+    help="Output format.",
 )
 @click.option(
     "-S", "--strict", is_flag=True, help="Apply strict mode: report unused imports and variables."

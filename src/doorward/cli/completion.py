@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from doorward.cli.arguments import argument
+
 __all__ = ["command"]
 
 _HOW = {
@@ -18,7 +20,7 @@ _HOW = {
     "completion",
     epilog="\b\nExamples:\n" + "\n".join([f"  {line}" for line in _HOW.values()]),
 )
-@click.argument("shell", type=click.Choice(sorted(_HOW)))
+@argument("shell", type=click.Choice(sorted(_HOW)), help="Shell to complete in.")
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> int:
     """Print the script that completes `doorward` in SHELL."""

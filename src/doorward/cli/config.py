@@ -7,6 +7,7 @@ import json
 import click
 
 from doorward.cli import overrides
+from doorward.cli.arguments import argument
 from doorward.cli.errors import warn
 from doorward.config.configuration import ConfigError, editor_schema, read_config
 
@@ -19,7 +20,7 @@ def command() -> None:
 
 
 @command.command("check")
-@click.argument("file", required=False)
+@argument("file", required=False, help="Configuration file; without it, only the options are read.")
 @overrides.option
 @overrides.file_option
 def check(file: str | None, settings: tuple[str, ...], setting_files: tuple[str, ...]) -> int:

@@ -10,6 +10,7 @@ import click
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import colors, extensions
+from doorward.cli.arguments import argument
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf
 from doorward.cli.waiting import waiting
@@ -34,8 +35,8 @@ Examples:
   doorward diff --format markdown --fail-on new-allow old/ new/           # for a pull request
 """,
 )
-@click.argument("old")
-@click.argument("new")
+@argument("old", help="Policies before the change: a file, a folder or a bundle.")
+@argument("new", help="Policies after the change.")
 @click.option(
     "-d", "--data", multiple=True, metavar="PATH", help="Data, or more policies, for both versions."
 )
@@ -52,7 +53,15 @@ Examples:
     show_default=True,
     help="Maximum number of differences to report, one for each cause.",
 )
-@click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="text", show_default=True)
+@click.option(
+    "-f",
+    "--format",
+    "style",
+    type=OneOf(*_FORMATS),
+    default="text",
+    show_default=True,
+    help="Output format.",
+)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="File to write the report to."
 )

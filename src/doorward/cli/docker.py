@@ -16,6 +16,7 @@ from click.core import ParameterSource
 
 from doorward.base.counting import counted
 from doorward.bundles.loader import LoadError
+from doorward.cli.arguments import argument
 from doorward.cli.docker_options import (
     add_shared_options,
     read_input_options,
@@ -152,8 +153,20 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "-n", "--name", default="doorward", metavar="NAME", help="Name of the plugin."
         ),
-        click.option("--daemon-json", default="/etc/docker/daemon.json", metavar="FILE", type=Path),
-        click.option("--pidfile", default="/var/run/docker.pid", metavar="FILE", type=Path),
+        click.option(
+            "--daemon-json",
+            default="/etc/docker/daemon.json",
+            metavar="FILE",
+            type=Path,
+            help="The daemon's configuration file.",
+        ),
+        click.option(
+            "--pidfile",
+            default="/var/run/docker.pid",
+            metavar="FILE",
+            type=Path,
+            help="The daemon's PID file.",
+        ),
         click.option(
             "--docker-socket",
             default="/var/run/docker.sock",
@@ -215,7 +228,14 @@ Examples:
 @click.option(
     "--audit-log", default="", metavar="FILE", help="Audit log, a JSON line for each decision."
 )
-@click.option("--pack-folder", default="/etc/doorward/docker", type=Path, metavar="FOLDER")
+@click.option(
+    "--pack-folder",
+    default="/etc/doorward/docker",
+    show_default=True,
+    type=Path,
+    metavar="FOLDER",
+    help="Folder with data and additions for the shipped policies.",
+)
 @click.option(
     "--inspect/--no-inspect", default=True, help="Show policies the container of an exec."
 )
@@ -258,7 +278,7 @@ def uninstall_(**given: Any) -> int:
 
 
 @command.command("policies")
-@click.argument("folder", type=click.Path(path_type=Path))
+@argument("folder", type=click.Path(path_type=Path), help="Folder to copy to; it is created.")
 def policies(folder: Path) -> int:
     """Copy the shipped policies to FOLDER, for a decision point that loads them from there.
 
@@ -278,7 +298,12 @@ def policies(folder: Path) -> int:
 
 
 @command.command("upgrade")
-@click.argument("folder", default="/etc/doorward/docker", type=click.Path(path_type=Path))
+@argument(
+    "folder",
+    default="/etc/doorward/docker",
+    type=click.Path(path_type=Path),
+    help="Folder with copies of the shipped policies.",
+)
 @click.option(
     "--audit-log",
     multiple=True,
@@ -381,7 +406,13 @@ def doctor(**given: Any) -> int:
 
 
 @command.command("replay")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@argument(
+    "files",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path, exists=True),
+    help="Audit logs written with --audit-input, AuthZReqs, or recordings of calls.",
+)
 @click.option("-p", "--pdp", default="", metavar="URL", help="Ask the decision point at this URL.")
 @click.option(
     "--policy", multiple=True, metavar="PATH", help="Policies to decide with, in this process."
@@ -424,10 +455,24 @@ def cert() -> None:
 
 
 def _folder(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--folder", default="docker-certs", type=Path, metavar="FOLDER")(function)
+    return click.option(
+        "--folder",
+        default="docker-certs",
+        show_default=True,
+        type=Path,
+        metavar="FOLDER",
+        help="Folder with the CA and its certificates.",
+    )(function)
 
 
-_DAYS: Final = click.option("--days", default=365, type=click.IntRange(1, 3650), metavar="N")
+_DAYS: Final = click.option(
+    "--days",
+    default=365,
+    show_default=True,
+    type=click.IntRange(1, 3650),
+    metavar="N",
+    help="Days until the certificate expires.",
+)
 
 
 @cert.command("ca")
@@ -440,7 +485,9 @@ def ca(folder: Path) -> int:
 
 
 @cert.command("server")
-@click.argument("hosts", nargs=-1, required=True)
+@argument(
+    "hosts", nargs=-1, required=True, help="Names and addresses by which clients call the daemon."
+)
 @_folder
 @_DAYS
 def server(hosts: tuple[str, ...], folder: Path, days: int) -> int:
@@ -451,7 +498,7 @@ def server(hosts: tuple[str, ...], folder: Path, days: int) -> int:
 
 
 @cert.command("user")
-@click.argument("name")
+@argument("name", help="Name of the user in the certificate, by which policies know them.")
 @_folder
 @_DAYS
 def user(name: str, folder: Path, days: int) -> int:

@@ -17,8 +17,15 @@ __all__ = ["add_shared_options", "read_input_options", "read_shared_options"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SHARED: Final = (
-    click.option("--tls-cert-file", default="", metavar="FILE"),
-    click.option("--tls-private-key-file", default="", metavar="FILE"),
+    click.option(
+        "--tls-cert-file", default="", metavar="FILE", help="With --listen: certificate, in PEM."
+    ),
+    click.option(
+        "--tls-private-key-file",
+        default="",
+        metavar="FILE",
+        help="With --listen: private key, in PEM.",
+    ),
     click.option(
         "--data",
         multiple=True,
@@ -47,7 +54,13 @@ _SHARED: Final = (
         help="Deny requests that cannot be written to the audit log.",
     ),
     click.option("--mask-env", is_flag=True, help="Hide the values of Env from the policy."),
-    click.option("--minimum-api-version", default="1.24", metavar="VERSION"),
+    click.option(
+        "--minimum-api-version",
+        default="1.24",
+        show_default=True,
+        metavar="VERSION",
+        help="Deny requests of older versions of the API.",
+    ),
     click.option(
         "--daemon-json",
         default=DAEMON_CONFIG,
@@ -55,7 +68,13 @@ _SHARED: Final = (
         help="The daemon's configuration file.",
     ),
     click.option("--pidfile", default=PIDFILE, metavar="FILE", help="The daemon's PID file."),
-    click.option("--log-level", type=click.Choice(["debug", "info", "error"]), default="info"),
+    click.option(
+        "--log-level",
+        type=click.Choice(["debug", "info", "error"]),
+        default="info",
+        show_default=True,
+        help="Lowest level of the messages to log.",
+    ),
 )
 
 

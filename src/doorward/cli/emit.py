@@ -7,6 +7,7 @@ import click
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import extensions
+from doorward.cli.arguments import argument
 from doorward.cli.errors import for_people
 from doorward.rego import RegoError
 
@@ -21,7 +22,7 @@ Examples:
   doorward emit --query 'data.envoy.authz.allow' policy.rego
 """,
 )
-@click.argument("paths", nargs=-1)
+@argument("paths", nargs=-1, help="Files and folders with policies.")
 @click.option("-q", "--query", default="", help="Show this query instead of the policies.")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @extensions.option

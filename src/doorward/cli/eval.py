@@ -16,6 +16,7 @@ from doorward.base.records import record
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
+from doorward.cli.arguments import argument
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.input_document import read_input
@@ -104,7 +105,7 @@ Examples:
   doorward eval --fail -d policy.rego 'data.envoy.authz.allow == true'   # 1 if undefined
 """,
 )
-@click.argument("query", nargs=-1)
+@argument("query", nargs=-1, help="Query to evaluate, such as data.authz.allow.")
 @click.option("-d", "--data", multiple=True, metavar="PATH", help="Policies and data; repeatable.")
 @click.option("-b", "--bundle", multiple=True, metavar="PATH", help="Bundle; repeatable.")
 @schemas.option
@@ -116,7 +117,15 @@ Examples:
     help="The input is a captured request: a CheckRequest, or a Docker daemon's.",
 )
 @click.option("--stdin", is_flag=True, help="Read the query from standard input.")
-@click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="json", show_default=True)
+@click.option(
+    "-f",
+    "--format",
+    "style",
+    type=OneOf(*_FORMATS),
+    default="json",
+    show_default=True,
+    help="Output format.",
+)
 @click.option(
     "--explain",
     type=click.Choice(["off", "notes", "fails", "full", "debug"]),

@@ -14,6 +14,7 @@ import click
 from doorward.bundles.loader import LoadError, read_document
 from doorward.bundles.sources import Sources
 from doorward.cli import overrides
+from doorward.cli.arguments import argument
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people
 from doorward.cli.log_time import log_time_option
@@ -49,7 +50,7 @@ Examples:
   doorward exec -b bundle.tar.gz --fail-non-empty --decision deploy/problems plan.json
 """,
 )
-@click.argument("paths", nargs=-1)
+@argument("paths", nargs=-1, help="Files and folders with inputs, JSON or YAML.")
 @click.option("-b", "--bundle", "bundles", multiple=True, help="A bundle; repeatable.")
 @click.option(
     "--decision", help="Decision to evaluate, such as authz/allow; by default the configuration's."
@@ -61,11 +62,24 @@ Examples:
     "--timeout", default="0s", metavar="DURATION", help="Time limit for all inputs together."
 )
 @click.option(
-    "-l", "--log-level", type=click.Choice(sorted(LEVELS)), default="error", show_default=True
+    "-l",
+    "--log-level",
+    type=click.Choice(sorted(LEVELS)),
+    default="error",
+    show_default=True,
+    help="Lowest level of the messages to log.",
 )
-@click.option("--log-format", type=click.Choice(FORMATS), default="json", show_default=True)
+@click.option(
+    "--log-format",
+    type=click.Choice(FORMATS),
+    default="json",
+    show_default=True,
+    help="Format of log messages.",
+)
 @log_time_option
-@click.option("-f", "--format", type=OneOf("json"), default="json", expose_value=False)
+@click.option(
+    "-f", "--format", type=OneOf("json"), default="json", expose_value=False, help="Output format."
+)
 @click.option("--fail", is_flag=True, help="Exit with 1 if a decision is undefined or fails.")
 @click.option("--fail-defined", is_flag=True, help="Exit with 1 if a decision is defined.")
 @click.option(

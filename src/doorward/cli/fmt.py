@@ -16,6 +16,7 @@ import click
 
 from doorward.bundles.loader import LoadError, io_message
 from doorward.cli import capabilities as options
+from doorward.cli.arguments import argument
 from doorward.cli.errors import for_people
 from doorward.rego import REGISTRY, CompileError, RegoError
 from doorward.rego.shared import Capabilities, ParseError, Source
@@ -60,7 +61,7 @@ Examples:
   doorward fmt --list --fail policies/   # for CI: ends with 2 if anything is not
 """,
 )
-@click.argument("paths", nargs=-1)
+@argument("paths", nargs=-1, help="Files and folders with policies; without them, standard input.")
 @click.option("-w", "--write", is_flag=True, help="Rewrite the files.")
 @click.option("-l", "--list", "list_", is_flag=True, help="List the files that would change.")
 @click.option("-d", "--diff", is_flag=True, help="Print the differences.")

@@ -17,12 +17,19 @@ from typing import Final
 
 import click
 
-__all__ = ["rewrite_flags", "rewrite_subcommand"]
+__all__ = ["CommandOfProgram", "rewrite_flags", "rewrite_subcommand"]
 
 # What Go's strconv.ParseBool accepts.
 _BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True) | dict.fromkeys(
     ("0", "f", "F", "false", "FALSE", "False"), False
 )
+
+
+class CommandOfProgram(click.Command):
+    """A command of which the first operand may be a program: each word behind it is an operand."""
+
+    program = ""
+    """The name of the program."""
 
 
 def rewrite_flags(
@@ -34,7 +41,8 @@ def rewrite_flags(
     `click.UsageError` for an unknown flag, and for a value that is missing or not a boolean.
     """
     words = _Words(command, ctx, arguments)
-    flags, operands = words.read(interspersed=not isinstance(command, click.Group))
+    program = command.program if isinstance(command, CommandOfProgram) else ""
+    flags, operands = words.read(interspersed=not isinstance(command, click.Group), program=program)
     if isinstance(command, click.Group) and operands:
         subcommand = command.get_command(ctx, operands[0])
         if subcommand is not None:
@@ -73,7 +81,7 @@ class _Words:
         self.values: list[str] = []
         self.booleans: dict[str, tuple[click.Option, bool]] = {}
 
-    def read(self, *, interspersed: bool) -> tuple[list[str], list[str]]:
+    def read(self, *, interspersed: bool, program: str = "") -> tuple[list[str], list[str]]:
         """The flags in click's form, and the operands in their order."""
         operands: list[str] = []
         for word in self.words:
@@ -81,7 +89,7 @@ class _Words:
                 break
             if not word.startswith("-") or word == "-":
                 operands.append(word)
-                if not interspersed:
+                if not interspersed or operands == [program]:
                     break
             elif word.startswith("--"):
                 self._read_long(word)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import click
 
+from doorward.cli.arguments import argument
+
 __all__ = ["command"]
 
 
 @click.command("help")
-@click.argument("names", nargs=-1)
+@argument("names", nargs=-1, help="Command, and its subcommand.")
 @click.pass_context
 def command(context: click.Context, names: tuple[str, ...]) -> None:
     """Show the help of a command, such as `doorward help envoy bootstrap`."""

@@ -1,19 +1,23 @@
-"""`doorward input`: a captured request becomes the `input` that a policy would be asked with."""
+"""`doorward input`: a captured request, or a command, becomes the `input` of a policy."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import Final
 
 import click
 
 from doorward.bundles.loader import LoadError
-from doorward.cli.input_document import docker_inputs, envoy_input
+from doorward.cli.arguments import argument
+from doorward.cli.go_flags import CommandOfProgram
+from doorward.cli.input_document import docker_command_input, docker_inputs, envoy_input
 from doorward.rego.golang import indent, marshal
 
 __all__ = ["command"]
 
 _MAX_BYTES: Final = 64 << 20
+_PROGRAM: Final = "docker"
 
 
 @click.group(
@@ -22,17 +26,24 @@ _MAX_BYTES: Final = 64 << 20
 Examples:
   doorward input envoy check-request.json | doorward eval -I --why -d policy.rego data.envoy.authz
   doorward input docker authz-request.json > tests/input.json
+  doorward input docker docker run -v /:/host alpine > tests/mount.json
   doorward eval --why --request envoy -i check-request.json -d policy.rego data.envoy.authz.allow
 """,
 )
 def command() -> None:
-    """Convert captured requests to inputs, for `eval` and for tests."""
+    """Convert captured requests, and Docker commands, to inputs, for `eval` and for tests."""
 
 
 @command.command("envoy")
-@click.argument("file")
+@argument("file", help="File with a CheckRequest, JSON or protobuf; `-` is standard input.")
 @click.option("--strict", is_flag=True, help="Apply strict mode.")
-@click.option("--api", type=click.Choice(["v3", "v2"]), default="v3", show_default=True)
+@click.option(
+    "--api",
+    type=click.Choice(["v3", "v2"]),
+    default="v3",
+    show_default=True,
+    help="Version of Envoy's API that CheckRequests are read as.",
+)
 @click.option(
     "--proto-descriptor",
     default="",
@@ -63,24 +74,48 @@ def from_envoy(
     return 0
 
 
-@command.command("docker")
-@click.argument("file")
+class _DockerCommand(CommandOfProgram):
+    program = _PROGRAM
+
+
+@command.command("docker", cls=_DockerCommand)
+@argument(
+    "requests",
+    nargs=-1,
+    required=True,
+    metavar="FILE|COMMAND",
+    help="File with requests, or a command that begins with `docker`.",
+)
 @click.option("-n", "--number", type=click.IntRange(1), help="Number of the request to print.")
 @click.option("--mask-env", is_flag=True, help="Hide the values of Env from the policy.")
-def from_docker(file: str, number: int | None, mask_env: bool) -> int:
+@click.option(
+    "-u", "--user", default="", help="User who gives COMMAND; without it, one without a name."
+)
+def from_docker(requests: tuple[str, ...], number: int | None, mask_env: bool, user: str) -> int:
     """Print the inputs of the requests in FILE: an AuthZReq, a recording of calls, or an audit log.
 
     If there are several requests, each input is printed on one line.
+
+    With a docker COMMAND, such as `docker run -v /:/host alpine`, print the input of the request
+    that decides it. A build is read as the classic builder (DOCKER_BUILDKIT=0) sends it; a command
+    that makes many requests, such as `docker compose`, is refused. No daemon is asked.
     """
+    is_command = requests[0] == _PROGRAM or requests[0].startswith(f"{_PROGRAM} ")
+    if not is_command and len(requests) > 1:
+        raise click.UsageError("expected one FILE, or a COMMAND that begins with `docker`")
     try:
-        documents = docker_inputs(file, mask_env=mask_env)
+        if is_command:
+            text = requests[0] if len(requests) == 1 else shlex.join(requests)
+            documents = [docker_command_input(text, user=user, mask_env=mask_env)]
+        else:
+            documents = docker_inputs(requests[0], mask_env=mask_env)
     except LoadError as error:
         click.echo(error.messages[0], err=True)
         return 1
     if number is not None:
         documents = documents[number - 1 : number]
     if not documents:
-        click.echo(f"{file}: no such request", err=True)
+        click.echo(f"{requests[0]}: no such request", err=True)
         return 1
     if len(documents) == 1:
         click.echo(indent(marshal(documents[0]), "", "  "))

@@ -13,7 +13,7 @@ from doorward.rego import UNDEFINED, Undefined, Value
 from doorward.rego.golang import JSONError, read_json
 from doorward.rego.shared import gc_paused
 
-__all__ = ["docker_inputs", "envoy_input", "read_input"]
+__all__ = ["docker_command_input", "docker_inputs", "envoy_input", "read_input"]
 
 MAX_INPUT: Final = 512 << 20
 
@@ -115,6 +115,20 @@ def docker_inputs(path: str, *, mask_env: bool = False) -> list[Any]:
         ]
     except (ReplayError, RequestError) as error:
         raise LoadError([str(error)]) from None
+
+
+def docker_command_input(text: str, *, user: str = "", mask_env: bool = False) -> Any:
+    """The input of the request that decides a docker command. LoadError if there is none."""
+    from doorward.docker.commands.calls import read_docker
+    from doorward.docker.commands.options import CommandError
+    from doorward.docker.request.errors import RequestError
+
+    try:
+        return read_docker(text, user, mask_env=mask_env)
+    except CommandError as error:
+        raise LoadError([str(error)]) from None
+    except RequestError as error:
+        raise LoadError([f"the plugin denies this and asks no policy: {error}"]) from None
 
 
 def _docker_input(path: str) -> Any:

@@ -13,6 +13,7 @@ from doorward.bundles.bundle import SIGNATURES, read_bundle
 from doorward.bundles.loader import LoadError
 from doorward.bundles.manifest import Manifest
 from doorward.bundles.sources import Sources
+from doorward.cli.arguments import argument
 from doorward.cli.errors import OneOf
 from doorward.cli.results import table
 from doorward.rego import REGISTRY
@@ -74,7 +75,7 @@ Examples:
   doorward inspect -f json policy.rego
 """,
 )
-@click.argument("paths", nargs=-1)
+@argument("paths", nargs=-1, help="Bundle, folder or policy to show.")
 @click.option("-a", "--annotations", is_flag=True, help="Include METADATA.")
 @click.option(
     "-f",

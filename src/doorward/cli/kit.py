@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from doorward.cli.arguments import argument
 from doorward.envoy.kit import TARGETS, Description, Policy, ResponseList, to_files
 from doorward.envoy.lint import FORMATS, LintError, check_paths, write_report
 from doorward.forward.kit import OAUTH2_PROXY, PROXY_FILES, Site
@@ -41,9 +42,20 @@ Examples:
 @click.option(
     "--secret", default="", metavar="NAME", help="Name of a Secret, or a file, with JSON data."
 )
-@click.option("--app-image", default="application:latest", metavar="IMAGE")
+@click.option(
+    "--app-image",
+    default="application:latest",
+    show_default=True,
+    metavar="IMAGE",
+    help="Image of the application.",
+)
 @click.option("--image", default="doorward:latest", metavar="IMAGE", help="Image of Doorward.")
-@click.option("--envoy-image", default=None, metavar="IMAGE")
+@click.option(
+    "--envoy-image",
+    default=None,
+    metavar="IMAGE",
+    help="Image of Envoy; by default a tested version.",
+)
 @click.option(
     "--decision",
     default="envoy/authz/allow",
@@ -71,7 +83,12 @@ Examples:
     "--user", default=1111, metavar="UID", help="User of Envoy and of the decision point."
 )
 @click.option("--ipv4-only", is_flag=True, help="Do not redirect IPv6, where the kernel has none.")
-@click.option("--capture-loopback/--no-capture-loopback", default=True, show_default=True)
+@click.option(
+    "--capture-loopback/--no-capture-loopback",
+    default=True,
+    show_default=True,
+    help="Redirect connections within the pod or host too.",
+)
 @click.option(
     "--native", is_flag=True, help="Kubernetes 1.29: start the sidecars as native sidecars."
 )
@@ -161,7 +178,12 @@ Examples:
   doorward kit forward --proxy nginx --oauth2-proxy -o signed-in
 """,
 )
-@click.option("--proxy", required=True, type=click.Choice(sorted(PROXY_FILES)))
+@click.option(
+    "--proxy",
+    required=True,
+    type=click.Choice(sorted(PROXY_FILES)),
+    help="Proxy to write the files for.",
+)
 @click.option(
     "--listen",
     default="127.0.0.1:8000",
@@ -226,9 +248,15 @@ Examples:
   doorward kit check --format sarif envoy.yaml policy.rego > findings.sarif
 """,
 )
-@click.argument("paths", nargs=-1, required=True, type=Path)
+@argument("paths", nargs=-1, required=True, type=Path, help="Files and folders to check.")
 @click.option(
-    "-f", "--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True
+    "-f",
+    "--format",
+    "form",
+    type=click.Choice(list(FORMATS)),
+    default="text",
+    show_default=True,
+    help="Output format.",
 )
 @click.option("--errors-only", is_flag=True, help="Ignore warnings.")
 def check(paths: tuple[Path, ...], form: str, errors_only: bool) -> int:

@@ -11,6 +11,7 @@ import click
 from doorward.base.counting import counted
 from doorward.bundles.loader import LoadError, data_files
 from doorward.bundles.sources import Sources
+from doorward.cli.arguments import argument
 from doorward.cli.waiting import waiting
 from doorward.learn.gathering import Gather, Gathered, failed_requests
 from doorward.learn.observations import LearnError
@@ -42,7 +43,13 @@ Examples:
   doorward learn --check policies/authz.rego decisions.jsonl.gz
 """,
 )
-@click.argument("logs", nargs=-1, required=True, metavar="LOG...")
+@argument(
+    "logs",
+    nargs=-1,
+    required=True,
+    metavar="LOG...",
+    help="Logs to learn from: files or folders, plain or gzip.",
+)
 @click.option(
     "-o",
     "--output",

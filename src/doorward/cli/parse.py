@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from doorward.bundles.loader import Limits, LoadError, policy_text, read_file
+from doorward.cli.arguments import argument
 from doorward.cli.errors import OneOf, documents_text
 from doorward.cli.opa_tree import tree_lines
 from doorward.rego import Number
@@ -30,8 +31,16 @@ Examples:
   doorward parse --places policy.rego             # our own tree, with the place of each node
 """,
 )
-@click.argument("paths", nargs=-1)
-@click.option("-f", "--format", "style", type=OneOf("pretty", "json"), default="pretty")
+@argument("paths", nargs=-1, help="File with a policy.")
+@click.option(
+    "-f",
+    "--format",
+    "style",
+    type=OneOf("pretty", "json"),
+    default="pretty",
+    show_default=True,
+    help="Output format.",
+)
 @click.option(
     "--json-include",
     default="",

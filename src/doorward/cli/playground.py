@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from doorward.bundles.loader import Loaded, LoadError
 from doorward.bundles.sources import Sources
+from doorward.cli.arguments import argument
 from doorward.cli.errors import for_people
 from doorward.console import Console
 from doorward.edge import FAULTS, Edge, SignalSafeEvent
@@ -32,7 +33,7 @@ Examples:
   doorward playground --addr 127.0.0.1:9000 policy.rego data.json
 """,
 )
-@click.argument("paths", nargs=-1)
+@argument("paths", nargs=-1, help="Files and folders with the policies to begin with.")
 @click.option("--addr", default="127.0.0.1:8484", show_default=True, help="Address to listen on.")
 def command(paths: tuple[str, ...], addr: str) -> int:
     """Serve a page on which to write, check, test and evaluate policies, until Ctrl-C.

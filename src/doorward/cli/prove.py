@@ -11,6 +11,7 @@ import click
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import extensions
+from doorward.cli.arguments import argument
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf
 from doorward.cli.waiting import waiting
@@ -38,7 +39,13 @@ Examples:
   doorward prove --known proofs.json properties/ data.json
 """,
 )
-@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@argument(
+    "files",
+    nargs=-1,
+    required=True,
+    metavar="FILES...",
+    help="Files and folders with policies and data.",
+)
 @click.option(
     "--time",
     "duration",
@@ -46,7 +53,15 @@ Examples:
     show_default=True,
     help="Time limit for the search, for each property.",
 )
-@click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="text", show_default=True)
+@click.option(
+    "-f",
+    "--format",
+    "style",
+    type=OneOf(*_FORMATS),
+    default="text",
+    show_default=True,
+    help="Output format.",
+)
 @click.option(
     "--searched",
     is_flag=True,

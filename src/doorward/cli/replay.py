@@ -42,7 +42,14 @@ Examples:
   doorward replay --log /shared/logs --policy policies/ --ray auto
 """,
 )
-@click.option("--log", "logs", multiple=True, required=True, metavar="FILE|FOLDER|URL")
+@click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    required=True,
+    metavar="FILE|FOLDER|URL",
+    help="Decision log to read; repeatable.",
+)
 @click.option(
     "--header",
     "headers",
@@ -70,7 +77,15 @@ Examples:
 @click.option("-b", "--bundle", is_flag=True, help="Read policies as bundles: folders or .tar.gz.")
 @click.option("--path", "paths", multiple=True, help="Document whose decisions count, such as a/b.")
 @click.option("--by", multiple=True, metavar="a.b", help="Also group by this value of the input.")
-@click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="text", show_default=True)
+@click.option(
+    "-f",
+    "--format",
+    "style",
+    type=OneOf(*_FORMATS),
+    default="text",
+    show_default=True,
+    help="Output format.",
+)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="File to write the report to."
 )

@@ -19,6 +19,7 @@ from doorward.bundles.loader import LoadError
 from doorward.bundles.signatures import ALGORITHMS, Verification
 from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, extensions, overrides
+from doorward.cli.arguments import argument
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people, warn
 from doorward.cli.log_time import log_time_option
@@ -57,7 +58,7 @@ Examples:
   doorward run --server --set decision_logs.console=true policy.rego
 """,
 )
-@click.argument("files", nargs=-1)
+@argument("files", nargs=-1, help="Files and folders with policies and data.")
 @click.option("-s", "--server", is_flag=True, help="Run as a server.")
 @click.option(
     "-a",
@@ -87,9 +88,20 @@ Examples:
 @click.option("-b", "--bundle", is_flag=True, help="Read FILES as bundles: folders or .tar.gz.")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders, such as '.*'.")
 @click.option(
-    "-l", "--log-level", type=click.Choice(sorted(LEVELS)), default="info", show_default=True
+    "-l",
+    "--log-level",
+    type=click.Choice(sorted(LEVELS)),
+    default="info",
+    show_default=True,
+    help="Lowest level of the messages to log.",
 )
-@click.option("--log-format", type=click.Choice(FORMATS), default="json", show_default=True)
+@click.option(
+    "--log-format",
+    type=click.Choice(FORMATS),
+    default="json",
+    show_default=True,
+    help="Format of log messages.",
+)
 @log_time_option
 @click.option(
     "-m",

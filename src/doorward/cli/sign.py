@@ -12,6 +12,7 @@ from doorward.bundles.bundle import signed_files
 from doorward.bundles.loader import LoadError, io_message, read_file
 from doorward.bundles.signatures import SignatureError
 from doorward.bundles.signing import sign
+from doorward.cli.arguments import argument
 from doorward.rego.golang import JSONError, read_json
 
 __all__ = ["command", "read_claims", "read_key"]
@@ -29,7 +30,7 @@ Examples:
   doorward sign --signing-key secret --signing-alg HS256 -b bundle.tar.gz -o bundle/
 """,
 )
-@click.argument("paths", nargs=-1)
+@argument("paths", nargs=-1, help="Bundle to sign: a folder.")
 @click.option(
     "--signing-key",
     metavar="KEY",

@@ -18,6 +18,7 @@ from doorward.bundles.bundle import BundleError
 from doorward.bundles.loader import Loaded, LoadError, io_message
 from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
+from doorward.cli.arguments import argument
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people, warn
 from doorward.cli.findings import github, sarif
@@ -79,7 +80,7 @@ Examples:
   doorward test --junit report.xml policies/          # for CI, beside the report for people
 """,
 )
-@click.argument("paths", nargs=-1)
+@argument("paths", nargs=-1, help="Files and folders with policies, data and tests.")
 @click.option("-v", "--verbose", is_flag=True, help="List passed tests too.")
 @click.option(
     "-r",
@@ -95,6 +96,7 @@ Examples:
     type=OneOf("pretty", "json", "junit", "sarif", "github", "gobench", "markdown"),
     default="pretty",
     show_default=True,
+    help="Output format.",
 )
 @click.option(
     "--junit",

@@ -11,6 +11,7 @@ import click
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import extensions
+from doorward.cli.arguments import argument
 from doorward.cli.errors import OneOf
 from doorward.cli.input_document import read_input
 from doorward.cli.waiting import waiting
@@ -37,8 +38,14 @@ Examples:
   doorward who-can data.app.allow --unknown input.user --format csv app.rego
 """,
 )
-@click.argument("query")
-@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@argument("query", help="Query that must be true, such as data.authz.allow.")
+@argument(
+    "files",
+    nargs=-1,
+    required=True,
+    metavar="FILES...",
+    help="Files and folders with policies and data.",
+)
 @click.option("--given", metavar="FILE", help="Known part of the input.")
 @click.option(
     "--unknown",
@@ -50,7 +57,15 @@ Examples:
 @click.option(
     "--without", metavar="PATH", help="List only subjects that are not allowed without this data."
 )
-@click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="text", show_default=True)
+@click.option(
+    "-f",
+    "--format",
+    "style",
+    type=OneOf(*_FORMATS),
+    default="text",
+    show_default=True,
+    help="Output format.",
+)
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")

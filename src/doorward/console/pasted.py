@@ -6,7 +6,7 @@
     {"input": …}        an input as it is, with or without its name
 
 A request becomes what the sidecar and the middleware make of it (`enforcement/http_input`), a
-command of docker what the plugin makes of its call (`docker_commands`). Nothing is sent anywhere,
+command of docker what the plugin makes of its call (`docker.commands`). Nothing is sent anywhere,
 and a file that a command names is not read.
 """
 
@@ -67,8 +67,9 @@ def _read_json(text: str) -> Any:
 
 
 def _read_docker(text: str, user: str) -> Any:
-    from doorward.console.command_options import CommandError
-    from doorward.console.docker_commands import read_docker  # the engine API, which few need
+    # The engine API, which few need.
+    from doorward.docker.commands.calls import read_docker
+    from doorward.docker.commands.options import CommandError
     from doorward.docker.request.errors import RequestError as DockerRequestError
 
     try:

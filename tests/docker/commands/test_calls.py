@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from doorward.console.command_options import CommandError
-from doorward.console.docker_commands import COMMANDS, read_docker, read_docker_command
+from doorward.docker.commands.calls import COMMANDS, read_docker, read_docker_command
+from doorward.docker.commands.options import CommandError
 from doorward.docker.replay import read_requests
 from doorward.docker.request.call import parse_request
 from doorward.docker.request.errors import RequestError
@@ -23,9 +23,11 @@ RECORDED = [
     *("run_volumes_from", "run_net_container", "run_nonexist", "exec", "exec_privileged"),
     *("exec_it", "ps_all", "images", "inspect", "logs", "logs_follow", "start", "restart"),
     *("kill_signal", "wait_stop", "rm_force", "rmi", "pull_fail", "volume_create_bind"),
-    *("volume_create", "volume_rm"),
+    *("volume_create", "volume_rm", "build_classic"),
 ]
 COMMANDS_IN = {
+    "build_classic": "docker build -t img:built --build-arg TOK=secret --network none "
+    "--memory 64m folder",
     "exec_it": "docker exec -it c2 echo hello",
     "logs_follow": "docker logs -f c2",
     "wait_stop": "docker stop -t 0 c2b",
@@ -128,7 +130,10 @@ def test_values_are_those_of_the_api() -> None:
     ("command", "problem"),
     [
         ("docker", "`docker ` is not read here"),
-        ("docker build .", "`docker build` is not read here, but"),
+        ("docker cp a b:/c", "`docker cp` is not read here, but"),
+        ("docker compose up -d", "`docker compose` is a program of its own, which makes many"),
+        ("docker buildx build .", "`docker buildx` is a program of its own, which makes many"),
+        ("docker stack deploy -c x y", "`docker stack` is a program of its own"),
         ("docker run", "names no image"),
         ("docker run --privileged", "names no image"),
         ("docker run --nothing img", "the option `--nothing` of `docker run` is not known"),
@@ -169,6 +174,7 @@ def test_a_call_about_which_no_policy_is_asked_is_refused() -> None:
 
 def test_every_command_makes_a_call_with_an_action() -> None:
     arguments = {"exec": "c true", "container exec": "c true", "ps": "", "images": "", "run": "img"}
+    arguments |= {"build": ".", "builder build": ".", "image build": "."}
     arguments |= {"container ls": "", "container ps": "", "image ls": ""}
     for name in COMMANDS:
         input_doc = read_docker(f"docker {name} {arguments.get(name, 'name')}", "")

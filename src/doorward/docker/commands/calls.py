@@ -3,7 +3,8 @@
     docker run -v /etc:/host alpine   ─▶   POST /containers/create with the body of the command line
 
 Of several calls that a command makes, it is the one that decides it. Commands are a closed table:
-another one is refused by name.
+another one is refused by name, and one that makes many calls which all decide, such as `compose`,
+with the way to read those.
 """
 
 from __future__ import annotations
@@ -12,28 +13,42 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode
 
-from doorward.console.command_options import CommandError, Options, read_options
-from doorward.console.docker_run import read_run
+from doorward.docker.commands.build import MANY_REQUESTS, read_build
+from doorward.docker.commands.options import CommandError, Options, read_options
+from doorward.docker.commands.run import read_run
 from doorward.docker.request.call import AuthzRequest
 from doorward.docker.request.images import parse_image
-from doorward.docker.request.input import to_input
+from doorward.docker.request.input import InputOptions, to_input
 
 __all__ = ["read_docker", "read_docker_command"]
 
+_OF_MANY: Final = ("buildx", "compose", "stack")
+"""Commands that make many calls, each of which decides."""
 _VERSION: Final = "/v1.47"
 """The version of the API with which a recent command line calls."""
-_GROUPS: Final = ("container", "image", "network", "volume")
+_GROUPS: Final = ("builder", "container", "image", "network", "volume")
 
 
-def read_docker(text: str, user: str) -> Any:
+class Call(NamedTuple):
+    """A call of the engine API."""
+
+    method: str
+    path: str
+    query: Mapping[str, str | list[str]] = {}
+    body: Mapping[str, Any] | None = None
+    archive: str = ""
+    """The media type of an archive that is sent, of which the plugin is shown nothing."""
+
+
+def read_docker(text: str, user: str, *, mask_env: bool = False) -> Any:
     """Return the input for a command of a user, "" for one without a certificate.
     CommandError, or RequestError where the plugin asks no policy."""
     request = read_docker_command(text, user)
     # The host of a reader is not that of the daemon: links of its paths are not followed.
-    return to_input(request, resolve=lambda path: path)
+    return to_input(request, InputOptions(mask_env=mask_env), resolve=lambda path: path)
 
 
 def read_docker_command(text: str, user: str) -> AuthzRequest:
@@ -48,18 +63,23 @@ def read_docker_command(text: str, user: str) -> AuthzRequest:
     else:
         name, left = " ".join(words[:1]), words[1:]
     read = COMMANDS.get(name)
+    if read is None and words[:1] and words[0] in _OF_MANY:
+        raise CommandError(f"`docker {words[0]}` is a program of its own, {MANY_REQUESTS}")
     if read is None:
         known = ", ".join(sorted(each for each in COMMANDS if " " not in each))
         raise CommandError(f"`docker {name}` is not read here, but {known}")
-    method, path, query, body = read(left, f"docker {name}")
-    parameters = f"?{urlencode(query)}" if query else ""
-    return _request(method, f"{_VERSION}{path}{parameters}", body, user)
+    return _request(read(left, f"docker {name}"), user)
 
 
-def _request(method: str, uri: str, body: Mapping[str, Any] | None, user: str) -> AuthzRequest:
+def _request(call: Call, user: str) -> AuthzRequest:
+    method, path, query, body, archive = call
+    parameters = f"?{urlencode(query, doseq=True)}" if query else ""
+    uri = f"{_VERSION}{path}{parameters}"
     headers = {"User-Agent": "Docker-Client"}
     content = None
-    if body is not None:
+    if archive:
+        headers["Content-Type"] = archive
+    elif body is not None:
         content = json.dumps(body).encode("utf-8", "surrogatepass")
         headers |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
     elif method == "POST":
@@ -68,8 +88,6 @@ def _request(method: str, uri: str, body: Mapping[str, Any] | None, user: str) -
 
 
 _NONE: Final[Options] = {}
-Call: TypeAlias = tuple[str, str, dict[str, str], Mapping[str, Any] | None]
-"""Method, path, query and body."""
 Reader: TypeAlias = Callable[[Sequence[str], str], Call]
 
 
@@ -77,7 +95,7 @@ def _create(words: Sequence[str], command: str) -> Call:
     container = read_run(words, command)
     query = {"name": container.name, "platform": container.platform}
     present = {name: value for name, value in query.items() if value}
-    return "POST", "/containers/create", present, container.body
+    return Call("POST", "/containers/create", present, container.body)
 
 
 @dataclass(slots=True)
@@ -133,9 +151,13 @@ def _about(
         if len(names) != 1:
             raise CommandError(f"`{command}` is read with one name")
         name = quote(names[0], safe="/:@")
-        return method, path.replace("NAME", name), state.query, None
+        return Call(method, path.replace("NAME", name), state.query)
 
     return read
+
+
+def _build(words: Sequence[str], command: str) -> Call:
+    return Call("POST", "/build", read_build(words, command), archive="application/x-tar")
 
 
 def _list(path: str, values: Options, switches: Options) -> Reader:
@@ -145,7 +167,7 @@ def _list(path: str, values: Options, switches: Options) -> Reader:
         state = _Read()
         if read_options(words, values, switches, state, command):
             raise CommandError(f"`{command}` is read without a name")
-        return "GET", path, state.query, None
+        return Call("GET", path, state.query)
 
     return read
 
@@ -158,7 +180,7 @@ def _exec(words: Sequence[str], command: str) -> Call:
         raise CommandError(f"`{command}` is read with a container and a command")
     is_attached = not state.body["Detach"]
     state.body |= {"AttachStdout": is_attached, "AttachStderr": is_attached, "Cmd": arguments}
-    return "POST", f"/containers/{quote(name, safe='')}/exec", {}, state.body
+    return Call("POST", f"/containers/{quote(name, safe='')}/exec", {}, state.body)
 
 
 def _pull(words: Sequence[str], command: str) -> Call:
@@ -169,7 +191,7 @@ def _pull(words: Sequence[str], command: str) -> Call:
     image = parse_image(names[0])
     tag = image["digest"] or image["tag"]
     query = {"fromImage": image["name"] or names[0], "tag": tag, **state.query}
-    return "POST", "/images/create", query, None
+    return Call("POST", "/images/create", query)
 
 
 def _create_volume(words: Sequence[str], command: str) -> Call:
@@ -177,7 +199,7 @@ def _create_volume(words: Sequence[str], command: str) -> Call:
     names = read_options(words, _VOLUME, {}, state, command)
     if len(names) > 1:
         raise CommandError(f"`{command}` is read with one name")
-    return "POST", "/volumes/create", {}, state.body | ({"Name": names[0]} if names else {})
+    return Call("POST", "/volumes/create", {}, state.body | ({"Name": names[0]} if names else {}))
 
 
 _GLOBAL: Final[Options] = dict.fromkeys(
@@ -256,6 +278,7 @@ COMMANDS: Final[Mapping[str, Reader]] = {
     **{f"container {name}": reader for name, reader in _SHORT.items()},
     "container ls": _SHORT["ps"],
     **dict.fromkeys(("images", "image ls"), _list("/images/json", _LISTED, _LIST_SWITCHES)),
+    **dict.fromkeys(("build", "builder build", "image build"), _build),
     **dict.fromkeys(("pull", "image pull"), _pull),
     **dict.fromkeys(("rmi", "image rm"), _about("DELETE", "/images/NAME", {}, _REMOVE)),
     "volume create": _create_volume,

@@ -10,18 +10,22 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from doorward.console.command_options import CommandError, Options, Setter, read_options
+from doorward.docker.commands.options import CommandError, Options, Setter, read_options
+from doorward.docker.commands.values import (
+    read_cpus,
+    read_duration,
+    read_host,
+    read_integer,
+    read_size,
+    read_ulimit,
+)
 
 __all__ = ["Container", "read_run"]
 
-_UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _UNSHARED: Final = ("host", "none")
 _MOST_PORTS: Final = 1_000
-_DIGITS: Final = 20
-_DURATIONS: Final = {"h": 3_600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1_000}
 
 
 @dataclass(slots=True)
@@ -185,61 +189,6 @@ def _of_file(_container: Container, _value: str) -> None:
     raise CommandError("an option that reads a file is not read here: paste what is in the file")
 
 
-def _decimal(text: str) -> Decimal:
-    """A number of few digits, without an exponent. ValueError."""
-    if len(text) > _DIGITS or not set(text) <= set("0123456789.-"):
-        raise ValueError(text)
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise ValueError(text) from None
-
-
-def _size(text: str) -> int:
-    """Bytes, as `64m`; -1 stands for unlimited."""
-    lower = text.lower().strip()
-    if lower == "-1":
-        return -1
-    digits = lower.rstrip("bikmgt")
-    unit = lower[len(digits) :].removesuffix("b").removesuffix("i")
-    try:
-        return int(_decimal(digits) * _UNITS[unit])
-    except (KeyError, ValueError):
-        raise CommandError(f"`{text}` is not a size: write it as 64m") from None
-
-
-def _integer(text: str) -> int:
-    try:
-        number = _decimal(text)
-    except ValueError:
-        number = Decimal("0.5")
-    if number != int(number):
-        raise CommandError(f"`{text}` is not an integer")
-    return int(number)
-
-
-def _nano_cpus(text: str) -> int:
-    try:
-        return int(_decimal(text) * 10**9)
-    except ValueError:
-        raise CommandError(f"`{text}` is not a number of CPUs") from None
-
-
-def _duration(text: str) -> int:
-    """Nanoseconds, as `1m30s`."""
-    total, rest = 0, text
-    while rest:
-        digits = rest[: len(rest) - len(rest.lstrip("0123456789."))]
-        rest = rest[len(digits) :]
-        unit = rest[: len(rest) - len(rest.lstrip("hmsu"))]
-        rest = rest[len(unit) :]
-        try:
-            total += int(_decimal(digits) * _DURATIONS[unit])
-        except (KeyError, ValueError):
-            raise CommandError(f"`{text}` is not a duration: write it as 30s") from None
-    return total
-
-
 def _fields(text: str) -> list[tuple[str, str]]:
     """The fields of a value such as `type=bind,src=/etc`, each with its value."""
     try:
@@ -316,7 +265,7 @@ _MOUNT_FIELDS: Final[Options] = {
     "volume-driver": _mount_field(*_DRIVER, "Name"),
     "volume-opt": _mount_option(*_DRIVER, "Options"),
     "image-subpath": _mount_field("ImageOptions", "Subpath"),
-    "tmpfs-size": _mount_field("TmpfsOptions", "SizeBytes", read=_size),
+    "tmpfs-size": _mount_field("TmpfsOptions", "SizeBytes", read=read_size),
     "tmpfs-mode": _mount_field("TmpfsOptions", "Mode", read=lambda text: _octal(text)),
 }
 
@@ -384,12 +333,6 @@ def _put_security(container: Container, value: str) -> None:
     host["SecurityOpt"] = [*(host["SecurityOpt"] or ()), value]
 
 
-def _ulimit(text: str) -> dict[str, Any]:
-    name, _, limits = text.partition("=")
-    soft, colon, hard = limits.partition(":")
-    return {"Name": name, "Soft": _integer(soft), "Hard": _integer(hard if colon else soft)}
-
-
 def _device(text: str) -> dict[str, str]:
     """`HOST[:CONTAINER][:PERMISSIONS]`."""
     outer, *others = text.split(":")
@@ -412,7 +355,7 @@ def _rate(read: Callable[[str], int]) -> Callable[[str], dict[str, Any]]:
 
 def _weight(text: str) -> dict[str, Any]:
     path, _, number = text.rpartition(":")
-    return {"Path": path, "Weight": _integer(number)}
+    return {"Path": path, "Weight": read_integer(number)}
 
 
 def _gpus(text: str) -> dict[str, Any]:
@@ -422,12 +365,12 @@ def _gpus(text: str) -> dict[str, Any]:
     if name == "device" and equals:
         return request | {"DeviceIDs": value.split(",")}
     number = value if name == "count" else name
-    return request | {"Count": -1 if number == "all" else _integer(number)}
+    return request | {"Count": -1 if number == "all" else read_integer(number)}
 
 
 def _restart(text: str) -> dict[str, Any]:
     name, _, count = text.partition(":")
-    return {"Name": name, "MaximumRetryCount": _integer(count) if count else 0}
+    return {"Name": name, "MaximumRetryCount": read_integer(count) if count else 0}
 
 
 def _health(text: str) -> dict[str, Any]:
@@ -500,44 +443,38 @@ def _no_health(container: Container, _value: str) -> None:
     container.body["Healthcheck"] = {"Test": ["NONE"]}
 
 
-def _host_name(text: str) -> str:
-    """`NAME:ADDRESS`, which may be written with an equals sign."""
-    name, equals, address = text.partition("=")
-    return f"{name}:{address}" if equals else text
-
-
 def _entry_point(text: str) -> list[str]:
     return [text]
 
 
 VALUES: Final[Options] = {
-    "--add-host": _append("/ExtraHosts", _host_name),
+    "--add-host": _append("/ExtraHosts", read_host),
     "--annotation": _pair("/Annotations"),
     **dict.fromkeys(("-a", "--attach"), _of_client),
-    "--blkio-weight": _put("/BlkioWeight", _integer),
+    "--blkio-weight": _put("/BlkioWeight", read_integer),
     "--blkio-weight-device": _append("/BlkioWeightDevice", _weight),
     "--cap-add": _append("/CapAdd"),
     "--cap-drop": _append("/CapDrop"),
     "--cgroup-parent": _put("/CgroupParent"),
     "--cgroupns": _put("/CgroupnsMode"),
     "--cidfile": _put("/ContainerIDFile"),
-    "--cpu-count": _put("/CpuCount", _integer),
-    "--cpu-percent": _put("/CpuPercent", _integer),
-    "--cpu-period": _put("/CpuPeriod", _integer),
-    "--cpu-quota": _put("/CpuQuota", _integer),
-    "--cpu-rt-period": _put("/CpuRealtimePeriod", _integer),
-    "--cpu-rt-runtime": _put("/CpuRealtimeRuntime", _integer),
-    **dict.fromkeys(("-c", "--cpu-shares"), _put("/CpuShares", _integer)),
-    "--cpus": _put("/NanoCpus", _nano_cpus),
+    "--cpu-count": _put("/CpuCount", read_integer),
+    "--cpu-percent": _put("/CpuPercent", read_integer),
+    "--cpu-period": _put("/CpuPeriod", read_integer),
+    "--cpu-quota": _put("/CpuQuota", read_integer),
+    "--cpu-rt-period": _put("/CpuRealtimePeriod", read_integer),
+    "--cpu-rt-runtime": _put("/CpuRealtimeRuntime", read_integer),
+    **dict.fromkeys(("-c", "--cpu-shares"), _put("/CpuShares", read_integer)),
+    "--cpus": _put("/NanoCpus", read_cpus),
     "--cpuset-cpus": _put("/CpusetCpus"),
     "--cpuset-mems": _put("/CpusetMems"),
     "--detach-keys": _of_client,
     "--device": _append("/Devices", _device),
     "--device-cgroup-rule": _append("/DeviceCgroupRules"),
-    "--device-read-bps": _append("/BlkioDeviceReadBps", _rate(_size)),
-    "--device-read-iops": _append("/BlkioDeviceReadIOps", _rate(_integer)),
-    "--device-write-bps": _append("/BlkioDeviceWriteBps", _rate(_size)),
-    "--device-write-iops": _append("/BlkioDeviceWriteIOps", _rate(_integer)),
+    "--device-read-bps": _append("/BlkioDeviceReadBps", _rate(read_size)),
+    "--device-read-iops": _append("/BlkioDeviceReadIOps", _rate(read_integer)),
+    "--device-write-bps": _append("/BlkioDeviceWriteBps", _rate(read_size)),
+    "--device-write-iops": _append("/BlkioDeviceWriteIOps", _rate(read_integer)),
     "--dns": _append("/Dns"),
     **dict.fromkeys(("--dns-opt", "--dns-option"), _append("/DnsOptions")),
     "--dns-search": _append("/DnsSearch"),
@@ -549,11 +486,11 @@ VALUES: Final[Options] = {
     "--gpus": _append("/DeviceRequests", _gpus),
     "--group-add": _append("/GroupAdd"),
     "--health-cmd": _put_health("Test", lambda text: _health(text)["Test"]),
-    "--health-interval": _put_health("Interval", _duration),
-    "--health-retries": _put_health("Retries", _integer),
-    "--health-start-interval": _put_health("StartInterval", _duration),
-    "--health-start-period": _put_health("StartPeriod", _duration),
-    "--health-timeout": _put_health("Timeout", _duration),
+    "--health-interval": _put_health("Interval", read_duration),
+    "--health-retries": _put_health("Retries", read_integer),
+    "--health-start-interval": _put_health("StartInterval", read_duration),
+    "--health-start-period": _put_health("StartPeriod", read_duration),
+    "--health-timeout": _put_health("Timeout", read_duration),
     **dict.fromkeys(("-h", "--hostname"), _put("Hostname")),
     "--ip": _put_address("IPv4Address"),
     "--ip6": _put_address("IPv6Address"),
@@ -566,30 +503,30 @@ VALUES: Final[Options] = {
     "--log-driver": _put_log("Type"),
     "--log-opt": _put_log("Config"),
     "--mac-address": _put_mac_address,
-    **dict.fromkeys(("-m", "--memory"), _put("/Memory", _size)),
-    "--memory-reservation": _put("/MemoryReservation", _size),
-    "--memory-swap": _put("/MemorySwap", _size),
-    "--memory-swappiness": _put("/MemorySwappiness", _integer),
+    **dict.fromkeys(("-m", "--memory"), _put("/Memory", read_size)),
+    "--memory-reservation": _put("/MemoryReservation", read_size),
+    "--memory-swap": _put("/MemorySwap", read_size),
+    "--memory-swappiness": _put("/MemorySwappiness", read_integer),
     "--mount": _append("/Mounts", _mount),
     "--name": _put_name,
     **dict.fromkeys(("--net", "--network"), _put_network),
     **dict.fromkeys(("--net-alias", "--network-alias"), _put_endpoint("Aliases", is_list=True)),
-    "--oom-score-adj": _put("/OomScoreAdj", _integer),
+    "--oom-score-adj": _put("/OomScoreAdj", read_integer),
     "--pid": _put("/PidMode"),
-    "--pids-limit": _put("/PidsLimit", _integer),
+    "--pids-limit": _put("/PidsLimit", read_integer),
     "--platform": _put_platform,
     **dict.fromkeys(("-p", "--publish"), _put_port),
     "--pull": _of_client,
     "--restart": _put("/RestartPolicy", _restart),
     "--runtime": _put("/Runtime"),
     "--security-opt": _put_security,
-    "--shm-size": _put("/ShmSize", _size),
+    "--shm-size": _put("/ShmSize", read_size),
     "--stop-signal": _put("StopSignal"),
-    "--stop-timeout": _put("StopTimeout", _integer),
+    "--stop-timeout": _put("StopTimeout", read_integer),
     "--storage-opt": _pair("/StorageOpt"),
     "--sysctl": _pair("/Sysctls"),
     "--tmpfs": _put_tmpfs,
-    "--ulimit": _append("/Ulimits", _ulimit),
+    "--ulimit": _append("/Ulimits", read_ulimit),
     **dict.fromkeys(("-u", "--user"), _put("User")),
     "--userns": _put("/UsernsMode"),
     "--uts": _put("/UTSMode"),

@@ -9,6 +9,7 @@ would have meant.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 __all__ = ["CommandError", "Options", "Setter", "read_options"]
@@ -17,6 +18,7 @@ Setter: TypeAlias = Callable[[Any, str], None]
 """Writes the value of an option into what a command becomes. CommandError."""
 Options: TypeAlias = Mapping[str, Setter]
 """The setter of each option, by its name with its dashes; a switch is in `switches`."""
+_NONE: Final[Options] = MappingProxyType({})
 _SWITCHED: Final = {"": True, "1": True, "true": True, "0": False, "false": False}
 
 
@@ -25,9 +27,18 @@ class CommandError(ValueError):
 
 
 def read_options(
-    words: Sequence[str], values: Options, switches: Options, state: Any, command: str
+    words: Sequence[str],
+    values: Options,
+    switches: Options,
+    state: Any,
+    command: str,
+    *,
+    turned_off: Options = _NONE,
 ) -> list[str]:
-    """Read the options at the beginning of `words` into `state`; return the words behind them."""
+    """Read the options at the beginning of `words` into `state`; return the words behind them.
+
+    `turned_off`: what a switch does behind which `=false` stands.
+    """
     left = list(words)
     while left and left[0].startswith("-") and left[0] != "-":
         word = left.pop(0)
@@ -48,6 +59,8 @@ def read_options(
                 raise CommandError(f"`{name}` is true or false, and not `{value}`")
             if _SWITCHED[value]:
                 switches[name](state, "")
+            elif name in turned_off:
+                turned_off[name](state, "")
         elif name in values:
             if not value and not equals:
                 if not left:

@@ -1,0 +1,170 @@
+"""The words behind `docker build` become the query of the one request of the classic builder.
+
+The folder is sent as an archive behind it, which no plugin is shown. BuildKit makes many requests
+instead: an option that only BuildKit knows is refused, with the way to read those.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from doorward.docker.commands.options import CommandError, Options, Setter, read_options
+from doorward.docker.commands.values import read_host, read_integer, read_size, read_ulimit
+
+__all__ = ["MANY_REQUESTS", "read_build"]
+
+MANY_REQUESTS: Final = (
+    "which makes many requests: record them with `--audit-input` of the plugin or the proxy, "
+    "and read that log with `doorward input docker FILE`"
+)
+"""The way to read a command that is not one request, behind the name of its program."""
+
+
+@dataclass(slots=True)
+class _Build:
+    """A build, as far as its command was read."""
+
+    query: dict[str, str | list[str]] = field(
+        default_factory=lambda: {"dockerfile": "Dockerfile", "version": "1"}
+    )
+    documents: dict[str, Any] = field(default_factory=dict)
+    """Parameters whose value is JSON."""
+
+
+def read_build(words: Sequence[str], command: str) -> dict[str, str | list[str]]:
+    """Read the words behind a command into the parameters of its request. CommandError."""
+    build = _Build()
+    context = read_options(words, VALUES, SWITCHES, build, command, turned_off=_TURNED_OFF)
+    if len(context) != 1:
+        raise CommandError(f"`{command}` is read with one folder, behind its options")
+    documents = {name: json.dumps(value) for name, value in build.documents.items()}
+    return {**build.query, **documents}
+
+
+def _put(name: str, read: Callable[[str], Any] = str) -> Setter:
+    """An option whose value is a parameter."""
+
+    def put(build: _Build, value: str) -> None:
+        build.query[name] = str(read(value))
+
+    return put
+
+
+def _number(name: str, read: Callable[[str], int] = read_integer) -> Setter:
+    """The same for a number, which is not sent where it is 0."""
+
+    def put(build: _Build, value: str) -> None:
+        number = read(value)
+        if number:
+            build.query[name] = str(number)
+
+    return put
+
+
+def _append(name: str, read: Callable[[str], str] = str) -> Setter:
+    """An option that may be repeated, as a parameter that is."""
+
+    def append(build: _Build, value: str) -> None:
+        build.query[name] = [*build.query.get(name, ()), read(value)]
+
+    return append
+
+
+def _switch(name: str, value: str = "1") -> Setter:
+    def put(build: _Build, _text: str) -> None:
+        build.query[name] = value
+
+    return put
+
+
+def _put_argument(build: _Build, value: str) -> None:
+    """A build argument; one without a value has it from the environment of the client."""
+    name, equals, text = value.partition("=")
+    arguments = build.documents.setdefault("buildargs", {})
+    arguments[name] = text if equals else None
+
+
+def _put_label(build: _Build, value: str) -> None:
+    name, _, text = value.partition("=")
+    build.documents.setdefault("labels", {})[name] = text
+
+
+def _add_caches(build: _Build, value: str) -> None:
+    build.documents.setdefault("cachefrom", []).extend(value.split(","))
+
+
+def _add_ulimit(build: _Build, value: str) -> None:
+    build.documents.setdefault("ulimits", []).append(read_ulimit(value))
+
+
+def _put_dockerfile(build: _Build, value: str) -> None:
+    if value == "-":
+        raise CommandError("a Dockerfile from standard input has a random name: name a file")
+    build.query["dockerfile"] = value.removeprefix("./")
+
+
+def _put_network(build: _Build, value: str) -> None:
+    if value != "default":
+        build.query["networkmode"] = value
+
+
+def _of_client(_build: _Build, _value: str) -> None:
+    """An option that stays with the client."""
+
+
+def _refuse_buildkit(_build: _Build, _value: str) -> None:
+    raise CommandError(f"this build has an option of BuildKit, {MANY_REQUESTS}")
+
+
+VALUES: Final[Options] = {
+    "--add-host": _append("extrahosts", read_host),
+    "--build-arg": _put_argument,
+    "--cache-from": _add_caches,
+    "--cgroup-parent": _put("cgroupparent"),
+    "--cpu-period": _number("cpuperiod"),
+    "--cpu-quota": _number("cpuquota"),
+    **dict.fromkeys(("-c", "--cpu-shares"), _number("cpushares")),
+    "--cpuset-cpus": _put("cpusetcpus"),
+    "--cpuset-mems": _put("cpusetmems"),
+    **dict.fromkeys(("-f", "--file"), _put_dockerfile),
+    "--iidfile": _of_client,
+    "--isolation": _put("isolation"),
+    "--label": _put_label,
+    **dict.fromkeys(("-m", "--memory"), _number("memory", read_size)),
+    "--memory-swap": _number("memswap", read_size),
+    "--network": _put_network,
+    "--platform": _put("platform", str.lower),
+    "--security-opt": _append("securityopt"),
+    "--shm-size": _number("shmsize", read_size),
+    **dict.fromkeys(("-t", "--tag"), _append("t")),
+    "--target": _put("target"),
+    "--ulimit": _add_ulimit,
+    **dict.fromkeys(
+        (
+            *("--allow", "--annotation", "--attest", "--build-context", "--builder", "--cache-to"),
+            *("--call", "--metadata-file", "--no-cache-filter", "-o", "--output", "--progress"),
+            *("--provenance", "--sbom", "--secret", "--ssh"),
+        ),
+        _refuse_buildkit,
+    ),
+}
+"""The options of `docker build` with a value."""
+
+SWITCHES: Final[Options] = {
+    "--compress": _of_client,
+    "--disable-content-trust": _of_client,
+    "--force-rm": _switch("forcerm"),
+    "--no-cache": _switch("nocache"),
+    "--pull": _switch("pull"),
+    **dict.fromkeys(("-q", "--quiet"), _switch("q")),
+    "--rm": _of_client,
+    "--squash": _switch("squash"),
+    **dict.fromkeys(("--check", "-D", "--debug", "--load", "--push"), _refuse_buildkit),
+}
+"""Its options without a value."""
+
+_TURNED_OFF: Final[Options] = {"--rm": _switch("rm", "0")}
+"""What a switch does that is on by itself, where it is turned off."""

@@ -1,0 +1,84 @@
+"""The value of an option becomes a value of the engine API: a size, a number, a limit."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from doorward.docker.commands.options import CommandError
+
+__all__ = ["read_cpus", "read_duration", "read_host", "read_integer", "read_size", "read_ulimit"]
+
+_UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_DIGITS: Final = 20
+_DURATIONS: Final = {"h": 3_600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1_000}
+
+
+def _decimal(text: str) -> Decimal:
+    """A number of few digits, without an exponent. ValueError."""
+    if len(text) > _DIGITS or not set(text) <= set("0123456789.-"):
+        raise ValueError(text)
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError(text) from None
+
+
+def read_size(text: str) -> int:
+    """Bytes, as `64m`; -1 stands for unlimited."""
+    lower = text.lower().strip()
+    if lower == "-1":
+        return -1
+    digits = lower.rstrip("bikmgt")
+    unit = lower[len(digits) :].removesuffix("b").removesuffix("i")
+    try:
+        return int(_decimal(digits) * _UNITS[unit])
+    except (KeyError, ValueError):
+        raise CommandError(f"`{text}` is not a size: write it as 64m") from None
+
+
+def read_integer(text: str) -> int:
+    """An integer; `2.0` is one."""
+    try:
+        number = _decimal(text)
+    except ValueError:
+        number = Decimal("0.5")
+    if number != int(number):
+        raise CommandError(f"`{text}` is not an integer")
+    return int(number)
+
+
+def read_cpus(text: str) -> int:
+    """Billionths of a CPU, as `1.5`."""
+    try:
+        return int(_decimal(text) * 10**9)
+    except ValueError:
+        raise CommandError(f"`{text}` is not a number of CPUs") from None
+
+
+def read_duration(text: str) -> int:
+    """Nanoseconds, as `1m30s`."""
+    total, rest = 0, text
+    while rest:
+        digits = rest[: len(rest) - len(rest.lstrip("0123456789."))]
+        rest = rest[len(digits) :]
+        unit = rest[: len(rest) - len(rest.lstrip("hmsu"))]
+        rest = rest[len(unit) :]
+        try:
+            total += int(_decimal(digits) * _DURATIONS[unit])
+        except (KeyError, ValueError):
+            raise CommandError(f"`{text}` is not a duration: write it as 30s") from None
+    return total
+
+
+def read_ulimit(text: str) -> dict[str, Any]:
+    """A limit of processes, `NAME=SOFT[:HARD]`."""
+    name, _, limits = text.partition("=")
+    soft, colon, hard = limits.partition(":")
+    return {"Name": name, "Soft": read_integer(soft), "Hard": read_integer(hard if colon else soft)}
+
+
+def read_host(text: str) -> str:
+    """`NAME:ADDRESS`, which may be written with an equals sign."""
+    name, equals, address = text.partition("=")
+    return f"{name}:{address}" if equals else text
