@@ -2,26 +2,26 @@
 
     HttpRequest -> input -> Decision -> Verdict
 
-Whatever the request and the policy are, it answers; what fails is denied, and logged.
+Whatever the request and the policy are, it answers; what fails is denied, and logged. The order of
+the parts is that of `flow.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from time import perf_counter_ns
 from typing import Final
 
-from doorward.edge import FAULTS, Edge
+from doorward.edge import Edge
 from doorward.enforcement.errors import RequestError
+from doorward.enforcement.flow import CheckFlow, Denial, Failure
 from doorward.enforcement.headers import UNTRUSTED
 from doorward.enforcement.http_input import HttpRequest, Input, to_input
 from doorward.enforcement.refusals import REASON_HEADER, log_failure
-from doorward.pdp.decision import Decision, DecisionError, new_decision_id
+from doorward.pdp.decision import Decision
 from doorward.pdp.pdp import PDP
-from doorward.rego import UNDEFINED, RegoError, Undefined
 from doorward.transport.slow_calls import History
-from doorward.verdicts import ResultError, Verdict, read_verdict
+from doorward.verdicts import Verdict, read_verdict
 
 __all__ = ["MAX_BODY", "HttpCheck", "HttpOptions"]
 
@@ -55,23 +55,23 @@ class HttpCheck:
     """The check of one decision point; safe in any number of threads."""
 
     def __init__(self, pdp: PDP, options: HttpOptions | None = None) -> None:
-        self.options = options or HttpOptions()
-        self._pdp = pdp
-        self._path = "/".join([part for part in self.options.path.split("/") if part])
+        self.options = options = options or HttpOptions()
         self.history = History()
         """Whether checks take milliseconds, so that an event loop should not wait for them."""
+        size = _HEAD + options.max_body
+        self._flow: CheckFlow[HttpRequest, Verdict] = CheckFlow(
+            _HttpCodec(pdp, options),
+            pdp,
+            options.path,
+            edge=_EDGE,
+            last_resort=Verdict(False, reason="internal_error"),
+            size_of=lambda _: size,
+        )
 
     def check(self, request: HttpRequest) -> Verdict:
         """Decide a request and return the action; `history` notes the time that it took."""
         begun = self.history.begin()
-        started = perf_counter_ns()
-        try:
-            verdict = self._check(request, started)
-        except FAULTS as fault:
-            decision_id = new_decision_id()
-            said = _EDGE.report(fault, **{"decision-id": decision_id})
-            decision = Decision(decision_id, self._path, error=DecisionError(said))
-            verdict = self._deny(decision, UNDEFINED, "internal_error", started)
+        verdict = self._flow.check(request)
         self.history.end(begun)
         return verdict
 
@@ -82,53 +82,35 @@ class HttpCheck:
         return self.check(request)
 
     def refuse(self, error: RequestError) -> Verdict:
-        """The verdict on a request that cannot be read: 400, with the reason."""
-        decision = Decision(new_decision_id(), self._path, error=DecisionError(str(error)))
-        if self._pdp.logs_decisions:
-            self._pdp.record(decision)
-        text = f"{error.code}: {error}"
-        return Verdict(False, 400, (), text, decision_id=decision.decision_id, reason=error.code)
-
-    def _check(self, request: HttpRequest, started: int) -> Verdict:
-        options = self.options
-        try:
-            input = to_input(request, strict=options.strict, skip_body=options.skip_body)
-        except RequestError as error:
-            return self.refuse(error)
-        decision = self._pdp.decide(self._path, input, is_parsed=True)
-        if decision.error is not None:
-            return self._deny(decision, input, _code_of(decision.error), started)
-        try:
-            verdict = read_verdict(decision.result, decision.decision_id)
-        except ResultError as error:
-            failed = decision._replace(error=DecisionError(str(error)))
-            why = log_failure(decision, self._pdp.snapshot)
-            return self._deny(failed, input, "result_error", started, why)
-        if self._pdp.logs_decisions:
-            self._record(decision, input, started)
-        return verdict
-
-    def _record(self, decision: Decision, input: Input | Undefined, started: int) -> None:
-        elapsed = perf_counter_ns() - started
-        self._pdp.record(decision, input, handler_ns=elapsed, size=_HEAD + self.options.max_body)
-
-    def _deny(
-        self,
-        decision: Decision,
-        input: Input | Undefined,
-        reason: str,
-        started: int,
-        why: str = "",
-    ) -> Verdict:
-        """A policy that failed, is undefined, or returned what is not an answer."""
-        why = why or log_failure(decision, self._pdp.snapshot)
-        if self._pdp.logs_decisions:
-            self._record(decision, input, started)
-        headers = ((REASON_HEADER, why),) if self.options.debug else ()
-        return Verdict(False, headers=headers, decision_id=decision.decision_id, reason=reason)
+        """Return the verdict on a request that cannot be read: 400, with the reason."""
+        return self._flow.refuse(error)
 
 
-def _code_of(error: Exception) -> str:
-    if isinstance(error, RegoError) and error.diagnostics:
-        return error.diagnostics[0].code
-    return "eval_error"
+class _HttpCodec:
+    """The part of a check that depends on HTTP. An answer is the verdict, which adapters apply."""
+
+    def __init__(self, pdp: PDP, options: HttpOptions) -> None:
+        self._pdp = pdp
+        self._strict = options.strict
+        self._skip_body = options.skip_body
+        self._debug = options.debug
+
+    def read(self, request: HttpRequest) -> Input:
+        return to_input(request, strict=self._strict, skip_body=self._skip_body)
+
+    def write(self, decision: Decision) -> Verdict:
+        return read_verdict(decision.result, decision.decision_id)
+
+    def deny(self, failure: Failure) -> Denial[Verdict]:
+        decision, cause = failure.decision, failure.cause
+        decision_id = decision.decision_id
+        if isinstance(cause, RequestError):
+            text = f"{cause.code}: {cause}"
+            refusal = Verdict(False, 400, (), text, decision_id=decision_id, reason=cause.code)
+            return Denial(refusal, decision)
+        # What is wrong with a result is explained by the decision as the policy made it.
+        explained = decision if cause is None else decision._replace(error=None)
+        explanation = log_failure(explained, self._pdp.snapshot)
+        headers = ((REASON_HEADER, explanation),) if self._debug else ()
+        denial = Verdict(False, headers=headers, decision_id=decision_id, reason=failure.reason)
+        return Denial(denial, decision)

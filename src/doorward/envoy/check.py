@@ -1,64 +1,44 @@
 """One function holds the whole answer to a Check: decode, input, decision, encode.
 
 `make_check` builds it for a decision point and options; it takes the bytes of a CheckRequest and
-returns those of a CheckResponse, and knows no transport. Whatever the bytes are, it answers. What
-fails is denied; only with `on-error: fail-call` does it raise `CallFailedError` instead, for the
-server to end the call with, as OPA-Envoy does.
+returns those of a CheckResponse, and knows no transport. The order of the parts is that of
+`enforcement/flow.py`; here are the parts that Envoy's protocol decides. Whatever the bytes are, the
+function answers. What fails is denied; only with `on-error: fail-call` does it raise
+`CallFailedError` instead, for the server to end the call with, as OPA-Envoy does.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from time import perf_counter_ns
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, cast
 
-from doorward.edge import FAULTS, Edge
+from doorward.edge import Edge
 from doorward.enforcement.errors import RequestError, RequestParseError
+from doorward.enforcement.flow import CheckFlow, Decider, Denial, Failure
 from doorward.envoy.errors import CallFailedError
 from doorward.envoy.options import Options
 from doorward.envoy.request.descriptors import Services
 from doorward.envoy.request.input import Input, MalformedRequestError, Version, to_input
 from doorward.envoy.response import ResultError, to_denial, to_refusal, to_response
-from doorward.pdp.decision import Decision, DecisionError, new_decision_id
+from doorward.pdp.decision import Decision
 from doorward.pdp.sizes import estimate_memory
-from doorward.rego import UNDEFINED, RegoError, Undefined, Value
 from doorward.telemetry.rate_limited_log import RateLimitedLog
 
 __all__ = ["Check", "Decider", "Observer", "make_check"]
 
 Check: TypeAlias = Callable[[bytes], bytes]
+_Answer: TypeAlias = bytes | CallFailedError
 
 _log: Final = logging.getLogger(__name__)
 
 # Without it gRPC would make a failed call of a fault, which a proxy may be told to let through.
 _EDGE: Final = Edge("check", "Check failed")
-
-
-class Decider(Protocol):
-    """The part of the decision point (`doorward.pdp.pdp.PDP`) that a check needs."""
-
-    @property
-    def logs_decisions(self) -> bool:
-        """Asked once: a decision point has a log, or it has none."""
-
-    def decide(
-        self, path: str, input: Value | Undefined = ..., /, *, is_parsed: bool = ...
-    ) -> Decision: ...
-
-    def decide_query(
-        self, text: str, input: Value | Undefined = ..., /, *, is_parsed: bool = ...
-    ) -> Decision: ...
-
-    def record(
-        self,
-        decision: Decision,
-        input: Value | Undefined = ...,
-        /,
-        *,
-        handler_ns: int | None = ...,
-        size: int = ...,
-    ) -> None: ...
+_OPA_REASONS: Final = {
+    "eval_error": "envoyauth_eval_error",
+    "result_error": "envoyauth_result_error",
+}
+"""Reason codes under which OPA-Envoy counts failures."""
 
 
 class Observer(Protocol):
@@ -77,143 +57,117 @@ def make_check(
     observer: Observer | None = None,
     version: Version = "v3",
 ) -> Check:
-    """The check function for one version of the API."""
-    return _Checker(pdp, options, services, observer, version).check
+    """Return the check function for one version of the API."""
+    fails_calls = options.on_error == "fail-call"
+    flow: CheckFlow[bytes, _Answer] = CheckFlow(
+        _EnvoyCodec(options, services, observer, version),
+        pdp,
+        options.path,
+        edge=_EDGE,
+        last_resort=_fault() if fails_calls else to_denial("internal_error", "", version),
+        query=options.query,
+        size_of=estimate_memory,
+        observe=observer.observe if observer is not None else None,
+    )
+    decide = flow.check
+    if not fails_calls:
+        # Then no answer is a failed call; the usual check is spared one function.
+        return cast(Check, decide)
+
+    def check(request: bytes) -> bytes:
+        """Return the answer to a serialized CheckRequest."""
+        answer = decide(request)
+        if isinstance(answer, CallFailedError):
+            raise answer
+        return answer
+
+    return check
 
 
-class _Checker:
+def _fault() -> CallFailedError:
+    return CallFailedError("UNKNOWN", "internal error")
+
+
+class _EnvoyCodec:
+    """Envoy's part of a check. With `on-error: fail-call` a denial is a `CallFailedError`."""
+
     def __init__(
         self,
-        pdp: Decider,
         options: Options,
         services: Services | None,
         observer: Observer | None,
         version: Version,
     ) -> None:
-        self._pdp = pdp
         self._options = options
         self._services = services
         self._observer = observer
         self._version: Version = version
         self._fails_calls = options.on_error == "fail-call"
-        self._path = "/".join([part for part in options.path.split("/") if part])
-        self._decide = pdp.decide_query if options.query else pdp.decide
-        self._subject = options.query or options.path
-        self._is_timed = pdp.logs_decisions or observer is not None
+        self._dry_run = options.dry_run
         self._id_header = options.decision_id_header
         self._quiet = RateLimitedLog()
-        self._denial = to_denial("internal_error", "", version)
 
-    def check(self, request: bytes) -> bytes:
-        """The answer to a serialized CheckRequest."""
-        started = perf_counter_ns() if self._is_timed else 0
-        try:
-            return self._check(request, started)
-        except CallFailedError:
-            raise
-        except FAULTS as fault:
-            decision_id = new_decision_id()
-            said = _EDGE.report(fault, **{"decision-id": decision_id})
-            return self._deny(decision_id, DecisionError(said), started)
+    def read(self, request: bytes) -> Input:
+        return to_input(request, self._options, self._services, self._version)
 
-    def _deny(self, decision_id: str, error: DecisionError, started: int) -> bytes:
-        """Return a denial that needs nothing else, whatever fails besides."""
-        denial = self._denial
-        try:
-            self._count("internal_error")
-            self._record(self._failed_decision(decision_id, error), UNDEFINED, started)
-            denial = to_denial(
-                "internal_error", decision_id, self._version, id_header=self._id_header
-            )
-        except FAULTS as another:
-            _EDGE.report(another, **{"decision-id": decision_id})
-        if self._fails_calls:
-            raise CallFailedError("UNKNOWN", "internal error") from None
-        return denial
+    def write(self, decision: Decision) -> bytes:
+        return to_response(
+            decision.result,
+            decision.decision_id,
+            dry_run=self._dry_run,
+            version=self._version,
+            id_header=self._id_header,
+        )
 
-    def _failed_decision(self, decision_id: str, error: DecisionError) -> Decision:
-        """Return the decision to log for a request that no policy decided."""
-        query = self._options.query or None
-        return Decision(decision_id, "" if query else self._path, error=error, query=query)
-
-    def _check(self, request: bytes, started: int) -> bytes:
-        try:
-            input_doc = to_input(request, self._options, self._services, self._version)
-        except RequestError as error:
-            return self._refuse(error, started)
-        decision = self._decide(self._subject, input_doc, is_parsed=True)
-        if decision.error is not None:
-            return self._fail(decision, input_doc, _code_of(decision.error), started)
-        try:
-            response = to_response(
-                decision.result,
-                decision.decision_id,
-                dry_run=self._options.dry_run,
-                version=self._version,
-                id_header=self._id_header,
-            )
-        except ResultError as error:
-            decision = decision._replace(error=DecisionError(str(error)))
-            return self._fail(decision, input_doc, "envoyauth_result_error", started, error.code)
-        if self._is_timed:
-            elapsed = perf_counter_ns() - started
-            if self._pdp.logs_decisions:
-                self._pdp.record(
-                    decision, input_doc, handler_ns=elapsed, size=estimate_memory(request)
-                )
-            if self._observer is not None:
-                self._observer.observe(elapsed / 1e9)
-        return response
-
-    def _count(self, reason: str) -> None:
+    def deny(self, failure: Failure) -> Denial[_Answer]:
+        reason = _OPA_REASONS.get(failure.reason, failure.reason)
         if self._observer is not None:
             self._observer.count_error(reason)
+        if isinstance(failure.cause, RequestError):
+            return self._deny_request(failure.cause, failure.decision)
+        if failure.reason == "internal_error":
+            return Denial(
+                self._or_failed_call(_fault(), reason, failure.decision), failure.decision
+            )
+        return self._deny_decision(failure, reason)
 
-    def _complain(self, what: str, reason: str, decision_id: str) -> None:
-        """One line per second and reason: senders of requests must not be able to fill the log."""
-        more = self._quiet.suppressed(reason)
-        if more is None:
-            return
-        extra = {"reason": reason, "decision-id": decision_id, "more": more}
-        _log.error(what, extra=extra)
-
-    def _record(self, decision: Decision, input_doc: Input | Undefined, started: int) -> None:
-        if self._pdp.logs_decisions:
-            self._pdp.record(decision, input_doc, handler_ns=perf_counter_ns() - started)
-
-    def _refuse(self, error: RequestError, started: int) -> bytes:
+    def _deny_request(self, error: RequestError, decision: Decision) -> Denial[_Answer]:
         """Refuse a request that no policy decided: it is unreadable or ambiguous."""
-        self._count(error.code)
-        decision = self._failed_decision(new_decision_id(), DecisionError(str(error)))
         if isinstance(error, MalformedRequestError):
             self._complain("Malformed CheckRequest", error.code, decision.decision_id)
             if self._fails_calls:
-                raise CallFailedError("INTERNAL", str(error))
-        self._record(decision, UNDEFINED, started)
+                return Denial(CallFailedError("INTERNAL", str(error)), None)
         # OPA-Envoy's answer to a parse error carries no metadata.
-        bare = isinstance(error, RequestParseError) or self._version == "v2"
-        return to_refusal(
+        is_bare = isinstance(error, RequestParseError) or self._version == "v2"
+        answer = to_refusal(
             error,
-            "" if bare else decision.decision_id,
+            "" if is_bare else decision.decision_id,
             id_header=self._id_header,
             header_id=decision.decision_id,
         )
+        return Denial(answer, decision)
 
-    def _fail(
-        self, decision: Decision, input_doc: Input, reason: str, started: int, code: str = "UNKNOWN"
-    ) -> bytes:
-        """A policy that failed, is undefined, or returned what is not an answer."""
-        self._count(reason)
+    def _deny_decision(self, failure: Failure, reason: str) -> Denial[_Answer]:
+        """Deny where the policy failed, is undefined, or returned what is not a verdict."""
+        decision = failure.decision
+        self._complain("Decision failed", reason, decision.decision_id)
+        code = failure.cause.code if isinstance(failure.cause, ResultError) else "UNKNOWN"
         # An answer that cannot be sent is, to OPA-Envoy, a decision that was made.
         logged = decision._replace(error=None) if code == "INTERNAL" else decision
-        self._record(logged, input_doc, started)
-        self._complain("Decision failed", reason, decision.decision_id)
+        failed_call = CallFailedError(code, str(decision.error))
+        return Denial(self._or_failed_call(failed_call, reason, decision), logged)
+
+    def _or_failed_call(
+        self, failed_call: CallFailedError, reason: str, decision: Decision
+    ) -> _Answer:
+        """Return a denial with a reason, or with `on-error: fail-call` the failed call."""
         if self._fails_calls:
-            raise CallFailedError(code, str(decision.error))
+            return failed_call
         return to_denial(reason, decision.decision_id, self._version, id_header=self._id_header)
 
-
-def _code_of(error: Exception) -> str:
-    if isinstance(error, RegoError) and error.diagnostics:
-        return error.diagnostics[0].code
-    return "envoyauth_eval_error"
+    def _complain(self, message: str, reason: str, decision_id: str) -> None:
+        """One line per second and reason: senders of requests must not be able to fill the log."""
+        more = self._quiet.suppressed(reason)
+        if more is not None:
+            extra = {"reason": reason, "decision-id": decision_id, "more": more}
+            _log.error(message, extra=extra)

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 from doorward.edge import FAULTS, Edge
 from doorward.enforcement.body_paths import PathError
 from doorward.enforcement.errors import RequestError
+from doorward.enforcement.flow import error_code
 from doorward.enforcement.http_input import HttpRequest, Input, join_headers, to_input
 from doorward.enforcement.lists import Hidden, ListError, find_hidden
 from doorward.envoy.ext_proc import messages
@@ -328,7 +329,7 @@ class ResponseExchange:
         size = len(plain)
         decision = processor.pdp.decide(processor.path, input, is_parsed=True, snapshot=snapshot)
         if decision.error is not None:
-            why = _Denied(_code_of(decision.error), str(decision.error))
+            why = _Denied(error_code(decision.error), str(decision.error))
             return self._fail(decision, input, why, started, state, size)
         try:
             verdict = read_response_verdict(decision.result)
@@ -344,7 +345,7 @@ class ResponseExchange:
             hidden = self._find_hidden(snapshot, verdict, input, value)
             left = _apply(verdict, hidden, value)
         except (_Denied, RegoError) as error:
-            why = error if isinstance(error, _Denied) else _Denied(_code_of(error), str(error))
+            why = error if isinstance(error, _Denied) else _Denied(error_code(error), str(error))
             return self._fail(decision, input, why, started, state, size)
         is_changed = left is not value
         self._stage = "decided"
@@ -580,9 +581,3 @@ def _to_address(value: Value) -> tuple[str, int] | None:
     if not host or not (port.isascii() and port.isdecimal() and len(port) <= 5):
         return None
     return host.strip("[]"), int(port)
-
-
-def _code_of(error: Exception) -> str:
-    if isinstance(error, RegoError) and error.diagnostics:
-        return error.diagnostics[0].code
-    return "eval_error"
