@@ -178,8 +178,7 @@ $(SITE)/.installed: requirements/site.txt
 	@touch $@
 
 site: $(SITE)/.installed
-	$(SITE)/bin/python scripts/docs_site.py
-	@rm -rf $(HELP) && cp -R build/site $(HELP)
+	$(SITE)/bin/python scripts/docs_site.py $(HELP)
 
 # VERSION=0.2.0: version, changelog, commit and tag, then the files in dist/ (scripts/release.py). Nothing
 # is pushed or uploaded.

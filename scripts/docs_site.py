@@ -2,6 +2,8 @@
 
     docs/*.md, README.md, …  ─ links between them ─▶  build/docs  ─ zensical ─▶  build/site
 
+usage: python scripts/docs_site.py [FOLDER]    (`make site`; FOLDER gets a copy of the site)
+
 A page may link to any file of the repository; a link to one that is not a page of the site becomes
 its path, as code. Warnings of the generator are errors.
 """
@@ -96,12 +98,15 @@ def put_together(folder: Path) -> None:
 def main() -> int:
     put_together(BUILD / "docs")
     shutil.rmtree(BUILD / "site", ignore_errors=True)
-    program = Path(sys.executable).with_name("zensical")
-    command = [str(program), "build", "--strict", "--clean", "--config-file", "mkdocs.yml"]
+    command = [sys.executable, "-m", "zensical"]
+    command += ["build", "--strict", "--clean", "--config-file", "mkdocs.yml"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0 or "Warning" in done.stdout + done.stderr:
         sys.stderr.write(done.stdout + done.stderr)
         return 1
+    for folder in sys.argv[1:]:
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(BUILD / "site", folder)
     return 0
 
 

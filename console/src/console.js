@@ -29,8 +29,9 @@ const VIEWS = [
 ].filter(([each]) => !IS_ALONE || each === "playground");
 const HOME = VIEWS[0][0];
 
-// The documentation is a part of an installed package, and of a clone after `make site`.
+// The documentation is a part of an installed package, and of a clone after `make site`: pages of their own.
 const HAS_HELP = document.body.dataset.help !== undefined;
+const HELP = ["help", "Help"];
 
 function Later({ of, name }) {
   const [state, set] = useState({});
@@ -46,7 +47,7 @@ function App() {
   // The address of a decision was the first page's once.
   const id = decisionOf(hash);
   const name = view === "" && id ? "decisions" : view;
-  const title = VIEWS.find(([each]) => each === name)?.[1];
+  const title = [...VIEWS, HELP].find(([each]) => each === name)?.[1];
   const open = (id) => go(name, query, id ? `decision=${id}` : "");
   const close = useCallback(() => decisionOf(window.location.hash.slice(1)) && go(name, query, ""), [name, JSON.stringify(query)]);
   useEffect(() => {
@@ -66,12 +67,13 @@ function App() {
     request: () => html`<${Try} query=${query} />`,
     shadow: () => html`<${Shadow} id=${id} open=${open} />`,
     playground: () => html`<${Later} key="playground" of=${() => import("./playground.js").then((module) => module.Playground)} name="the playground" />`,
+    help: () => html`<${Empty} title="The documentation is not part of this installation."><code>make site</code> in the clone builds it; packages and images have it.<//>`,
   };
   if (view === "login") return html`<header class="top"><span class="brand"><span class="mark" aria-hidden="true"></span>Doorward</span></header><main id="main" class="view-login"><h1>Console</h1><${Login} /></main>`;
   return html`<a class="skip" href="#main">Skip to the view</a>
     <header class="top"><a class="brand" href=${address(HOME)}><span class="mark" aria-hidden="true"></span>Doorward</a>
       <button class="menu" aria-expanded=${isOpen} aria-controls="views" onClick=${() => setOpen(!isOpen)}>Menu</button>
-      <nav id="views" class=${isOpen ? "open" : ""} aria-label="Views">${VIEWS.map(([each, title]) => html`<a href=${address(each)} aria-current=${each === name ? "page" : null}>${title}</a>`)}${HAS_HELP && html`<a href="${address("help/index.html")}" rel="external">Help</a>`}</nav>
+      <nav id="views" class=${isOpen ? "open" : ""} aria-label="Views">${VIEWS.map(([each, title]) => html`<a href=${address(each)} aria-current=${each === name ? "page" : null}>${title}</a>`)}<a href=${address(HAS_HELP ? "help/index.html" : HELP[0])} rel=${HAS_HELP ? "external" : null} aria-current=${name === HELP[0] ? "page" : null}>${HELP[1]}</a></nav>
       <${Logout} /></header>
     <div class=${`frame ${id ? "two" : ""}`}>
       <main id="main" class=${`view-${name || "overview"}`} tabindex="-1"><h1>${title || "Nothing here"}</h1>${title && views[name] ? views[name]() : html`<${Empty} title="There is no such view."><a href=${address(HOME)}>${VIEWS[0][1]}</a><//>`}</main>

@@ -53,7 +53,7 @@ export function follow(event) {
   if (!link || event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   const url = new URL(link.href);
   if (url.origin !== window.location.origin || link.target || link.rel === "external" || !url.pathname.startsWith(BASE)) return;
-  if (!(url.pathname === BASE || url.pathname.startsWith(`${BASE}/`)) || url.pathname.startsWith(`${BASE}/help`)) return;
+  if (!(url.pathname === BASE || url.pathname.startsWith(`${BASE}/`)) || url.pathname.startsWith(`${BASE}/help/`)) return;
   event.preventDefault();
   window.history.pushState(null, "", url.href);
   changed();

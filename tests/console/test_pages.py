@@ -629,6 +629,22 @@ def test_help_is_the_documentation_and_runs_its_own_scripts_alone(
         assert served.get(f"/console/help/{path}")[0] in (307, 404), path
 
 
+def test_help_that_was_not_built_is_a_view_that_says_how_to_get_it(
+    browser: Browser, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(help_pages, "FOLDER", tmp_path)
+    page = new_page(browser)
+    page.goto(f"{served.url}/decisions")
+    page.get_by_role("link", name="Help").click()
+    expect(page.locator("h1")).to_have_text("Help")
+    expect(page.locator("main")).to_contain_text("make site in the clone builds it")
+    page.reload()
+    expect(page.locator("main")).to_contain_text("make site in the clone builds it")
+    close_page(page)
+    status, text = served.get("/console/help/index.html")
+    assert (status, "`make site` builds it" in text) == (404, True)
+
+
 def test_texts_are_sent_as_gzip_to_those_who_take_it(served: Served) -> None:
     for path in ("static/console.js", "help/index.html"):
         connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)
@@ -899,7 +915,7 @@ def test_a_decision_is_tried_with_changes(page: Page, served: Served) -> None:
         ({"text": "{}", "path": "secrets"}, "choose a path"),
         ({"text": "{}", "path": "app"}, "choose a path"),
         ({"text": "podman run x", "path": "app/allow"}, "paste a command"),
-        ({"text": "docker build .", "path": "app/allow"}, "`docker build` is not read"),
+        ({"text": "docker compose up", "path": "app/allow"}, "makes many requests: record them"),
         ({"text": "{}", "path": "app/allow", "user": 1}, "must be texts"),
         ({"text": 1, "path": "app/allow"}, "must be texts"),
         ({"text": "{}", "path": "app/allow", "changes": 1}, "must be true or false"),

@@ -27,6 +27,7 @@ from doorward.cli.extras import EXTRAS
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+HELP = "src/doorward/console/help"
 OPTIONAL = PROJECT["optional-dependencies"]
 
 
@@ -52,26 +53,40 @@ def build(source: Path, target: str, folder: Path) -> Path:
     return built
 
 
+def tracked(*paths: str) -> list[str]:
+    """The tracked files below the paths, of the whole checkout without any."""
+    command = ["git", "ls-files", "-z", "--", *paths]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    # Else removed, and not committed yet.
+    return [name for name in filter(None, done.stdout.split("\0")) if (ROOT / name).exists()]
+
+
+def copy_tracked(source: str, target: Path) -> None:
+    """Copy as COPY of a Dockerfile does: a folder's content, or a file into a folder."""
+    is_folder = (ROOT / source).is_dir()
+    for name in tracked(source):
+        path = Path(name)
+        copy = target / (path.relative_to(source) if is_folder else path.name)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, copy, follow_symlinks=False)
+
+
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tracked files, as a clone has them, with the pages of the console and of its Help."""
+    """The tracked files, as a clone has them, with the pages of the console."""
     folder = tmp_path_factory.mktemp("checkout")
-    names = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.split("\0")
-    for name in filter(None, names):
-        if (ROOT / name).exists():  # else removed, and not committed yet
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    for name in tracked():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
     pages = "src/doorward/console/static"
     shutil.copytree(ROOT / pages, folder / pages)
-    (folder / "src/doorward/console/help").mkdir()
-    (folder / "src/doorward/console/help/index.html").write_text("<!doctype html>")
     return folder
 
 
 @pytest.fixture(scope="session")
 def sdist(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution; its build makes the pages of Help, which nobody made before."""
+    assert not (checkout / HELP).exists()
     return build(checkout, "sdist", tmp_path_factory.mktemp("sdist"))
 
 
@@ -119,22 +134,48 @@ def test_two_builds_are_the_same_to_the_byte(checkout: Path, wheel: Path, tmp_pa
     assert build(checkout, "wheel", tmp_path / "3").read_bytes() == wheel.read_bytes()
 
 
-def test_no_distribution_is_built_without_the_console(checkout: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("pages", "script", "target"),
+    [("static", "build_console.py", "console"), ("help", "docs_site.py", "site")],
+)
+def test_no_distribution_is_built_without_pages(
+    pages: str, script: str, target: str, checkout: Path, wheel: Path, tmp_path: Path
+) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(checkout, copy)
-    shutil.rmtree(copy / "src/doorward/console/static")
-    (copy / "scripts/build_console.py").write_text("raise SystemExit(1)\n")
-    for target in ("sdist", "wheel"):
+    shutil.rmtree(copy / "src/doorward/console" / pages)
+    (copy / "scripts" / script).write_text("raise SystemExit(1)\n")
+    for kind in ("sdist", "wheel"):
         done = subprocess.run(
-            [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(tmp_path / "out")],
+            [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(tmp_path / "out")],
             cwd=copy,
             capture_output=True,
             text=True,
             check=False,
         )
         assert done.returncode != 0
-        assert "Run `make console`" in done.stdout + done.stderr
+        assert f"Run `make {target}`" in done.stdout + done.stderr
     assert not [*tmp_path.glob("out/*.gz"), *tmp_path.glob("out/*.whl")]
+
+
+def test_the_image_copies_all_that_its_pages_are_built_from(tmp_path: Path) -> None:
+    """The stage `site` of the Dockerfile, without a daemon."""
+    stages = re.split(r"^FROM .*$", (ROOT / "deploy/Dockerfile").read_text(), flags=re.MULTILINE)
+    (stage,) = [each for each in stages if "scripts/docs_site.py" in each]
+    sent = {
+        line[1:]
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
+    for line in re.findall(r"^COPY (.*)$", stage, re.MULTILINE):
+        *sources, target = line.split()
+        for source in sources:
+            assert {source, *map(str, Path(source).parents)} & sent, source
+            copy_tracked(source, tmp_path / target.removeprefix("/src/").rstrip("/"))
+    command = [sys.executable, str(tmp_path / "scripts/docs_site.py"), str(tmp_path / "help")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "help/index.html").is_file()
 
 
 def test_every_command_shows_its_help(standard: Path, folder: Path) -> None:
@@ -184,6 +225,12 @@ def test_the_server_shows_its_console(standard: Path, folder: Path) -> None:
         for script in scripts:
             path = script if script.startswith("/") else f"/console/{script}"
             assert read(path, console), path
+        assert "data-help" in page
+        first = read("/console/help/index.html", console).decode()
+        pages = {*re.findall(r'href="([a-z-]+\.html)', first)}
+        assert {"tutorial.html", "docker.html", "console.html"} <= pages
+        for name in pages:
+            assert b"</html>" in read(f"/console/help/{name}", console), name
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait()

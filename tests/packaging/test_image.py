@@ -127,6 +127,9 @@ def test_a_server_in_the_image_decides_and_shows_the_console(
             assert json.load(answer)["result"] is True
         with urllib.request.urlopen(f"http://127.0.0.1:{diagnostic}/console") as page:
             assert b"<script" in page.read()
+        help_page = f"http://127.0.0.1:{diagnostic}/console/help/tutorial.html"
+        with urllib.request.urlopen(help_page) as page:
+            assert b"Tutorial" in page.read()
     finally:
         docker(daemon, "rm", "-f", container)
 

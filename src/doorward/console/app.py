@@ -161,6 +161,8 @@ class Console:
                 return page(has_help=has_help(), is_alone=self._is_alone)
             case "GET" | "HEAD", ("static", name):
                 return compress(static(name), request.headers.get("accept-encoding", ""))
+            case "GET" | "HEAD", ("help", *names) if not any(names) and not has_help():
+                return page(has_help=False, is_alone=self._is_alone)
             case "GET" | "HEAD", ("help", *names):
                 answer = help_page(tuple(names))
                 return compress(answer, request.headers.get("accept-encoding", ""))

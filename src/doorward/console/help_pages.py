@@ -2,7 +2,8 @@
 
 The pages are of the generator of the site, which writes a few scripts into each page. Those are
 allowed by their digests; nothing else that stands in a page may run, and nothing is asked of other
-hosts. Styles are free, since the search of the site brings its own in a script.
+hosts. Styles are free, since the search of the site brings its own in a script. Where the pages are
+missing, a view of the console says how to get them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["FIRST_PAGE", "has_help", "help_page"]
 
 FOLDER: Final = Path(str(resources.files("doorward.console"))) / "help"
 FIRST_PAGE: Final = "/console/help/index.html"
-NOT_BUILT: Final = "the documentation is not a part of this installation: `make site` builds it\n"
+NOT_BUILT: Final = "the documentation is not part of this installation: `make site` builds it\n"
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'SCRIPTS; style-src 'self' 'unsafe-inline'; "
     "connect-src 'self'; "
