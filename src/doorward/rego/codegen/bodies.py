@@ -17,6 +17,7 @@ from doorward.rego.codegen.emit.ast_nodes import (
     runtime,
     store,
 )
+from doorward.rego.codegen.joins import join_of
 from doorward.rego.codegen.lookups import lookup_item, loop_over
 from doorward.rego.codegen.operand import Operand
 from doorward.rego.codegen.patterns import is_open, loop_target, match, match_target
@@ -53,7 +54,9 @@ def body(state: FunctionState, body: Body) -> None:
     for n, expr in enumerate(body):
         ahead.before(n)
         trace(state, expr)
+        state.join = join_of(state, body, n)
         expression(state, expr)
+        state.join = None
         trace(state, expr, holds=True)
 
 
@@ -164,7 +167,7 @@ def _some_in(state: FunctionState, node: SomeIn) -> None:
         domain = term(state, node.domain)
         key, value = loop_target(state, node.key), loop_target(state, node.value)
         target = ast.Tuple(elts=[key, value], ctx=ast.Store())
-        state.loop(target, method("items", domain.code))
+        state.loop(target, state.walk(domain.code, with_keys=True))
         match_target(state, node.key, key)
     match_target(state, node.value, value)
 

@@ -140,7 +140,7 @@ def _loop(state: FunctionState, base: Operand, operand: Term) -> Operand:
     target = ast.Tuple(elts=[key, store(value)], ctx=ast.Store())
     if state.reads.is_of_data(base.code):
         state.reads.mark_data(value)
-    state.loop(target, method("items", base.code))
+    state.loop(target, state.walk(base.code, with_keys=True))
     match_target(state, operand, key)
     return Operand(load(value), is_tree=base.is_tree)
 
@@ -161,7 +161,7 @@ def loop_over(state: FunctionState, target: ast.Name, collection: Operand) -> No
     name = state.code.bind_temp(collection.code)
     if state.reads.is_of_data(name):
         state.reads.mark_data(target.id)
-    iterable: ast.expr = method("values", name)
+    iterable = state.walk(name)
     if uncounted:
         size = ast.Compare(
             left=call(runtime("len"), name),

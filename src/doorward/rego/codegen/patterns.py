@@ -64,6 +64,8 @@ def match_target(state: FunctionState, pattern: Term, target: ast.Name) -> None:
 
 
 def _bind(state: FunctionState, name: str, value: Operand) -> None:
+    if not state.code.loops:
+        state.stored.add(name)
     if value.is_constant and isinstance(value.code, ast.Constant):
         state.env.bind(name, value)
         return

@@ -36,6 +36,8 @@ from doorward.rego.syntax.walk import Node, children, walk
 
 __all__ = [
     "BodyReads",
+    "never_fails",
+    "plain_path",
     "plain_references",
     "prefetch",
     "read_for_rounds",
@@ -82,7 +84,7 @@ class BodyReads:
         state = self._state
         self._tested = position
         for expr in self._body[position:]:
-            if not _never_fails(state.plan, expr):
+            if not never_fails(state.plan, expr):
                 # What comes before it was read, and it is still in the way later on.
                 self._tested += 1
                 break
@@ -113,7 +115,7 @@ def _loops(state: FunctionState, expr: Expr) -> bool:
     )
 
 
-def _never_fails(plan: Plan, expr: Expr) -> bool:
+def never_fails(plan: Plan, expr: Expr) -> bool:
     """Return True if `expr` cannot be an error: it calls nothing, and reads no rule."""
     if expr.withs:
         return False

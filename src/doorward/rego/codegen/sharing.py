@@ -18,7 +18,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from types import CodeType
@@ -194,14 +194,16 @@ def parts(definitions: Sequence[Definition], plan: Plan) -> list[Part]:
     alone = [Part(definition, (n,)) for n, definition in enumerate(definitions)]
     if len(definitions) < MIN_SHARED or not plan.shares:
         return alone
-    if any(plan.failures.rule(definition.rule) for definition in definitions):
-        return alone
     groups: dict[Hashable, tuple[Group, list[int]]] = {}
     for number, definition in enumerate(definitions):
         reading = read(definition, plan)
-        try:
+        shape: Hashable = None
+        with suppress(NoShape):
             shape = id(definition.rule.span.source), reading.shape()
-        except NoShape:
+        # No constant decides what may fail: definitions of one shape all do, or none.
+        if shape not in groups and plan.failures.rule(definition.rule):
+            return alone
+        if shape is None:
             continue
         if shape not in groups:
             groups[shape] = _group(reading), []

@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 from doorward.base.records import record
 from doorward.rego.analysis.multiplicity import Multiplicity
 from doorward.rego.codegen.constants import Constants
-from doorward.rego.codegen.emit.ast_nodes import attribute, load
+from doorward.rego.codegen.emit.ast_nodes import attribute, load, method
 from doorward.rego.codegen.emit.builder import Builder
 from doorward.rego.codegen.emit.temporaries import Temporaries
 from doorward.rego.codegen.operand import Operand
@@ -286,12 +286,20 @@ class Writers:
     expression_value: Callable[[FunctionState, Expr], Operand]
 
 
+@record(frozen=True)
+class Join:
+    """The names below the items of a loop that lead to what must be equal to a value."""
+
+    path: tuple[str, ...]
+    value: ast.expr
+
+
 class FunctionState:
     """One Python function under construction."""
 
     __slots__ = (
-        *("code", "constants", "counters", "env", "kind", "multiplicity"),
-        *("plan", "reads", "temps", "writers"),
+        *("code", "constants", "counters", "env", "join", "kind", "multiplicity"),
+        *("plan", "reads", "stored", "temps", "writers"),
     )
 
     def __init__(
@@ -312,6 +320,20 @@ class FunctionState:
         self.env = Environment()
         self.reads = Reads(self.code)
         self.counters = Counters()
+        self.stored: set[str] = set()
+        """Variables that were bound outside of all loops."""
+        self.join: Join | None = None
+        """That of the next loop, which takes it."""
+
+    def walk(self, collection: ast.expr, *, with_keys: bool = False) -> ast.expr:
+        """The values of a collection, or its pairs, for a loop that counts its rounds."""
+        name, join = "items" if with_keys else "values", self.join
+        if join is None:
+            return method(name, collection)
+        self.join = None
+        path = self.constants.path(join.path) if join.path else ast.Tuple(elts=[], ctx=ast.Load())
+        name = "matching_items" if with_keys else "matching"
+        return method(name, collection, path, join.value)
 
     @contextmanager
     def scope(self) -> Iterator[None]:

@@ -26,6 +26,7 @@ from doorward.rego.errors import (
     LimitError,
 )
 from doorward.rego.runtime.call_cache import CachedCall, CallCache
+from doorward.rego.runtime.groups import Groups
 from doorward.rego.runtime.operations import (
     MISSING,
     as_set,
@@ -216,6 +217,8 @@ class Evaluation(Context):
     """When they are looked at next."""
     call_cache: CallCache | None = None
     """The answers of functions, once they are cached."""
+    groups: Groups | None = None
+    """Items of collections, grouped for loops that look for some of them."""
     checks = 0
     """Checks of the deadline so far."""
     checks_before_cache = 4
@@ -310,6 +313,22 @@ class Evaluation(Context):
             pieces = self._pieces(sorted_keys(collection))
             return (collection[key] for piece in pieces for key in piece)
         return self.checked_items(values(collection))
+
+    def matching(self, collection: Any, path: tuple[str, ...], value: Any) -> Iterable[Any]:
+        """`values`, perhaps without some that differ from `value` at `path`."""
+        if self.groups is None:
+            self.groups = Groups()
+        group = self.groups.find(collection, path, value, self.values, with_keys=False)
+        return self.values(collection) if group is None else self.checked_items(group)
+
+    def matching_items(
+        self, collection: Any, path: tuple[str, ...], value: Any
+    ) -> Iterable[tuple[Any, Any]]:
+        """`items`, perhaps without some of which the values differ from `value` at `path`."""
+        if self.groups is None:
+            self.groups = Groups()
+        group = self.groups.find(collection, path, value, self.items, with_keys=True)
+        return self.items(collection) if group is None else self.checked_items(group)
 
     def _members(self, collection: frozenset[Key]) -> list[Any]:
         """The members of a set in order; of sets of collections they are put in order once."""
