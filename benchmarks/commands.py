@@ -54,6 +54,8 @@ class Work:
     theirs: list[list[str]] = field(default_factory=list)
     goal: float | None = None
     """How many times OPA's CPU it may take."""
+    next_to_ours: bool = False
+    """Whether the peer is another command of ours: the name says which."""
     again: bool = False
     """Whether what the run before compiled is there."""
 
@@ -117,6 +119,9 @@ def works(folder: Path, options: argparse.Namespace) -> Iterator[Work]:
         yield both(f"`check` of {rules:,} rules", "check", str(file), goal=goal)
         same = both(f"`check` of {rules:,} rules, again", "check", str(file), goal=0.8)
         yield replace(same, again=True)
+        yield from formatting(folder, ours, file, rules)
+        bundle = ("-o", str(folder / "bundle.tar.gz"))
+        yield both(f"`build` of {rules:,} rules", "build", str(file), *bundle, goal=3)
         query = ("eval", "-d", str(file), "data.x")
         same = both(f"`eval` on {rules:,} rules, again", *query, goal=0.8)
         yield replace(same, again=True)
@@ -133,6 +138,16 @@ def works(folder: Path, options: argparse.Namespace) -> Iterator[Work]:
         ]
         name = f"`test` of {len(each)} folders of {Path(path).parent.name}, one command each"
         yield Work(name, [[ours, *a] for a in each], [[OPA, *a] for a in each], 4)
+
+
+def formatting(folder: Path, ours: str, file: Path, rules: int) -> Iterator[Work]:
+    """`fmt` of policies that are formatted, and of others, next to our own `check`."""
+    other = folder / f"unformatted{rules}.rego"
+    other.write_text(file.read_text().replace(" == ", "=="))
+    for path, how in ((file, "formatted"), (other, "other")):
+        name = f"`fmt` of {rules:,} {how} rules, next to our own `check`"
+        command, check = [ours, "fmt", str(path)], [ours, "check", str(path)]
+        yield Work(name, [command], [check], 1.3, next_to_ours=True)
 
 
 def annotated(folder: Path) -> tuple[Path, Path]:
@@ -172,8 +187,10 @@ def measure(options: argparse.Namespace) -> Iterator[str]:
         ]
         for work in wanted:
             row = Row(work)
-            # OPA's part of the commands, with the path that was given.
-            theirs = [[options.opa, *command[1:]] for command in work.theirs if options.opa]
+            theirs = work.theirs
+            if not work.next_to_ours:
+                # OPA's part of the commands, with the path that was given.
+                theirs = [[options.opa, *command[1:]] for command in theirs if options.opa]
             kept = {"DOORWARD_CACHE_DIR": f"{name}/programs"} if work.again else {}
             own = environment | kept
             cost(work.ours[:1], own)  # fills the cache of byte code

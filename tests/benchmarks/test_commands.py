@@ -48,3 +48,15 @@ def test_the_tests_of_each_folder_are_a_command(tmp_path: Path) -> None:
     work = list(commands.works(tmp_path / "made", options))[-1]
     assert len(work.ours) == len(work.theirs) == 2
     assert work.theirs[0][1:3] == ["test", "--v0-compatible"]
+
+
+def test_formatting_is_measured_next_to_our_own_check(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    chosen = ["--only", "`fmt` of 1,000 other", "--rounds", "1"]
+    assert commands.main(chosen) == 0
+    (row,) = capsys.readouterr().out.splitlines()
+    _, name, ours, check, times, goal, *_ = [cell.strip() for cell in row.split("|")]
+    assert "next to our own `check`" in name
+    assert float(times.strip("*")) == pytest.approx(float(ours) / float(check), rel=0.2)
+    assert goal == "1.3"
