@@ -35,7 +35,7 @@ _DIGITS: Final = r"\d+(?:_\d+)*"
 _DECIMAL: Final = re.compile(
     rf"[+-]?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?\Z", re.ASCII
 )
-_PLAIN_DECIMAL: Final = re.compile(r"(?:0|[1-9][0-9]{0,8})\.[0-9]{1,8}")
+_PLAIN_DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,30})\.[0-9]{1,30}")
 """What JSON spells in the same way, with digits that need no check."""
 _HEX_DIGITS: Final = r"[\da-fA-F]+(?:_[\da-fA-F]+)*"
 _HEX: Final = re.compile(

@@ -19,6 +19,7 @@ from doorward.rego.builtins.registry.operands import machine_integer
 from doorward.rego.builtins.registry.signature import array, boolean, number, string
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.regexp import (
+    MAX_PATTERN,
     Pattern,
     Spans,
     matcher,
@@ -74,6 +75,8 @@ def regex_is_valid(expression: Value) -> bool:
     """Return true if this is a pattern."""
     if not isinstance(expression, str):
         return False
+    if expression.isalnum() and len(expression) <= MAX_PATTERN:
+        return True  # it stands for itself
     try:
         matcher(expression)
     except BuiltinError:

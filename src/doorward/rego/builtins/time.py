@@ -25,10 +25,12 @@ from doorward.rego.builtins.registry.signature import any_of, number, string, tu
 from doorward.rego.errors import BuiltinError
 from doorward.rego.golang.calendar import days_in_month, seconds_of
 from doorward.rego.golang.layouts import (
+    DAYS,
     Moment,
     as_bytes,
     format_time,
     parse_time,
+    plain_layout,
     quote_bytes,
 )
 from doorward.rego.values import Value, kind_name
@@ -42,6 +44,8 @@ _SECOND: Final = 1_000_000_000
 _LIMIT: Final = 1 << 63
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH: Final = datetime(1970, 1, 1)
+_EPOCH_DAY: Final = 4
+"""It was a Thursday."""
 _STAMP: Final = any_of(number, tuple_(number, string))
 _STAMP_LAYOUT: Final = any_of(number, tuple_(number, string), tuple_(number, string, string))
 _RFC3339: Final = "2006-01-02T15:04:05Z07:00"
@@ -120,7 +124,8 @@ def time_format(x: Value) -> str:
     layout = _LAYOUTS.get(layout, layout) or _RFC3339_NANO
     if instant[1] is UTC and layout in _ISO:
         return _iso(instant[0], fraction=layout == _RFC3339_NANO)
-    return format_time(layout, _moment(instant))
+    plain = plain_layout(layout)
+    return format_time(layout, _moment(instant)) if plain is None else plain(_local(instant))
 
 
 _ISO: Final = frozenset({_RFC3339, _RFC3339_NANO})
@@ -157,14 +162,21 @@ def time_date(x: Value) -> list[int]:
 )
 def time_clock(x: Value) -> list[int]:
     """Hour, minute and second."""
-    local = _local(_instant(x))
+    instant = _instant(x)
+    if instant[1] is UTC:
+        minutes, second = divmod(instant[0] // _SECOND % 86_400, 60)
+        return [*divmod(minutes, 60), second]
+    local = _local(instant)
     return [local.hour, local.minute, local.second]
 
 
 @builtin("time.weekday", _STAMP, returns=string, checked=False, inverse=inverse("weekday"))
 def time_weekday(x: Value) -> str:
     """The day of the week, in English."""
-    return format_time("Monday", _moment(_instant(x)))
+    instant = _instant(x)
+    if instant[1] is UTC:
+        return DAYS[(instant[0] // (86_400 * _SECOND) + _EPOCH_DAY) % 7]
+    return DAYS[_local(instant).isoweekday() % 7]
 
 
 @builtin(

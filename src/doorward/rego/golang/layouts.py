@@ -9,9 +9,11 @@ nanosecond range: the built-ins check that.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
+from operator import attrgetter
 from typing import Final
 
 from doorward.base.records import record
@@ -19,10 +21,12 @@ from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.calendar import days_before_month, days_in_month, is_leap, seconds_of
 
 __all__ = [
+    "DAYS",
     "MAX_LAYOUT",
     "Moment",
     "format_time",
     "parse_time",
+    "plain_layout",
     "quote_bytes",
     "read_by_elements",
     "time_text",
@@ -45,7 +49,7 @@ _MONTHS: Final = (
     "November",
     "December",
 )
-_DAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+DAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 
 # In the order in which Go tries them at one place. A fraction must not be followed by a digit,
 # nor `Jan` and `Mon` by a small letter.
@@ -113,6 +117,40 @@ def format_time(layout: str, moment: Moment) -> str:
     return out.encode("latin-1").decode("utf-8", "surrogatepass")
 
 
+@lru_cache(maxsize=512)
+def plain_layout(layout: str) -> Callable[[datetime], str] | None:
+    """A function that prints by a layout of nothing but plain numbers; None for others."""
+    template, names = "", list[str]()
+    for text, element in chunks(as_bytes(layout)):
+        template += text.replace("%", "%%")
+        if element:
+            width, name = _PLAIN.get(element, ("", ""))
+            if not name:
+                return None
+            template += width
+            names.append(name)
+    if not names:
+        return None
+    template = template.encode("latin-1").decode("utf-8", "surrogatepass")
+    read = attrgetter(*names)
+    return lambda time: template % read(time)
+
+
+_PLAIN: Final = {
+    "2006": ("%04d", "year"),
+    "01": ("%02d", "month"),
+    "1": ("%d", "month"),
+    "02": ("%02d", "day"),
+    "2": ("%d", "day"),
+    "_2": ("%2d", "day"),
+    "15": ("%02d", "hour"),
+    "04": ("%02d", "minute"),
+    "4": ("%d", "minute"),
+    "05": ("%02d", "second"),
+    "5": ("%d", "second"),
+}
+
+
 def time_text(layout: str, time_ns: int) -> str:
     """Nanoseconds since the epoch, in UTC, as `layout` writes the reference time."""
     seconds, nanosecond = divmod(time_ns, _SECOND)
@@ -127,7 +165,7 @@ def time_text(layout: str, time_ns: int) -> str:
 def _print(element: str, t: Moment) -> str:
     simple = _PRINTED.get(element)
     if simple is not None:
-        return simple.format(t=t, m=_MONTHS[t.month - 1], d=_DAYS[t.weekday], h=t.hour % 12 or 12)
+        return simple.format(t=t, m=_MONTHS[t.month - 1], d=DAYS[t.weekday], h=t.hour % 12 or 12)
     if element in {"PM", "pm"}:
         half = "PM" if t.hour >= 12 else "AM"
         return half if element == "PM" else half.lower()
@@ -390,9 +428,9 @@ class _Reader:
             case "January":
                 self.month = self.name(_MONTHS) + 1
             case "Mon":
-                self.name(tuple(name[:3] for name in _DAYS))
+                self.name(tuple(name[:3] for name in DAYS))
             case "Monday":
-                self.name(_DAYS)
+                self.name(DAYS)
             case "1" | "01":
                 self.month = self.within("month", 1, 12, fixed=element == "01")
             case "2" | "_2" | "02":

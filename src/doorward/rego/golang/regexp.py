@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final, TypeAlias
 
 import re2
@@ -72,6 +72,7 @@ _WORDS: Final = (
 )
 
 
+@cache
 def _options(*, captures: bool) -> Any:
     options = re2.Options()
     options.log_errors = False
