@@ -13,7 +13,7 @@ from pathlib import Path
 
 from doorward.config.configuration import Config
 from doorward.config.schema import Option, options_of, walk
-from doorward.server.sidecar_options import PLUGINS
+from doorward.server.sidecar_options import plugin_sections
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/configuration.md"
 HEAD = """# Configuration file
@@ -93,7 +93,7 @@ def page() -> str:
         whole = f"{each.key}.NAME" if each.kind.is_named else each.key
         note = f"{each.text[0].upper()}{each.text[1:]}.\n\n" if each.text else ""
         parts.append(f"\n## {whole}\n\n{note}{table([*rows(each.kind.below)])}")
-    for name, section in PLUGINS.items():
+    for name, section in plugin_sections().items():
         parts.append(f"\n## plugins.{name}\n\n{table([*rows(section)])}")
     return "".join(parts)
 

@@ -29,16 +29,18 @@ from doorward.config.schema import (
     read_plain,
     walk,
 )
-from doorward.server.sidecar_options import PLUGINS, plugin_warnings
+from doorward.server.sidecar_options import plugin_sections, plugin_warnings
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SCHEMA = editor_schema(PLUGINS)
+SCHEMA = editor_schema(plugin_sections())
 BY_NAME = copy.deepcopy(SCHEMA)
 """The schema for files that do not list their services."""
 BY_NAME["properties"]["services"] = BY_NAME["properties"]["services"]["anyOf"][0]
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
-SECTIONS: dict[str, type] = {"": Config} | {f"plugins.{n}": each for n, each in PLUGINS.items()}
+SECTIONS: dict[str, type] = {"": Config} | {
+    f"plugins.{n}": each for n, each in plugin_sections().items()
+}
 KEYS = [
     (f"{prefix}.{path}".strip("."), each)
     for prefix, section in SECTIONS.items()

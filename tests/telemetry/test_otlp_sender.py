@@ -13,8 +13,8 @@ from tests.telemetry.collectors import Collector, grpc_collector, http_collector
 from tests.transport.certificates import Authority
 from tests.waiting import PATIENCE, wait_until
 
+from doorward.config.blocks import ConfigError
 from doorward.config.trace_options import TraceOptions
-from doorward.config.yaml_block import ConfigError
 from doorward.telemetry.otlp import spans_message
 from doorward.telemetry.otlp_sender import SPANS, OtlpError, sender_for
 

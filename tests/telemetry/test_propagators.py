@@ -6,7 +6,7 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.context import Context
 
-from doorward.config.yaml_block import ConfigError
+from doorward.config.blocks import ConfigError
 from doorward.telemetry.propagators import B3, propagator_of
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

@@ -162,6 +162,8 @@ def _compiled_init(record_class: Any, *, frozen: bool) -> Callable[..., None]:
     lines: list[str] = []
     for each in fields(record_class):
         name, value = each.name, each.name
+        if not each.init:  # `__post_init__` sets it
+            continue
         parameter = name
         if each.default_factory is not MISSING:
             names[f"make_{name}"] = each.default_factory

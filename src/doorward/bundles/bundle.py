@@ -15,11 +15,12 @@ import hashlib
 import io
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.bundles.archive import (
     ArchiveError,
     Member,
@@ -83,7 +84,7 @@ class BundleError(LoadError):
         return self.messages[0]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Change:
     """One operation of a delta bundle: `upsert`, `replace` or `remove`, or what nobody knows."""
 
@@ -112,7 +113,7 @@ def changed(document: dict[Key, Value], changes: Sequence[Change]) -> dict[Key, 
     return edit.document
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Bundle:
     """The content of one bundle, not compiled."""
 

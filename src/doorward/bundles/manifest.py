@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import permutations
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.rego import REGISTRY, Value
 from doorward.rego.golang import JSONError, read_json
 from doorward.rego.shared import Key
@@ -40,7 +41,7 @@ class ManifestError(Exception):
     """A manifest that cannot be read, or that is not kept to."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Manifest:
     """The manifest of a bundle."""
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.rego import Options, compile
 from doorward.rego.shared import Source
 from doorward.rego.tools import (
@@ -79,7 +80,7 @@ def _path_of(package: Sequence[str], rule: Rule) -> Entrypoint:
     return (*package, name.name, *_constants(rule.head.ref.args))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Optimizer:
     """An optimizer of policies."""
 

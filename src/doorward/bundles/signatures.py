@@ -13,10 +13,11 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.bundles.loader import read_document
 from doorward.rego import REGISTRY, Context, Environment, Value
 from doorward.rego.golang import JSONError, marshal, read_json
@@ -57,7 +58,7 @@ class SignatureError(Exception):
     """A bundle that is not verified; the text is OPA's where OPA has one."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Key:
     """A key by which bundles are verified, or requests signed.
 
@@ -71,7 +72,7 @@ class Key:
     private_key: str = field(default="", repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Verification:
     """With what a bundle must be signed. `key`: a public key or certificate in PEM, or a secret."""
 
@@ -101,7 +102,7 @@ class Verification:
         return self.keys[name]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Signed:
     """A file as the payload lists it."""
 

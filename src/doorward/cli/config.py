@@ -51,7 +51,7 @@ def schema() -> int:
       doorward config schema > doorward.schema.json
       # yaml-language-server: $schema=doorward.schema.json      (first line of doorward.yaml)
     """
-    from doorward.server.sidecar_options import PLUGINS
+    from doorward.server.sidecar_options import plugin_sections
 
-    click.echo(json.dumps(editor_schema(PLUGINS), indent=2, ensure_ascii=False))
+    click.echo(json.dumps(editor_schema(plugin_sections()), indent=2, ensure_ascii=False))
     return 0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
+from doorward.base.records import record
 from doorward.bundles.signatures import Key, Verification
+from doorward.config.blocks import Block, ConfigError
 from doorward.config.schema import (
     SWITCH,
     TEXT,
@@ -23,7 +25,6 @@ from doorward.config.schema import (
     section,
 )
 from doorward.config.services import find_service
-from doorward.config.yaml_block import Block, ConfigError
 
 __all__ = [
     "BUNDLES",
@@ -72,7 +73,7 @@ def check_delays(block: Block) -> None:
         raise ConfigError(f"{where}: max polling delay must be >= min polling delay")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Polling:
     """The interval of requests for a bundle, in seconds."""
 
@@ -95,7 +96,7 @@ class Polling:
         check_delays(block)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Signing:
     """`signing` of a bundle: how it must be signed."""
 
@@ -104,7 +105,7 @@ class Signing:
     exclude: tuple[str, ...] = option("exclude_files", TEXTS, (), "files that need not be signed")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class BundleOptions:
     """One bundle. `service` is empty where `resource` is a file (`file://`)."""
 
@@ -152,7 +153,7 @@ def _read_bundles(top: Block, key: str, warnings: list[str]) -> Mapping[str, Bun
 BUNDLES: Final = Kind(_read_bundles, "objects by name", {}, BundleOptions, is_named=True)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class OlderBundle:
     """`bundle`, an older form of `bundles`."""
 
@@ -176,7 +177,7 @@ class OlderBundle:
         return BundleOptions(self.name, self.service, resource, self.polling, self.trigger)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class DiscoveryBlock:
     """`discovery`: a bundle whose document is configuration."""
 
@@ -225,7 +226,7 @@ class DiscoveryBlock:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class DiscoveryOptions:
     """The bundle whose document `decision` is configuration; "" is all of it."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from doorward.base.records import record
+from doorward.config.blocks import Block
 from doorward.config.schema import Kind, integer, option, positive_or
-from doorward.config.yaml_block import Block
 
 __all__ = ["CacheOptions"]
 
@@ -44,7 +44,7 @@ def _read_named(block: Block, key: str, warnings: list[str]) -> int:
 _CACHE: Final = {"type": "object", "properties": {"max_num_entries": {"type": "integer"}}}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class CacheOptions:
     """The size and lifetime of a cache."""
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from doorward import __version__
+from doorward.base.records import record
 from doorward.bundles.signatures import Key as SigningKey
+from doorward.config.blocks import Block, ConfigError
 from doorward.config.bundle_options import (
     BUNDLES,
     BundleOptions,
@@ -53,17 +55,13 @@ from doorward.config.services import KEYS, SERVICES, Service, service_blocks, wi
 from doorward.config.status_options import StatusOptions
 from doorward.config.trace_options import TraceBlock, TraceOptions
 from doorward.config.upload_options import FileOptions, UploadOptions
-from doorward.config.yaml_block import (
-    Block,
-    ConfigError,
-    override,
-    override_by_file,
-    read_block,
-)
 from doorward.rego import Value, from_python
 from doorward.rego.shared import Key, names_all_below, names_credential
 
 __all__ = [
+    "EXT_AUTHZ",
+    "EXT_PROC",
+    "FORWARD_AUTH",
     "HTTP_BUCKETS",
     "REFUSED",
     "Authzen",
@@ -84,13 +82,17 @@ __all__ = [
 
 MAX_BYTES: Final = 4 << 20
 MAX_DEADLINE: Final = 3600.0
-_ALIASES: Final = {"envoy.ext_authz.grpc": "envoy_ext_authz_grpc"}
 _SECRET: Final = frozenset({"credentials", "key", "private_key"})
 REFUSED: Final = {
     "storage": "data is in memory (`storage.disk` is OPA's)",
 }
 """OPA's keys that are not followed, each with what holds instead."""
-_PLUGINS: Final = ("envoy_ext_authz_grpc", "envoy_ext_proc_grpc", "forward_auth")
+EXT_AUTHZ: Final = "envoy_ext_authz_grpc"
+EXT_PROC: Final = "envoy_ext_proc_grpc"
+FORWARD_AUTH: Final = "forward_auth"
+_ALIASES: Final = {"envoy.ext_authz.grpc": EXT_AUTHZ}
+_PLUGINS: Final = (EXT_AUTHZ, EXT_PROC, FORWARD_AUTH)
+"""The blocks of `plugins`; their states are reported under these names."""
 
 
 WhenFull: TypeAlias = Literal["wait", "drop"]
@@ -98,7 +100,7 @@ _WAIT: Final[WhenFull] = "wait"
 _DROP: Final[WhenFull] = "drop"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class DecisionLogs:
     """`decision_logs`: what is logged, where, and what is left out of it."""
 
@@ -175,7 +177,7 @@ def _document_paths(texts: tuple[str, ...]) -> tuple[str, ...] | None:
     return paths
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Server:
     """`server`: limits of the HTTP API, in bytes, and what it serves."""
 
@@ -210,7 +212,7 @@ class Server:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Shadow:
     """`shadow`: a candidate that decides what the live policies decided (not OPA's)."""
 
@@ -272,7 +274,7 @@ def _texts_schema(names: Sequence[str]) -> Mapping[str, Any]:
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Authzen:
     """`authzen`: OpenID's Authorization API (OPA has none)."""
 
@@ -330,7 +332,7 @@ def _limit(value: int) -> int | None:
     return value or None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Evaluation:
     """`evaluation`: limits of one decision (not OPA's: it has none but the caller's patience)."""
 
@@ -372,7 +374,7 @@ def _read_plugins(top: Block, key: str, _warnings: list[str]) -> Mapping[str, Bl
     return plugins
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Config:
     """Everything the file says, checked, with defaults for what it leaves out."""
 
@@ -521,6 +523,11 @@ def parse_config(
 ) -> Config:
     """The configuration in `text`. ConfigError for anything that cannot be meant."""
     environment = os.environ if environment is None else environment
+    if not (text or overrides or files):
+        return config_of(Block(file=file))
+    # It brings a parser of YAML, which a server without a configuration has no need of.
+    from doorward.config.yaml_block import override, override_by_file, read_block
+
     top = read_block(text, file=file, environment=environment)
     for setting in overrides:
         top = override(top, setting, environment=environment)

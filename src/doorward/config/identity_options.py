@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from doorward.base.records import record
 from doorward.config.schema import TEXT, TEXTS, OptionError, number, option, optional, section
 
 __all__ = ["Issuer", "LoginClient"]
@@ -13,7 +13,7 @@ __all__ = ["Issuer", "LoginClient"]
 _LOCAL: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class LoginClient:
     """As whom the console lets people log in at an issuer. OptionError for what cannot be used."""
 
@@ -49,7 +49,7 @@ class LoginClient:
             raise OptionError("console_url", "must be a scheme and a host without a path")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Issuer:
     """An issuer whose keys are fetched, and the interval. OptionError for what cannot be used."""
 

@@ -19,10 +19,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, Final, Generic, TypeVar, cast
 
-from doorward.config.yaml_block import Block, ConfigError
+from doorward.base.records import record
+from doorward.config.blocks import Block, ConfigError
 
 __all__ = [
     "BLOCK",
@@ -75,7 +76,7 @@ class OptionError(ValueError):
         self.message = message
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Kind(Generic[T]):
     """A type of values: how one is read, what tables and editors say of it."""
 
@@ -93,7 +94,7 @@ class Kind(Generic[T]):
     """Whether a list of objects may stand in place of objects by name."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Option:
     """One key of a section."""
 

@@ -6,10 +6,12 @@ What cannot work is refused here, with its place; OPA refuses most of it at the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
+from doorward.base.records import record
 from doorward.bundles.signatures import ALGORITHMS, Key
+from doorward.config.blocks import Block, ConfigError
 from doorward.config.schema import (
     OBJECT,
     SWITCH,
@@ -28,7 +30,6 @@ from doorward.config.schema import (
     section,
     text_or,
 )
-from doorward.config.yaml_block import Block, ConfigError
 
 __all__ = [
     "KEYS",
@@ -53,7 +54,7 @@ CLIENT_ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-beare
 SignatureVersion: TypeAlias = Literal["4", "4a"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Bearer:
     """A token in `Authorization`: `token`, or what the file at `token_path` holds."""
 
@@ -73,7 +74,7 @@ class Bearer:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class ClientTls:
     """A client certificate: files in PEM."""
 
@@ -108,7 +109,7 @@ KMS_ALGORITHMS: Final = {
 """The algorithms of AWS KMS that sign assertions, each with its name in JWTs."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class AwsSource:
     """One source of keys of AWS; "" is what the environment says."""
 
@@ -142,7 +143,7 @@ _SESSION: Final = "the name of the session"
 _DEFAULT_SESSION: Final = "open-policy-agent"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Environment:
     """Keys in `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`."""
 
@@ -150,7 +151,7 @@ class _Environment:
         return AwsSource("environment")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Profile:
     """Keys in the file that the tools of AWS share."""
 
@@ -162,7 +163,7 @@ class _Profile:
         return AwsSource("profile", self.region, self.profile, self.path)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Metadata:
     """Keys of the machine's role, from the metadata service."""
 
@@ -180,7 +181,7 @@ class _Metadata:
         return AwsSource("metadata", self.region, role=self.role)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _WebIdentity:
     """Keys of a role, for the token in `AWS_WEB_IDENTITY_TOKEN_FILE`."""
 
@@ -193,7 +194,7 @@ class _WebIdentity:
         return AwsSource("web_identity", self.region, session_name=name, domain=self.domain)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _SingleSignOn:
     """Keys of a role, for a session of `aws sso login`."""
 
@@ -207,7 +208,7 @@ class _SingleSignOn:
         return AwsSource("sso", profile=self.profile, path=self.path, cache_path=self.cache_path)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _RoleSigning:
     """Whose keys ask for those of a role."""
 
@@ -231,7 +232,7 @@ class _RoleSigning:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _AssumedRole:
     """Keys of a role, for keys of another source."""
 
@@ -272,7 +273,7 @@ def _has_any(block: Block, sources: Iterable[str]) -> bool:
 _SOURCES: Final = ("environment", "assume_role", "web_identity", "profile", "metadata", "sso")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _AwsBlock:
     """`s3_signing` and `aws_signing`: sources of keys, in the order in which they are tried."""
 
@@ -318,7 +319,7 @@ class _AwsBlock:
         return AwsSigning(used, self.service.lower(), self.version)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class AwsSigning:
     """Requests signed for AWS, with the keys of the first source that has some; with the service
     `ecr` the password of its registry."""
@@ -329,7 +330,7 @@ class AwsSigning:
     """Of the signature."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _KmsBlock:
     """`aws_kms`: a key in AWS KMS."""
 
@@ -346,7 +347,7 @@ class _KmsBlock:
             raise ConfigError(f"{where}: unsupported sign algorithm {algorithm}")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class AwsKmsKey:
     """A key in AWS KMS, by its name there, and the keys of AWS with which it is used."""
 
@@ -358,7 +359,7 @@ class AwsKmsKey:
 _SECRETS: Final = ("client_secret", "signing_key", "client_assertion", "client_assertion_path")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class OAuth2:
     """A token from `token_url`, for client credentials or for a signed assertion (RFC 7523)."""
 
@@ -469,7 +470,7 @@ _STORAGE: Final = "https://storage.azure.com/"
 _GOOGLE: Final = "/computeMetadata/v1/instance/service-accounts/default"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class GcpMetadata:
     """A token of Google's metadata server."""
 
@@ -498,7 +499,7 @@ class GcpMetadata:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class AzureIdentity:
     """A token of Azure's managed identities."""
 
@@ -519,7 +520,7 @@ class AzureIdentity:
 Credentials: TypeAlias = Bearer | ClientTls | OAuth2 | AwsSigning | GcpMetadata | AzureIdentity
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Methods:
     """`credentials`: one of these."""
 
@@ -550,7 +551,7 @@ def _seconds(value: int) -> float:
     return float(value)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Service:
     """One service, by its name."""
 
@@ -712,7 +713,7 @@ def _algorithm(value: str) -> str:
     return value or "RS256"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _KeyBlock:
     """One of `keys`."""
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from doorward.base.records import record
+from doorward.config.blocks import Block, ConfigError
 from doorward.config.bundle_options import TRIGGER, Trigger
 from doorward.config.schema import INCREASING, SWITCH, TEXT, option
 from doorward.config.services import find_service
-from doorward.config.yaml_block import Block, ConfigError
 
 __all__ = ["StatusOptions"]
 
 _BUCKETS = tuple(float(1000 * 2**n) for n in range(20))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class StatusOptions:
     """`status`: where it goes."""
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 from urllib.parse import unquote, urlsplit
 
+from doorward.base.records import record
+from doorward.config.blocks import Block, ConfigError
 from doorward.config.schema import (
     SWITCH,
     TEXT,
@@ -18,7 +20,6 @@ from doorward.config.schema import (
     option,
     text_or,
 )
-from doorward.config.yaml_block import Block, ConfigError
 
 __all__ = ["TraceBlock", "TraceOptions", "asks_for_traces", "options_of_environment"]
 
@@ -28,7 +29,7 @@ _EXPORTERS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_E
 _PATH: Final = "/v1/traces"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class TraceOptions:
     """The destination of spans, and the share that is sent."""
 
@@ -123,7 +124,7 @@ def _refuse_blocking(value: bool) -> bool:
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class TraceBlock:
     """`distributed_tracing`: the keys of OPA."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
+from doorward.base.records import record
+from doorward.config.blocks import Block, ConfigError
 from doorward.config.bundle_options import Trigger, check_delays
 from doorward.config.schema import (
     TEXT,
@@ -17,7 +19,6 @@ from doorward.config.schema import (
     option,
 )
 from doorward.config.services import find_service
-from doorward.config.yaml_block import Block, ConfigError
 
 __all__ = ["FileOptions", "UploadOptions"]
 
@@ -61,7 +62,7 @@ _CHUNK: Final = Kind(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class UploadOptions:
     """`decision_logs.service` and `decision_logs.reporting`."""
 
@@ -184,7 +185,7 @@ def _check_limits(block: Block, kind: BufferType) -> None:
         raise ConfigError(f"{block.path}: specify either '{both[0]}' or '{both[1]}'")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class FileOptions:
     """`decision_logs.file`: one event a line, with rotation."""
 

@@ -1,4 +1,4 @@
-"""YAML with its lines kept: mappings that can say where each of their keys stands.
+"""YAML text, and settings of a command line, become blocks that know their lines.
 
 `${VAR}` inside a value is replaced by the environment variable. One that is not set stays as it is,
 as in OPA, with a warning that names it; in `keys`, `credentials` and `client_secret` it is an
@@ -13,22 +13,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from dataclasses import replace
+from typing import Any, Final
 
 import yaml
 
 from doorward.bundles.located_yaml import Located, LocatedError, read_documents
-from doorward.rego.tools import near_name
+from doorward.config.blocks import Block, ConfigError, kind_of
 
-__all__ = [
-    "Block",
-    "ConfigError",
-    "overlaid",
-    "override",
-    "override_by_file",
-    "read_block",
-]
+__all__ = ["override", "override_by_file", "read_block"]
 
 _VARIABLE: Final = re.compile(r"\$\{([^}\n]*)\}")
 # While the file is parsed, marks stand for the variables: braces mean something to YAML.
@@ -41,96 +34,6 @@ _NEXT: Final = re.compile(r"[\w.\[\]\\-]+=")
 _MAX_FILE: Final = 4 << 20
 _SECRET: Final = frozenset({"client_secret", "credentials", "keys"})
 """Where a variable must be set."""
-
-T = TypeVar("T")
-
-
-class ConfigError(Exception):
-    """A configuration that cannot be used; the message names the file and the line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """One mapping of the file: its values, and the line of each key for error messages."""
-
-    values: Mapping[str, Any] = field(default_factory=dict)
-    lines: Mapping[str, int] = field(default_factory=dict)
-    file: str = ""
-    path: str = ""
-    warnings: tuple[str, ...] = ()
-    """Of the top: the environment variables in it that are not set."""
-
-    @classmethod
-    def of(cls, values: Mapping[str, object], path: str = "") -> Block:
-        """Return plain values as a block without lines."""
-        below = f"{path}." if path else ""
-        return cls(
-            {
-                key: cls.of(value, below + key) if isinstance(value, Mapping) else value
-                for key, value in values.items()
-            },
-            path=path,
-        )
-
-    def location(self, key: str) -> str:
-        """`file:line: path.key`, as far as it is known."""
-        line = self.lines.get(key)
-        where = f"{self.file}:{line}: " if line else f"{self.file}: " if self.file else ""
-        return where + (f"{self.path}.{key}" if self.path else key)
-
-    def block(self, key: str) -> Block:
-        """The mapping at `key`; empty where there is none. ConfigError for other values."""
-        value = self.values.get(key)
-        if value is None:
-            return Block(file=self.file, path=f"{self.path}.{key}" if self.path else key)
-        if not isinstance(value, Block):
-            raise ConfigError(f"{self.location(key)} must be an object but is {kind_of(value)}")
-        return value
-
-    def get(self, key: str, kind: type[T], default: T) -> T:
-        """The value at `key`, which must be of `kind`; `default` where there is none."""
-        value = self.values.get(key)
-        if value is None:
-            return default
-        if kind is float and type(value) is int:
-            value = float(value)
-        if type(value) is not kind:
-            raise ConfigError(
-                f"{self.location(key)} must be {_KINDS[kind]} but is {kind_of(value)}"
-            )
-        return value
-
-    def strings(self, key: str) -> tuple[str, ...]:
-        """The list of strings at `key`; () where there is none."""
-        value = self.get(key, list, [])
-        for item in value:
-            if not isinstance(item, str):
-                raise ConfigError(f"{self.location(key)} must be a list of strings")
-        return tuple(value)
-
-    def increasing(self, key: str) -> tuple[float, ...]:
-        """The numbers at `key`, each above the one before; () where there are none."""
-        listed = self.get(key, list, [])
-        numbers = [float(each) for each in listed if type(each) in (int, float)]
-        if len(numbers) < len(listed) or numbers != sorted(set(numbers)):
-            raise ConfigError(f"{self.location(key)} must be numbers that increase")
-        return tuple(numbers)
-
-    def unknown(self, known: Sequence[str]) -> tuple[str, ...]:
-        """A warning for each key that is not `known`, with the known one that it is most like."""
-        others = [key for key in self.values if key not in known]
-        return tuple(
-            f"{self.location(key)}: unknown key, ignored{_hint(key, known)}" for key in others
-        )
-
-    def plain(self) -> dict[str, Any]:
-        """The mapping and all below it as plain dicts."""
-        return {key: _plain(value) for key, value in self.values.items()}
-
-
-def _hint(key: str, known: Sequence[str]) -> str:
-    close = near_name(key, known)
-    return "" if close is None else f": did you mean `{close}`?"
 
 
 def read_block(text: str, *, file: str, environment: Mapping[str, str]) -> Block:
@@ -205,20 +108,6 @@ def _value_of(text: str, path: str, reader: _Reader) -> Any:
         items = text[1:-1].split(",") if text != "{}" else []
         return [reader.top_value(item, path) for item in items]
     return reader.top_value(text, path) if text else ""
-
-
-def overlaid(below: Block, above: Block) -> Block:
-    """Both mappings as one; where both have a value, that of `above` counts."""
-    values, lines = dict(below.values), dict(below.lines)
-    for key, value in above.values.items():
-        inner = values.get(key)
-        if isinstance(inner, Block) and isinstance(value, Block):
-            value = overlaid(inner, value)
-        values[key] = value
-        if key in above.lines:
-            lines[key] = above.lines[key]
-    warnings = tuple(dict.fromkeys(below.warnings + above.warnings))
-    return Block(values, lines, above.file or below.file, above.path, warnings)
 
 
 class _Reader:
@@ -306,26 +195,3 @@ def _put(container: Any, keys: Sequence[str | int], value: Any, path: str) -> An
     lines = {name: line for name, line in block.lines.items() if name != key or rest}
     values = {**block.values, key: _put(inner, rest, value, path)}
     return Block(values, lines, block.file, block.path)
-
-
-_KINDS: Final[dict[type, str]] = {
-    bool: "true or false",
-    int: "an integer",
-    float: "a number",
-    str: "a string",
-    list: "a list",
-}
-
-
-def kind_of(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, Block):
-        return "an object"
-    return _KINDS.get(type(value), "something else")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Block):
-        return value.plain()
-    return [_plain(item) for item in value] if isinstance(value, list) else value

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
+
+from doorward.base.records import record
 
 if TYPE_CHECKING:
     from doorward.config.services import Service
@@ -23,7 +24,7 @@ class ServiceError(Exception):
     """A request that got no whole response, or none that may be used."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Answer:
     """A whole response."""
 

@@ -13,7 +13,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Final
@@ -21,6 +21,7 @@ from urllib.parse import quote, urlencode
 
 import httpx
 
+from doorward.base.records import record
 from doorward.config.services import AwsSigning, AwsSource
 from doorward.control.aws_signing import AwsKeys, sign_request
 from doorward.control.fetching import CredentialsError, Fetch, document_of, read_text
@@ -259,7 +260,7 @@ _SOURCES: Final[Mapping[str, Callable[[AwsSource, Fetch], _Found]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _SignedOn:
     """The tokens that `aws sso login` left, and how they are renewed."""
 

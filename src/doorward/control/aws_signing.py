@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import httpx
 
+from doorward.base.records import record
 from doorward.control.fetching import CredentialsError
 from doorward.rego import REGISTRY, Value
 from doorward.rego.shared import CALL_ERRORS
@@ -35,7 +36,7 @@ _ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC6325
 """Of the curve P-256."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class AwsKeys:
     """Keys of AWS, and the region in which they sign."""
 

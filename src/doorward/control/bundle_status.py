@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.pdp.error_documents import diagnostic_document
 from doorward.rego import Diagnostic
 
@@ -25,7 +26,7 @@ def time_text(time_ns: int) -> str:
     return f"{whole}{fraction}Z"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class BundleStatus:
     """Times are nanoseconds since the epoch; 0 is never."""
 

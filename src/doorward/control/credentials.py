@@ -12,13 +12,13 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 from urllib.parse import urlencode
 
 import httpx
 
+from doorward.base.records import record
 from doorward.bundles.signatures import SignatureError
 from doorward.bundles.signing import compact_token
 from doorward.config.services import (
@@ -46,7 +46,7 @@ _MAX_TOKENS: Final = 100
 _AZURE: Final = "http://169.254.169.254/metadata/identity/oauth2/token"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Token:
     text: str
     until: float

@@ -17,8 +17,8 @@ from doorward.bundles.bundle import Bundle, BundleError, read_download
 from doorward.bundles.loader import Limits, Loaded, LoadError
 from doorward.bundles.manifest import ManifestError
 from doorward.bundles.sources import with_bundles
+from doorward.config.blocks import ConfigError
 from doorward.config.bundle_options import DiscoveryOptions
-from doorward.config.yaml_block import ConfigError
 from doorward.control.answers import WITHIN, Client
 from doorward.control.bundle_status import BundleStatus
 from doorward.control.bundles import backoff, failure_of, jittered, text_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from doorward.base.records import record
 from doorward.bundles.bundle import Bundle, BundleError, read_download, read_local_bundle
 from doorward.bundles.loader import Limits
 from doorward.config.bundle_options import BundleOptions
@@ -34,7 +34,7 @@ class DownloadError(Exception):
         self.cause = cause
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Download:
     """A downloaded bundle. `bundle` is None where there is nothing new."""
 

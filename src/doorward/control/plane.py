@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from doorward.config.blocks import Block, overlaid
 from doorward.config.configuration import Config, ConfigError, config_of
 from doorward.config.schema import options_of
-from doorward.config.yaml_block import Block, overlaid, read_block
 from doorward.control.bundle_status import BundleStatus
 from doorward.control.bundles import Bundles
 from doorward.control.discovery import Discovery
@@ -193,6 +193,8 @@ class ControlPlane:
     def _discover(self, document: Value) -> None:
         if not isinstance(document, dict):
             raise ConfigError("the discovered configuration is not an object")
+        from doorward.config.yaml_block import read_block  # it brings a parser of YAML
+
         with self._lock:
             environment = os.environ if self._environment is None else self._environment
             block = read_block(marshal(document), file="discovery", environment=environment)

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import monotonic
 from typing import Final, Protocol, TypeAlias, TypeVar
 
+from doorward.base.records import record
 from doorward.control.answers import Answer, Client, ServiceError
 from doorward.control.registry import RegistryError, pull
 from doorward.edge import FAULTS, FIRST_PAUSE, LONGEST_PAUSE, Edge, Part, Parts, loop_thread
@@ -29,7 +30,7 @@ FAILURES: Final = (ServiceError, RegistryError)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Ask:
     """One request to the service of `client`, with the parameters of `Client.request`.
 
@@ -80,7 +81,7 @@ def drive(steps: Steps[T]) -> T:
         return result
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Job:
     """Rounds, again and again, with the edge that guards them.
 

@@ -9,9 +9,9 @@ the parts is that of `flow.py`.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Final
 
+from doorward.base.records import record
 from doorward.edge import Edge
 from doorward.enforcement.errors import RequestError
 from doorward.enforcement.flow import CheckFlow, Denial, Failure
@@ -33,7 +33,7 @@ _HEAD: Final = 4096
 _EDGE: Final = Edge("http-check", "a check failed")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class HttpOptions:
     """Options of reading and deciding requests."""
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from doorward.base.cancellation import is_stopped
+from doorward.base.records import record
 from doorward.enforcement.body_paths import Path, PathError, values_at
 from doorward.enforcement.http_input import Input
 from doorward.pdp.snapshot import Snapshot
@@ -35,7 +35,7 @@ class ListError(Exception):
     """A list that cannot be filtered."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class ListOptions:
     """A list in bodies, and the rule that decides about each of its items."""
 

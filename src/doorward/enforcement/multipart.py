@@ -9,10 +9,10 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
+from doorward.base.records import record
 from doorward.enforcement.errors import RequestParseError
 from doorward.rego.golang import quote, to_text
 
@@ -32,7 +32,7 @@ _ESCAPE: Final = re.compile(r'\\(["\\])')
 _LINE_LIMIT: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Part:
     """One part: header values by lower-case name (the first one counts), content decoded."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from doorward.base.records import record
 from doorward.transport.unix_sockets import PathTakenError, clear_stale
 
 __all__ = [
@@ -32,7 +32,7 @@ class AddressError(ValueError):
     """The address cannot be listened on."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Address:
     """`target`: the address in gRPC's words; `path`: the file of a Unix socket that has one."""
 

@@ -1,8 +1,8 @@
-"""The failed call: what OPA-Envoy does where we deny."""
+"""The errors of the servers for Envoy: a call that fails, and a server that cannot start."""
 
 from __future__ import annotations
 
-__all__ = ["CallFailedError"]
+__all__ = ["CallFailedError", "StartError"]
 
 
 class CallFailedError(Exception):
@@ -12,3 +12,7 @@ class CallFailedError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+class StartError(Exception):
+    """The server cannot listen, or its descriptor set cannot be read."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from doorward.config.blocks import Block, ConfigError
 from doorward.config.schema import Kind, integer, nonempty
-from doorward.config.yaml_block import Block, ConfigError
 
 __all__ = ["HEADER", "MAX_SIZE", "MODE", "SIZE"]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from doorward.base.records import record
+from doorward.config.blocks import Block, ConfigError
 from doorward.config.schema import (
     INCREASING,
     SWITCH,
@@ -14,7 +15,6 @@ from doorward.config.schema import (
     nonempty,
     option,
 )
-from doorward.config.yaml_block import Block, ConfigError
 from doorward.envoy.option_values import HEADER, MAX_SIZE, MODE, SIZE
 
 __all__ = ["DEFAULT_BUCKETS", "OnError", "Options", "Transport"]
@@ -30,7 +30,7 @@ _GRPCIO: Final[Transport] = "grpcio"
 DEFAULT_BUCKETS: Final = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 3e-3, 5e-3, 0.1, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Options:
     """The options of the Envoy adapter: listening, reading requests and answering."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from doorward.config.limits import DEADLINE
 from doorward.edge import Parts
@@ -23,10 +23,7 @@ from doorward.envoy.serving import SERVICES, Server, StartError, State
 if TYPE_CHECKING:
     from doorward.telemetry.tracing import Tracer
 
-__all__ = ["PLUGIN", "Server", "StartError", "State", "bind_workers", "make_server"]
-
-PLUGIN: Final = "envoy_ext_authz_grpc"
-"""The name under which the server's state is reported."""
+__all__ = ["Server", "StartError", "State", "bind_workers", "make_server"]
 
 
 def make_server(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from doorward.envoy.addresses import Address
 from doorward.envoy.check import Check
-from doorward.envoy.errors import CallFailedError
+from doorward.envoy.errors import CallFailedError, StartError
 from doorward.envoy.request.input import Version
 from doorward.transport.grpc.status import Status
 
@@ -37,10 +37,6 @@ STUCK_AFTER: Final = 60.0
 """Seconds, and four deadlines of an evaluation, without progress after which a server is stuck."""
 
 _log: Final = logging.getLogger(__name__)
-
-
-class StartError(Exception):
-    """The server cannot listen, or its descriptor set cannot be read."""
 
 
 class Server(Protocol):

@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.enforcement.headers import IDENTITIES, OAUTH2_PROXY, ORIGINS, OVERRIDES
 from doorward.forward.request import CODING, LENGTH, SECRET
 
@@ -28,7 +28,7 @@ FORGED: Final = tuple(dict.fromkeys((*OVERRIDES, *IDENTITIES, *METHODS, LENGTH, 
 """What no client may send to the decision point or to the application."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Site:
     """One proxy, the application behind it, and the decision point that it asks. Addresses are
     `HOST:PORT`. ValueError for a value that a configuration cannot hold."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.config.schema import SWITCH, convert, integer, nonempty, option
 
-__all__ = ["PLUGIN", "Options"]
+__all__ = ["Options"]
 
-PLUGIN: Final = "forward_auth"
 LEAST_SECRET: Final = 16
 MAX_SECRET: Final = 512
 _PRINTABLE: Final = re.compile(f"[ -~]{{{LEAST_SECRET},{MAX_SECRET}}}")
@@ -28,7 +27,7 @@ _SECRET: Final = nonempty(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Options:
     """The address at which proxies ask, and how their questions are read."""
 

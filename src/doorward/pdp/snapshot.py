@@ -18,11 +18,12 @@ import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
+from doorward.base.records import record
 from doorward.bundles.loader import Loaded
 from doorward.bundles.owners import Owners
 from doorward.bundles.sources import Sources
@@ -95,7 +96,7 @@ INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}\Z")
 """A segment of a path that is an index."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Settings:
     """The settings of compilation and evaluation; the same for every snapshot of one server."""
 

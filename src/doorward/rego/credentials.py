@@ -9,9 +9,9 @@ follows `Bearer` or `Basic`, a URL with a user and a password. This is a net, no
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 from typing import Final
-
-from doorward.rego.golang.regexp import byte_matcher
 
 __all__ = [
     "MASKED",
@@ -134,11 +134,17 @@ _MENTIONED: Final = re.compile(rf"{_A_NAME}(?![\w-])", re.IGNORECASE)
 
 _SEPARATOR: Final = re.compile(r"[=:>\n%\\-]|&#")
 """One of them, or a way to write one, stands between each name and its value."""
-_may_mention: Final = byte_matcher(
-    # A part of each name above, and what may hide one.
-    rf"(?i){NAMES_WITHIN}|auth|token|jwt|key|session|signature|registry|assertion|saml"
-    rf"|{NAMES_OF_WORDS}|[\\\\%]|&#".replace("i", "[iİı]").replace("(?[iİı])", "(?i)")
-)
+
+
+@cache
+def _matcher_of_mentions() -> Callable[[bytes], bool]:
+    from doorward.rego.golang.regexp import byte_matcher  # it brings RE2
+
+    return byte_matcher(
+        # A part of each name above, and what may hide one.
+        rf"(?i){NAMES_WITHIN}|auth|token|jwt|key|session|signature|registry|assertion|saml"
+        rf"|{NAMES_OF_WORDS}|[\\\\%]|&#".replace("i", "[iİı]").replace("(?[iİı])", "(?i)")
+    )
 
 
 def mentions_credential(text: str) -> bool:
@@ -160,7 +166,7 @@ def assigns_credential(text: str) -> bool:
 
 def _mentions(text: str) -> bool:
     """Return True if `text` may name a credential: a look that costs next to nothing."""
-    return _may_mention(text.encode("utf-8", "surrogatepass"))
+    return _matcher_of_mentions()(text.encode("utf-8", "surrogatepass"))
 
 
 def _to_plain(text: str) -> str:

@@ -8,8 +8,10 @@ nothing else: there is no second list to keep.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from doorward.base.records import record
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -24,7 +26,7 @@ Endpoint: TypeAlias = "Callable[[Exchange], Awaitable[Response]]"
 _OPTIONAL: Final = "[/{"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Rule:
     """A rule of access to a route, beside the system policy."""
 
@@ -35,7 +37,7 @@ class Rule:
     """Whether listeners for diagnostics alone have the route as well."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class RequestBody:
     """The body that a route reads."""
 
@@ -47,7 +49,7 @@ class RequestBody:
     """Whether the system policy sees it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Route:
     """One route. Without `access` there is none: a new route is closed until someone opens it."""
 
@@ -93,7 +95,7 @@ class Route:
         return self.path.rpartition("{")[2].rstrip("}]") if "{" in self.path else ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Match:
     """The rows of a path, and what of the path follows their fixed part."""
 

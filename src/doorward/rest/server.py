@@ -12,9 +12,10 @@ import os
 import resource
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.edge import Parts
 from doorward.telemetry.rate_limited_log import RateLimitedLog
 from doorward.transport.http1.asgi import AsgiApp
@@ -46,7 +47,7 @@ class BindError(Exception):
     """An address that cannot be listened on; the message says which and why."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Listener:
     """A bound socket, the name it is known by, what it serves, and to how many at once."""
 

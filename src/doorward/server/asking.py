@@ -19,11 +19,11 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from socket import AF_UNIX, SOCK_SEQPACKET, recv_fds, send_fds, socketpair
 from socket import socket as Socket
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from doorward.base.records import record
 from doorward.control.answers import Answer, ServiceError
 from doorward.control.registry import RegistryError
 from doorward.control.rounds import FAILURES, Ask
@@ -42,7 +42,7 @@ _HEAD: Final = struct.Struct(">I")
 _EDGE: Final = Edge("asking", "asking a service failed")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class RemoteClient:
     """Says which service a request is for: the process asks it."""
 

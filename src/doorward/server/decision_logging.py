@@ -10,18 +10,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from doorward.config.configuration import Config
-from doorward.control.outbox import SpoolError
 from doorward.control.plane import ControlPlane
-from doorward.control.uploads import Uploads
-from doorward.decision_log.log import DecisionLog
 from doorward.pdp.pdp import PDP, DecisionSink
-from doorward.server.open_log import open_log
 from doorward.server.sidecar_options import SidecarOptions, StartupError
 from doorward.telemetry.health import Health, State
 from doorward.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from doorward.control.answers import Client
+    from doorward.control.uploads import Uploads
+    from doorward.decision_log.log import DecisionLog
     from doorward.telemetry.tracing import Tracer
 
 __all__ = ["DecisionLogging"]
@@ -89,6 +87,10 @@ class DecisionLogging:
         self._uploads = None
         if not options.is_enabled:
             return None
+        from doorward.control.outbox import SpoolError  # many log no decisions
+        from doorward.control.uploads import Uploads
+        from doorward.server.open_log import open_log
+
         try:
             if options.upload is not None:
                 assert client is not None

@@ -11,24 +11,26 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from socket import socket as Socket
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from doorward import __version__
+from doorward.base.records import record
 from doorward.bundles.loader import Loaded
 from doorward.bundles.sources import Sources
-from doorward.config.configuration import Config, ConfigError, identified
+from doorward.config.configuration import (
+    EXT_AUTHZ,
+    EXT_PROC,
+    FORWARD_AUTH,
+    Config,
+    ConfigError,
+    identified,
+)
 from doorward.config.schema import read_section
 from doorward.config.trace_options import asks_for_traces
 from doorward.control.status import ToldStatus
-from doorward.envoy.ext_proc.options import PLUGIN as EXT_PROC
-from doorward.envoy.ext_proc.options import Options as ExtProcOptions
-from doorward.envoy.options import Options
-from doorward.envoy.server import PLUGIN
-from doorward.forward.options import PLUGIN as FORWARD
-from doorward.forward.options import Options as ForwardOptions
 from doorward.pdp.builtin_answers import noting
 from doorward.pdp.snapshot import Settings, Snapshot
 from doorward.rego import REGISTRY, Environment, Registry
@@ -40,11 +42,13 @@ from doorward.telemetry.traced_sender import TracedSender
 from doorward.transport.tls import TlsContext, TlsError, TlsOptions
 
 if TYPE_CHECKING:
+    from doorward.envoy.ext_proc.options import Options as ExtProcOptions
+    from doorward.envoy.options import Options
+    from doorward.forward.options import Options as ForwardOptions
     from doorward.telemetry.tracing import Tracer
     from doorward.transport.peers import Peers
 
 __all__ = [
-    "PLUGINS",
     "Shared",
     "SidecarOptions",
     "StartupError",
@@ -55,7 +59,9 @@ __all__ = [
     "ext_proc_options",
     "forward_options",
     "identified_options",
+    "import_parts",
     "load",
+    "plugin_sections",
     "plugin_warnings",
     "reread",
     "settings_of",
@@ -73,7 +79,7 @@ class StartupError(Exception):
     """The reason why the decision point cannot start, in words for the operator."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class SidecarOptions:
     """The options of `doorward run --server`."""
 
@@ -110,7 +116,7 @@ class SidecarOptions:
     """What policies send requests with, where requests are traced."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Shared:
     """The state that one of several workers has from its parent: it reads, binds and fetches
     nothing itself."""
@@ -163,38 +169,81 @@ def settings_of(options: SidecarOptions) -> Settings:
     )
 
 
-PLUGINS: Final[Mapping[str, type]] = {
-    PLUGIN: Options,
-    EXT_PROC: ExtProcOptions,
-    FORWARD: ForwardOptions,
-}
-"""The sections of `plugins`, by their names."""
+# The modules of a part are imported where the configuration asks for it: those of Envoy's services
+# and of decision logs take a fifth of what a server takes until it is ready.
+
+
+def import_parts(options: SidecarOptions) -> None:
+    """Import what the configured parts need, before workers are forked: they share it."""
+    config = options.config
+    if config.decision_logs.is_enabled:
+        import doorward.server.open_log
+    if FORWARD_AUTH in config.plugins:
+        import doorward.forward.app
+    if EXT_AUTHZ in config.plugins:
+        import doorward.envoy.server
+    if EXT_PROC in config.plugins:
+        import doorward.envoy.ext_proc.server
+    if options.console:
+        import doorward.console  # noqa: F401  # what they define is used by workers
 
 
 def envoy_options(config: Config) -> Options | None:
     """The options of the gRPC server, where there is to be one."""
-    return _plugin_options(config, PLUGIN, Options, [])
+    return _plugin_options(config, EXT_AUTHZ, _envoy_section, [])
 
 
 def ext_proc_options(config: Config) -> ExtProcOptions | None:
     """The options of the server of external processing, where there is to be one."""
-    return _plugin_options(config, EXT_PROC, ExtProcOptions, [])
+    return _plugin_options(config, EXT_PROC, _ext_proc_section, [])
 
 
 def forward_options(config: Config) -> ForwardOptions | None:
     """The options of the endpoints for proxies, where there are to be some."""
-    return _plugin_options(config, FORWARD, ForwardOptions, [])
+    return _plugin_options(config, FORWARD_AUTH, _forward_section, [])
 
 
-def _plugin_options(config: Config, name: str, section: type[T], warnings: list[str]) -> T | None:
+def _envoy_section() -> type[Options]:
+    from doorward.envoy.options import Options
+
+    return Options
+
+
+def _ext_proc_section() -> type[ExtProcOptions]:
+    from doorward.envoy.ext_proc.options import Options
+
+    return Options
+
+
+def _forward_section() -> type[ForwardOptions]:
+    from doorward.forward.options import Options
+
+    return Options
+
+
+_SECTIONS: Final[Mapping[str, Callable[[], type]]] = {
+    EXT_AUTHZ: _envoy_section,
+    EXT_PROC: _ext_proc_section,
+    FORWARD_AUTH: _forward_section,
+}
+
+
+def plugin_sections() -> Mapping[str, type]:
+    """The sections of `plugins`, by their names."""
+    return {name: section() for name, section in _SECTIONS.items()}
+
+
+def _plugin_options(
+    config: Config, name: str, section: Callable[[], type[T]], warnings: list[str]
+) -> T | None:
     block = config.plugins.get(name)
-    return None if block is None else read_section(section, block, warnings)
+    return None if block is None else read_section(section(), block, warnings)
 
 
 def plugin_warnings(config: Config) -> tuple[str, ...]:
     """Return the warnings of all blocks of plugins; ConfigError for one that cannot be used."""
     warnings: list[str] = []
-    for name, section in PLUGINS.items():
+    for name, section in _SECTIONS.items():
         _plugin_options(config, name, section, warnings)
     return tuple(warnings)
 

@@ -24,13 +24,11 @@ from socket import AF_UNIX
 from socket import socket as Socket
 from typing import Any, Final
 
-from doorward.config.configuration import Config, ConfigError
+from doorward.config.configuration import EXT_AUTHZ, EXT_PROC, Config, ConfigError
 from doorward.control.plane import followed
 from doorward.control.status import ToldStatus
 from doorward.edge import Edge, SignalSafeEvent, repeat
-from doorward.envoy.ext_proc.options import PLUGIN as EXT_PROC
-from doorward.envoy.http2_server import bind_each
-from doorward.envoy.server import PLUGIN, StartError, bind_workers
+from doorward.envoy.errors import StartError
 from doorward.pdp.build_gate import BuildGate
 from doorward.pdp.reload import Stop, Watcher
 from doorward.pdp.snapshot import Snapshot, build
@@ -48,6 +46,7 @@ from doorward.server.sidecar_options import (
     envoy_options,
     ext_proc_options,
     identified_options,
+    import_parts,
     load,
     reread,
     settings_of,
@@ -102,6 +101,7 @@ class WorkerGroup:
         self._reloads = {"success": 0, "failure": 0}
         self._rereads = False
         self._serves = False
+        self._has_begun = False
         self._told = 0.0
         self._told_of: tuple[object, ...] | None = None
         # Before anything is loaded: what this process holds at a fork, the other one keeps.
@@ -124,6 +124,7 @@ class WorkerGroup:
                 roots=options.sources.roots,
                 stop=self._stop,
             )
+        import_parts(options)
         with gc_paused():
             loaded = load(options)
             snapshot = build(loaded, self._settings)
@@ -162,12 +163,16 @@ class WorkerGroup:
         sockets, workers = bind_all(self._options), self._options.workers
         checks: list[list[Socket]] = [[] for _ in range(workers)]
         processors: list[list[Socket]] = [[] for _ in range(workers)]
-        plugin = PLUGIN
+        plugin = EXT_AUTHZ
         try:
             if self._envoy is not None:
+                from doorward.envoy.server import bind_workers  # it brings Envoy's types
+
                 checks = bind_workers(self._envoy, workers)
             plugin = EXT_PROC
             if self._ext_proc is not None:
+                from doorward.envoy.http2_server import bind_each
+
                 options = self._ext_proc
                 processors = bind_each(options.addr, workers, mode=options.socket_mode)
         except StartError as error:
@@ -213,8 +218,10 @@ class WorkerGroup:
             return
         # What the parent has is shared with the workers as long as nobody writes to it: the
         # collector would, in each of them. What was frozen before and is not used any more goes.
-        gc.unfreeze()
-        gc.collect()
+        if self._has_begun:
+            gc.unfreeze()
+            gc.collect()
+        self._has_begun = True
         gc.freeze()
         snapshot = self._active.snapshot
         options = replace(self._options, config=without_asks(self._options.config))

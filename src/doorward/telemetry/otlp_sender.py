@@ -9,8 +9,8 @@ import time
 from typing import Any, Final, Protocol
 
 from doorward import __version__
+from doorward.config.blocks import ConfigError
 from doorward.config.trace_options import TraceOptions
-from doorward.config.yaml_block import ConfigError
 
 __all__ = ["SPANS", "OtlpError", "OtlpSender", "sender_for"]
 

@@ -24,7 +24,7 @@ from opentelemetry.propagators.textmap import (
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from doorward.config.yaml_block import ConfigError
+from doorward.config.blocks import ConfigError
 
 __all__ = ["B3", "propagator_of"]
 

@@ -14,11 +14,11 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from email.utils import formatdate
 from time import monotonic
 from typing import Any, Final, Protocol
 
+from doorward.base.records import record
 from doorward.edge import FAULTS, Edge, Part, Parts
 from doorward.transport.direct import DirectListener
 from doorward.transport.tls import HANDSHAKE
@@ -133,7 +133,7 @@ class Connections:
             connection.abort()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Endpoint:
     """A listening socket, its connections, and what makes the protocol of one."""
 

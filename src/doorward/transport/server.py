@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import monotonic
 from typing import Final
 
+from doorward.base.records import record
 from doorward.edge import FAULTS, Edge, Parts
 from doorward.transport.grpc.methods import Services, expire
 from doorward.transport.http2.connection import Connection
@@ -33,7 +34,7 @@ LINGER: Final = 4
 """Sweeps that a closing connection may take to send what is written."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class ServerOptions:
     """Bounds of a server."""
 

@@ -10,9 +10,10 @@ import logging
 import os
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
+
+from doorward.base.records import record
 
 __all__ = ["CIPHER_SUITES", "HANDSHAKE", "MINIMUMS", "TlsContext", "TlsError", "TlsOptions"]
 
@@ -45,7 +46,7 @@ class TlsError(Exception):
     """Certificates or keys that cannot be used; the message says which and why."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class TlsOptions:
     """Files and choices of one server."""
 

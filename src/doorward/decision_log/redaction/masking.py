@@ -8,9 +8,9 @@ way, and shares the rest. `erased` and `masked` say what was done, never what wa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.rego import Value, to_rego
 from doorward.rego.shared import Key, kind_name, sorted_values
 
@@ -23,7 +23,7 @@ class MaskError(Exception):
     """A mask that means nothing: the event must not be logged without it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Mask:
     """One rule: remove what is at `path`, or put `value` there."""
 

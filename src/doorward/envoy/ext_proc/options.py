@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from doorward.base.records import record
+from doorward.config.blocks import Block, ConfigError
 from doorward.config.schema import (
     SWITCH,
     Kind,
@@ -17,16 +18,12 @@ from doorward.config.schema import (
     nonempty,
     option,
 )
-from doorward.config.yaml_block import Block, ConfigError
 from doorward.enforcement.body_paths import Path, PathError
 from doorward.enforcement.lists import ListOptions
 from doorward.envoy.ext_proc.changes import read_path
 from doorward.envoy.option_values import MODE, SIZE
 
-__all__ = ["PLUGIN", "ListOptions", "Options"]
-
-PLUGIN: Final = "envoy_ext_proc_grpc"
-"""The name of the block, under which the server's state is reported."""
+__all__ = ["ListOptions", "Options"]
 
 _NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]{0,63}")
 _TAKEN: Final = frozenset(
@@ -57,7 +54,7 @@ _PATH: Final = convert(
 _RULE: Final = convert(str, _rule, "path of a document", {"type": "string"})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _ListBlock:
     """One of `lists`."""
 
@@ -94,7 +91,7 @@ def _read_lists(block: Block, key: str, warnings: list[str]) -> Mapping[str, Lis
     return {name: ListOptions(each.path, each.rule, each.name) for name, each in lists.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Options:
     """The options of listening and of reading responses."""
 

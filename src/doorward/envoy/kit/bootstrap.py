@@ -10,9 +10,9 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from doorward.base.records import record
 from doorward.enforcement.headers import IDENTITIES, ORIGINS, OVERRIDES
 from doorward.envoy.kit.explained_yaml import explain
 
@@ -26,7 +26,7 @@ _FILTER: Final = "envoy.filters.http.ext_authz"
 _EXT_PROC: Final = "envoy.filters.http.ext_proc"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Bootstrap:
     """The options of one sidecar; the defaults are those of `examples/people`.
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from doorward.base.records import record
 from doorward.envoy.kit.bootstrap import Bootstrap, render
 from doorward.envoy.kit.explained_yaml import explain
 from doorward.envoy.redirect.rules import Redirect
@@ -31,7 +32,7 @@ _ITEM: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _MOST: Final = 512 * 1024  # a ConfigMap holds 1 MiB
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Policy:
     """One file of policies or data: its name and its text."""
 
@@ -39,7 +40,7 @@ class Policy:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Places:
     """The socket on which Envoy asks, and the address on which it listens, of a target."""
 
@@ -54,7 +55,7 @@ class Places:
         return f"{folder}{slash}responses.sock"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class ResponseList:
     """A list in the bodies of responses, and the rule that says which of its items stay."""
 
@@ -72,7 +73,7 @@ class ResponseList:
         return cls(name, tuple(path.split(".")) if path else (), rule, item or "item")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Description:
     """One application and what is put in front of it."""
 

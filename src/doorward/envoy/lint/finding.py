@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from doorward.base.records import record
+
 __all__ = ["RULES", "Finding", "Rule"]
 
 Level = Literal["error", "warning"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Rule:
     """An error opens a bypass of the policy; a warning leaves out a protection."""
 

@@ -18,6 +18,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from doorward.base.records import record
+
 __all__ = ["Chains", "Family", "Redirect", "Rule", "read_networks", "read_ports", "to_rules"]
 
 Family = Literal["ip", "ip6"]
@@ -33,7 +35,7 @@ _HOST: Final[dict[Family, str]] = {"ip": "127.0.0.1", "ip6": "::1"}
 _RESOLVER: Final = "127.0.0.11"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Redirect:
     """The connections to redirect, and those that never are."""
 
@@ -71,7 +73,7 @@ class Redirect:
             raise ValueError("networks are of outbound connections, and no outbound port is given")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Rule:
     """Conditions that must all hold, and what happens then. Every rule is about TCP."""
 

@@ -7,17 +7,30 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
+from doorward.base.records import record
 from doorward.rego.analysis.calls import Callees, call_path
 from doorward.rego.analysis.environment import constant, is_constant
 from doorward.rego.analysis.read_paths import ReadPaths
 from doorward.rego.analysis.tree import Definition, RuleNode, head_path
 from doorward.rego.analysis.type_errors import ref_text
+from doorward.rego.builtins.registry import Builtin
 from doorward.rego.errors import RECURSION_ERROR, Diagnostic
-from doorward.rego.syntax.nodes import Body, Call, Ref, Rule, Term, Var, With, is_ground
+from doorward.rego.syntax.nodes import (
+    Body,
+    Call,
+    ObjectComprehension,
+    Ref,
+    Rule,
+    Term,
+    Var,
+    With,
+    is_ground,
+)
 from doorward.rego.syntax.walk import Node, children
 
 __all__ = [
     "Dependencies",
+    "Uses",
     "branches",
     "build_dependencies",
     "check_recursion",
@@ -32,13 +45,25 @@ __all__ = [
     "targets",
 ]
 
-_NAMED: Final = frozenset({Call, Ref, Var})
-"""The parts of a rule that read something."""
 _REMOTE: Final = frozenset({"http.send", "net.lookup_ip_addr"})
 """Built-ins that ask a server."""
 _HEARD: Final = frozenset({"internal.test_case", "print", "trace"})
 """Built-ins with one answer with an effect: each evaluation calls them again."""
 _SEEN_OUTSIDE: Final = _HEARD | _REMOTE
+
+
+@record
+class Uses:
+    """The built-ins and the nodes that the parts of a rule and of its `else` use.
+
+    `reads_world`: the input, or a built-in whose answer can differ between two decisions.
+    `changes`: there is an object comprehension or a `with`. Rules that use the same share one.
+    """
+
+    builtins: frozenset[str]
+    nodes: tuple[RuleNode, ...]
+    reads_world: bool
+    changes: bool
 
 
 @dataclass(slots=True)
@@ -52,6 +77,8 @@ class Dependencies:
     reads: dict[int, list[RuleNode]] = field(default_factory=dict)
     own: set[int] = field(default_factory=set)
     circular: frozenset[int] = frozenset()
+    uses: dict[int, Uses] = field(default_factory=dict)
+    """Of each rule, by identity; empty where an earlier run made the graph."""
     paths: ReadPaths | None = None
     """What the rules read below `data`, once a `with` asks."""
 
@@ -59,30 +86,52 @@ class Dependencies:
 def build_dependencies(root: RuleNode, callees: Callees) -> Dependencies:
     """The graph of all rules below `root`."""
     graph = Dependencies()
+    shared: dict[object, Uses] = {}
     for node in root.walk():
         if node.definitions:
-            graph.reads[id(node)] = list(_reads(node, callees, graph))
+            graph.reads[id(node)] = list(_reads(node, callees, graph, shared))
     return graph
 
 
-def _reads(node: RuleNode, callees: Callees, graph: Dependencies) -> Iterator[RuleNode]:
+def _reads(
+    node: RuleNode, callees: Callees, graph: Dependencies, shared: dict[object, Uses]
+) -> Iterator[RuleNode]:
     seen: set[int] = set()
     for definition in node.definitions:
-        for part in parts_of(definition.rule):
-            if type(part) not in _NAMED:
-                continue
-            if _reads_world(part, callees):
-                graph.own.add(id(node))
-            for target in targets(part, callees):
-                if id(target) not in seen:
-                    seen.add(id(target))
-                    yield target
+        uses = graph.uses[id(definition.rule)] = _uses(definition.rule, callees, shared)
+        if uses.reads_world:
+            graph.own.add(id(node))
+        for target in uses.nodes:
+            if id(target) not in seen:
+                seen.add(id(target))
+                yield target
     # A document holds those below it: `data.p` reads `data.p.q`.
     for child in node.children.values():
         for inner in child.walk():
             if inner.definitions and id(inner) not in seen:
                 seen.add(id(inner))
                 yield inner
+
+
+def _uses(rule: Rule, callees: Callees, shared: dict[object, Uses]) -> Uses:
+    builtins: set[str] = set()
+    nodes: dict[int, RuleNode] = {}
+    reads_world = changes = False
+    for part in parts_of(rule):
+        if type(part) is Call and call_path(part.operator) is None:
+            builtins.add(part.name)
+        elif type(part) in _READERS:
+            reads_world = reads_world or _is_input(part)
+            for node in targets(part, callees):
+                nodes[id(node)] = node
+        elif type(part) is ObjectComprehension or type(part) is With:
+            changes = True
+    reads_world = reads_world or any(_differs(callees.registry.get(each)) for each in builtins)
+    key = frozenset(builtins), tuple(nodes), reads_world, changes
+    uses = shared.get(key)
+    if uses is None:
+        uses = shared[key] = Uses(key[0], tuple(nodes.values()), reads_world, changes)
+    return uses
 
 
 def parts_of(rule: Rule) -> Iterator[Node]:
@@ -121,14 +170,18 @@ def _parts(waiting: list[Node]) -> Iterator[Node]:
             waiting += children(node)
 
 
-def _reads_world(part: object, callees: Callees) -> bool:
+_READERS: Final = frozenset({Call, Ref, Var})
+"""The parts of a rule that read documents."""
+
+
+def _is_input(part: object) -> bool:
     top = part.head if isinstance(part, Ref) else part
-    if isinstance(top, Var):
-        return top.name == "input"
-    if isinstance(part, Call) and call_path(part.operator) is None:
-        builtin = callees.registry.get(part.name)
-        return builtin is not None and (not builtin.pure or builtin.name in _HEARD)
-    return False
+    return isinstance(top, Var) and top.name == "input"
+
+
+def _differs(builtin: Builtin | None) -> bool:
+    """Return True if two decisions may have different answers of a built-in."""
+    return builtin is not None and (not builtin.pure or builtin.name in _HEARD)
 
 
 def targets(part: object, callees: Callees) -> Iterator[RuleNode]:

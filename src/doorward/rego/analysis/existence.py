@@ -115,21 +115,27 @@ def check_calls(
         for call, span, is_value in calls
         if (errors := list(_check(call, span, callees, is_value=is_value)))
     }
+    if not wrong:
+        return []
     # Whatever the order leaves out, what is wrong never becomes nothing.
     return in_reported_order(tops, wrong) or [*chain.from_iterable(wrong.values())]
 
 
 def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Iterator[Diagnostic]:
     callee = callees.find(call)
+    given = len(call.args)
+    if callee is not None and callee.arity in (None, given):
+        return
     name = _name_in_source(call)
     if callee is None:
         hint = _similar(name, callees)
         yield Diagnostic(TYPE_ERROR, f"undefined function {name}", span, hint=hint)
         return
-    arity, given = callee.arity, len(call.args)
     if is_value and name == "eq":
         return  # OPA appends the result and finds the equation unsafe, if it has three sides
-    if arity is None or given == arity or (given == arity + 1 and not is_value):
+    arity = callee.arity
+    assert arity is not None  # any number of operands is right above
+    if given == arity + 1 and not is_value:
         return
     if callee.builtin is not None:
         signature = Globals(callees.registry).builtin(callee.builtin.name)

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from doorward.rego.analysis.calls import Callees
+from doorward.rego.analysis.calls import Callees, call_path
 from doorward.rego.analysis.dependencies import (
     Dependencies,
+    Uses,
     branches,
     parts_below,
     parts_of,
@@ -57,17 +58,31 @@ class Failures:
         self._mocked = mocked
         self._prints = prints
         self._rules: dict[int, tuple[Rule, bool]] = {}
+        self._shared: dict[int, bool] = {}
         self._known: dict[int, bool] = dict.fromkeys(graph.circular, True)
 
     def rule(self, rule: Rule) -> bool:
         """Return True if the evaluation of a rule, or of an `else` branch of it, may fail; two
         answers that differ are left to `node`."""
+        uses = self._graph.uses.get(id(rule))
+        if uses is not None:
+            return self._uses(uses)
         known = self._rules.get(id(rule))
         if known is None:
             may_fail = any(self._part(part) for part in parts_of(rule) if type(part) in _PARTS)
             # With the rule, so that no other one takes its identity.
             known = self._rules[id(rule)] = rule, may_fail
         return known[1]
+
+    def _uses(self, uses: Uses) -> bool:
+        known = self._shared.get(id(uses))
+        if known is None:
+            known = self._shared[id(uses)] = (
+                uses.changes
+                or any(map(self._builtin, uses.builtins))
+                or any(map(self.node, uses.nodes))
+            )
+        return known
 
     def body(self, body: Body) -> bool:
         """Return True if an expression of `body` may fail."""
@@ -118,15 +133,16 @@ class Failures:
     def _part_itself(self, part: object) -> bool:
         """Return True if one part of a rule may fail, whatever the rules that it asks answer."""
         if isinstance(part, Call):
-            callee = self._callees.find(part)
-            builtin = callee.builtin if callee is not None else None
-            return builtin is not None and (
-                part.name in self._mocked
-                or _may_halt(builtin)
-                or (self._prints and part.name == "print")
-            )
+            return call_path(part.operator) is None and self._builtin(part.name)
         # The pairs of an object may differ at a key; what a `with` puts down may not fit.
         return isinstance(part, (ObjectComprehension, With))
+
+    def _builtin(self, name: str) -> bool:
+        """Return True if a call of a built-in may fail."""
+        builtin = self._callees.registry.get(name)
+        return builtin is not None and (
+            name in self._mocked or _may_halt(builtin) or (self._prints and name == "print")
+        )
 
 
 _PARTS: Final = frozenset({Call, ObjectComprehension, Ref, Var, With})

@@ -119,14 +119,17 @@ class Reading:
 
     def _open(self, term: Term) -> Hashable:
         """A term where any constant of its kind may stand."""
-        match term:
-            case Scalar(value) if type(value) is str:
+        if type(term) is Scalar:
+            value = term.value
+            if type(value) is str or (type(value) is int and value not in (0, 1)):
                 return self._constant(term)
-            case Scalar(value) if type(value) is int and value not in (0, 1):
-                return self._constant(term)
-            case Set(items) | Array(items) if self._opens_collections and items:
-                if all(map(_is_text, items)):
-                    return self._constant(term)
+        elif (
+            self._opens_collections
+            and isinstance(term, Set | Array)
+            and term.items
+            and all(map(_is_text, term.items))
+        ):
+            return self._constant(term)
         return self._term(term)
 
     def _constant(self, term: Scalar | Array | Set) -> Hashable:
@@ -137,16 +140,18 @@ class Reading:
     def _term(self, term: Term) -> Hashable:
         """A term whose constants decide what code is written."""
         self.spans.append(term.span)
+        # By type, and not by `match`: these are asked for every term of a thousand rules.
+        if type(term) is Scalar:
+            value = term.value
+            return (str, value) if type(value) is str else (type(value), repr(value))
+        if type(term) is Var:
+            return self._name(term, term.name)
+        if type(term) is Ref:
+            return Ref, self._term(term.head), tuple([self._term(arg) for arg in term.args])
+        if type(term) is Call:
+            read = self._open if self._takes_any(term) else self._term
+            return Call, self._term(term.operator), tuple([read(arg) for arg in term.args])
         match term:
-            case Scalar(value):
-                return type(value), repr(value)
-            case Var(name):
-                return self._name(term, name)
-            case Ref(head, args):
-                return Ref, self._term(head), tuple([self._term(arg) for arg in args])
-            case Call(operator, args):
-                read = self._open if self._takes_any(term) else self._term
-                return Call, self._term(operator), tuple([read(arg) for arg in args])
             case Array(items) | Set(items):
                 return type(term), tuple([self._term(item) for item in items])
             case Object(pairs):

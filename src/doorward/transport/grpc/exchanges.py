@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from doorward.base.cancellation import Cancellation
+from doorward.base.records import record
 from doorward.transport.grpc.messages import Budget
 from doorward.transport.grpc.methods import Call, Runner, call_method
 from doorward.transport.grpc.status import GrpcError, Status
@@ -37,7 +37,7 @@ class Exchange(Protocol):
         """The call has ended, one way or another."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class ExchangeLimits:
     """The limits of the calls of one method, each with its reason."""
 

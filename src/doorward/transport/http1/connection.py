@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
+from doorward.base.records import record
 from doorward.edge import FAULTS, Edge
 from doorward.transport.direct import DirectTransport
 from doorward.transport.http1.asgi import AsgiApp, AsgiCall
@@ -47,7 +47,7 @@ def no_answer(_request: Request, _respond: Respond) -> None:
     """The `answer` that leaves everything to the ASGI application."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Application:
     """The application that is served: `answer` first, which returns None for requests that it
     leaves to `asgi`."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from doorward.base.records import record
 
 __all__ = ["Limits"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Limits:
     """The limits of a client's requests, in size and time."""
 

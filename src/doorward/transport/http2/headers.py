@@ -7,9 +7,9 @@ intermediary could read it differently.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from doorward.base.records import record
 from doorward.transport.http2.hpack import Header
 
 __all__ = ["MalformedError", "Request", "check_trailers", "to_request"]
@@ -29,7 +29,7 @@ class MalformedError(ValueError):
     """The header section violates a rule; the message names the rule."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Request:
     """The request line and the fields; `content_length` is None where the client sent none."""
 
