@@ -13,14 +13,14 @@ export async function ask(path, options = {}) {
   const type = response.headers.get("content-type") || "";
   const document = type.startsWith("application/json") ? await response.json() : { error: (await response.text()).trim() };
   if (response.status === 401) window.dispatchEvent(new Event("doorward-login"));
-  if (!response.ok) throw new Error(typeof document.error === "string" ? document.error : document.message || `the server answers ${response.status}`);
+  if (!response.ok) throw Object.assign(new Error(typeof document.error === "string" ? document.error : document.message || `the server answers ${response.status}`), { status: response.status });
   return document;
 }
 
 export const send = (path, body) =>
   ask(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
 
-// {data, error, at, isLoading, reload}; asked again every so many milliseconds while the page is visible.
+// {data, error, status, at, isLoading, reload}; asked again every so many milliseconds while the page is visible.
 export function useAsked(path, every = 0) {
   const [state, set] = useState({ data: null, error: "", at: 0, isLoading: true });
   const current = useRef(path);
@@ -29,9 +29,9 @@ export function useAsked(path, every = 0) {
     if (!path) return;
     try {
       const data = await ask(path);
-      if (current.current === path) set({ data, error: "", at: Date.now(), isLoading: false });
+      if (current.current === path) set({ data, error: "", status: 200, at: Date.now(), isLoading: false });
     } catch (error) {
-      if (current.current === path) set((old) => ({ ...old, error: error.message, isLoading: false }));
+      if (current.current === path) set((old) => ({ ...old, error: error.message, status: error.status, isLoading: false }));
     }
   }, [path]);
   useEffect(() => {

@@ -10,6 +10,9 @@ const hours = (_, times, __, ___, step) => times.map((each) => {
   return `${two(at.getHours())}:${two(at.getMinutes())}${step < 60 ? `:${two(at.getSeconds())}` : ""}`;
 });
 
+// Steps of the numbers: halves of a decision are none.
+const WHOLE = Array.from({ length: 9 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
+
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export function resolve(name) {
@@ -22,7 +25,7 @@ export function resolve(name) {
 }
 
 // `stepped`: each number is that of a whole minute. `series`: [{label, color: "--name", axis}], `columns`: seconds and one list of numbers for each.
-export function Chart({ series, columns, height = 160, label, stepped = false }) {
+export function Chart({ series, columns, height = 140, label, stepped = false }) {
   const host = useRef();
   const plot = useRef();
   useEffect(() => {
@@ -36,11 +39,11 @@ export function Chart({ series, columns, height = 160, label, stepped = false })
         height,
         legend: { show: false },
         // Half of the last time on the axis.
-        padding: [null, 28, null, null],
+        padding: [8, 28, 0, null],
         cursor: { y: false, points: { size: 6 } },
         scales: { y: { range: (_, __, high) => [0, Math.max(high, 1) * 1.1] } },
         series: [{}, ...series.map((each) => ({ label: each.label, stroke: resolve(each.color), width: 2, fill: each.fill && resolve(each.fill), points: { show: false }, paths: stepped ? uPlot.paths.stepped({ align: 1 }) : undefined }))],
-        axes: [{ ...axis, values: hours, space: 80 }, { ...axis, size: 48 }],
+        axes: [{ ...axis, values: hours, space: 80, size: 28 }, { ...axis, size: 48, incrs: WHOLE }],
       }, columns, host.current);
     };
     draw();

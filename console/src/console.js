@@ -35,7 +35,7 @@ const HELP = ["help", "Help"];
 
 function Later({ of, name }) {
   const [state, set] = useState({});
-  const load = () => of().then((component) => set({ component }), (error) => set({ error: error.message }));
+  const load = () => of().then((component) => set({ component }), () => set({ error: "the server does not answer" }));
   useEffect(() => void load(), []);
   if (state.error) return html`<${Failed} error=${state.error} retry=${load} />`;
   return state.component ? html`<${state.component} />` : html`<${Loading} of=${name} />`;
@@ -72,7 +72,7 @@ function App() {
   if (view === "login") return html`<header class="top"><span class="brand"><span class="mark" aria-hidden="true"></span>Doorward</span></header><main id="main" class="view-login"><h1>Console</h1><${Login} /></main>`;
   return html`<a class="skip" href="#main">Skip to the view</a>
     <header class="top"><a class="brand" href=${address(HOME)}><span class="mark" aria-hidden="true"></span>Doorward</a>
-      <button class="menu" aria-expanded=${isOpen} aria-controls="views" onClick=${() => setOpen(!isOpen)}>Menu</button>
+      ${title && html`<span class="here" aria-hidden="true">${title}</span>`}<button class="menu" aria-expanded=${isOpen} aria-controls="views" onClick=${() => setOpen(!isOpen)}>Menu</button>
       <nav id="views" class=${isOpen ? "open" : ""} aria-label="Views">${VIEWS.map(([each, title]) => html`<a href=${address(each)} aria-current=${each === name ? "page" : null}>${title}</a>`)}<a href=${address(HAS_HELP ? "help/index.html" : HELP[0])} rel=${HAS_HELP ? "external" : null} aria-current=${name === HELP[0] ? "page" : null}>${HELP[1]}</a></nav>
       <${Logout} /></header>
     <div class=${`frame ${id ? "two" : ""}`}>

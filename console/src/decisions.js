@@ -9,8 +9,8 @@ import { useDecisions } from "./stream.js";
 import { Table, useNarrow } from "./table.js";
 
 export const FIELDS = ["text", "verdict", "path", "user", "role", "rule", "reason", "revision", "since", "until"];
-const GROUPS = { reason: "Reason of refusal", user: "User", role: "Role", rule: "Rule that answered", path: "Path", verdict: "Answer" };
-const ANSWERS = [["", "All"], ["allow", "Allowed"], ["refused", "Refused"], ["error", "Errors"]];
+const GROUPS = { reason: "Reason of denial", user: "User", role: "Role", rule: "Rule that answered", path: "Path", verdict: "Answer" };
+const ANSWERS = [["", "All"], ["allow", "Allowed"], ["refused", "Denied"], ["error", "Errors"]];
 
 const COLUMNS = [
   { name: "time", title: "Time", show: (row) => html`<a href=${`#decision=${row.id}`}><${Clock} ms=${row.time_ms} /></a>` },
@@ -62,12 +62,13 @@ function Status({ of, filter }) {
   const notes = [of.total ? counted(of.total, "decision") : "", of.leftOut ? `${number(of.leftOut)} came too fast to be shown` : "", silent(of.silent)].filter(Boolean);
   return html`<div class="status">
     <span class=${`connection ${of.status}`} role="status">${of.isPaused ? "Paused" : { live: "Live", connecting: "Connecting", reconnecting: "Reconnecting" }[of.status]}${notes.length ? `: ${notes.join(", ")}` : ""}</span>
-    <a class="button" href=${`/console/api/search?${new URLSearchParams(Object.entries(filter).filter(([, value]) => value))}`} target="_blank" title="The newest 500 of these, as JSON">JSON</a>
     <button onClick=${of.pause} aria-pressed=${of.isPaused}>${of.isPaused ? "Continue" : "Pause"}</button>
     ${of.pending.length > 0 && html`<button class="main" onClick=${() => {
       document.querySelector(".scroll").scrollTop = 0;
       of.flush();
     }}>${counted(of.pending.length, "new decision")}</button>`}
+    <span class="gap"></span>
+    <a class="button" href=${`/console/api/search?${new URLSearchParams(Object.entries(filter).filter(([, value]) => value))}`} target="_blank" title="The newest 500 of these">As JSON</a>
   </div>`;
 }
 
@@ -140,7 +141,7 @@ function Groups({ filter, group }) {
       ${Object.entries(GROUPS).map(([value, title]) => html`<option value=${value} selected=${value === group}>${title}</option>`)}</select></label>
     <${Answered} of=${asked} name="groups">${(data) => {
       const groups = data.groups.filter((each) => each.name);
-      if (!groups.length) return html`<p class="quiet">${group === "reason" ? "Nothing was refused." : "Decisions name none."}</p>`;
+      if (!groups.length) return html`<p class="quiet">${group === "reason" ? "Nothing was denied." : "Decisions name none."}</p>`;
       return html`<ul>${groups.slice(0, 30).map((each) => html`<li key=${each.name}><button aria-pressed=${filter[group] === each.name}
         onClick=${() => put({ [group]: filter[group] === each.name ? "" : each.name })}>
         <span class=${`name ${group === "user" || group === "role" || group === "verdict" ? "" : "code"}`}>${each.name}</span><span class="count">${number(each.count)}</span>

@@ -48,17 +48,17 @@ export function Log({ id, open }) {
   };
   const note = state.isAsked ? "Searching…" : state.error ? "" : `${counted(state.rows.length, "decision")}${state.more ? ", and more" : ""}${state.unread ? `, ${counted(state.unread, "file was", "files were")} not read` : ""}`;
   return html`<section class="log" aria-label="Log">
-    <form class="filters" role="search" onSubmit=${(event) => {
+    ${!(isUnconfigured(state.error) && !state.rows.length) && html`<form class="filters" role="search" onSubmit=${(event) => {
       event.preventDefault();
       search();
     }}>
       <div class="line"><input type="search" class="search" aria-label="Text" value=${question.text} placeholder="Request, user, id" onInput=${change("text")} />
         <label>Answer <select value=${question.verdict} onChange=${change("verdict")}>${["", "allow", "deny", "undefined", "error", "value"].map((each) => html`<option value=${each}>${each || "any"}</option>`)}</select></label>
         <button class="main">Search the log</button><span class="quiet" role="status">${note}</span></div>
-      <div class="fields"><label>Path<input value=${question.path} onInput=${change("path")} /></label>
+      <div class="fields"><label class="broad">Path<input value=${question.path} onInput=${change("path")} /></label>
         <label>From<input type="datetime-local" value=${question.since} onChange=${change("since")} /></label>
         <label>To<input type="datetime-local" value=${question.until} onChange=${change("until")} /></label></div>
-    </form>
+    </form>`}
     <div class="list">${state.error && !state.rows.length ? html`<${Problem} error=${state.error} retry=${() => search()} />`
       : !state.rows.length && state.isAsked ? html`<${Loading} of="the newest decisions of the log" />`
       : html`<${Table} label="Decisions in the log" columns=${COLUMNS} rows=${state.rows} keyOf=${(row) => row.id} chosen=${id} open=${(row) => open(row.id)} onEnd=${end} heights=${[37, 60]}>
@@ -66,8 +66,10 @@ export function Log({ id, open }) {
   </section>`;
 }
 
+const isUnconfigured = (error) => Boolean(error?.includes("decision_logs.file"));
+
 function Problem({ error, retry }) {
-  if (!error.includes("decision_logs.file")) return html`<${Failed} error=${error} retry=${retry} />`;
+  if (!isUnconfigured(error)) return html`<${Failed} error=${error} retry=${retry} />`;
   return html`<${Empty} title="No log is kept here.">Put this into the configuration and start again:
     <pre class="example">decision_logs:
   file:

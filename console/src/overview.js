@@ -10,7 +10,7 @@ import { useSeconds } from "./stream.js";
 
 const SERIES = [
   { label: "decisions/s", color: "--accent" },
-  { label: "refused/s", color: "--deny" },
+  { label: "denied/s", color: "--deny" },
   { label: "errors/s", color: "--warn" },
 ];
 
@@ -48,9 +48,9 @@ function Live({ state, error }) {
           <dt>Doorward</dt><dd>${state.version}${state.workers.length > 1 ? `, ${counted(state.workers.length, "worker")}` : ""}</dd></dl>
         <${Answered} of=${paths} name="paths">${(data) => html`<ul class="ranks">${data.groups.slice(0, 4).map((each) => html`<li><a href=${address("decisions", { path: each.name, group: "reason" })}>
           <span class="name code">${each.name || "(query)"}</span><span class="count">${number(each.count)}</span><${Bar} part=${each.count} whole=${data.total} />
-          <span class="quiet">${micros(each.total_us / each.count)} each, ${micros(each.longest_us)} at most</span></a></li>`)}</ul>`}<//></section>
-      <section class="card" aria-label="Refused, by reason"><h2>Refused, by reason</h2>
-        <${Answered} of=${reasons} name="reasons">${(data) => data.total === 0 ? html`<p class="quiet">Nothing was refused.</p>` : html`
+          <span class="quiet small">${micros(each.total_us / each.count)} each, ${micros(each.longest_us)} at most</span></a></li>`)}</ul>`}<//></section>
+      <section class="card" aria-label="Denied, by reason"><h2>Denied, by reason</h2>
+        <${Answered} of=${reasons} name="reasons">${(data) => data.total === 0 ? html`<p class="quiet">Nothing was denied.</p>` : html`
           <p class="quiet">${number(data.total)} of the kept decisions${silent(data.silent) && `, ${silent(data.silent)}`}</p>
           <ul class="ranks">${data.groups.slice(0, 5).map((each) => html`<li><a href=${address("decisions", { verdict: "refused", reason: each.name })}>
             <span class="name code">${each.name || "no reason noted"}</span><span class="count">${number(each.count)}</span><${Bar} part=${each.count} whole=${data.total} /></a></li>`)}</ul>`}<//></section>
@@ -65,7 +65,7 @@ function Live({ state, error }) {
 }
 
 function Health({ workers, error }) {
-  if (error) return html`<p class="health" role="status"><span class="dot warn" aria-hidden="true"></span>Not known: ${error}. What is below is of before.</p>`;
+  if (error) return html`<p class="health" role="status"><span class="dot warn" aria-hidden="true"></span>Health is not known: ${error}.</p>`;
   const problems = workers.flatMap((each) => {
     const name = workers.length > 1 ? `worker ${each.worker}: ` : "";
     if (each.is_silent) return [`${name}does not answer`];
@@ -86,7 +86,7 @@ function Numbers({ seconds }) {
   const longest = Math.max(0, ...done.map((each) => each[5])) / 1000;
   const tiles = [
     ["Decisions", `${number(last[1])}/s`, `${number(decisions)} in the last minute`],
-    ["Refused", decisions ? share(sum(2), decisions) : "–", `${number(sum(2))} in the last minute`],
+    ["Denied", decisions ? share(sum(2), decisions) : "–", `${number(sum(2))} in the last minute`],
     ["Errors", number(sum(3)), "in the last minute"],
     ["Evaluation", decisions ? micros(mean) : "–", decisions ? `${micros(longest)} at most` : "nothing decided"],
   ];
@@ -95,7 +95,7 @@ function Numbers({ seconds }) {
 
 function Traffic({ seconds }) {
   const columns = useMemo(() => [0, 1, 2, 3].map((at) => seconds.slice(0, -1).map((each) => each[at])), [seconds]);
-  return html`<${Chart} series=${SERIES} columns=${columns} label="Decisions, refusals and errors of each second of the last minute" />`;
+  return html`<${Chart} series=${SERIES} columns=${columns} label="Decisions, denials and errors of each second of the last minute" />`;
 }
 
 const SLOW = 20_000;

@@ -46,8 +46,8 @@ const PROVED = "none exists";
 const COLORS = { [PROVED]: "up", counterexample: "down", ERROR: "down" };
 
 // `never_` rules: whether an input makes them true, or why that is not known.
-export const Properties = ({ of }) => html`<ul class="outcomes">${of.map((each) => html`<li><span class=${COLORS[each.outcome] || "unknown"}>${each.outcome}</span> <code>${each.name}</code>
-  ${each.input !== null && html`<pre tabindex="0">${JSON.stringify(each.input, null, 2)}</pre>`}${each.text && html`<pre tabindex="0">${each.text}</pre>`}${each.outcome === PROVED && html`<span class="quiet"> (proved: no input makes it true, with this data)</span>`}</li>`)}</ul>`;
+export const Properties = ({ of }) => html`<ul class="outcomes">${of.map((each) => html`<li><span class=${COLORS[each.outcome] || "unknown"}>${each.outcome === PROVED ? "proved" : each.outcome}</span> <code>${each.name}</code>
+  ${each.input !== null && html`<pre tabindex="0">${JSON.stringify(each.input, null, 2)}</pre>`}${each.text && html`<pre tabindex="0">${each.text}</pre>`}${each.outcome === PROVED && html`<span class="quiet"> no input makes it true, with this data</span>`}</li>`)}</ul>`;
 
 export function Copy({ text, children = "Copy" }) {
   const [word, set] = useState("");

@@ -2,11 +2,13 @@
 import { autocompletion, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { json } from "@codemirror/lang-json";
-import { bracketMatching, defaultHighlightStyle, HighlightStyle, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
+import { bracketMatching, HighlightStyle, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
+import { tags } from "@lezer/highlight";
 import { linter, lintGutter } from "@codemirror/lint";
 import { EditorState, RangeSetBuilder, StateEffect, StateField } from "@codemirror/state";
 import { EditorView, gutter, GutterMarker, hoverTooltip, keymap, lineNumbers } from "@codemirror/view";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { send } from "./api.js";
 import { EXAMPLES } from "./examples.js";
 import { html } from "./html.js";
 import { Properties } from "./parts.js";
@@ -14,18 +16,7 @@ import { rego } from "./rego.js";
 
 const nonce = document.querySelector("meta[name=nonce]").content;
 
-async function ask(action, body) {
-  const response = await fetch(`/console/api/playground/${action}`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify(body),
-  });
-  const type = response.headers.get("content-type") || "";
-  if (!type.startsWith("application/json")) throw new Error(await response.text());
-  const document = await response.json();
-  if (!response.ok) throw new Error(document.error);
-  return document;
-}
+const ask = (action, body) => send(`playground/${action}`, body);
 
 // The server counts characters, JavaScript counts halves of some.
 const toServer = (text, at) => Array.from(text.slice(0, at)).length;
@@ -63,12 +54,12 @@ const coverage = StateField.define({
   },
 });
 
-// The colors of CodeMirror, and the same ones lighter where the page is dark.
-const colors = HighlightStyle.define(
-  defaultHighlightStyle.specs.map((spec) =>
-    spec.color ? { ...spec, color: `light-dark(${spec.color}, hsl(from ${spec.color} h 70% 78%))` } : spec,
-  ),
-);
+// The colors of policies elsewhere in the console (`colored.js`).
+const colors = HighlightStyle.define([
+  { tag: tags.comment, color: "var(--muted)" },
+  { tag: tags.keyword, color: "var(--keyword)" },
+  { tag: [tags.string, tags.number, tags.bool, tags.null, tags.atom], color: "var(--literal)" },
+]);
 
 function editor(parent, text, language, label, extensions) {
   const state = EditorState.create({
@@ -359,13 +350,14 @@ export function Playground() {
   const toggle = (name) => html`<label class="toggle"><input type="checkbox" checked=${switches[name]} onChange=${() => setSwitches({ ...switches, [name]: !switches[name] })} /> ${name}</label>`;
   return html`<section class="playground" aria-label="Playground" onDragOver=${(event) => event.preventDefault()} onDrop=${drop}>
     <div class="bar">
-      <label>Example <select value="" onChange=${(event) => event.target.value && open(EXAMPLES[Number(event.target.value)])}>
+      <label class="example-choice">Example <select value="" onChange=${(event) => event.target.value && open(EXAMPLES[Number(event.target.value)])}>
         <option value="">choose…</option>${EXAMPLES.map((each, at) => html`<option value=${at}>${each.name}</option>`)}</select></label>
       <label class="wide">Query <input value=${query} onInput=${(event) => {
         fresh.current = null;
         setQuery(event.target.value);
       }}
         onKeyDown=${(event) => event.key === "Enter" && evaluate()} /></label>
+      <button onClick=${() => begin(name).catch((error) => setNote(error.message))} title="A query about this file, and an input for which it is true">Suggest query</button>
       <button class="main" onClick=${evaluate}>Evaluate</button>
       <label>as <select value=${action} onChange=${(event) => setAction(event.target.value)}><option value="evaluate">answer</option><option value="filter">filter (SQL)</option></select></label>
       ${toggle("v0")}${toggle("strict")}
@@ -381,10 +373,9 @@ export function Playground() {
           : html`<label>File <select value=${name} onChange=${(event) => choose(event.target.value)}>
             ${names.map((each) => html`<option value=${each} selected=${each === name}>${each}</option>`)}</select></label>`}
           <button onClick=${() => add()}>New file</button><button onClick=${() => setRenamed(name)}>Rename</button><button onClick=${remove}>Delete</button>
-          <button onClick=${() => begin(name).catch((error) => setNote(error.message))} title="A query about this file, and an input for which it is true">Suggest query</button>
           <span class="gap"></span>
           <button onClick=${format}>Format</button><button onClick=${showPython}>Python</button><button onClick=${copyLink}>Share as link</button>
-          <span class="quiet" role="note">${note}</span>
+          ${note && html`<span class="quiet" role="note">${note}</span>`}
         </div>
         <div class="editor" ref=${hosts.policy}></div>
       </div>

@@ -24,7 +24,7 @@ function Files({ of, hash }) {
   const never = names.filter((each) => !isTest(each)).flatMap((each) => of.files[each].definitions.filter((d) => d.counted && !d.answered).map((d) => ({ ...d, file: each })));
   const file = of.files[name] || of.files[names[0]];
   return html`<section aria-label="Policies">
-    <p role="status">${counted(of.decisions, "decision")} by revision <code>${of.revision || "none"}</code>:
+    <p class="summary" role="status">${counted(of.decisions, "decision")} by revision <code>${of.revision || "none"}</code>:
       ${" "}${all.filter((each) => each.answered).length} of ${counted(all.length, "definition")} answered${silent(of.missing) && `, ${silent(of.missing)}`}.</p>
     ${of.decisions > 0 && never.length > 0 && html`<details class="card never" open=${never.length < 6}><summary><h2>Never held</h2> <span class="quiet">${never.length}</span></summary><ul class="plain">${never.map((each) => html`<li>
       <button class="link code" onClick=${() => {
@@ -32,12 +32,12 @@ function Files({ of, hash }) {
         requestAnimationFrame(() => document.querySelector(`[data-row="${each.row}"]`)?.scrollIntoView({ block: "center" }));
       }}>${each.path}</button> <span class="quiet">${each.file}:${each.row}, ${each.failed ? `its conditions failed ${counted(each.failed, "time")}` : "no decision reached it"}</span></li>`)}</ul></details>`}
     ${names.length > 1 && html`<label class="pick">File <select value=${name} onChange=${(event) => setName(event.target.value)}>${names.map((each) => html`<option value=${each} selected=${each === name}>${each}</option>`)}</select></label>`}
-    ${file.notes?.length > 0 && html`<details class="card notes"><summary><h2>What it says of itself</h2></summary><dl class="facts">${file.notes.map((each) => html`<dt>${each.scope}, row ${each.row}</dt><dd>
+    ${file.notes?.length > 0 && html`<details class="card notes"><summary><h2>Description</h2></summary><dl class="facts">${file.notes.map((each) => html`<dt>${each.scope}, row ${each.row}</dt><dd>
       ${each.title && html`<strong>${each.title}</strong> `}${each.description && html`<span>${each.description}</span>`}
       ${Object.entries(each.others).map(([key, value]) => html`<div><span class="quiet">${key}</span> <code>${value}</code></div>`)}</dd>`)}</dl></details>`}
     ${names.some((each) => isTest(each) || of.files[each].definitions.some(isProperty)) && html`<${Tests} />`}
     <${Heat} name=${name} of=${file} hash=${hash} />
-    <p class="quiet">Functions, defaults and rules that depend on data alone are not counted. <a href=${address("revisions")}>Compare with an earlier revision</a></p>
+    <p class="quiet summary">Functions, defaults and rules that depend on data alone are not counted. <a href=${address("revisions")}>Compare with an earlier revision</a></p>
   </section>`;
 }
 

@@ -7,7 +7,7 @@ import { html } from "./html.js";
 import { Ago, Answered, Clock, Empty, Failed, Loading, Time } from "./parts.js";
 import { go } from "./router.js";
 
-const SERIES = [{ label: "decisions/min", color: "--accent" }, { label: "refused/min", color: "--deny" }];
+const SERIES = [{ label: "decisions/min", color: "--accent" }, { label: "denied/min", color: "--deny" }];
 
 export function Revisions({ query, open }) {
   const asked = useAsked("revisions", 5000);
@@ -19,7 +19,7 @@ export function Revisions({ query, open }) {
   return html`<section class="revisions" aria-label="Revisions"><${Answered} of=${asked} name="revisions">${(data) => data.length === 0 ? html`<${Empty} title="No decision yet.">A revision appears with its first decision.<//>` : html`
     ${compared !== undefined && html`<${Comparison} key=${compared} revision=${compared} open=${open} />`}
     ${inForceFirst(data, current).map((each) => html`<article class="card" key=${each.revision}><h2>Revision <code>${each.revision || "none"}</code>${each.revision === current && html` <span class="tag">in force</span>`}</h2>
-      <p>${counted(each.decisions, "decision")}, the last <${Ago} ms=${each.to * 1000} />: ${share(each.refused, each.decisions)} refused, ${share(each.errors, each.decisions)} errors, ${micros(each.mean_us)} each</p>
+      <p>${counted(each.decisions, "decision")}, the last <${Ago} ms=${each.to * 1000} />: ${share(each.refused, each.decisions)} denied, ${share(each.errors, each.decisions)} errors, ${micros(each.mean_us)} each</p>
       <${Minutes} of=${each.minutes} />
       ${each.revision === current && before && html`<button onClick=${() => go("revisions", { compare: before })}>What did it change?</button>`}
       ${each.revision !== current && kept.has(each.revision) && html`<button onClick=${() => go("revisions", { compare: each.revision })}>Compare with what is in force</button>`}
@@ -41,8 +41,8 @@ function withZeros(minutes) {
 
 function Minutes({ of }) {
   const columns = useMemo(() => withZeros(of), [of]);
-  return html`<${Chart} series=${SERIES} columns=${columns} height=${120} stepped label="Decisions and refusals of each minute" />
-    <details><summary>By the minute</summary><div class="aside-scroll" tabindex="0" role="group" aria-label="Decisions by the minute"><table class="plain-table minutes"><thead><tr><th>Minute</th><th class="number">Decisions</th><th class="number">Refused</th><th class="number">Errors</th></tr></thead>
+  return html`<${Chart} series=${SERIES} columns=${columns} height=${96} stepped label="Decisions and denials of each minute" />
+    <details><summary>By the minute</summary><div class="aside-scroll" tabindex="0" role="group" aria-label="Decisions by the minute"><table class="plain-table minutes"><thead><tr><th>Minute</th><th class="number">Decisions</th><th class="number">Denied</th><th class="number">Errors</th></tr></thead>
       <tbody>${of.slice(-60).reverse().map(([at, count, refused, errors]) => html`<tr key=${at}><td><${Time} ms=${at * 1000} /></td>
         <td class="number">${number(count)}</td><td class="number">${number(refused)}</td><td class="number">${number(errors)}</td></tr>`)}</tbody></table></div></details>`;
 }

@@ -16,11 +16,11 @@ const COLUMNS = [
 
 export function Shadow({ id, open }) {
   const asked = useAsked("shadow", 2000);
-  if (asked.error && !asked.data) return html`<section aria-label="Shadow"><${Empty} title="No candidate decides here.">Name one in the configuration, to compare its answers without effect:
+  if (asked.status === 404 && !asked.data) return html`<section aria-label="Shadow"><${Empty} title="No candidate decides here.">Name one in the configuration, to compare its answers without effect:
     <pre class="example">shadow:
   paths: [candidate.rego]</pre><//></section>`;
   return html`<section class="shadow" aria-label="Shadow"><${Answered} of=${asked} name="the candidate">${(data) => html`
-    <p role="status">Candidate <code>${data.candidate}</code>: ${[...Object.entries(data.kinds), ...Object.entries(data.dropped).map(([name, count]) => [`dropped (${name})`, count])].map(([name, count]) => `${counted(count, "decision")} ${name}`).join(", ") || "nothing compared yet"}${silent(data.silent) && `, ${silent(data.silent)}`}.</p>
+    <p class="summary" role="status">Candidate <code>${data.candidate}</code>: ${[...Object.entries(data.kinds), ...Object.entries(data.dropped).map(([name, count]) => [`dropped (${name})`, count])].map(([name, count]) => `${counted(count, "decision")} ${name}`).join(", ") || "nothing compared yet"}${silent(data.silent) && `, ${silent(data.silent)}`}.</p>
     <div class="list"><${Table} label="Differences" columns=${COLUMNS} rows=${data.differences} keyOf=${(row) => row.id} chosen=${id} open=${(row) => open(row.id)}>
       ${data.differences.length ? null : html`<${Empty} title="No difference yet.">The candidate decides as the policies in force do.<//>`}<//></div>`}<//></section>`;
 }

@@ -509,7 +509,7 @@ def test_a_new_file_is_evaluated_and_proved_at_once_on_a_phone(
     page.get_by_role("button", name="Evaluate").click()
     expect(page.locator(".result")).to_have_text("true")
     expect(page.get_by_label("Query")).to_have_value("data.guests.allow")
-    expect(page.locator(".outcomes")).to_contain_text("proved: no input makes it true")
+    expect(page.locator(".outcomes")).to_contain_text("no input makes it true")
     expect(page.get_by_role("heading", name="Answer")).to_be_in_viewport()
     # A query that somebody typed stays, and so does the input.
     page.get_by_role("textbox", name="Input").fill('{"role": "admin"}')
@@ -629,6 +629,22 @@ def test_help_is_the_documentation_and_runs_its_own_scripts_alone(
         assert served.get(f"/console/help/{path}")[0] in (307, 404), path
 
 
+def test_a_view_that_does_not_exist_leads_to_those_that_do(
+    browser: Browser, served: Served
+) -> None:
+    page = new_page(browser)
+    answer = page.goto(f"{served.url}/nowhere")
+    assert answer is not None
+    assert answer.status == 404
+    expect(page.locator("main")).to_contain_text("There is no such view.")
+    page.locator("main").get_by_role("link", name="Overview").click()
+    expect(page.locator("h1")).to_have_text("Overview")
+    close_page(page)
+    for path in ("api", "api/nothing", "static/nothing.js"):
+        status, text = served.get(f"/console/{path}")
+        assert (status, "<html" in text) == (404, False), path
+
+
 def test_help_that_was_not_built_is_a_view_that_says_how_to_get_it(
     browser: Browser, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -681,7 +697,7 @@ def test_tests_and_metadata_are_beside_the_policies(
     served.pdp.replace(build(Loaded(files), Settings(marked=True)))
     page = new_page(browser)
     page.goto(f"{served.url}/policies")
-    page.get_by_text("What it says of itself").click()
+    page.get_by_text("Description", exact=True).click()
     expect(page.locator(".notes")).to_contain_text(EVIL[0])
     page.get_by_role("button", name="Run the tests").click()
     expect(page.locator(".tests")).to_contain_text("1 test passed, 1 did not")
@@ -695,7 +711,7 @@ def test_revisions_show_what_each_decided(page: Page, served: Served) -> None:
     served.decide(EVIL[1], "/allowed")
     served.decide("bob", "/denied")
     page.goto(f"{served.url}/revisions")
-    expect(page.locator("article p").first).to_contain_text("refused")
+    expect(page.locator("article p").first).to_contain_text("denied")
     page.locator("summary").first.click()
     expect(page.locator("table.minutes tbody tr").first).to_be_visible()
     assert page.evaluate("window.hit") is None
@@ -956,7 +972,7 @@ def test_an_overview_without_its_server_does_not_say_healthy(
     page.goto(served.url)
     expect(page.locator(".health")).to_contain_text("Healthy")
     page.route("**/api/**", lambda route: route.abort())
-    expect(page.locator(".health")).to_contain_text("Not known: the server does not answer")
+    expect(page.locator(".health")).to_contain_text("not known: the server does not answer")
     expect(page.locator(".banner").first).to_contain_text("Not updated since")
     close_page(page)
 
@@ -966,7 +982,7 @@ def test_an_overview_without_its_server_does_not_say_healthy(
     [
         ("/decisions?text=nothing-has-this", "No kept decision matches"),
         ("/decisions#decision=nothing", "not kept any more"),
-        ("/nothing", "404"),
+        ("/nothing", "There is no such view"),
     ],
 )
 def test_what_is_empty_says_what_to_do(
@@ -1038,6 +1054,7 @@ def test_a_revision_says_what_it_changed(
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everybody_can_use_it(view: str, scheme: Any, browser: Browser, served: Served) -> None:
+    served.decide(EVIL[1])  # allowed, which the candidate denies
     decision_id = served.decide("bob")
     page = new_page(browser, bypass_csp=True, color_scheme=scheme)
     if view == "/log":

@@ -157,15 +157,18 @@ class Console:
         match request.method, path:
             case "GET" | "HEAD", ():
                 return page(has_help=has_help(), is_alone=self._is_alone)
-            case "GET" | "HEAD", (name,) if name in PAGES:
-                return page(has_help=has_help(), is_alone=self._is_alone)
-            case "GET" | "HEAD", ("static", name):
-                return compress(static(name), request.headers.get("accept-encoding", ""))
             case "GET" | "HEAD", ("help", *names) if not any(names) and not has_help():
                 return page(has_help=False, is_alone=self._is_alone)
             case "GET" | "HEAD", ("help", *names):
                 answer = help_page(tuple(names))
                 return compress(answer, request.headers.get("accept-encoding", ""))
+            case "GET" | "HEAD", (name,) if name in PAGES:
+                return page(has_help=has_help(), is_alone=self._is_alone)
+            case "GET" | "HEAD", (name,) if name != "api":
+                # The page says that there is no such view, and leads to those there are.
+                return page(has_help=has_help(), is_alone=self._is_alone, status=404)
+            case "GET" | "HEAD", ("static", name):
+                return compress(static(name), request.headers.get("accept-encoding", ""))
             case "GET", ("api", "decisions"):
                 return self._stream(request)
             case "GET", ("api", "decisions", decision_id):

@@ -73,7 +73,7 @@ def is_built() -> bool:
     return STATIC.joinpath("console.js").is_file()
 
 
-def page(*, has_help: bool = False, is_alone: bool = False) -> Response:
+def page(*, has_help: bool = False, is_alone: bool = False, status: int = 200) -> Response:
     """The page; its script says what it shows. Its styles carry a nonce. `has_help`: with a link
     to the documentation. `is_alone`: with the playground as its only view."""
     if not is_built():
@@ -83,7 +83,7 @@ def page(*, has_help: bool = False, is_alone: bool = False) -> Response:
     text = text.replace("HELP", " data-help" if has_help else "")
     text = text.replace("ALONE", " data-alone" if is_alone else "")
     policy = _POLICY.replace("style-src 'self'", f"style-src 'self' 'nonce-{nonce}'")
-    return Response(text, 200, headers(policy), "text/html; charset=utf-8")
+    return Response(text, status, headers(policy), "text/html; charset=utf-8")
 
 
 def static(name: str) -> Response:
