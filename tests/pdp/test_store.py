@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,22 @@ def test_a_snapshot_in_use_never_changes() -> None:
     store.put(("users", "bob"), {"ok": True})
     assert document.value({"user": "bob"}) != True  # noqa: E712  # undefined is not false
     assert before.engine.data == {"users": {"ann": {"ok": True}}}
+
+
+def test_policies_are_built_inside_and_data_outside_of_what_surrounds_builds() -> None:
+    steps: list[str] = []
+
+    @contextmanager
+    def building() -> Iterator[None]:
+        steps.append("begins")
+        yield
+        steps.append("ends")
+
+    _, store = store_of(building=building, prepare=lambda _snapshot: steps.append("prepared"))
+    store.put(("users", "bob"), {"ok": True})
+    assert steps == []
+    store.put_policy("b.rego", "package b\n\np := 1\n")
+    assert steps == ["begins", "prepared", "ends"]
 
 
 def test_a_patch_is_done_whole_or_not_at_all() -> None:

@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from doorward.rego import CompileError, Engine, from_json
-from doorward.rego.collector import gc_paused
+from doorward.rego.collector import gc_once, gc_paused
 
 
 def test_no_collection_meanwhile_and_again_afterwards() -> None:
@@ -44,3 +44,12 @@ def test_who_turned_the_collector_off_finds_it_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_new_objects_are_of_the_oldest_generation_afterwards() -> None:
+    with gc_once():
+        assert not gc.isenabled()
+        lists = [[n] for n in range(10_000)]
+    oldest = set(map(id, gc.get_objects(generation=2)))
+    assert gc.isenabled()
+    assert all(id(each) in oldest for each in lists)

@@ -31,7 +31,7 @@ from doorward.cli.sign import read_claims, read_key
 from doorward.cli.waiting import waiting
 from doorward.rego import Options, RegoError, Value, compile
 from doorward.rego.golang import marshal, ordered_text
-from doorward.rego.shared import PARSE_ERROR, Capabilities, Key, Source
+from doorward.rego.shared import PARSE_ERROR, Capabilities, Key, Source, gc_paused
 from doorward.rego.tools import Module, Target, format_policy
 
 __all__ = ["command"]
@@ -156,6 +156,7 @@ Examples:
 )
 @click.option("--scope", default="", help="Scope that signatures in PATHS must have.")
 @click.option("--exclude-files-verify", multiple=True, help="Files to leave out of verification.")
+@gc_paused()
 def command(
     paths: tuple[str, ...],
     bundle: bool,

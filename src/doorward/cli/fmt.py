@@ -19,7 +19,7 @@ from doorward.cli import capabilities as options
 from doorward.cli.arguments import argument
 from doorward.cli.errors import for_people
 from doorward.rego import REGISTRY, CompileError, RegoError
-from doorward.rego.shared import Capabilities, ParseError, Source
+from doorward.rego.shared import Capabilities, ParseError, Source, gc_paused
 from doorward.rego.tools import Target, format_policy, parse_module
 
 __all__ = ["command"]
@@ -202,6 +202,7 @@ class _Deprecated:
         return isinstance(name, str) and name in REGISTRY and bool(REGISTRY[name].deprecated)
 
 
+@gc_paused()
 def _format(name: str, text: str, request: _Request) -> str:
     if request.capabilities is not None:
         module = parse_module(Source(name, text), v0=request.v0)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
@@ -90,12 +90,14 @@ class Store:
         settings: Settings | None = None,
         *,
         prepare: Callable[[Snapshot], object] = lambda _snapshot: None,
+        building: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """`pdp` decides by the snapshot of `loaded`. `prepare` is called with each snapshot whose
-        policies are new, before it is active."""
+        policies are new, before it is active. `building` is around all of that."""
         self._pdp = pdp
         self._settings = settings or Settings()
         self._prepare = prepare
+        self._building = building
         self._files = loaded or Loaded()
         """As files are, and bundles that are files."""
         self._bundles: Mapping[str, Bundle] = {}
@@ -247,7 +249,7 @@ class Store:
             self._modules = modules
 
     def _compile(self, loaded: Loaded, revision: str | None = None) -> Snapshot:
-        with self._pdp.build_gate.building():
+        with self._pdp.build_gate.building(), self._building():
             snapshot = build(
                 loaded,
                 self._settings,

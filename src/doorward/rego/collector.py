@@ -11,7 +11,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["gc_paused"]
+__all__ = ["gc_once", "gc_paused"]
 
 
 @contextmanager
@@ -28,3 +28,14 @@ def gc_paused() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+@contextmanager
+def gc_once() -> Iterator[None]:
+    """No collection meanwhile, and one of what was made at the end, which makes it the oldest
+    generation: else each generation would be traversed with all of it."""
+    with gc_paused():
+        try:
+            yield
+        finally:
+            gc.collect(1)

@@ -27,7 +27,7 @@ from doorward.pdp.pdp import PDP, DecisionSink, Tee
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Snapshot, build
 from doorward.pdp.store import Store
-from doorward.rego.shared import gc_paused
+from doorward.rego.shared import gc_once, gc_paused
 from doorward.rest.app import Api
 from doorward.rest.authorization import allows_token
 from doorward.rest.request_log import RequestLog
@@ -124,7 +124,7 @@ class Sidecar:
             self._open_shadow(options.config.shadow)
         if options.console:
             self._open_console()
-        self.store = Store(self.pdp, loaded, settings, prepare=self._warm)
+        self.store = Store(self.pdp, loaded, settings, prepare=self._warm, building=gc_once)
         self._identity: Identity | None = None
         if options.config.identity:
             self._open_identity(options.config.identity)

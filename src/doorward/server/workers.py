@@ -132,7 +132,9 @@ class WorkerGroup:
             # Until `_begin` looks at everything: the collector would, as soon as it runs again.
             gc.freeze()
         self._active = _Active(snapshot, self._begin)
-        self._store = Store(self._active, loaded, self._settings, prepare=self._warm)
+        self._store = Store(
+            self._active, loaded, self._settings, prepare=self._warm, building=gc_paused
+        )
         self._mailboxes: list[Mailbox] = []
         self._supervisor = Supervisor(
             options.workers, grace=options.grace, on_end=self._note_end, greet=self._group_state
