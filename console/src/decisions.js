@@ -10,6 +10,7 @@ import { Table, useNarrow } from "./table.js";
 
 export const FIELDS = ["text", "verdict", "path", "user", "role", "rule", "reason", "revision", "since", "until"];
 const GROUPS = { reason: "Reason of denial", user: "User", role: "Role", rule: "Rule that answered", path: "Path", verdict: "Answer" };
+const LABELS = { since: "from", until: "to" };
 const ANSWERS = [["", "All"], ["allow", "Allowed"], ["refused", "Denied"], ["error", "Errors"]];
 
 const COLUMNS = [
@@ -94,8 +95,8 @@ function Filters({ filter }) {
     ${isOpen && html`<div class="fields">${field("user", "User")}${field("role", "Role")}${field("rule", "Rule")}${field("path", "Path")}
       <label>From<input type="datetime-local" value=${toInput(filter.since)} onChange=${(event) => put({ since: fromInput(event.target.value) })} /></label>
       <label>To<input type="datetime-local" value=${toInput(filter.until)} onChange=${(event) => put({ until: fromInput(event.target.value) })} /></label></div>`}
-    ${active.length > 0 && html`<ul class="chips" aria-label="Filters in use">${active.map((name) => html`<li><span class="quiet">${name}</span> ${shown(name)}
-      <button type="button" aria-label=${`Remove the filter ${name}`} onClick=${() => put({ [name]: "" })}>×</button></li>`)}</ul>`}
+    ${active.length > 0 && html`<ul class="chips" aria-label="Filters in use">${active.map((name) => html`<li><span class="quiet">${LABELS[name] || name}</span> ${shown(name)}
+      <button type="button" aria-label=${`Remove the filter ${LABELS[name] || name}`} onClick=${() => put({ [name]: "" })}>×</button></li>`)}</ul>`}
   </form>`;
 }
 

@@ -826,7 +826,7 @@ def test_a_search_understands_words_and_a_time(page: Page, served: Served) -> No
     chips = page.get_by_role("list", name="Filters in use")
     expect(chips).to_contain_text(minute)
     # That minute may be over by now, on a machine that is busy.
-    for name in ("since", "until"):
+    for name in ("from", "to"):
         page.get_by_role("button", name=f"Remove the filter {name}").click()
     expect(rows(page)).to_have_count(1)
     expect(rows(page)).to_contain_text("Denied")
