@@ -7,7 +7,8 @@ Each command is a process of its own, the byte code of its modules is there alre
 installation, and all take turns: the least of the rounds counts. Without `--opa` there is no peer.
 Policies of others are given by path: `--tests` runs all tests of a folder in one command,
 `--folders-v0` those of each folder below it (`*/*`) in a command of its own, `v0` for policies of
-version 0. `--markdown` writes the rows between two marks of that page.
+version 0. `--markdown` writes the rows between two marks of that page. Rows that are not measured
+stay there, and OPA's figures without `--opa`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import json
 import math
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -31,13 +33,15 @@ from benchmarks.page import machine
 BEGIN, END = "<!-- commands: begin -->", "<!-- commands: end -->"
 ONE_RULE = "package a\n\nallow if input.x == 1\n"
 EMPTY = "an empty Python"
+COLUMNS = 7
 OPA = "$opa"
 """Stands for the peer's path in a command."""
 
 HEAD = """Written by `python -m benchmarks.commands --markdown docs/performance.md`: CPU
 seconds (user and system) and memory (RSS, MB) of a process, byte code cached, least of {rounds}
-rounds in turns. OPA is version 1.9.0; a goal is a multiple of its CPU. What misses its goal is set
-in bold. Processes below {floor:.0f} MB are not told apart: that is what measures them.
+rounds in turns. OPA is version 1.9.0{earlier}; a goal is a multiple of its CPU.
+What misses its goal is set in bold. Processes below {floor:.0f} MB are not told apart: that is what
+measures them.
 {machine}
 
 | command | doorward | OPA | times | goal | doorward MB | OPA MB |
@@ -175,6 +179,7 @@ def _schema(depth: int) -> dict[str, Any]:
 def measure(options: argparse.Namespace) -> Iterator[str]:
     """The rows of the table; ours and theirs take turns."""
     first: Row | None = None
+    known = {} if options.opa or not options.markdown else recorded(options.markdown)
     with tempfile.TemporaryDirectory() as name:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": f"{name}/bytecode"}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -187,6 +192,8 @@ def measure(options: argparse.Namespace) -> Iterator[str]:
         ]
         for work in wanted:
             row = Row(work)
+            if not work.next_to_ours:
+                row.theirs = known.get(work.name, Cost())
             theirs = work.theirs
             if not work.next_to_ours:
                 # OPA's part of the commands, with the path that was given.
@@ -225,6 +232,22 @@ def line(row: Row, first: Row, least_memory: float) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def rows_of(page: Path) -> dict[str, list[str]]:
+    """The rows of a page by their names, as cells."""
+    text = page.read_text().partition(BEGIN)[2].partition(END)[0]
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in text.splitlines()]
+    return {cells[0]: cells for cells in rows if len(cells) == COLUMNS and cells[0].strip("-")}
+
+
+def recorded(page: Path) -> dict[str, Cost]:
+    """What OPA took by the rows of a page, by their names."""
+    return {
+        name: Cost(float(cells[2]), float(cells[6] or 0))
+        for name, cells in rows_of(page).items()
+        if re.fullmatch(r"[0-9.]+", cells[2])
+    }
+
+
 def put(path: Path, text: str) -> None:
     """Write `text` between the two marks of a page."""
     before, mark, rest = path.read_text().partition(BEGIN)
@@ -252,7 +275,13 @@ def main(given: list[str] | None = None) -> int:
         print(row, flush=True)
         rows.append(f"{row}\n")
     if options.markdown:
-        text = HEAD.format(rounds=options.rounds, machine=machine(), floor=floor())
+        earlier = "" if options.opa else ", measured earlier on a machine of the same kind"
+        facts = {"machine": machine(), "floor": floor(), "earlier": earlier}
+        text = HEAD.format(rounds=options.rounds, **facts)
+        measured = {row.split("|")[1].strip() for row in rows} | {"command"}
+        for name, cells in rows_of(options.markdown).items():
+            if name not in measured:
+                rows.append(f"| {' | '.join(cells)} |\n")
         put(options.markdown, text + "".join(rows))
     return 0
 

@@ -60,3 +60,19 @@ def test_formatting_is_measured_next_to_our_own_check(
     assert "next to our own `check`" in name
     assert float(times.strip("*")) == pytest.approx(float(ours) / float(check), rel=0.2)
     assert goal == "1.3"
+
+
+def test_figures_of_the_peer_stay_where_it_is_not_measured(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    old = "| `eval 1+1` | 9.000 (99.0 empty Pythons) | 0.010 | 900 | 6 | 37 | 45 |"
+    other = "| `test` of a folder | 4.715 | 2.764 | 1.7 | 2 | 140 | 228 |"
+    page.write_text(f"{commands.BEGIN}\n{old}\n{other}\n{commands.END}\n")
+    chosen = ["--only", "1+1", "--rounds", "1", "--markdown", str(page)]
+    assert commands.main(chosen) == 0
+    text = page.read_text()
+    (row,) = [line for line in text.splitlines() if line.startswith("| `eval 1+1`")]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[2] == "0.010"
+    assert float(cells[3].strip("*")) == pytest.approx(float(cells[1]) * 100, abs=1)
+    assert "measured earlier" in text
+    assert other in text.splitlines()
