@@ -23,6 +23,7 @@ from doorward.transport.http1.asgi import AsgiApp, AsgiCall
 from doorward.transport.http1.bodies import BodyBudget, Share
 from doorward.transport.http1.limits import Limits
 from doorward.transport.http1.messages import Request, Response, response_head
+from doorward.transport.http1.states import LIFE, READING
 from doorward.transport.loop import Connections
 
 __all__ = ["LATER", "Answer", "Application", "HttpConnection", "Respond", "no_answer"]
@@ -89,8 +90,8 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._client: Any = None
         # The message that is read
-        self._in_head = True
-        self._in_body = False
+        self._message = "head"
+        """The state of `states.READING`."""
         self._target = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._request: Request | None = None
@@ -110,9 +111,9 @@ class HttpConnection(asyncio.Protocol):
         self._since = connections.now
         self._write_since: float | None = None
         self._reading = True
-        self._no_more = False
+        self._life = "open"
+        """The state of `states.LIFE`."""
         self._unread = 0
-        self._ending = False
         self._draining = False
         self._sweeps = 0
 
@@ -126,7 +127,7 @@ class HttpConnection(asyncio.Protocol):
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._no_more:
+        if self._life != "open":
             self._unread += len(data)
             if self._unread > self._limits.unread:
                 self.abort()
@@ -140,7 +141,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.remove(self)
         self._transport = None
-        self._no_more = self._ending = True
+        self._life = LIFE[self._life]["lose"]
         if self._current is not None and self._current.cancellation is not None:
             self._current.cancellation.cancel()
         self._current = self._request = None
@@ -171,14 +172,14 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def idle_since(self) -> float | None:
-        return None if self._current is not None and not self._in_body else self._since
+        return None if self._current is not None and self._message != "body" else self._since
 
     def expire(self) -> None:
         if self._transport is None:
             return
         limits, now = self._limits, self._connections.now
         waited = now - self._since
-        if self._transport.is_closing() or self._ending:
+        if self._transport.is_closing() or self._life == "ending":
             self._sweeps += 1
             if self._sweeps > LINGER:
                 self._transport.abort()
@@ -189,16 +190,16 @@ class HttpConnection(asyncio.Protocol):
             self._sweeps += 1
             if self._sweeps > _DRAINED:
                 self._close_idle()
-        elif self._in_head and waited > limits.head_timeout:
+        elif self._message == "head" and waited > limits.head_timeout:
             self._close_idle()
-        elif self._in_body and self._reading and waited > limits.body_timeout:
+        elif self._message == "body" and self._reading and waited > limits.body_timeout:
             self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the body did not arrive in time")
         elif self._is_between_requests and waited > limits.keep_alive:
             self._close_idle()
 
     @property
     def _is_between_requests(self) -> bool:
-        is_reading = self._in_body or (self._in_head and self._messages > 0)
+        is_reading = self._message == "body" or (self._message == "head" and self._messages > 0)
         return self._current is None and not is_reading
 
     def shutdown(self) -> None:
@@ -243,8 +244,8 @@ class HttpConnection(asyncio.Protocol):
     # Bytes
 
     def _feed(self, data: bytes) -> None:
-        message = self._messages if self._in_body else 0
-        head, body_size = self._head_size if self._in_head else 0, self._body_size
+        message = self._messages if self._message == "body" else 0
+        head, body_size = self._head_size if self._message == "head" else 0, self._body_size
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade as upgrade:
@@ -252,13 +253,13 @@ class HttpConnection(asyncio.Protocol):
         except HttpParserError as error:
             self._refuse_for(error)
             return
-        if self._no_more:
+        if self._life != "open":
             return
-        if self._in_head:
+        if self._message == "head":
             # A head of which a part came before was not begun in these bytes.
             self._head_size = head + len(data)
             self._check_head(self._head_size)
-        elif message == self._messages and self._in_body:
+        elif message == self._messages and self._message == "body":
             self._framing_size += len(data) - (self._body_size - body_size)
             if self._framing_size > self._limits.head_bytes + self._limits.framing * (
                 self._body_size
@@ -270,7 +271,7 @@ class HttpConnection(asyncio.Protocol):
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too large")
 
     def _refuse_for(self, error: HttpParserError) -> None:
-        if self._no_more:
+        if self._life != "open":
             return  # what follows a request that ends the connection is nobody's
         cause = error.__context__
         if isinstance(cause, _RefusedError):
@@ -294,7 +295,7 @@ class HttpConnection(asyncio.Protocol):
         self._parser = HttpRequestParser(_Body(self))
         try:
             self._parser.feed_data(b"POST / HTTP/1.1\r\n%s\r\n\r\n" % framing)
-            if not self._no_more:
+            if self._life == "open":
                 self._parser.feed_data(rest)
         except HttpParserError as error:
             self._refuse_for(error)
@@ -303,7 +304,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._messages += 1
-        self._in_head = True
+        self._message = READING[self._message]["begins"]
         self._head_size = 0
         self._target = b""
         self._headers = []
@@ -313,7 +314,7 @@ class HttpConnection(asyncio.Protocol):
         self._target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # what follows a body in chunks is not used
+        if self._message == "head":  # what follows a body in chunks is not used
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
@@ -321,7 +322,7 @@ class HttpConnection(asyncio.Protocol):
         size = len(self._target) + sum([len(name) + len(value) for name, value in headers])
         if size > self._limits.head_bytes or len(headers) > self._limits.headers:
             raise _RefusedError(431, "the headers are too large")
-        if self._no_more:
+        if self._life != "open":
             return  # nobody is answered after the request that ends the connection
         version = parser.get_http_version()
         if version not in ("1.1", "1.0"):
@@ -342,8 +343,7 @@ class HttpConnection(asyncio.Protocol):
             codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
             if codings != [b"chunked"]:
                 raise _RefusedError(501, "unsupported transfer encoding")
-        self._in_head = False
-        self._in_body = True
+        self._message = READING[self._message]["head_ends"]
         self._request = request
         self._drop_body()
         self._share = None if self._bodies is None else self._bodies.begin()
@@ -378,9 +378,10 @@ class HttpConnection(asyncio.Protocol):
         request = self._request
         if self._upgrades or request is None:
             return
-        self._in_body = False
+        self._message = READING[self._message]["body_ends"]
         self._request = None
-        self._no_more = not request.keeps_alive
+        if not request.keeps_alive:
+            self._life = LIFE[self._life]["last"]
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.end()
@@ -393,7 +394,8 @@ class HttpConnection(asyncio.Protocol):
             self._begin(request)
         else:
             self._queue.append(request)
-            self._no_more = self._no_more or len(self._queue) >= self._limits.pipelined
+            if len(self._queue) >= self._limits.pipelined:
+                self._life = LIFE[self._life]["last"]
             self._update_reading()
 
     # Requests in turn
@@ -409,7 +411,7 @@ class HttpConnection(asyncio.Protocol):
     def _begin_stream(self) -> None:
         """Hand the request that is being read to the application, unless another comes first."""
         request = self._request
-        if request is None or self._current is not None or self._no_more:
+        if request is None or self._current is not None or self._life != "open":
             self._update_reading()
             return
         self._current = request
@@ -459,7 +461,7 @@ class HttpConnection(asyncio.Protocol):
         """True if the connection ends after the response that is due now."""
         if self._request is self._current:
             return True  # the rest of its body is not read
-        ends = self._no_more or self._draining or self._connections.ends_soon
+        ends = self._life != "open" or self._draining or self._connections.ends_soon
         return ends and not self._queue
 
     @property
@@ -496,7 +498,7 @@ class HttpConnection(asyncio.Protocol):
     def _go_on(self) -> None:
         """Begin what waits for the request that was answered."""
         try:
-            while self._queue and self._current is None and not self._ending:
+            while self._queue and self._current is None and self._life not in ("ending", "closed"):
                 self._begin(self._queue.popleft())
             request = self._request
             if request is not None and (
@@ -511,7 +513,7 @@ class HttpConnection(asyncio.Protocol):
     def _refuse(self, status: int, reason: str) -> None:
         """End the connection with an error, after what is under way."""
         self._application.on_refused(reason)
-        self._no_more = True
+        self._life = LIFE[self._life]["last"]
         self._drop_body()
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -536,13 +538,13 @@ class HttpConnection(asyncio.Protocol):
 
         A socket that is closed with unread bytes is reset, and the response with it.
         """
-        self._no_more = self._ending = True
+        self._life = LIFE[self._life]["end"]
         self._sweeps = 0
         self._queue.clear()
         transport = self._transport
         if transport is None:
             return
-        if (self._in_body or self._in_head) and transport.can_write_eof():
+        if self._message != "between" and transport.can_write_eof():
             if not self._reading:
                 self._reading = True
                 transport.resume_reading()
@@ -556,11 +558,11 @@ class HttpConnection(asyncio.Protocol):
         if transport is None or transport.is_closing():
             return
         waits = self._current is not None and self._stream is None
-        wanted = self._ending or not (
+        wanted = self._life == "ending" or not (
             self._write_since is not None
             or self._queue
             or (self._stream is not None and self._stream.is_full)
-            or (waits and self._in_body and self._body_size > self._limits.body_buffered)
+            or (waits and self._message == "body" and self._body_size > self._limits.body_buffered)
         )
         if wanted is not self._reading:
             self._reading = wanted

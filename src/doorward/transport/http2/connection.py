@@ -37,6 +37,7 @@ from doorward.transport.http2.header_blocks import HeaderBlocks, PartialBlock
 from doorward.transport.http2.headers import MalformedError, check_trailers
 from doorward.transport.http2.hpack import encode
 from doorward.transport.http2.limits import Limits
+from doorward.transport.http2.states import ENDING, RECEIVING
 from doorward.transport.http2.streams import DEFAULT_WINDOW, Application, Sender, Stream
 
 __all__ = ["PREFACE", "Connection"]
@@ -66,7 +67,8 @@ class Connection:
         """`on_output` is called when something is written outside of `feed`, `expire` and
         `shutdown`."""
         self.limits = limits or Limits()
-        self.closed = False
+        self._ending = "serving"
+        """The state of `states.ENDING`."""
         now = clock()
         self._sender = Sender(self.limits, now, on_output)
         self._sender.count_message = self._count_request
@@ -77,8 +79,8 @@ class Connection:
         self._on_expired = on_expired
         self._buffer = bytearray()
         self._needed = len(PREFACE)
-        self._is_open = False
-        self._has_settings = False
+        self._receiving = "preface"
+        """The state of `states.RECEIVING`."""
         self._began = now
         self._highest = 0
         self._headers = HeaderBlocks(application, self.limits)
@@ -88,7 +90,6 @@ class Connection:
         """Streams that the client has ended, with the last data. They are passed on once all that
         was received is read: one that is reset in the same bytes is not worth an answer."""
         self._credit = Credit(self.limits, now)
-        self._draining = False
         self._final = MAX_STREAM_ID
         """The last stream that is served: lowered by `shutdown`."""
         self._frames: tuple[Callable[[int, int, bytes], None], ...] = (
@@ -108,7 +109,7 @@ class Connection:
 
     def feed(self, data: bytes) -> bytes:
         """The bytes to write after `data` was received; it raises for no contents of `data`."""
-        if self.closed:
+        if self._ending == "closed":
             return b""
         sender = self._sender
         sender.now = self._clock()
@@ -133,10 +134,10 @@ class Connection:
 
         Two GOAWAY frames with a PING between them (RFC 9113, section 6.8).
         """
-        if not self.closed and not self._draining:
-            self._draining = True
+        if self._ending == "serving":
+            self._ending = ENDING[self._ending]["announce"]
             self._began = self._clock()
-            if self._is_open:
+            if self._receiving != "preface":
                 self._announce_end()
         return self.take()
 
@@ -146,7 +147,7 @@ class Connection:
 
     def close(self) -> bytes:
         """End at once: a client may send what is not answered yet to another connection."""
-        if self._is_open and not self.closed:
+        if self._receiving != "preface" and self._ending != "closed":
             self._sender.write_goaway(self._highest, ErrorCode.NO_ERROR)
         self.lost()
         return self.take()
@@ -157,13 +158,18 @@ class Connection:
         return self._sender.answered
 
     @property
+    def closed(self) -> bool:
+        """True if nothing more is read or written."""
+        return self._ending == "closed"
+
+    @property
     def drained(self) -> bool:
         """True if nothing is left to do after `shutdown`."""
-        return self.closed or (self._draining and self._final != MAX_STREAM_ID and not self.streams)
+        return self._ending == "closed" or (self._ending == "final" and not self.streams)
 
     def lost(self) -> None:
         """The socket is gone: every open stream is aborted."""
-        self.closed = True
+        self._ending = ENDING[self._ending]["close"]
         self._headers.forget()
         for stream in self._sender.remove_all():
             stream.route.abort(stream)
@@ -171,15 +177,14 @@ class Connection:
     def expire(self) -> bytes:
         """End what is over its time; the bytes to write. Call it every half second or so."""
         self._sender.now = now = self._clock()
-        if self.closed:
+        if self._ending == "closed":
             return b""
-        is_waiting = not self._has_settings or self._block is not None
-        if is_waiting and now - self._began > self.limits.header_timeout:
+        if self._receiving != "open" and now - self._began > self.limits.header_timeout:
             self._fail(Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "preface or headers are late"))
             return self.take()
-        if self._draining and self._final == MAX_STREAM_ID and now - self._began > DRAIN_WAIT:
-            if not self._is_open:
-                self.closed = True
+        if self._ending == "announced" and now - self._began > DRAIN_WAIT:
+            if self._receiving == "preface":
+                self._ending = ENDING[self._ending]["close"]
                 return b""
             self._announce_last()
         self._sender.is_busy = True
@@ -214,7 +219,7 @@ class Connection:
             data = bytes(self._buffer)
             self._buffer.clear()
         position = 0
-        if not self._is_open:
+        if self._receiving == "preface":
             self._buffer += data[: len(PREFACE)]
             self._check_preface()
             self._buffer.clear()
@@ -235,16 +240,14 @@ class Connection:
                 break
             payload = data[position + 9 : end]
             position = end
-            if self._block is not None and kind != FrameType.CONTINUATION:
-                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "header block is interrupted")
-            if not self._has_settings and kind != FrameType.SETTINGS:
-                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "first frame is not SETTINGS")
+            if self._receiving != "open":
+                self._check_order(kind)
             if kind < len(frames):
                 try:
                     frames[kind](flags, stream_id & MAX_STREAM_ID, payload)
                 except StreamError as error:
                     self._reset_for(stream_id & MAX_STREAM_ID, error)
-                if self.closed:
+                if self._ending == "closed":
                     return
             else:
                 self._charge(1)
@@ -258,13 +261,20 @@ class Connection:
             if streams.get(stream.id) is stream:
                 stream.route.receive(stream, data, True)
 
+    def _check_order(self, kind: int) -> None:
+        """Http2Error for a frame that is not the one that must come now."""
+        if self._receiving == "block" and kind != FrameType.CONTINUATION:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "header block is interrupted")
+        if self._receiving == "settings" and kind != FrameType.SETTINGS:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "first frame is not SETTINGS")
+
     def _check_preface(self) -> None:
-        if not self._is_open and not PREFACE.startswith(self._buffer):
+        if self._receiving == "preface" and not PREFACE.startswith(self._buffer):
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "not the preface of HTTP/2")
 
     def _open(self) -> None:
         """The server's preface: SETTINGS, and a window for all streams."""
-        self._is_open = True
+        self._receiving = RECEIVING[self._receiving]["preface"]
         limits = self.limits
         settings = (
             (Setting.MAX_CONCURRENT_STREAMS, limits.max_concurrent_streams),
@@ -276,7 +286,7 @@ class Connection:
         content = b"".join([_SETTING.pack(*each) for each in settings])
         self._sender.write(FrameType.SETTINGS, 0, 0, content)
         self._sender.write_window(0, limits.connection_window - DEFAULT_WINDOW)
-        if self._draining:
+        if self._ending == "announced":
             self._announce_end()
 
     # Frames
@@ -336,6 +346,7 @@ class Connection:
             self._end_block(flags, stream_id, payload)
             return
         self._began = self._sender.now
+        self._receiving = RECEIVING[self._receiving]["block_begins"]
         self._block = PartialBlock(self.limits, stream_id, flags, payload)
 
     def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
@@ -345,6 +356,7 @@ class Connection:
         self._charge(1)
         block.add(payload)
         if flags & Flag.END_HEADERS:
+            self._receiving = RECEIVING[self._receiving]["block_ends"]
             self._block = None
             self._end_block(block.flags, stream_id, bytes(block))
 
@@ -436,14 +448,14 @@ class Connection:
         if flags & Flag.ACK:
             if payload:
                 raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "acknowledgement with settings")
-            if not self._has_settings:
+            if self._receiving == "settings":
                 raise Http2Error(ErrorCode.PROTOCOL_ERROR, "first frame is not SETTINGS")
             return
         if len(payload) % _SETTING.size:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "setting is cut")
         for setting, value in _SETTING.iter_unpack(payload):
             self._set(setting, value)
-        self._has_settings = True
+        self._receiving = RECEIVING[self._receiving]["settings"]
         self._sender.write(FrameType.SETTINGS, Flag.ACK, 0, b"")
 
     def _set(self, setting: int, value: int) -> None:
@@ -468,10 +480,11 @@ class Connection:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "PING has eight bytes")
         if not flags & Flag.ACK:
             self._sender.write(FrameType.PING, Flag.ACK, 0, payload)
-        elif payload == _DRAIN and self._draining and self._final == MAX_STREAM_ID:
+        elif payload == _DRAIN and self._ending == "announced":
             self._announce_last()
 
     def _announce_last(self) -> None:
+        self._ending = ENDING[self._ending]["finish"]
         self._final = self._highest
         self._sender.write_goaway(self._final, ErrorCode.NO_ERROR)
 
@@ -526,7 +539,7 @@ class Connection:
         stream.route.abort(stream)
 
     def _fail(self, error: Http2Error) -> None:
-        if self._is_open:
+        if self._receiving != "preface":
             self._sender.write_goaway(self._highest, error.code, error.message.encode())
         self.lost()
 
