@@ -298,6 +298,40 @@ def test_every_listed_function_is_in_a_file_that_exists() -> None:
         assert (SOURCE / "doorward" / name).is_file(), name
 
 
+UNGUARDED = {
+    "rego/analysis/body_order.py",
+    "rego/analysis/existence.py",
+    "rego/analysis/resolve.py",
+    "rego/analysis/safe_order.py",
+    "rego/codegen/operand.py",
+    "rego/partial/core.py",
+    "rego/source.py",
+    "rego/syntax/lexer.py",
+}
+"""Modules whose records a build creates by the hundred thousand (`base/records.py`)."""
+COMPARED_BY_IDENTITY = {"rego/code.py"}
+"""Modules whose immutable classes cannot be records, which have equality and no weak references."""
+
+
+@for_each(MODULES)
+def test_immutable_classes_of_the_libraries_are_frozen_records(path: Path) -> None:
+    name = str(path.relative_to(SOURCE / "doorward"))
+    decorators = [
+        ast.unparse(decorator)
+        for node in ast.walk(parsed_file(path))
+        if isinstance(node, ast.ClassDef)
+        for decorator in node.decorator_list
+    ]
+    unguarded = any("guarded=False" in each for each in decorators)
+    assert unguarded == (name in UNGUARDED), "record(guarded=False)"
+    if name.startswith(("rego/", "filters/")) and name not in COMPARED_BY_IDENTITY:
+        dataclasses = [each for each in decorators if each.startswith("dataclass(frozen=True")]
+        assert not dataclasses, "a record is the immutable class of this room"
+    if name != "base/records.py":
+        methods = [n.name for n in ast.walk(parsed_file(path)) if isinstance(n, ast.FunctionDef)]
+        assert "__setattr__" not in methods, "a record refuses assignments"
+
+
 @for_each(MODULES)
 def test_every_thread_runs_a_guarded_loop(path: Path) -> None:
     """A thread that dies of an exception takes its work with it, and nobody knows."""

@@ -13,7 +13,7 @@ from doorward.base.records import HashedOnce, record, replace
 from doorward.rego.syntax.nodes import Array, Scalar, Var
 
 
-@record
+@record(guarded=False)
 class Point:
     x: int
     y: int = 0
@@ -72,7 +72,7 @@ def test_a_class_may_say_itself_what_is_equal() -> None:
     assert len({Scalar(True), Scalar(1), Var("x"), Var("x")}) == 3
 
 
-@record(frozen=True)
+@record
 class Options:
     """What can be chosen."""
 
@@ -84,7 +84,7 @@ class Options:
             raise ValueError("no name")
 
 
-@record(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Named:
     first: int
     second: int = 2
@@ -102,6 +102,14 @@ def test_a_frozen_record_cannot_be_changed_at_run_time() -> None:
     with pytest.raises(FrozenInstanceError):
         del options.name
     assert options == copy.copy(options) == pickle.loads(pickle.dumps(options))
+
+
+def test_a_node_of_the_syntax_tree_cannot_be_changed() -> None:
+    variable = Var("x")
+    keys = {variable: 1}
+    with pytest.raises(FrozenInstanceError):
+        variable.name = "y"  # type: ignore[misc] # that is the point
+    assert keys[variable] == 1
 
 
 def test_defaults_are_made_for_each_record_and_checked() -> None:
@@ -132,7 +140,7 @@ def test_a_record_says_what_it_holds() -> None:
     assert Options.__doc__ == "What can be chosen."
 
 
-@record(frozen=True)
+@record
 class Tree(HashedOnce):
     parts: tuple[Tree | Counted, ...]
 

@@ -47,7 +47,7 @@ _DATA = (".json", ".yaml", ".yml")
 _POLICY = re.compile(rb"(?:\s|#[^\n]*\n)*package\s")
 
 
-@record(frozen=True)
+@record
 class Limits:
     """The limits of loading: bytes of one file, files altogether, depth of folders."""
 
@@ -83,7 +83,7 @@ class LoadError(Exception):
         return "\n".join([f"{len(said)} errors occurred during loading:", *said])
 
 
-@record(frozen=True)
+@record
 class Loaded:
     """Policy texts by file name, one data document, and every file that was read."""
 
@@ -106,7 +106,7 @@ class Loaded:
     """Notes for the caller: what was not verified, what is not used."""
 
 
-@record(frozen=True)
+@record
 class _Entry:
     """One file to read: where it is, and the path of its document below `data`."""
 

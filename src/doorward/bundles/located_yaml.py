@@ -27,7 +27,7 @@ class LocatedError(Exception):
         self.line = line
 
 
-@record(frozen=True)
+@record
 class Located:
     """A value and its line: mappings hold `Located` by key, lists hold them in order."""
 

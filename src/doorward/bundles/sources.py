@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Sources", "with_bundles"]
 
 
-@record(frozen=True)
+@record
 class Sources:
     """The sources of policies and data: `paths` as files and folders, `bundles` as bundles.
 

@@ -52,7 +52,7 @@ __all__ = ["command"]
 _FORMATS: Final = ("json", "values", "bindings", "pretty", "source", "raw", "discard")
 
 
-@record(frozen=True)
+@record
 class _Request:
     """The options of one call."""
 
@@ -77,7 +77,7 @@ class _Request:
     """What to evaluate partially for; None: evaluate."""
 
 
-@record(frozen=True)
+@record
 class _Answer:
     """The result of a query, with the reports that were requested."""
 

@@ -23,7 +23,7 @@ __all__ = ["FORMATS", "Residual", "check", "document", "evaluate", "shown"]
 FORMATS: Final = ("json", "pretty", "source")
 
 
-@record(frozen=True)
+@record
 class Residual:
     """The options of partial evaluation."""
 

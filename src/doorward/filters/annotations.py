@@ -20,7 +20,7 @@ class Unreadable(FilterError):
     """METADATA that cannot be used."""
 
 
-@record(frozen=True)
+@record
 class Told:
     """`mask_rule`: as a reference below `data`; "" for none."""
 

@@ -72,7 +72,7 @@ _LAST_DAY: Final = datetime.date.max.toordinal()
 _LARGEST: Final = "\U0010ffff"
 
 
-@record(frozen=True)
+@record
 class Column:
     """A column: its kind, or the reason why nothing can be said of it.
 

@@ -45,7 +45,7 @@ class FilterError(CompileError):
         return "\n".join([super().__str__(), *[f"hint: {hint}" for hint in hints]])
 
 
-@record(frozen=True)
+@record
 class Field(HashedOnce):
     """A column of a table, under the names of the policy; `table` "" where the policy has none.
 

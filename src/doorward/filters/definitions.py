@@ -35,7 +35,7 @@ _REFUSED: Final = object()
 _Value: TypeAlias = Any
 
 
-@record(frozen=True)
+@record
 class _Case:
     """One case in which a rule gives a value: the number of the rule, and of the `else` in it."""
 

@@ -63,7 +63,7 @@ def _accept(_value: int | Number) -> None:
     """Any number can be compared exactly."""
 
 
-@record(frozen=True)
+@record
 class SQLDialect:
     """A dialect. In templates `{0}` or `{}` stands for an operand."""
 

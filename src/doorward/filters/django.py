@@ -157,7 +157,7 @@ def relations_of(model: type[Model]) -> dict[str, Anything]:
     return relations
 
 
-@record(frozen=True)
+@record
 class _Place:
     """A model, where its fields are from the model of the query at `depth`."""
 

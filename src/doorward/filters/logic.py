@@ -75,7 +75,7 @@ T = TypeVar("T")
 _Row: TypeAlias = "T | _Inside"
 
 
-@record(frozen=True)
+@record
 class Relation:
     """To the rows of `table`, a name in `Columns`, in which each column (a key of `on`) is equal to
     the column of the row that the relation is of (its value). `many`: to any number of rows."""
@@ -233,7 +233,7 @@ class Schema(Protocol[T]):
         """The table to which a relation leads, and whether to many rows."""
 
 
-@record(frozen=True)
+@record
 class _Inside:
     """A thing with fields that is not a row: an object in a document of JSON
     (`path`), or an element of an array; `field` is the column, or the element."""

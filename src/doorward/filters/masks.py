@@ -20,7 +20,7 @@ from doorward.rego import UNDEFINED
 __all__ = ["Masks", "read_masks"]
 
 
-@record(frozen=True)
+@record
 class Masks:
     """The masked columns of each table, under the names of the policy."""
 

@@ -30,7 +30,7 @@ class UnclearError(ValueError):
         self.hint = hint
 
 
-@record(frozen=True)
+@record
 class Place:
     """A row, or with a `name` a column or relation of it; with a `function`, what this built-in
     makes of the column, together with `operand` or `default`."""
@@ -50,7 +50,7 @@ class Place:
         return Field(self.row, self.name, (), self.function, self.operand, self.default)
 
 
-@record(frozen=True)
+@record
 class Index:
     """An element of a relation, for which a variable between brackets stands."""
 

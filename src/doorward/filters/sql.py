@@ -59,7 +59,7 @@ _INT64: Final = 1 << 63
 _OPERATORS: Final = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 
 
-@record(frozen=True)
+@record
 class Clause:
     """A condition for `WHERE`, and its parameters in order."""
 

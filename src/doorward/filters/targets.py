@@ -16,7 +16,7 @@ _ALL: Final = _LISTS | {"startswith", "endswith", "contains"}
 _SQL: Final = frozenset({"not", "field-ref"})
 
 
-@record(frozen=True)
+@record
 class Target:
     """`kind`: ucast or sql; `variant`: a flavour of UCAST, or a dialect of SQL."""
 

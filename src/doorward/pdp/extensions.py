@@ -40,7 +40,7 @@ class ExtensionError(LoadError):
         return self.messages[0]
 
 
-@record(frozen=True)
+@record
 class Extensions:
     """Registries by name, and folders besides Python's own in which their modules may lie."""
 

@@ -22,7 +22,7 @@ from doorward.rego.tools import (
 __all__ = ["Solution", "solutions_of"]
 
 
-@record(frozen=True)
+@record
 class Solution:
     """One solution: the value of each expression, and of each variable that has a name."""
 

@@ -42,7 +42,7 @@ def future_keywords(*, v0: bool = False) -> list[str]:
     return sorted(FUTURE_KEYWORDS if v0 else FUTURE_KEYWORDS - V1_KEYWORDS)
 
 
-@record(frozen=True)
+@record
 class Capabilities:
     """The content of a capabilities file. A built-in or feature that it does not name does not
     exist for a policy.

@@ -60,7 +60,7 @@ LIMIT_ERROR: Final = "eval_limit_error"
 """Ours: OPA does not bound what an evaluation makes."""
 
 
-@record(frozen=True)
+@record
 class Details:
     """Details of an error besides its message: `lines` for people, `data` for JSON."""
 
@@ -68,7 +68,7 @@ class Details:
     data: Mapping[str, object]
 
 
-@record(frozen=True)
+@record
 class Fix:
     """The edit that a hint proposes: `text` in the source in place of the text between two
     offsets."""
@@ -78,7 +78,7 @@ class Fix:
     text: str
 
 
-@record(frozen=True)
+@record
 class Diagnostic:
     """One finding: OPA's `code` and `message`, where, and what to do about it."""
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["OptionArguments", "Options"]
 
 
-@record(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Options:
     """Options of compilation and evaluation, besides policies and data.
 

@@ -14,7 +14,7 @@ from doorward.base.records import record
 __all__ = ["NOWHERE", "Source", "Span"]
 
 
-@record
+@record(guarded=False)
 class Source:
     """One text: `name` is what errors print (a file name, or "" for a query)."""
 
@@ -27,7 +27,7 @@ class Source:
         return lines[row - 1].rstrip("\r") if 0 < row <= len(lines) else ""
 
 
-@record
+@record(guarded=False)
 class Span:
     """A piece of a source: offsets in characters, `row` and `col` from 1 as OPA counts them."""
 

@@ -31,7 +31,7 @@ TOKEN: Final = "doorward.token"
 Authentication = Literal["off", "token", "tls"]
 
 
-@record(frozen=True)
+@record
 class Access:
     """`--authentication` and `--authorization`."""
 

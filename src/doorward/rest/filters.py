@@ -82,7 +82,7 @@ class _Refused(Exception):
         self.response = response
 
 
-@record(frozen=True)
+@record
 class _Request:
     input: Value | Undefined
     unknowns: tuple[str, ...] | None

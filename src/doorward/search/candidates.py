@@ -33,7 +33,7 @@ _ODD: Final[list[Value]] = [None, True, False, 0, 1, -1, 0.5, "", "a", [], {}, [
 _MISSING: Final = object()
 
 
-@record(frozen=True)
+@record
 class Focus:
     """Constants that only one of two versions has. `beside`: all constants, as JSON, of the rules
     that they are in."""

@@ -81,7 +81,7 @@ Path: TypeAlias = tuple[str, ...]
 """Names below `input`."""
 
 
-@record(frozen=True)
+@record
 class Grant:
     """Values of the unknown parts, in their order, for which the query holds, and why: each
     definition with what its variables were bound to."""
@@ -90,7 +90,7 @@ class Grant:
     reasons: tuple[str, ...]
 
 
-@record(frozen=True)
+@record
 class Condition:
     """The condition on any other subject. `key`: the key that verifies the token whose `claims` the
     texts name; "" where none is read."""
@@ -99,7 +99,7 @@ class Condition:
     key: str = ""
 
 
-@record(frozen=True)
+@record
 class Access:
     """The subjects that are allowed. `unknown`: why there may be others than the grants and
     conditions say; "" where there are none."""
@@ -110,7 +110,7 @@ class Access:
     candidates: int
 
 
-@record(frozen=True)
+@record
 class Unknowns:
     """An input of which some parts are not known. What it has at these paths is left out."""
 

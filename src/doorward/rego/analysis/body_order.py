@@ -138,7 +138,7 @@ class _UnsafeError(Exception):
         ]
 
 
-@record
+@record(guarded=False)
 class _Order:
     """The flat form of a rule without its `else`, and the order of its bodies."""
 

@@ -22,7 +22,7 @@ def call_path(operator: Ref) -> tuple[Key, ...] | None:
     return tuple(to_key(a.value) for a in operator.args if isinstance(a, Scalar))
 
 
-@record(frozen=True)
+@record
 class Callee:
     """The target of a call: a built-in, or the node of a function."""
 

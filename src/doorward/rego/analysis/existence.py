@@ -51,7 +51,7 @@ CallSite = tuple[Call, Span, bool]
 """A call, where errors in it are reported, and whether it is inside another term."""
 
 
-@record
+@record(guarded=False)
 class Sites:
     """The calls and the replacements of a module or a query, in the order of the text."""
 

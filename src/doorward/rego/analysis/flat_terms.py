@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Any
 
+from doorward.base.records import record
 from doorward.rego.syntax.keywords import ROOTS
 
 __all__ = ["FlatTerms"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FlatTerms:
     """The terms of one tree, by class.
 

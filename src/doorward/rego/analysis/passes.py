@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 
-@record(frozen=True)
+@record
 class CheckOptions:
     """The options of a check: `strict` adds OPA's strict-mode errors, `max_errors` limits the
     report.
@@ -144,7 +144,7 @@ class Program:
         return [known[id(s)] if id(s) in self.known else next(rest) for s in self.sources]
 
 
-@record(frozen=True)
+@record
 class Query:
     """A checked query: its ordered body, and the functions its `with` clauses replace."""
 

@@ -68,7 +68,7 @@ def names_of_packages(modules: Iterable[Module]) -> dict[tuple[str, ...], frozen
     return {path: frozenset(own) for path, own in names.items()}
 
 
-@record
+@record(guarded=False)
 class Resolved:
     """Modules with their names resolved, what is wrong with the names, and whether some module
     calls a function of `rego.metadata`."""
@@ -134,7 +134,7 @@ class _Imported:
     used: bool = False
 
 
-@record(frozen=True)
+@record
 class ResolverOptions:
     """Options of name resolution.
 

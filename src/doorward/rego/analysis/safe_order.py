@@ -31,7 +31,7 @@ Unsafe: TypeAlias = dict[int, tuple[Any, set[str]]]
 """The expressions that cannot be put in order, by identity, and the variables they lack."""
 
 
-@record
+@record(guarded=False)
 class Ordered:
     """The expressions of one flat body that have an order, and what is bound around the body."""
 

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-@record(frozen=True)
+@record
 class Definition:
     """One rule at its node: `tail` is what of its reference is not constant."""
 

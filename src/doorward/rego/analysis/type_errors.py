@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-@record(frozen=True)
+@record
 class Finding:
     """One error; `follows` if some type in it is unknown."""
 

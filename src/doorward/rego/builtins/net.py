@@ -41,7 +41,7 @@ _MAPPED: Final = 0xFFFF << 32
 """Where IPv4 addresses lie among those of IPv6."""
 
 
-@record(frozen=True)
+@record
 class _Network:
     """All addresses of one version from `first` to `last`; `text` if it has one of its own."""
 

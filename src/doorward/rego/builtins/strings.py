@@ -400,7 +400,7 @@ def sprintf(context: Context, template: str, values: list[Value]) -> str:
     return format_text(template, [_argument(value) for value in values])
 
 
-@record(frozen=True)
+@record
 class _Piece:
     """A verb with the text after it."""
 

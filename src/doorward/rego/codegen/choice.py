@@ -13,7 +13,7 @@ Source: TypeAlias = tuple[str, ...] | int
 """What is looked at: the names of a path below `input`, or the number of a parameter."""
 
 
-@record(frozen=True)
+@record
 class Choice:
     """Candidates by the value of `source`, as positions in the list of definitions.
 

@@ -30,7 +30,7 @@ __all__ = [
 Comparison = Callable[[Operand, Operand], ast.expr]
 
 
-@record(frozen=True)
+@record
 class Inline:
     """`value` is what the built-in gives where all of `tests` hold; it cannot fail there.
 

@@ -57,7 +57,7 @@ Write: TypeAlias = Callable[[Plan, Constants], ast.FunctionDef]
 """Writes one function of a plan, with its constants."""
 
 
-@record(frozen=True)
+@record
 class Shared:
     """The code of a group for one of its members, by its number there; `write` writes it."""
 

@@ -19,7 +19,7 @@ class _NotConstant:
 NOT_CONSTANT: Final = _NotConstant()
 
 
-@record
+@record(guarded=False)
 class Operand:
     """A Python expression for a defined Rego value, with what is known of it.
 

@@ -26,7 +26,7 @@ from doorward.rego.values import sorted_keys
 __all__ = ["Linked", "Unit", "definition_table", "document_tree", "generate", "link", "unit"]
 
 
-@record(frozen=True)
+@record
 class Unit:
     """The generated functions of one policy file."""
 
@@ -83,7 +83,7 @@ _REFUSALS: Final = (SyntaxError, ValueError, OverflowError, RecursionError, Memo
 """What Python's compiler raises: blocks or terms nested deeper than it follows, above all."""
 
 
-@record(frozen=True)
+@record
 class Linked:
     """A program that can be evaluated: its namespace, and the tree of its rules."""
 

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from doorward.base.records import record
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.codegen.operand import NOT_CONSTANT, constant_value
 from doorward.rego.runtime.operations import values
@@ -64,7 +65,7 @@ _COLLECTIONS: Final = frozenset({list, dict, frozenset})
 _SPECIAL: Final = frozenset("[?{*")
 
 
-@dataclass(frozen=True)
+@record
 class _Test:
     """`subject` must fit `value`; `split`: the delimiters that its text is taken apart by."""
 
@@ -77,7 +78,7 @@ class _Test:
         return isinstance(self.value, Var)
 
 
-@dataclass(frozen=True)
+@record
 class Selection:
     """The rules to evaluate, by chain and by number in it; `one`: the first answer is enough."""
 

@@ -239,7 +239,7 @@ def _references(definitions: Sequence[Definition]) -> Iterator[Ref]:
     return (ref for definition in definitions for ref in references_of(definition.rule))
 
 
-@record(frozen=True)
+@record
 class _Rules:
     """The rules at one node, as one Python function takes and answers them."""
 

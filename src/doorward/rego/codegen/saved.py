@@ -26,7 +26,7 @@ __all__ = ["SavedFunctions", "link_saved", "save_functions"]
 Chosen: TypeAlias = "tuple[int, ...]"
 
 
-@record(frozen=True)
+@record
 class SavedFunctions:
     """`code`: the byte code of functions by name, None where it was not generated. `rows`: the
     constants of definitions that share code. `tables`: the

@@ -167,7 +167,7 @@ class _SharedConstants(Constants):
         return self._position(positions.index((name, number)))
 
 
-@record(frozen=True)
+@record
 class Part:
     """The subject of a piece of code: one definition, or a group. `numbers`: theirs, in the
     node."""

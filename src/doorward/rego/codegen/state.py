@@ -272,7 +272,7 @@ class Counters:
             self.loops = saved
 
 
-@record(frozen=True)
+@record
 class Writers:
     """The functions by which a module asks for the parts of a term that a later one writes.
 

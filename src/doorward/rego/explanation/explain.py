@@ -26,7 +26,7 @@ __all__ = ["Explanation", "explain"]
 _LATE: Final = "the values take too long to be shown"
 
 
-@record(frozen=True)
+@record
 class Explanation:
     """The answer of a query and the rules that were asked for it."""
 

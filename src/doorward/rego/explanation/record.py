@@ -25,7 +25,7 @@ MAX_WIDTH: Final = 160
 """Characters of one value in text."""
 
 
-@record(frozen=True)
+@record
 class Record:
     """The recording of one query, and what must be hidden of it."""
 

@@ -25,7 +25,7 @@ MAX_NODES: Final = 20_000
 """Attempts and steps kept of one evaluation."""
 
 
-@record(frozen=True)
+@record
 class Sample:
     """The state in which an expression was asked: what its values are computed from."""
 

@@ -62,7 +62,7 @@ _ELEMENT: Final = re.compile(
 )
 
 
-@record(frozen=True)
+@record
 class Moment:
     """A time as a place on earth sees it; `weekday` 0 is Sunday, `offset` seconds east of UTC."""
 
@@ -272,7 +272,7 @@ _ZEROS: Final = str.maketrans("123456789", "000000000")
 _EPOCH: Final = datetime(1970, 1, 1)
 
 
-@record(frozen=True)
+@record
 class _Shape:
     """The positions of the elements of a layout in a value; `text` has zeros for their digits."""
 

@@ -41,26 +41,26 @@ MAX_DEPTH: Final = 50
 MAX_SOURCE: Final = 1 << 16
 
 
-@record(frozen=True)
+@record
 class Constant:
     """A number, string or boolean written in the template, or nil."""
 
     value: int | float | str | bool | None
 
 
-@record(frozen=True)
+@record
 class Variable:
     """`$name`; `$` is what the template was called with."""
 
     name: str
 
 
-@record(frozen=True)
+@record
 class Function:
     name: str
 
 
-@record(frozen=True)
+@record
 class Fields:
     """`of.a.b`; `of` None is the dot."""
 
@@ -68,12 +68,12 @@ class Fields:
     names: tuple[str, ...]
 
 
-@record(frozen=True)
+@record
 class Command:
     operands: tuple[Operand, ...]
 
 
-@record(frozen=True)
+@record
 class Pipeline:
     """Commands, each with the answer of the one before as its last operand."""
 
@@ -85,17 +85,17 @@ class Pipeline:
 Operand: TypeAlias = Constant | Variable | Function | Fields | Pipeline
 
 
-@record(frozen=True)
+@record
 class Text:
     text: str
 
 
-@record(frozen=True)
+@record
 class Action:
     pipeline: Pipeline
 
 
-@record(frozen=True)
+@record
 class Branch:
     """`if`, `with` or `range`."""
 
@@ -105,7 +105,7 @@ class Branch:
     otherwise: Block
 
 
-@record(frozen=True)
+@record
 class Call:
     """`template`, and what a `block` leaves in its place."""
 
@@ -113,7 +113,7 @@ class Call:
     pipeline: Pipeline | None
 
 
-@record(frozen=True)
+@record
 class Jump:
     """`break` or `continue`."""
 
@@ -132,7 +132,7 @@ class Template:
     defined: dict[str, Block] = field(default_factory=dict)
 
 
-@record(frozen=True)
+@record
 class _Token:
     kind: str
     text: str

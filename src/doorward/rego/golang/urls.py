@@ -106,7 +106,7 @@ def parse(url: str) -> dict[str, str]:
     return {name: part for name, part in parts.items() if part}
 
 
-@record(frozen=True)
+@record
 class Location:
     """The parts of a URL that a request needs: host with port, path and query as they are sent."""
 

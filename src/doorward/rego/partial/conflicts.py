@@ -8,9 +8,9 @@ that exclude each other (`x == 1` and `x == 2`, `x` and `not x`) do not conflict
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from doorward.base.records import record
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.partial.context import Conflict, SearchContext, Solutions
 from doorward.rego.partial.core import (
@@ -61,7 +61,7 @@ def path_of_rule(rule: Rule) -> str:
     return "data" + "".join(map(operand_text, parts))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Outcome:
     """One way in which a rule holds: the rest of its reference, its value, and what is left."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from doorward.base.records import record
 from doorward.rego.partial.core import Body, Expr, Operator, Rule, Term
 from doorward.rego.partial.program import Program, Settings
 from doorward.rego.partial.state import (
@@ -32,7 +32,7 @@ Solutions: TypeAlias = Iterator[None]
 """One None for each way in which something holds."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Site:
     """An expression that is evaluated: where it is, and in which bindings."""
 
@@ -43,7 +43,7 @@ class Site:
     """Of the evaluation of the body in which it stands."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Conflict:
     """Two rules, or one with itself, that may give the document at `path` two values at once."""
 

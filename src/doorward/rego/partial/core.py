@@ -74,31 +74,31 @@ class Constant:
         return f"Constant({self.value!r})"
 
 
-@record
+@record(guarded=False)
 class Var:
     """A variable; a wildcard is `$0`, `$1`, …"""
 
     name: str
 
 
-@record
+@record(guarded=False)
 class Ref:
     """`head[a][b]`: `parts` are the head and the operands. `input` alone is a reference as well."""
 
     parts: tuple[Term, ...]
 
 
-@record
+@record(guarded=False)
 class Array:
     items: tuple[Term, ...]
 
 
-@record
+@record(guarded=False)
 class Object:
     items: tuple[tuple[Term, Term], ...]
 
 
-@record
+@record(guarded=False)
 class Set:
     items: tuple[Term, ...]
 
@@ -107,7 +107,7 @@ Operator: TypeAlias = str | Ref
 """What is called: a built-in by its name, or a function by its path below `data`."""
 
 
-@record
+@record(guarded=False)
 class Call:
     """A call inside a term, as the last step of simplification makes it again."""
 
@@ -117,7 +117,7 @@ class Call:
     """Where the operator stands."""
 
 
-@record
+@record(guarded=False)
 class Comprehension:
     """`kind`: array, set or object; `key` is for objects alone."""
 
@@ -130,7 +130,7 @@ class Comprehension:
 Term: TypeAlias = Constant | Var | Ref | Array | Object | Set | Call | Comprehension
 
 
-@record
+@record(guarded=False)
 class With:
     """`target` is a path below `input` or `data`, or the name of a built-in."""
 
@@ -138,7 +138,7 @@ class With:
     value: Term
 
 
-@record
+@record(guarded=False)
 class Every:
     key: Term
     value: Term
@@ -146,7 +146,7 @@ class Every:
     body: Body
 
 
-@record
+@record(guarded=False)
 class Expr:
     """`operator(args)`, or, without an operator, the one term in `args`, or `every`.
 

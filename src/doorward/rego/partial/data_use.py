@@ -51,7 +51,7 @@ _VERDICTS: Final = ("allow", "allowed", "decision")
 """Members of an answer that say whether it allows."""
 
 
-@record(frozen=True)
+@record
 class DataUse:
     """The use of data, as locations. `compared`: as a value; `ordered`: lists whose indexes
     count; `refused`: where absence counts, but for the first members of each that a variable has,

@@ -7,10 +7,10 @@ what follows where none does, is not in it: a reader that has to know asks for t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from doorward.base.records import record
 from doorward.rego.partial.conflicts import exclude_each_other, is_determined, path_of_rule
 from doorward.rego.partial.context import SearchContext, Site
 from doorward.rego.partial.core import (
@@ -55,7 +55,7 @@ class Outcome:
         return body_to_nodes(self.core_body)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Branch:
     """A rule, or an `else` of one: it counts where no branch of the rule before it holds."""
 
@@ -64,7 +64,7 @@ class Branch:
     outcomes: tuple[Outcome, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Definitions:
     """The rules of one document, each with its branches, and the default value."""
 

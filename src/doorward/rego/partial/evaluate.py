@@ -157,7 +157,7 @@ class Partial:
         }
 
 
-@record(frozen=True)
+@record
 class Question:
     """A query for partial evaluation: its lowered body, and what is known of it beforehand."""
 

@@ -12,7 +12,7 @@ MAX_PARTIAL: Final = 200_000
 """Expressions that a partial evaluation makes at most, unless the caller says otherwise."""
 
 
-@record(frozen=True)
+@record
 class PartialOptions:
     """Options of a partial evaluation.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from doorward.base.records import record
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.partial.core import DATA, Constant, Operator, Ref, Rule, Term
@@ -15,7 +16,7 @@ from doorward.rego.values import SYSTEM, Key, from_key, sorted_keys, to_key
 __all__ = ["Node", "Program", "Settings"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Settings:
     """`documents`: what is unknown, as paths that begin with `input` or `data`. `disabled`: rules
     that the residual refers to. `shallow`: rules that know nothing unknown alone are put in place

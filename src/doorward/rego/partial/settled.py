@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from doorward.base.records import record
 from doorward.rego.partial.core import (
     INPUT,
     Body,
@@ -39,7 +39,7 @@ from doorward.rego.syntax import nodes
 __all__ = ["Run", "Settled", "Step"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Run:
     """Expressions that are saved one after the other as they are."""
 

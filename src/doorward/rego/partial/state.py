@@ -6,9 +6,10 @@ Everything is undone in reverse order as the search goes back, so one state serv
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from doorward.base.records import record
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.errors import LIMIT_ERROR, EvalError
 from doorward.rego.partial.core import (
@@ -237,7 +238,7 @@ def _free_of(expr: Expr) -> Iterator[str]:
             yield from _free_of(inner)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Saved:
     """An expression of the residual; its terms are read in these bindings. None: they are plain.
 

@@ -84,7 +84,7 @@ MAX_ERRORS: Final = 100
 """Errors of built-ins that one evaluation keeps."""
 
 
-@record(frozen=True)
+@record
 class Site:
     """A call in the policy: the built-in's name and where it is."""
 
@@ -123,7 +123,7 @@ DataNode: TypeAlias = tuple[Document | None, Any]
 in which no `with` matters)."""
 
 
-@record(frozen=True)
+@record
 class BaseData:
     """Base data at a path, with what `with` put at some `targets` at and below it.
 

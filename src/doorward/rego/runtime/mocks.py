@@ -15,7 +15,7 @@ from doorward.rego.runtime.evaluation import Evaluation, Site
 __all__ = ["BuiltinMock", "FunctionMock", "ValueMock"]
 
 
-@record(frozen=True)
+@record
 class ValueMock:
     """The same value for all operands."""
 
@@ -25,7 +25,7 @@ class ValueMock:
         return self.value
 
 
-@record(frozen=True)
+@record
 class FunctionMock:
     """A function of the policy."""
 
@@ -35,7 +35,7 @@ class FunctionMock:
         return self.function(state.without_mocks(), *operands)
 
 
-@record(frozen=True)
+@record
 class BuiltinMock:
     """Another built-in."""
 

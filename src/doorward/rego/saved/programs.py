@@ -26,7 +26,7 @@ from doorward.rego.syntax.nodes import Module
 __all__ = ["Saved", "SavedPrograms"]
 
 
-@record(frozen=True)
+@record
 class Saved:
     """A program with its modules, and the code of its functions where that was saved, too."""
 
@@ -102,7 +102,7 @@ _UNREADABLE: Final = (
 """The errors for content that is not an entry of this code."""
 
 
-@record(frozen=True)
+@record
 class _State:
     """A program without what belongs to the process. Nodes are named by their numbers."""
 

@@ -51,7 +51,7 @@ class _AnnotationError(Exception):
     """The YAML is well-formed but its meaning is not."""
 
 
-@record(frozen=True)
+@record
 class _Block:
     """The comments below one `# METADATA`."""
 

@@ -39,7 +39,7 @@ _CHANGED: Final = "formatting would change what the policy says, or lose a comme
 _STYLES: Final[tuple[Style, ...]] = ("plain", "spread", "kept", "hoisted")
 
 
-@record(frozen=True)
+@record
 class Formatted:
     """A formatted text; `is_read`: it was parsed as what the target says."""
 

@@ -23,7 +23,7 @@ class UnexpectedComment(Exception):
     """A comment stands where the formatted text has no place for it."""
 
 
-@record(frozen=True)
+@record
 class Mark:
     """A place to go back to."""
 

@@ -71,7 +71,7 @@ _FORBIDDEN: Final = {
 }
 
 
-@record
+@record(guarded=False)
 class Token:
     """One token: its kind, its text without the gap, and what the gap before it held.
 

@@ -14,7 +14,7 @@ from dataclasses import field
 from itertools import chain
 from typing import Final, TypeAlias
 
-from doorward.base.records import record
+from doorward.base.records import record, remember
 from doorward.rego.numbers import Number
 from doorward.rego.source import NOWHERE, Span
 from doorward.rego.values import operand_text
@@ -71,8 +71,9 @@ class _Composite:
         try:
             return self._is_ground
         except AttributeError:
-            self._is_ground = all(map(is_ground, self._terms()))
-            return self._is_ground
+            answer = all(map(is_ground, self._terms()))
+            remember(self, "_is_ground", answer)
+            return answer
 
     def _terms(self) -> Iterable[Term]:
         raise NotImplementedError
@@ -154,10 +155,11 @@ class Call(_Named):
         except AttributeError:
             head, args = self.operator.head, self.operator.args
             first = head.name if isinstance(head, Var) else "?"
-            self._name = first + "".join(
+            name = first + "".join(
                 [operand_text(a.value) if isinstance(a, Scalar) else "[?]" for a in args]
             )
-            return self._name
+            remember(self, "_name", name)
+            return name
 
 
 @record

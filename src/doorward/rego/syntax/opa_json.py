@@ -63,7 +63,7 @@ def term_to_json(term: Term) -> Json:
     return _Writer(locations=False).term(term)
 
 
-@record(frozen=True)
+@record
 class _Writer:
     locations: bool
     span: Span | None = None

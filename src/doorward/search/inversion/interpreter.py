@@ -75,7 +75,7 @@ Env: TypeAlias = Mapping[str, Lens]
 Changes: TypeAlias = Callable[[Any], Iterator[Any]]
 
 
-@record(frozen=True)
+@record
 class Policy:
     """The policies to interpret: the rules, their functions, base data, and values that leaves of
     the input may have where nothing else is known."""

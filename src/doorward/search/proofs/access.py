@@ -20,7 +20,7 @@ from doorward.search.who_can import Access, Condition, Path, Unknowns, input_tex
 __all__ = ["Question", "answer", "as_csv", "as_json", "text"]
 
 
-@record(frozen=True)
+@record
 class Question:
     """For which values at `paths` of the input, the rest of which is `given`, a query holds at a
     time; `without`: only those for which it does not hold without this data."""

@@ -47,7 +47,7 @@ __all__ = ["FlatRule", "Flattener"]
 _EQUALITIES: Final = frozenset({"eq", "assign"})
 
 
-@record(frozen=True)
+@record
 class FlatRule:
     """One rule, its terms taken apart; `head` holds what the body gives it."""
 

@@ -47,7 +47,7 @@ def _class(characters: str) -> str:
     return "".join([f"\\x{{{ord(char):x}}}" for char in characters])
 
 
-@record(frozen=True)
+@record
 class _Text:
     text: str
 
@@ -55,7 +55,7 @@ class _Text:
         return quote_meta(self.text)
 
 
-@record(frozen=True)
+@record
 class _Wild:
     """`*`, `**` or `?`."""
 
@@ -65,7 +65,7 @@ class _Wild:
         return {"*": f"{stop}*", "**": ".*", "?": stop}[self.sign]
 
 
-@record(frozen=True)
+@record
 class _Class:
     """`[abc]` or `[a-z]`, as the inside of an RE2 class."""
 
@@ -75,7 +75,7 @@ class _Class:
         return f"[{self.inside}]"
 
 
-@record(frozen=True)
+@record
 class _Choice:
     """`{a,b}`."""
 

@@ -22,7 +22,7 @@ MAX_TEXT: Final = 1 << 14
 MAX_WORK: Final = 1 << 21
 
 
-@record(frozen=True)
+@record
 class _Token:
     """Ranges of characters in order (None: any), and how often: "", "+" or "*"."""
 

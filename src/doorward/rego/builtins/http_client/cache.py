@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["ResponseCache", "StoredResponse"]
 
 
-@record(frozen=True)
+@record
 class StoredResponse:
     """A response, fresh until `fresh_until`; after that its `validators` may renew it."""
 

@@ -20,7 +20,7 @@ class SendError(Exception):
     """False for what is wrong on this side, or with the body of a response, as in OPA."""
 
 
-@record(frozen=True)
+@record
 class Source:
     """The source of a PEM text: it is here, in a file, or in an environment variable."""
 
@@ -28,7 +28,7 @@ class Source:
     value: str = field(repr=False)
 
 
-@record(frozen=True)
+@record
 class Certificates:
     """The TLS settings of a request; requests with equal ones share connections."""
 
@@ -40,7 +40,7 @@ class Certificates:
     verify: bool = True
 
 
-@record(frozen=True)
+@record
 class HTTPRequest:
     """One request; `timeout` in seconds covers all of it, retries included."""
 
@@ -55,7 +55,7 @@ class HTTPRequest:
     certificates: Certificates = Certificates()
 
 
-@record(frozen=True)
+@record
 class HTTPResponse:
     """A whole response; header names are lower case."""
 

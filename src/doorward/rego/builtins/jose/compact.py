@@ -24,7 +24,7 @@ MAX_HEADER_KEPT: Final = 1024
 Object = dict[Key, Value]
 
 
-@record(frozen=True)
+@record
 class Token:
     """The three parts of a token, still encoded."""
 
@@ -108,7 +108,7 @@ def _text(header: Object, name: str) -> str:
     return value
 
 
-@record(frozen=True)
+@record
 class Header:
     """The fields of a token's header that verification reads."""
 

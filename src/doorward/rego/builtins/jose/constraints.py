@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-@record(frozen=True)
+@record
 class Constraints:
     """The constraints of io.jwt.decode_verify. Empty texts check nothing."""
 

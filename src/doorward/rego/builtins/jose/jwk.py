@@ -56,7 +56,7 @@ USELESS: Final = object()
 as in OPA, it can be read, and verifies nothing."""
 
 
-@record(frozen=True)
+@record
 class VerificationKey:
     """A key with what its set says of it; `material` is bytes or one of cryptography's keys."""
 

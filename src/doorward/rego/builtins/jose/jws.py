@@ -16,7 +16,7 @@ from doorward.rego.errors import BuiltinError
 __all__ = ["ALGORITHMS", "LENIENT", "Algorithm"]
 
 
-@record(frozen=True)
+@record
 class Algorithm:
     """One JWS algorithm: `verify(key, signed, signature)` and `sign(key, signed)`.
 

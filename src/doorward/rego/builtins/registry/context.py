@@ -58,7 +58,7 @@ def _unknown() -> int:
     return 0
 
 
-@record(frozen=True)
+@record
 class Environment:
     """The world that an engine's decisions share; every part can be replaced in a test."""
 

@@ -33,7 +33,7 @@ __all__ = [
 Body = TypeVar("Body", bound=Callable[..., Any])
 
 
-@record(frozen=True)
+@record
 class Builtin:
     """One built-in: its declaration, and `call`, the body behind the operand check.
 
@@ -375,7 +375,7 @@ def _ternary(
     return call
 
 
-@record(frozen=True)
+@record
 class _Refusal:
     """The error for operands of which one has the wrong type."""
 

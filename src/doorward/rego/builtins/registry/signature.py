@@ -36,14 +36,14 @@ __all__ = [
 ]
 
 
-@record(frozen=True)
+@record
 class ScalarType:
     """null, boolean, number or string."""
 
     kind: str
 
 
-@record(frozen=True)
+@record
 class ArrayType(HashedOnce):
     """`items` at fixed places, then any number of `rest` (None: no more)."""
 
@@ -52,7 +52,7 @@ class ArrayType(HashedOnce):
     kind: str = "array"
 
 
-@record(frozen=True)
+@record
 class ObjectType(HashedOnce):
     """`fields` with constant keys (a Rego value in key form and its type), then `rest` pairs."""
 
@@ -61,13 +61,13 @@ class ObjectType(HashedOnce):
     kind: str = "object"
 
 
-@record(frozen=True)
+@record
 class SetType(HashedOnce):
     of: Type
     kind: str = "set"
 
 
-@record(frozen=True)
+@record
 class AnyOf(HashedOnce):
     """One of `options`, in the order errors name them; without options, any value at all."""
 
@@ -75,7 +75,7 @@ class AnyOf(HashedOnce):
     kind: str = "any"
 
 
-@record(frozen=True)
+@record
 class Function:
     """Operand types and result type; `variadic` is the type of any number of further operands.
 

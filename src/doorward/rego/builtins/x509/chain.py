@@ -35,7 +35,7 @@ class Unverified(Exception):
     """There is no chain; the text says why."""
 
 
-@record(frozen=True)
+@record
 class Options:
     """The requirements on a chain: a name (or none), a moment, one of some purposes."""
 

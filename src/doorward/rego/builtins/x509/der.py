@@ -19,7 +19,7 @@ _OID_BITS: Final = 128
 """Size of the largest number in use in an object identifier: a UUID."""
 
 
-@record(frozen=True)
+@record
 class Element:
     """One element: its tag with class and form, its content, and all its bytes."""
 

@@ -142,7 +142,7 @@ class CertificateFields:
     unhandled: list[Oid] = field(default_factory=list)
 
 
-@record(frozen=True)
+@record
 class _Extension:
     oid: Oid
     critical: bool
@@ -161,7 +161,7 @@ def _extensions(sequence: Element) -> list[_Extension]:
     return extensions
 
 
-@record(frozen=True)
+@record
 class _Parts:
     """The parts of a certificate's to-be-signed sequence."""
 

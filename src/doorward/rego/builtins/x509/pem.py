@@ -22,7 +22,7 @@ _BLOCK: Final = re.compile(
 )
 
 
-@record(frozen=True)
+@record
 class Block:
     """One PEM block: what its label says, and its bytes."""
 
