@@ -84,7 +84,7 @@ class BundleError(LoadError):
         return self.messages[0]
 
 
-@record(frozen=True)
+@record
 class Change:
     """One operation of a delta bundle: `upsert`, `replace` or `remove`, or what nobody knows."""
 
@@ -113,7 +113,7 @@ def changed(document: dict[Key, Value], changes: Sequence[Change]) -> dict[Key, 
     return edit.document
 
 
-@record(frozen=True)
+@record
 class Bundle:
     """The content of one bundle, not compiled."""
 

@@ -41,7 +41,7 @@ class ManifestError(Exception):
     """A manifest that cannot be read, or that is not kept to."""
 
 
-@record(frozen=True)
+@record
 class Manifest:
     """The manifest of a bundle."""
 

@@ -80,7 +80,7 @@ def _path_of(package: Sequence[str], rule: Rule) -> Entrypoint:
     return (*package, name.name, *_constants(rule.head.ref.args))
 
 
-@record(frozen=True)
+@record
 class Optimizer:
     """An optimizer of policies."""
 

@@ -58,7 +58,7 @@ class SignatureError(Exception):
     """A bundle that is not verified; the text is OPA's where OPA has one."""
 
 
-@record(frozen=True)
+@record
 class Key:
     """A key by which bundles are verified, or requests signed.
 
@@ -72,7 +72,7 @@ class Key:
     private_key: str = field(default="", repr=False)
 
 
-@record(frozen=True)
+@record
 class Verification:
     """With what a bundle must be signed. `key`: a public key or certificate in PEM, or a secret."""
 
@@ -102,7 +102,7 @@ class Verification:
         return self.keys[name]
 
 
-@record(frozen=True)
+@record
 class _Signed:
     """A file as the payload lists it."""
 

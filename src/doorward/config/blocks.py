@@ -21,7 +21,7 @@ class ConfigError(Exception):
     """A configuration that cannot be used; the message names the file and the line."""
 
 
-@record(frozen=True)
+@record
 class Block:
     """One mapping of the file: its values, and the line of each key for error messages."""
 

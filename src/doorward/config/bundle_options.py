@@ -73,7 +73,7 @@ def check_delays(block: Block) -> None:
         raise ConfigError(f"{where}: max polling delay must be >= min polling delay")
 
 
-@record(frozen=True)
+@record
 class Polling:
     """The interval of requests for a bundle, in seconds."""
 
@@ -96,7 +96,7 @@ class Polling:
         check_delays(block)
 
 
-@record(frozen=True)
+@record
 class Signing:
     """`signing` of a bundle: how it must be signed."""
 
@@ -105,7 +105,7 @@ class Signing:
     exclude: tuple[str, ...] = option("exclude_files", TEXTS, (), "files that need not be signed")
 
 
-@record(frozen=True)
+@record
 class BundleOptions:
     """One bundle. `service` is empty where `resource` is a file (`file://`)."""
 
@@ -153,7 +153,7 @@ def _read_bundles(top: Block, key: str, warnings: list[str]) -> Mapping[str, Bun
 BUNDLES: Final = Kind(_read_bundles, "objects by name", {}, BundleOptions, is_named=True)
 
 
-@record(frozen=True)
+@record
 class OlderBundle:
     """`bundle`, an older form of `bundles`."""
 
@@ -177,7 +177,7 @@ class OlderBundle:
         return BundleOptions(self.name, self.service, resource, self.polling, self.trigger)
 
 
-@record(frozen=True)
+@record
 class DiscoveryBlock:
     """`discovery`: a bundle whose document is configuration."""
 
@@ -226,7 +226,7 @@ class DiscoveryBlock:
         )
 
 
-@record(frozen=True)
+@record
 class DiscoveryOptions:
     """The bundle whose document `decision` is configuration; "" is all of it."""
 

@@ -44,7 +44,7 @@ def _read_named(block: Block, key: str, warnings: list[str]) -> int:
 _CACHE: Final = {"type": "object", "properties": {"max_num_entries": {"type": "integer"}}}
 
 
-@record(frozen=True)
+@record
 class CacheOptions:
     """The size and lifetime of a cache."""
 

@@ -100,7 +100,7 @@ _WAIT: Final[WhenFull] = "wait"
 _DROP: Final[WhenFull] = "drop"
 
 
-@record(frozen=True)
+@record
 class DecisionLogs:
     """`decision_logs`: what is logged, where, and what is left out of it."""
 
@@ -177,7 +177,7 @@ def _document_paths(texts: tuple[str, ...]) -> tuple[str, ...] | None:
     return paths
 
 
-@record(frozen=True)
+@record
 class Server:
     """`server`: limits of the HTTP API, in bytes, and what it serves."""
 
@@ -212,7 +212,7 @@ class Server:
     )
 
 
-@record(frozen=True)
+@record
 class Shadow:
     """`shadow`: a candidate that decides what the live policies decided (not OPA's)."""
 
@@ -274,7 +274,7 @@ def _texts_schema(names: Sequence[str]) -> Mapping[str, Any]:
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-@record(frozen=True)
+@record
 class Authzen:
     """`authzen`: OpenID's Authorization API (OPA has none)."""
 
@@ -332,7 +332,7 @@ def _limit(value: int) -> int | None:
     return value or None
 
 
-@record(frozen=True)
+@record
 class Evaluation:
     """`evaluation`: limits of one decision (not OPA's: it has none but the caller's patience)."""
 
@@ -374,7 +374,7 @@ def _read_plugins(top: Block, key: str, _warnings: list[str]) -> Mapping[str, Bl
     return plugins
 
 
-@record(frozen=True)
+@record
 class Config:
     """Everything the file says, checked, with defaults for what it leaves out."""
 

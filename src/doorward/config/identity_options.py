@@ -13,7 +13,7 @@ __all__ = ["Issuer", "LoginClient"]
 _LOCAL: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-@record(frozen=True)
+@record
 class LoginClient:
     """As whom the console lets people log in at an issuer. OptionError for what cannot be used."""
 
@@ -49,7 +49,7 @@ class LoginClient:
             raise OptionError("console_url", "must be a scheme and a host without a path")
 
 
-@record(frozen=True)
+@record
 class Issuer:
     """An issuer whose keys are fetched, and the interval. OptionError for what cannot be used."""
 

@@ -76,7 +76,7 @@ class OptionError(ValueError):
         self.message = message
 
 
-@record(frozen=True)
+@record
 class Kind(Generic[T]):
     """A type of values: how one is read, what tables and editors say of it."""
 
@@ -94,7 +94,7 @@ class Kind(Generic[T]):
     """Whether a list of objects may stand in place of objects by name."""
 
 
-@record(frozen=True)
+@record
 class Option:
     """One key of a section."""
 

@@ -54,7 +54,7 @@ CLIENT_ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-beare
 SignatureVersion: TypeAlias = Literal["4", "4a"]
 
 
-@record(frozen=True)
+@record
 class Bearer:
     """A token in `Authorization`: `token`, or what the file at `token_path` holds."""
 
@@ -74,7 +74,7 @@ class Bearer:
             )
 
 
-@record(frozen=True)
+@record
 class ClientTls:
     """A client certificate: files in PEM."""
 
@@ -109,7 +109,7 @@ KMS_ALGORITHMS: Final = {
 """The algorithms of AWS KMS that sign assertions, each with its name in JWTs."""
 
 
-@record(frozen=True)
+@record
 class AwsSource:
     """One source of keys of AWS; "" is what the environment says."""
 
@@ -143,7 +143,7 @@ _SESSION: Final = "the name of the session"
 _DEFAULT_SESSION: Final = "open-policy-agent"
 
 
-@record(frozen=True)
+@record
 class _Environment:
     """Keys in `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`."""
 
@@ -151,7 +151,7 @@ class _Environment:
         return AwsSource("environment")
 
 
-@record(frozen=True)
+@record
 class _Profile:
     """Keys in the file that the tools of AWS share."""
 
@@ -163,7 +163,7 @@ class _Profile:
         return AwsSource("profile", self.region, self.profile, self.path)
 
 
-@record(frozen=True)
+@record
 class _Metadata:
     """Keys of the machine's role, from the metadata service."""
 
@@ -181,7 +181,7 @@ class _Metadata:
         return AwsSource("metadata", self.region, role=self.role)
 
 
-@record(frozen=True)
+@record
 class _WebIdentity:
     """Keys of a role, for the token in `AWS_WEB_IDENTITY_TOKEN_FILE`."""
 
@@ -194,7 +194,7 @@ class _WebIdentity:
         return AwsSource("web_identity", self.region, session_name=name, domain=self.domain)
 
 
-@record(frozen=True)
+@record
 class _SingleSignOn:
     """Keys of a role, for a session of `aws sso login`."""
 
@@ -208,7 +208,7 @@ class _SingleSignOn:
         return AwsSource("sso", profile=self.profile, path=self.path, cache_path=self.cache_path)
 
 
-@record(frozen=True)
+@record
 class _RoleSigning:
     """Whose keys ask for those of a role."""
 
@@ -232,7 +232,7 @@ class _RoleSigning:
             )
 
 
-@record(frozen=True)
+@record
 class _AssumedRole:
     """Keys of a role, for keys of another source."""
 
@@ -273,7 +273,7 @@ def _has_any(block: Block, sources: Iterable[str]) -> bool:
 _SOURCES: Final = ("environment", "assume_role", "web_identity", "profile", "metadata", "sso")
 
 
-@record(frozen=True)
+@record
 class _AwsBlock:
     """`s3_signing` and `aws_signing`: sources of keys, in the order in which they are tried."""
 
@@ -319,7 +319,7 @@ class _AwsBlock:
         return AwsSigning(used, self.service.lower(), self.version)
 
 
-@record(frozen=True)
+@record
 class AwsSigning:
     """Requests signed for AWS, with the keys of the first source that has some; with the service
     `ecr` the password of its registry."""
@@ -330,7 +330,7 @@ class AwsSigning:
     """Of the signature."""
 
 
-@record(frozen=True)
+@record
 class _KmsBlock:
     """`aws_kms`: a key in AWS KMS."""
 
@@ -347,7 +347,7 @@ class _KmsBlock:
             raise ConfigError(f"{where}: unsupported sign algorithm {algorithm}")
 
 
-@record(frozen=True)
+@record
 class AwsKmsKey:
     """A key in AWS KMS, by its name there, and the keys of AWS with which it is used."""
 
@@ -359,7 +359,7 @@ class AwsKmsKey:
 _SECRETS: Final = ("client_secret", "signing_key", "client_assertion", "client_assertion_path")
 
 
-@record(frozen=True)
+@record
 class OAuth2:
     """A token from `token_url`, for client credentials or for a signed assertion (RFC 7523)."""
 
@@ -470,7 +470,7 @@ _STORAGE: Final = "https://storage.azure.com/"
 _GOOGLE: Final = "/computeMetadata/v1/instance/service-accounts/default"
 
 
-@record(frozen=True)
+@record
 class GcpMetadata:
     """A token of Google's metadata server."""
 
@@ -499,7 +499,7 @@ class GcpMetadata:
             )
 
 
-@record(frozen=True)
+@record
 class AzureIdentity:
     """A token of Azure's managed identities."""
 
@@ -520,7 +520,7 @@ class AzureIdentity:
 Credentials: TypeAlias = Bearer | ClientTls | OAuth2 | AwsSigning | GcpMetadata | AzureIdentity
 
 
-@record(frozen=True)
+@record
 class _Methods:
     """`credentials`: one of these."""
 
@@ -551,7 +551,7 @@ def _seconds(value: int) -> float:
     return float(value)
 
 
-@record(frozen=True)
+@record
 class Service:
     """One service, by its name."""
 
@@ -713,7 +713,7 @@ def _algorithm(value: str) -> str:
     return value or "RS256"
 
 
-@record(frozen=True)
+@record
 class _KeyBlock:
     """One of `keys`."""
 

@@ -16,7 +16,7 @@ __all__ = ["StatusOptions"]
 _BUCKETS = tuple(float(1000 * 2**n) for n in range(20))
 
 
-@record(frozen=True)
+@record
 class StatusOptions:
     """`status`: where it goes."""
 

@@ -29,7 +29,7 @@ _EXPORTERS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_E
 _PATH: Final = "/v1/traces"
 
 
-@record(frozen=True)
+@record
 class TraceOptions:
     """The destination of spans, and the share that is sent."""
 
@@ -124,7 +124,7 @@ def _refuse_blocking(value: bool) -> bool:
     return value
 
 
-@record(frozen=True)
+@record
 class TraceBlock:
     """`distributed_tracing`: the keys of OPA."""
 

@@ -62,7 +62,7 @@ _CHUNK: Final = Kind(
 )
 
 
-@record(frozen=True)
+@record
 class UploadOptions:
     """`decision_logs.service` and `decision_logs.reporting`."""
 
@@ -185,7 +185,7 @@ def _check_limits(block: Block, kind: BufferType) -> None:
         raise ConfigError(f"{block.path}: specify either '{both[0]}' or '{both[1]}'")
 
 
-@record(frozen=True)
+@record
 class FileOptions:
     """`decision_logs.file`: one event a line, with rotation."""
 

@@ -24,7 +24,7 @@ class ServiceError(Exception):
     """A request that got no whole response, or none that may be used."""
 
 
-@record(frozen=True)
+@record
 class Answer:
     """A whole response."""
 

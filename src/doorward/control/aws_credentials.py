@@ -260,7 +260,7 @@ _SOURCES: Final[Mapping[str, Callable[[AwsSource, Fetch], _Found]]] = {
 }
 
 
-@record(frozen=True)
+@record
 class _SignedOn:
     """The tokens that `aws sso login` left, and how they are renewed."""
 

@@ -36,7 +36,7 @@ _ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC6325
 """Of the curve P-256."""
 
 
-@record(frozen=True)
+@record
 class AwsKeys:
     """Keys of AWS, and the region in which they sign."""
 

@@ -26,7 +26,7 @@ def time_text(time_ns: int) -> str:
     return f"{whole}{fraction}Z"
 
 
-@record(frozen=True)
+@record
 class BundleStatus:
     """Times are nanoseconds since the epoch; 0 is never."""
 

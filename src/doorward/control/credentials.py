@@ -46,7 +46,7 @@ _MAX_TOKENS: Final = 100
 _AZURE: Final = "http://169.254.169.254/metadata/identity/oauth2/token"
 
 
-@record(frozen=True)
+@record
 class _Token:
     text: str
     until: float

@@ -34,7 +34,7 @@ class DownloadError(Exception):
         self.cause = cause
 
 
-@record(frozen=True)
+@record
 class Download:
     """A downloaded bundle. `bundle` is None where there is nothing new."""
 

@@ -30,7 +30,7 @@ FAILURES: Final = (ServiceError, RegistryError)
 T = TypeVar("T")
 
 
-@record(frozen=True)
+@record
 class Ask:
     """One request to the service of `client`, with the parameters of `Client.request`.
 
@@ -81,7 +81,7 @@ def drive(steps: Steps[T]) -> T:
         return result
 
 
-@record(frozen=True)
+@record
 class Job:
     """Rounds, again and again, with the edge that guards them.
 

@@ -33,7 +33,7 @@ _HEAD: Final = 4096
 _EDGE: Final = Edge("http-check", "a check failed")
 
 
-@record(frozen=True)
+@record
 class HttpOptions:
     """Options of reading and deciding requests."""
 

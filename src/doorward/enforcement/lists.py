@@ -35,7 +35,7 @@ class ListError(Exception):
     """A list that cannot be filtered."""
 
 
-@record(frozen=True)
+@record
 class ListOptions:
     """A list in bodies, and the rule that decides about each of its items."""
 

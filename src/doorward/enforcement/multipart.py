@@ -32,7 +32,7 @@ _ESCAPE: Final = re.compile(r'\\(["\\])')
 _LINE_LIMIT: Final = 4096
 
 
-@record(frozen=True)
+@record
 class Part:
     """One part: header values by lower-case name (the first one counts), content decoded."""
 

@@ -32,7 +32,7 @@ class AddressError(ValueError):
     """The address cannot be listened on."""
 
 
-@record(frozen=True)
+@record
 class Address:
     """`target`: the address in gRPC's words; `path`: the file of a Unix socket that has one."""
 

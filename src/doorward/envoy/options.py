@@ -30,7 +30,7 @@ _GRPCIO: Final[Transport] = "grpcio"
 DEFAULT_BUCKETS: Final = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 3e-3, 5e-3, 0.1, 1.0)
 
 
-@record(frozen=True)
+@record
 class Options:
     """The options of the Envoy adapter: listening, reading requests and answering."""
 

@@ -28,7 +28,7 @@ FORGED: Final = tuple(dict.fromkeys((*OVERRIDES, *IDENTITIES, *METHODS, LENGTH, 
 """What no client may send to the decision point or to the application."""
 
 
-@record(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Site:
     """One proxy, the application behind it, and the decision point that it asks. Addresses are
     `HOST:PORT`. ValueError for a value that a configuration cannot hold."""

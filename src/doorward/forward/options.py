@@ -27,7 +27,7 @@ _SECRET: Final = nonempty(
 )
 
 
-@record(frozen=True)
+@record
 class Options:
     """The address at which proxies ask, and how their questions are read."""
 

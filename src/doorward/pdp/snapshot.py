@@ -96,7 +96,7 @@ INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}\Z")
 """A segment of a path that is an index."""
 
 
-@record(frozen=True)
+@record
 class Settings:
     """The settings of compilation and evaluation; the same for every snapshot of one server."""
 

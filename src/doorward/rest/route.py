@@ -26,7 +26,7 @@ Endpoint: TypeAlias = "Callable[[Exchange], Awaitable[Response]]"
 _OPTIONAL: Final = "[/{"
 
 
-@record(frozen=True)
+@record
 class Rule:
     """A rule of access to a route, beside the system policy."""
 
@@ -37,7 +37,7 @@ class Rule:
     """Whether listeners for diagnostics alone have the route as well."""
 
 
-@record(frozen=True)
+@record
 class RequestBody:
     """The body that a route reads."""
 
@@ -49,7 +49,7 @@ class RequestBody:
     """Whether the system policy sees it."""
 
 
-@record(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Route:
     """One route. Without `access` there is none: a new route is closed until someone opens it."""
 
@@ -95,7 +95,7 @@ class Route:
         return self.path.rpartition("{")[2].rstrip("}]") if "{" in self.path else ""
 
 
-@record(frozen=True)
+@record
 class Match:
     """The rows of a path, and what of the path follows their fixed part."""
 

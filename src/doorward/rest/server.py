@@ -47,7 +47,7 @@ class BindError(Exception):
     """An address that cannot be listened on; the message says which and why."""
 
 
-@record(frozen=True)
+@record
 class Listener:
     """A bound socket, the name it is known by, what it serves, and to how many at once."""
 

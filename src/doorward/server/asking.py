@@ -42,7 +42,7 @@ _HEAD: Final = struct.Struct(">I")
 _EDGE: Final = Edge("asking", "asking a service failed")
 
 
-@record(frozen=True)
+@record
 class RemoteClient:
     """Says which service a request is for: the process asks it."""
 

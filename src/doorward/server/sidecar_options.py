@@ -79,7 +79,7 @@ class StartupError(Exception):
     """The reason why the decision point cannot start, in words for the operator."""
 
 
-@record(frozen=True)
+@record
 class SidecarOptions:
     """The options of `doorward run --server`."""
 
@@ -116,7 +116,7 @@ class SidecarOptions:
     """What policies send requests with, where requests are traced."""
 
 
-@record(frozen=True)
+@record
 class Shared:
     """The state that one of several workers has from its parent: it reads, binds and fetches
     nothing itself."""

@@ -133,7 +133,7 @@ class Connections:
             connection.abort()
 
 
-@record(frozen=True)
+@record
 class Endpoint:
     """A listening socket, its connections, and what makes the protocol of one."""
 

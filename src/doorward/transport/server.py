@@ -34,7 +34,7 @@ LINGER: Final = 4
 """Sweeps that a closing connection may take to send what is written."""
 
 
-@record(frozen=True)
+@record
 class ServerOptions:
     """Bounds of a server."""
 

@@ -46,7 +46,7 @@ class TlsError(Exception):
     """Certificates or keys that cannot be used; the message says which and why."""
 
 
-@record(frozen=True)
+@record
 class TlsOptions:
     """Files and choices of one server."""
 

@@ -23,7 +23,7 @@ class MaskError(Exception):
     """A mask that means nothing: the event must not be logged without it."""
 
 
-@record(frozen=True)
+@record
 class Mask:
     """One rule: remove what is at `path`, or put `value` there."""
 

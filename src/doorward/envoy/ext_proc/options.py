@@ -54,7 +54,7 @@ _PATH: Final = convert(
 _RULE: Final = convert(str, _rule, "path of a document", {"type": "string"})
 
 
-@record(frozen=True)
+@record
 class _ListBlock:
     """One of `lists`."""
 
@@ -91,7 +91,7 @@ def _read_lists(block: Block, key: str, warnings: list[str]) -> Mapping[str, Lis
     return {name: ListOptions(each.path, each.rule, each.name) for name, each in lists.items()}
 
 
-@record(frozen=True)
+@record
 class Options:
     """The options of listening and of reading responses."""
 

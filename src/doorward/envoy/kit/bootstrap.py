@@ -26,7 +26,7 @@ _FILTER: Final = "envoy.filters.http.ext_authz"
 _EXT_PROC: Final = "envoy.filters.http.ext_proc"
 
 
-@record(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Bootstrap:
     """The options of one sidecar; the defaults are those of `examples/people`.
 

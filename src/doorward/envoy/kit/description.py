@@ -32,7 +32,7 @@ _ITEM: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _MOST: Final = 512 * 1024  # a ConfigMap holds 1 MiB
 
 
-@record(frozen=True)
+@record
 class Policy:
     """One file of policies or data: its name and its text."""
 
@@ -40,7 +40,7 @@ class Policy:
     text: str
 
 
-@record(frozen=True)
+@record
 class Places:
     """The socket on which Envoy asks, and the address on which it listens, of a target."""
 
@@ -55,7 +55,7 @@ class Places:
         return f"{folder}{slash}responses.sock"
 
 
-@record(frozen=True)
+@record
 class ResponseList:
     """A list in the bodies of responses, and the rule that says which of its items stay."""
 
@@ -73,7 +73,7 @@ class ResponseList:
         return cls(name, tuple(path.split(".")) if path else (), rule, item or "item")
 
 
-@record(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Description:
     """One application and what is put in front of it."""
 

@@ -13,7 +13,7 @@ __all__ = ["RULES", "Finding", "Rule"]
 Level = Literal["error", "warning"]
 
 
-@record(frozen=True)
+@record
 class Rule:
     """An error opens a bypass of the policy; a warning leaves out a protection."""
 

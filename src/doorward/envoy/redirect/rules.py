@@ -35,7 +35,7 @@ _HOST: Final[dict[Family, str]] = {"ip": "127.0.0.1", "ip6": "::1"}
 _RESOLVER: Final = "127.0.0.11"
 
 
-@record(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Redirect:
     """The connections to redirect, and those that never are."""
 
@@ -73,7 +73,7 @@ class Redirect:
             raise ValueError("networks are of outbound connections, and no outbound port is given")
 
 
-@record(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Rule:
     """Conditions that must all hold, and what happens then. Every rule is about TCP."""
 

@@ -30,7 +30,7 @@ __all__ = ["join_of"]
 _EQUATIONS = ("equal", "eq")
 
 
-@record(frozen=True)
+@record
 class _Search:
     """The names below an item that lead to what is compared, and the term that it is equal to."""
 

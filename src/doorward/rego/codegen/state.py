@@ -286,7 +286,7 @@ class Writers:
     expression_value: Callable[[FunctionState, Expr], Operand]
 
 
-@record(frozen=True)
+@record
 class Join:
     """The names below the items of a loop that lead to what must be equal to a value."""
 

@@ -37,7 +37,7 @@ class Exchange(Protocol):
         """The call has ended, one way or another."""
 
 
-@record(frozen=True)
+@record
 class ExchangeLimits:
     """The limits of the calls of one method, each with its reason."""
 

@@ -48,7 +48,7 @@ def no_answer(_request: Request, _respond: Respond) -> None:
     """The `answer` that leaves everything to the ASGI application."""
 
 
-@record(frozen=True)
+@record
 class Application:
     """The application that is served: `answer` first, which returns None for requests that it
     leaves to `asgi`."""

@@ -7,7 +7,7 @@ from doorward.base.records import record
 __all__ = ["Limits"]
 
 
-@record(frozen=True)
+@record
 class Limits:
     """The limits of a client's requests, in size and time."""
 

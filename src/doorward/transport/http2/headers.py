@@ -29,7 +29,7 @@ class MalformedError(ValueError):
     """The header section violates a rule; the message names the rule."""
 
 
-@record(frozen=True)
+@record
 class Request:
     """The request line and the fields; `content_length` is None where the client sent none."""
 

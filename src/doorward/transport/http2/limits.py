@@ -7,7 +7,7 @@ from doorward.base.records import record
 __all__ = ["Limits"]
 
 
-@record(frozen=True)
+@record
 class Limits:
     """The limits of one connection. Sizes are bytes, times are seconds."""
 
