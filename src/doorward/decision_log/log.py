@@ -250,6 +250,7 @@ class DecisionLog:
         return "queue_bytes" if is_large else "queue_full"
 
     def _refusal_after_a_while(self, answered: Answered) -> str:
+        """Wait for room in the queue; return the reason if there is none in time."""
         until = time.monotonic() + WAIT
         while True:
             time.sleep(WAIT / 20)
@@ -275,12 +276,14 @@ class DecisionLog:
         self._report(at_once=True)
 
     def _lose(self, reason: str) -> None:
+        """Count an event that is lost, by reason."""
         with self._lock:
             self._lost[reason] += 1
             self._unreported[reason] += 1
         self._on_lost(reason)
 
     def _report(self, *, at_once: bool = False) -> None:
+        """Log how many events were lost since the last report, at intervals."""
         if not self._unreported or (
             not at_once and time.monotonic() - self._reported < _REPORT_EVERY
         ):

@@ -168,6 +168,7 @@ def _input(extension: Doorward) -> Any:
 
 
 def _answer(verdict: Verdict) -> Response:
+    """Return Flask's response to a denied request."""
     status, headers, body = denial(verdict)
     response = make_response(body, int(status[:3]))
     response.headers.clear()

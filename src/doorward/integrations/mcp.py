@@ -208,6 +208,7 @@ class PolicyMiddleware(Middleware):
     async def _keep_allowed(
         self, method: str, given: Sequence[T], name_of: Callable[[Any], str]
     ) -> list[T]:
+        """Return the tools, resources or prompts that the policy allows."""
         return [
             each
             for each in given
@@ -236,6 +237,7 @@ class PolicyMiddleware(Middleware):
         tags: Iterable[str] = (),
         given: Any = None,
     ) -> Decision:
+        """Decide on one call of a method of MCP; the reason of a failure is logged."""
         document: dict[str, Any] = {
             "method": method,
             "name": name,
@@ -308,6 +310,7 @@ def _collector(run: Callable[..., Any]) -> TypeAdapter[dict[str, Any]]:
     signature = inspect.signature(without_injected_parameters(run))
 
     def collect(*args: Any, **named: Any) -> dict[str, Any]:
+        """Return the arguments of a call by name, with the defaults."""
         bound = signature.bind(*args, **named)
         bound.apply_defaults()
         given = dict(bound.arguments)
@@ -331,6 +334,7 @@ def _collector(run: Callable[..., Any]) -> TypeAdapter[dict[str, Any]]:
 
 
 def _by_schema(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments with the schema's defaults; ToolError if they do not match it."""
     validator = Draft202012Validator(schema)
     faults = [f"{each.json_path}: {each.validator}" for each in validator.iter_errors(arguments)]
     if faults:

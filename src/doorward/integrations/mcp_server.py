@@ -103,6 +103,7 @@ class ServerPolicy:
         return {**result, name: allowed}
 
     def _tags_of(self, name: str) -> list[str]:
+        """Return the tags of a tool."""
         tool = self._server._tool_manager.get_tool(name)
         tags = ((tool.meta if tool is not None else None) or {}).get("tags", ())
         return [str(each) for each in tags]
@@ -115,6 +116,7 @@ class ServerPolicy:
         tags: Sequence[str] = (),
         **more: Any,
     ) -> Decision:
+        """Decide on one call of a method of MCP; the reason of a failure is logged."""
         document: dict[str, Any] = {"method": method, "name": name, "tags": list(tags), **more}
         if arguments is not None:
             document["arguments"] = arguments

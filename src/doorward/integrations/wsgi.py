@@ -213,6 +213,7 @@ class _Rest(RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Read first the bytes that the policy has seen, then the rest of the body."""
         wanted = len(buffer) if self._left is None else min(len(buffer), self._left)
         part, self._begin = self._begin[:wanted], self._begin[wanted:]
         if not part and wanted:
@@ -229,6 +230,8 @@ def _variable(name: str) -> str:
 
 
 def _adding(start_response: Start, headers: list[tuple[str, str]]) -> Start:
+    """Return `start_response` with more headers added to each response."""
+
     def start(status: str, given: list[tuple[str, str]], *rest: Any) -> Any:
         return start_response(status, [*given, *headers], *rest)
 

@@ -37,9 +37,11 @@ def _noting(builtin: Builtin) -> Builtin:
 
 
 def _recording(builtin: Builtin) -> Callable[..., Any]:
+    """Return a built-in that notes each answer in the evaluation."""
     name, ask, takes_context = builtin.name, builtin.call, builtin.context
 
     def answer(context: Context, *operands: Any) -> Any:
+        """Call the built-in, and note its answer under its operands as JSON."""
         value = ask(context, *operands) if takes_context else ask(*operands)
         notes = (context.origin or context).answered
         if notes is not None:

@@ -58,6 +58,7 @@ class Extensions:
             raise ExtensionError(f"{', '.join(self.names)}: {error}") from None
 
     def _registry(self, name: str) -> Registry:
+        """Return the registry that `MODULE:NAME` or `FILE.py:NAME` names. ExtensionError."""
         module_name, colon, path = name.rpartition(":")
         if not (module_name and colon and path):
             raise ExtensionError(f"`{name}` names no registry: say MODULE:NAME or FILE.py:NAME")
@@ -73,6 +74,7 @@ class Extensions:
         return target
 
     def _import(self, name: str) -> ModuleType:
+        """Import a module of the user. ExtensionError if it is missing or fails."""
         _look_in(self.folders)
         try:
             with foreign_code():
@@ -100,6 +102,7 @@ def project_extensions(paths: Sequence[str]) -> Extensions:
 
 
 def _projects(paths: Sequence[str]) -> Iterator[str]:
+    """The `pyproject.toml` files of the folders above the policies and the current folder."""
     local = [os.path.realpath(path.removeprefix("file://")) for path in paths]
     local = [path for path in local if os.path.exists(path)]
     starts = [os.path.commonpath(local)] if local else []
@@ -133,6 +136,7 @@ def _table(file: str) -> dict[str, Any] | None:
 
 
 def _extensions(file: str, table: dict[str, Any]) -> Extensions:
+    """Return the extensions that a `[tool.doorward]` table names. ExtensionError."""
     for key in table:
         if key not in _KEYS:
             known = " and ".join(_KEYS)
@@ -152,6 +156,7 @@ def _extensions(file: str, table: dict[str, Any]) -> Extensions:
 
 
 def _strings(file: str, table: dict[str, Any], key: str) -> list[str]:
+    """Return the strings at a key of the table; one string counts as a list. ExtensionError."""
     value = table.get(key, [])
     if isinstance(value, str):
         return [value]
@@ -172,6 +177,7 @@ def _below(file: str, path: str) -> str:
 
 
 def _from_file(name: str) -> ModuleType:
+    """Import a Python file as a module. ExtensionError if it is missing."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     path = os.path.abspath(name)
@@ -201,6 +207,7 @@ def _look_in(folders: Sequence[str]) -> None:
 
 
 def _near(name: str, module: ModuleType) -> str:
+    """Return a hint with the most similar registry of a module; empty if there is none."""
     from difflib import get_close_matches  # only who mistypes pays for it
 
     registries = [key for key, each in vars(module).items() if isinstance(each, Registry)]

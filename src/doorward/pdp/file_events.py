@@ -104,6 +104,7 @@ class FileEvents:
             matters = matters or any(map(self._matters, _events(content)))
 
     def _matters(self, event: tuple[int, int, str]) -> bool:
+        """Return True if an event of inotify is about a watched name."""
         number, mask, name = event
         if mask & (_ITSELF | _OVERFLOW):
             return True
@@ -123,6 +124,7 @@ class FileEvents:
 
     @staticmethod
     def _call(function: Any, *arguments: Any) -> int:
+        """Call a function of the C library; OSError if it returns a negative number."""
         number: int = function(*arguments)
         if number < 0:
             error = ctypes.get_errno()
@@ -139,6 +141,7 @@ def open_events() -> FileEvents | None:
 
 
 def _events(content: bytes) -> Iterator[tuple[int, int, str]]:
+    """The events in the bytes that inotify wrote: watch number, mask and name."""
     position = 0
     while position < len(content):
         number, mask, _, length = _EVENT.unpack_from(content, position)
@@ -245,6 +248,7 @@ def _mounts(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _is_local(folder: str, mounts: dict[str, str], known: dict[str, bool]) -> bool:
+    """Return True if a folder is on a file system whose changes inotify reports."""
     if folder not in known:
         kind = mounts.get(folder)
         if kind is not None or folder == "/":

@@ -132,11 +132,13 @@ class _Keys:
         )
 
     def start(self) -> None:
+        """Start the thread that fetches the issuer's keys."""
         self._thread.start()
         self._part.thread = self._thread
         self._parts.add(self._part)
 
     def close(self) -> None:
+        """End the thread; wait at most five seconds."""
         self._parts.remove(self._part)
         self._stop.set()
         self._wake.set()
@@ -172,6 +174,7 @@ class _Keys:
         return True
 
     def _fetch(self) -> dict[str, Any]:
+        """Fetch the issuer's key set, by discovery unless its URL is configured."""
         issuer = self._issuer
         with issuer_client(self._transport) as client:
             url = issuer.jwks_url
@@ -186,6 +189,7 @@ class _Keys:
             return _get(client, url)
 
     def _take(self, document: Mapping[str, Any]) -> None:
+        """Store a key set as data of the policies, if it has changed."""
         keys = read_keys(document)
         text = json.dumps({"keys": keys}, sort_keys=True)
         if text == self._text:
@@ -234,6 +238,7 @@ def read_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _is_readable(key: dict[str, Any]) -> bool:
+    """Return True if a key can be used to verify tokens; else log why not."""
     try:
         return bool(parse_key_set(json.dumps({"keys": [key]})))
     except (BuiltinError, EvaluationAborted) as error:

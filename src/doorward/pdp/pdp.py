@@ -272,6 +272,7 @@ def _evaluate_and_note(
 
 
 def _bindings(query: Query, input: Value | Undefined, notes: Notes | None) -> Value | Undefined:
+    """Return the bindings of each solution of a query; UNDEFINED without solutions."""
     errors = unsafe_calls(query.source)
     if errors:
         raise CompileError(errors[:1])
@@ -283,6 +284,7 @@ def _bindings(query: Query, input: Value | Undefined, notes: Notes | None) -> Va
 
 
 def _only_value(query: Query, input: Value | Undefined, notes: Notes | None) -> Value | Undefined:
+    """Return the one value of a query. DecisionError if it has several."""
     evaluation = query.evaluation(input)
     evaluation.answered = notes
     if not query.variables:

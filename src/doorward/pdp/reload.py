@@ -112,6 +112,7 @@ class _Polls:
         return due
 
     def _judge(self, seen: Signature, now: float) -> bool:
+        """Return True if the files have changed and have stayed the same since the last poll."""
         if seen == self._known:
             self._since = None
             return False
@@ -188,6 +189,7 @@ class _Home:
 
 
 def _has_current_folder() -> bool:
+    """Return True if the current folder still exists."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -248,6 +250,7 @@ class Watcher:
         self._health.parts.add(self._part)
 
     def close(self) -> None:
+        """End the watch; wait at most five seconds for its thread."""
         self._health.parts.remove(self._part)
         self._stop.set()
         if self._events is not None:
@@ -355,6 +358,7 @@ class Watcher:
         return False
 
     def _fail(self, short: str, text: str, *, is_final: bool = True) -> None:
+        """Report a failed reload, or try again if files are still being written."""
         if self._polls.are_changing and self._halves < HALVES:
             self._halves += 1
             self._polls.hurry()
@@ -373,6 +377,7 @@ class Watcher:
 
 
 def _signature(name: str) -> tuple[str, int, int, int, int, int] | None:
+    """Return the identity, size and times of a file; None if it does not exist."""
     try:
         status = os.stat(name)
     except OSError:

@@ -311,6 +311,7 @@ class Snapshot:
         return self._prepare(key, document_ref(path), strict=strict)
 
     def _prepare(self, key: object, text: str, *, strict: bool) -> Document:
+        """Return the prepared query of a document, from the cache where it is known."""
         document = self._before.get(key)
         if document is None:
             document = _bind(self._queries.get(key, text, strict=strict), self.engine)
@@ -346,6 +347,7 @@ class _Queries:
 
     @property
     def counts(self) -> CacheCounts:
+        """Return the entries, hits and misses of the cache."""
         prepared = _steps(self.lookups) - _steps(self.unprepared)
         entries = len(self._ready) + len(self._before)
         return CacheCounts(entries, max(prepared - self._compiled, 0), self._compiled)
@@ -368,6 +370,7 @@ class _Queries:
             self._lock.release()
 
     def _compile(self, text: str, *, strict: bool) -> Document:
+        """Prepare a query; a compile error is cached too."""
         self._compiled += 1
         try:
             return self._engine.prepare(text, strict_builtin_errors=strict, deadline=self._deadline)
@@ -400,6 +403,7 @@ class _Base:
     def marked_answer(
         self, input: Value | Undefined = UNDEFINED, answered: object = None, /
     ) -> tuple[Any, Marks]:
+        """Return the value without marks: no rule has decided."""
         return self._value, {}
 
 
@@ -431,6 +435,7 @@ def _operands(path: PathKey) -> list[str | int]:
 
 
 def _operand_text(operand: str | int) -> str:
+    """Return a step of a path as Rego writes it: `.name`, `["key"]` or `[0]`."""
     if isinstance(operand, int):
         return f"[{operand}]"
     if _NAME.match(operand) and operand not in _KEYWORDS:

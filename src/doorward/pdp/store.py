@@ -201,6 +201,7 @@ class Store:
     def _publish_data(
         self, snapshot: Snapshot, edit: Edit, verb: str, name: str, text: bytes = b""
     ) -> None:
+        """Replace the data of the active snapshot, with a new revision."""
         revision = _revision_after(snapshot.revision, verb, name, text)
         self._pdp.replace(snapshot.with_data(edit.document, revision))
 
@@ -238,6 +239,7 @@ class Store:
     def _publish_policies(
         self, modules: dict[str, str], verb: str, name: str, text: str = ""
     ) -> None:
+        """Compile changed policies, and put them into force with the current data."""
         data = self._pdp.snapshot.engine.data
         loaded = replace(self._loaded, modules=modules, data=data)
         snapshot = self._compile(loaded, self._pdp.snapshot.revision)
@@ -249,6 +251,7 @@ class Store:
             self._modules = modules
 
     def _compile(self, loaded: Loaded, revision: str | None = None) -> Snapshot:
+        """Build the snapshot of policies and data beside the active one."""
         with self._pdp.build_gate.building(), self._building():
             snapshot = build(
                 loaded,
@@ -297,6 +300,7 @@ class Store:
             return self._replace(self._files, left)
 
     def _is_active(self, name: str, bundle: Bundle) -> bool:
+        """Return True if a bundle with the same contents is already in force."""
         active = self._bundles.get(name)
         is_same = active is not None and bundle.digest and active.digest == bundle.digest
         return bool(is_same and bundle.changes is None)
@@ -370,6 +374,7 @@ class Store:
 
     @contextmanager
     def _locked(self, lock: threading.Lock) -> Iterator[None]:
+        """Hold a lock; BusyError if it is not free in time."""
         if not lock.acquire(timeout=WAIT):
             raise BusyError
         try:
@@ -387,6 +392,7 @@ def _put(edit: Edit, path: Path, value: Value) -> None:
 
 
 def _is_owned(owners: Owners, path: Sequence[str]) -> bool:
+    """Return True if a path belongs to a bundle."""
     try:
         owners.check(path)
     except OwnedError:

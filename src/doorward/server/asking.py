@@ -124,6 +124,7 @@ class AskingProcess:
         self._bury()
 
     def _bury(self) -> None:
+        """End the process, if it still runs, and collect its exit code."""
         if self._end is not None:
             self._end.close()
             self._end = None
@@ -133,6 +134,7 @@ class AskingProcess:
 
 
 def _send(end: Socket, content: bytes, more: bytes = b"") -> None:
+    """Send a message over a Unix socket, as the descriptor of a file in memory."""
     descriptor = os.memfd_create("doorward-message", os.MFD_CLOEXEC)
     try:
         for part in (content, more):
@@ -163,6 +165,7 @@ def _receive(end: Socket) -> bytes:
 
 
 def _outcome(message: bytes) -> tuple[int, Answer | Exception]:
+    """Return the number of a request, and its answer or the error that it ended with."""
     (length,) = _HEAD.unpack_from(message)
     head = json.loads(message[_HEAD.size : _HEAD.size + length])
     number = int(head["number"])
@@ -201,6 +204,7 @@ class _Clients:
         self._clients: dict[str, ServiceClient] = {}
 
     def of(self, service: Service) -> ServiceClient:
+        """Return the client of a service; a new one if its configuration has changed."""
         with self._lock:
             known = self._clients.get(service.name)
             if known is not None and known.service == service:
@@ -212,6 +216,7 @@ class _Clients:
 
 
 def _answer(clients: _Clients, end: Socket, sending: threading.Lock, number: int, ask: Ask) -> None:
+    """Make a request to a service, and send its answer or its error back."""
     head: dict[str, Any] = {"number": number}
     body = b""
     try:

@@ -82,6 +82,7 @@ class DecisionLogging:
         return None if upload is None else self._plane.client(upload.service)
 
     def _log(self, config: Config) -> DecisionLog | None:
+        """Return the decision log that a configuration describes; None if it is off."""
         options = config.decision_logs
         client = self._client(config)
         self._uploads = None

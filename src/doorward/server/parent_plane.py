@@ -137,6 +137,7 @@ class ParentPlane:
         self._asking.close()
 
     def _note_bundles(self, statuses: Mapping[str, BundleStatus]) -> None:
+        """Update the metrics of bundles; they are created by the first status."""
         if self._metrics is None:
             options = self._plane.config.status
             assert options is not None

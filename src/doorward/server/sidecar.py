@@ -275,11 +275,13 @@ class Sidecar:
         return self._shared.status if self._shared else self.plane.status
 
     def _follow(self, config: Config) -> None:
+        """Apply a changed configuration to the APIs and the decision log."""
         for api in self._apis:
             api.follow(config)
         self._logs.follow(config)
 
     def _note_bundles(self, statuses: Mapping[str, BundleStatus]) -> None:
+        """Update the metrics of bundles; they are created by the first status."""
         if self._bundle_metrics is None:
             from doorward.control.bundle_metrics import BundleMetrics  # few report a status
 
@@ -289,6 +291,7 @@ class Sidecar:
         self._bundle_metrics.note(statuses)
 
     def _envoy_server(self) -> Server | None:
+        """Return the server of Envoy's authorization API; None if it is not configured."""
         options = self._envoy_options
         if options is None:
             return None
@@ -318,6 +321,7 @@ class Sidecar:
         self.health.set(EXT_AUTHZ, State(state))
 
     def _ext_proc_server(self) -> ExtProcServer | None:
+        """Return the server of Envoy's external processing; None if it is not configured."""
         options = self._ext_proc_options
         if options is None:
             return None

@@ -236,6 +236,7 @@ def plugin_sections() -> Mapping[str, type]:
 def _plugin_options(
     config: Config, name: str, section: Callable[[], type[T]], warnings: list[str]
 ) -> T | None:
+    """Return the options of a plugin; None if the configuration does not have its section."""
     block = config.plugins.get(name)
     return None if block is None else read_section(section(), block, warnings)
 

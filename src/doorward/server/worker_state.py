@@ -135,6 +135,7 @@ def _merge(parts: Sequence[list[Any]]) -> list[Metric]:
 
 
 def _both(name: str, key: tuple[str, Any], kind: str, one: float, other: float) -> float:
+    """Return the value of a metric for two workers: their sum, or the one that is worse."""
     if key[0].endswith("_created"):
         return min(one, other)
     if kind in _SUMS or name in _ADDED_GAUGES:

@@ -83,6 +83,7 @@ class _Stop(Stop):
         self._group.wake()
 
     def wait(self, timeout: float | None = None) -> bool:
+        """Look after the workers until the event is set or `timeout` seconds have passed."""
         until = time.monotonic() + (SELDOM if timeout is None else timeout)
         while not self.is_set():
             left = until - time.monotonic()
@@ -230,6 +231,7 @@ class WorkerGroup:
         mailboxes = [Mailbox() for _ in range(options.workers if options.console else 0)]
 
         def work(number: int, channel: Channel) -> int:
+            """Run one worker: keep its own sockets, close those of the other workers, and serve."""
             self._asking.let_go()
             shared = Shared(
                 snapshot,
@@ -338,6 +340,7 @@ class WorkerGroup:
         return [each.state for each in self._supervisor.workers.values() if each.state]
 
     def _group_state(self) -> dict[str, Any]:
+        """Return the message that tells a worker the state of the whole group."""
         states = self._states()
         known = {state["worker"]: state for state in states}
         shown = [
@@ -424,6 +427,7 @@ class _Report:
         self._ran = 0
 
     def is_due(self) -> bool:
+        """Return True if the worker must report now: its health changed, or it has worked."""
         now = time.monotonic()
         seen = list(self._health.own_down), list(self._health.own_stopped)
         if now < self._next and seen == self._seen:
@@ -452,6 +456,7 @@ def _has_go(
 
 
 def _state(number: int, sidecar: Sidecar) -> dict[str, Any]:
+    """Return the message that tells the group the state of one worker."""
     revision = sidecar.pdp.snapshot.revision
     return {
         "is": "state",
@@ -461,6 +466,7 @@ def _state(number: int, sidecar: Sidecar) -> dict[str, Any]:
 
 
 def _note_group(sidecar: Sidecar, status: ToldStatus, message: dict[str, Any]) -> None:
+    """Take over the health, metrics and status of the group from its message."""
     if message["is"] == "group":
         sidecar.health.workers = message["workers"]
         sidecar.metrics.of_workers = message["metrics"]
@@ -478,6 +484,7 @@ class _SharedErrors:
         self._own = threading.Lock()
 
     def write_bytes(self, lines: bytes) -> None:
+        """Write lines to standard error, one process at a time."""
         with self._own:
             fcntl.lockf(self._lock, fcntl.LOCK_EX)
             try:
@@ -495,6 +502,7 @@ class _SharedErrors:
 
 
 def _log_to(errors: _SharedErrors) -> None:
+    """Redirect the stream handlers of the root logger to `errors`."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, logging.StreamHandler):
             handler.setStream(errors)
@@ -506,6 +514,7 @@ def _close_all(mailboxes: list[Mailbox]) -> None:
 
 
 def _close(sockets: list[Socket]) -> None:
+    """Close listening sockets, and remove the files of Unix sockets."""
     for each in sockets:
         name = each.getsockname()
         if each.family == AF_UNIX and isinstance(name, str) and name:

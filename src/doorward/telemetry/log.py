@@ -131,6 +131,7 @@ class _Formatter(logging.Formatter):
 
 
 def _place(record: logging.LogRecord) -> str:
+    """Return file and line of the statement that raised the record's exception."""
     frame = record.exc_info[2] if record.exc_info else None
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -138,6 +139,7 @@ def _place(record: logging.LogRecord) -> str:
 
 
 def _json_line(fields: Mapping[str, Any]) -> bytes:
+    """Return log fields as one line of JSON, with keys in order."""
     try:
         return orjson.dumps(
             fields, default=_other, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
@@ -174,6 +176,7 @@ def _text_line(fields: Mapping[str, Any]) -> bytes:
 
 
 def _text_value(value: Any) -> str:
+    """Return the value of a field for the text format, quoted where it is not one word."""
     if not isinstance(value, str):
         value = number_text(value) if isinstance(value, Number) else to_json(value)
     plain = value and all(c.isalnum() or c in "-._/@^+" for c in value)

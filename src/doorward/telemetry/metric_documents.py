@@ -51,6 +51,7 @@ def documents_of(families: Iterable[Metric]) -> dict[str, Any]:
 
 
 def _full_name(family: Metric) -> str:
+    """Return the name of a metric family with the suffix that Prometheus adds."""
     if family.type == "counter" and family.name not in PLAIN_COUNTERS:
         return f"{family.name}_total"
     return f"{family.name}_info" if family.type == "info" else family.name
@@ -71,6 +72,7 @@ def _metrics(family: Metric) -> Iterator[dict[str, Any]]:
 
 
 def _value(family: Metric, samples: list[Sample]) -> dict[str, Any]:
+    """Return the samples of one label set as OPA's status document has them."""
     if family.type not in ("histogram", "summary"):
         kind = "counter" if family.type == "counter" else "gauge"
         return {kind: {"value": samples[0].value}}

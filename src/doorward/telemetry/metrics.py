@@ -34,6 +34,7 @@ class _Faults(Collector):
     """A collector of the faults that edges count, read when it is requested."""
 
     def collect(self) -> Iterable[CounterMetricFamily]:
+        """Return the counter of faults, by edge."""
         family = CounterMetricFamily(
             "faults", "Faults that were caught at an edge: defects, not denials.", labels=("edge",)
         )
@@ -49,6 +50,7 @@ class _Caches(Collector):
         self._counts = counts
 
     def collect(self) -> Iterable[Metric]:
+        """Return the hits, misses and entries of each cache."""
         labels = ("cache",)
         hits = CounterMetricFamily("cache_hits", "Uses of what a cache kept.", labels=labels)
         misses = CounterMetricFamily("cache_misses", "What a cache did not have.", labels=labels)
@@ -159,6 +161,7 @@ class Metrics:
         return self.registry.collect()
 
     def _update(self, health: Health | None) -> None:
+        """Set the gauges of plugins and parts from the health of the process."""
         for name, state in (health.states if health else {}).items():
             for each in State:
                 self.plugin_status.labels(name, each.value).set(each is state)

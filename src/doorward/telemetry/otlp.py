@@ -30,6 +30,7 @@ class Record(NamedTuple):
 
 
 def _varint(number: int) -> bytes:
+    """Return a number as a varint of protobuf; a negative one as 64 bits."""
     number &= (1 << 64) - 1
     encoded = bytearray()
     while number > 0x7F:
@@ -91,6 +92,7 @@ def spans_message(spans: Sequence[Any]) -> bytes:
 
 
 def _span(span: Any) -> bytes:
+    """Return the protobuf message of a span."""
     own, parent, status = span.context, span.parent, span.status
     content = _field(1, own.trace_id.to_bytes(16, "big"))
     content += _field(2, own.span_id.to_bytes(8, "big"))
@@ -116,6 +118,7 @@ def logs_message(
 
 
 def _record(record: Record) -> bytes:
+    """Return the protobuf message of a log record."""
     content = _fixed64(1, record.time_ns) + _number(2, INFO) + _text(3, "INFO")
     content += _field(5, _text(1, record.body)) + _attributes(6, record.attributes)
     if record.trace_id:

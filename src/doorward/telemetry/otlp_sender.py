@@ -48,6 +48,8 @@ class _Attempts:
         self._closed = threading.Event()
 
     def send(self, message: bytes) -> None:
+        """Send a message, with growing pauses between attempts; OtlpError if none succeeds in
+        time."""
         until, pause = time.monotonic() + self._timeout, _FIRST_PAUSE
         while True:
             error = self._attempt(message, max(until - time.monotonic(), 0.1))
@@ -84,6 +86,7 @@ class _HttpSender(_Attempts):
         self._client = with_deadlines(client)
 
     def _attempt(self, message: bytes, seconds: float) -> tuple[str, bool] | None:
+        """Send once over HTTP. Return None, or the error and True if another attempt may succeed."""
         from doorward.http_client.deadlines import finished_by
 
         content = gzip.compress(message, mtime=0) if self._options.zips else message
@@ -124,6 +127,7 @@ class _GrpcSender(_Attempts):
         self._headers = tuple(options.headers.items())
 
     def _attempt(self, message: bytes, seconds: float) -> tuple[str, bool] | None:
+        """Send once over gRPC. Return None, or the error and True if another attempt may succeed."""
         try:
             self._export(message, timeout=seconds, metadata=self._headers)
         except self._error as error:
@@ -145,6 +149,7 @@ def sender_for(options: TraceOptions, method: str) -> OtlpSender:
 
 
 def _context(options: TraceOptions) -> ssl.SSLContext:
+    """Return the TLS settings of the connection to the collector."""
     try:
         # Not `create_default_context`: from Python 3.13 on it refuses what Go accepts.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -165,6 +170,7 @@ def _context(options: TraceOptions) -> ssl.SSLContext:
 
 
 def _read(path: str) -> bytes | None:
+    """Return the contents of a file of certificates or keys; None for no path. ConfigError."""
     if not path:
         return None
     try:

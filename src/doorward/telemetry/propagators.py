@@ -98,6 +98,7 @@ def propagator_of(environment: Mapping[str, str]) -> TextMapPropagator:
 
 
 def _propagator(name: str) -> TextMapPropagator:
+    """Return the trace propagator of a name, built in or installed."""
     match name:
         case "tracecontext":
             return TraceContextTextMapPropagator()
