@@ -65,6 +65,7 @@ def _error(status: int, code: str, message: str, errors: Iterable[str] = ()) -> 
 
 
 def _error_fields(code: str, message: str, errors: Iterable[str] = ()) -> dict[str, str]:
+    """Return the members of an error document, as JSON by name."""
     fields = {"code": marshal(code), "message": marshal(message)}
     if errors:
         fields["errors"] = "[" + ",".join(errors) + "]"
@@ -72,6 +73,7 @@ def _error_fields(code: str, message: str, errors: Iterable[str] = ()) -> dict[s
 
 
 def _one_error(error: Mapping[str, Any]) -> str:
+    """Return one error as JSON: code, message and location."""
     fields = {name: marshal(error[name]) for name in ("code", "message")}
     if "location" in error:
         where = error["location"]
@@ -175,6 +177,7 @@ def unknown_path() -> Response:
 
 
 def redirect(status: int, location: str, method: str) -> Response:
+    """Return a redirect as Go's server writes it, with a link in its body for GET."""
     headers = {"location": location}
     if method not in ("GET", "HEAD"):
         return Response(b"", status, headers)

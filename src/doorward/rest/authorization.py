@@ -71,6 +71,7 @@ def allows_token(pdp: PDP, decision_path: str, path: list[Value], token: str) ->
 
 
 def _refusal(decision: Decision) -> Response | None:
+    """Return the response to a request that the system policy does not allow; None if it does."""
     if decision.error is not None:
         return failed(decision.error)
     result = decision.result
@@ -91,6 +92,7 @@ def _refusal(decision: Decision) -> Response | None:
 def _input(
     access: Access, request: Request, parameters: Parameters, body: Body | None
 ) -> dict[Key, Value]:
+    """Return the input of the system policy for a request."""
     raw = request.scope.get("raw_path") or request.scope["path"].encode()
     headers: dict[Key, Value] = {}
     for name, value in request.headers.items():
@@ -127,6 +129,7 @@ def path_of(raw: bytes) -> list[str]:
 
 
 def _identity(access: Access, request: Request) -> Mapping[Key, Value]:
+    """Return the caller's token or certificate, as a member of the input."""
     if access.authentication == "token":
         # Of several headers nobody can say which one another server would read.
         values = request.headers.getlist("authorization")

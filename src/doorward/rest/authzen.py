@@ -130,6 +130,7 @@ class _Asker:
         self._batch_id = ""
 
     def answer_one(self, request: dict[Key, Value]) -> Response:
+        """Decide one request of AuthZEN, and return the response."""
         decision, text = self._decide(input_of(request, self._options.mapping))
         if decision.error is not None:
             return error(500, "the evaluation failed")
@@ -138,6 +139,8 @@ class _Asker:
     def answer_all(
         self, evaluations: list[Value], defaults: dict[Key, Value], ending: bool | None
     ) -> Response:
+        """Decide the evaluations of a batch in order, until `ending` says that the rest is left
+        out."""
         self._batch_id = new_decision_id()
         self._size //= len(evaluations)
         seconds = self._snapshot.deadline
@@ -154,6 +157,7 @@ class _Asker:
         return json_answer(object_text({"evaluations": "[" + ",".join(texts) + "]"}))
 
     def _answer_item(self, item: Value, defaults: dict[Key, Value]) -> tuple[bool, str]:
+        """Decide one evaluation of a batch. Return True if it is permitted, and its JSON."""
         if not isinstance(item, dict):
             return False, _refuse(400, "an evaluation must be an object")
         try:
@@ -166,6 +170,7 @@ class _Asker:
         return text.startswith(PERMITTED), text
 
     def _decide(self, input: Value) -> tuple[Decision, str]:
+        """Decide and log one input. Return the decision and its response as JSON."""
         decision = self._pdp.decide(
             tuple(self._options.decision.split("/")),
             input,
@@ -206,6 +211,7 @@ def _refuse(status: int, message: str) -> str:
 
 
 def _list_of(request: dict[Key, Value]) -> list[Value]:
+    """Return the evaluations of a batch request. InvalidError."""
     evaluations = request.get("evaluations")
     if evaluations is not None and not isinstance(evaluations, list):
         raise InvalidError("`evaluations` must be an array")
@@ -216,6 +222,7 @@ def _list_of(request: dict[Key, Value]) -> list[Value]:
 
 
 def _ending(request: dict[Key, Value]) -> bool | None:
+    """Return the result that ends a batch early; None if all are evaluated. InvalidError."""
     options = request.get("options")
     if options is None:
         return None

@@ -105,6 +105,7 @@ class _Search:
         return [e for e in entities if self._kind == "action" or e["type"] == self._type]  # type: ignore[index]
 
     def _entity(self, item: Any) -> dict[Key, Value] | None:
+        """Return a candidate as an entity of AuthZEN; None if it is not one."""
         if self._kind == "action":
             item = {"name": item} if isinstance(item, str) else item
             names = ("name",)
@@ -134,6 +135,7 @@ class _Search:
         return results, len(candidates)
 
     def _permits(self, candidate: Value) -> bool | None:
+        """Return True if the candidate is permitted; None after an error."""
         input: dict[Key, Value] = _copy(self._input)
         put(input, self._options.mapping[self._kind], candidate)
         decision = self._pdp.decide(
@@ -201,6 +203,7 @@ def _token(request: dict[Key, Value], position: int) -> str:
 
 
 def _position(request: dict[Key, Value], token: Value) -> int:
+    """Return the position that a page token of this request names."""
     if isinstance(token, str) and len(token) <= MAX_TOKEN:
         try:
             text = base64.urlsafe_b64decode(token.encode()).decode()

@@ -67,6 +67,7 @@ _NO_INPUTS: Final = marshal("'inputs' key missing from the request")
 
 
 def _request(body: Body) -> tuple[dict[Key, Value] | None, Value]:
+    """Return the inputs of a batch, and the input that is common to them. BadRequest."""
     fields = body.fields("types.BatchDataRequestV1")
     if fields is None:
         return None, None
@@ -89,6 +90,7 @@ def _answers(
     batch_id: str,
     size: int,
 ) -> dict[str, dict[str, str]]:
+    """Decide each input of a batch within one deadline. Return the answers by key."""
     snapshot = pdp.snapshot
     until = None if snapshot.deadline is None else monotonic() + DEADLINES * snapshot.deadline
     answers: dict[str, dict[str, str]] = {}

@@ -101,6 +101,7 @@ class Call:
         self.compile_ns = perf_counter_ns() - began
 
     def decide(self, input: Value | Undefined, *, strict: bool = False) -> Decision:
+        """Decide an input on the call's snapshot, and leave secrets out of the result."""
         decision = self.pdp.decide(
             self.path, input, strict=strict, is_parsed=True, snapshot=self.snapshot
         )
@@ -114,6 +115,7 @@ class Call:
         return decision
 
     def record(self, decision: Decision, input: Value | Undefined) -> None:
+        """Log the decision with the timers of the call."""
         context = self.context
         if context is not None:
             # As OPA writes it where policies read data; ours is compiled in.
@@ -125,6 +127,7 @@ class Call:
         )
 
     def provenance(self) -> dict[str, str]:
+        """Return version and revisions of bundles, as JSON by name."""
         bundles: dict[Key, Value] = {
             name: {"revision": "", **fields} if isinstance(fields, dict) else fields
             for name, fields in self.snapshot.bundles.items()
@@ -132,12 +135,14 @@ class Call:
         return {**_PROVENANCE, "bundles": marshal(bundles)} if bundles else _PROVENANCE
 
     def metrics(self, decision: Decision) -> dict[Key, Value]:
+        """Return the timers and counters of the call, by OPA's names."""
         metrics: dict[Key, Value] = {"timer_server_handler_ns": perf_counter_ns() - self.started}
         metrics.update(self._timers())
         metrics.update(decision.metrics)
         return metrics
 
     def _timers(self) -> dict[str, int]:
+        """Return the timers of parsing and compiling, by OPA's names."""
         timers = {
             "counter_server_query_cache_hit": int(self.compile_ns is None),
             "timer_rego_input_parse_ns": self.parse_ns,
@@ -155,6 +160,7 @@ def is_below(path: tuple[str, ...], above: tuple[str, ...]) -> bool:
 
 
 def _is_same(segment: str, other: str) -> bool:
+    """Return True if two segments of a path are equal, or equal as integers."""
     if segment == other:
         return True
     return bool(INTEGER.match(segment) and INTEGER.match(other)) and int(segment) == int(other)
@@ -226,6 +232,7 @@ def post_v1_text(
 
 
 def _response(answer: Answer | Response, parameters: Parameters) -> Response:
+    """Return the response to a decision; an error is one already."""
     if isinstance(answer, Answer):
         response = json_answer(answer.text, pretty=parameters.flag("pretty"))
         return _with_id(response, answer.decision_id)
@@ -233,6 +240,7 @@ def _response(answer: Answer | Response, parameters: Parameters) -> Response:
 
 
 def _with_id(response: Response, decision_id: str) -> Response:
+    """Add the header of the decision id to a response, if there is an id."""
     if decision_id:
         response.headers[ID_HEADER] = decision_id
     return response

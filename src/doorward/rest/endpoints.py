@@ -76,6 +76,7 @@ async def get_health(exchange: Exchange) -> Response:
 
 
 async def get_policy_health(exchange: Exchange) -> Response:
+    """Answer a health check by the policy at this path."""
     service = exchange.service
     return await service.probes.run(
         health.get_health_policy, service.pdp, service.health, exchange.path
@@ -88,6 +89,7 @@ async def get_metrics(exchange: Exchange) -> Response:
 
 
 async def get_openapi(exchange: Exchange) -> Response:
+    """Return the OpenAPI document of the routes."""
     from doorward.rest import openapi  # few ask for it
 
     document = openapi.document(exchange.service.routes)
@@ -129,6 +131,7 @@ async def _decide_v0(exchange: Exchange, path: tuple[str, ...]) -> Response:
 
 
 async def post_batch(exchange: Exchange) -> Response:
+    """Decide all inputs of a batch."""
     pdp, params, context = exchange.service.pdp, exchange.parameters, exchange.context()
     return await exchange.read(
         lambda body: batch.post_batch(pdp, exchange.path, params, body, context)
@@ -167,6 +170,7 @@ async def get_policy(exchange: Exchange) -> Response:
 
 
 async def put_policy(exchange: Exchange) -> Response:
+    """Create or replace a policy."""
     store, name, params = exchange.service.store, "/".join(exchange.path), exchange.parameters
     started = perf_counter_ns()
 
@@ -178,6 +182,7 @@ async def put_policy(exchange: Exchange) -> Response:
 
 
 async def delete_policy(exchange: Exchange) -> Response:
+    """Delete a policy."""
     service, name = exchange.service, "/".join(exchange.path)
     return await service.changes.run(
         policies.delete_policy, service.store, name, exchange.parameters
@@ -195,6 +200,7 @@ async def post_query(exchange: Exchange) -> Response:
 
 
 async def post_compile(exchange: Exchange) -> Response:
+    """Evaluate a query partially, and return the residual queries."""
     pdp, params = exchange.service.pdp, exchange.parameters
 
     def post(body: Body) -> Response:
@@ -211,6 +217,7 @@ async def find_filters(exchange: Exchange) -> Response:
 
 
 async def filter_document(exchange: Exchange) -> Response:
+    """Turn a rule into filters of a database."""
     pdp, params, context = exchange.service.pdp, exchange.parameters, exchange.context()
     accept = exchange.request.headers.get("accept", "")
 
@@ -231,6 +238,7 @@ async def get_config(exchange: Exchange) -> Response:
 
 
 async def get_status(exchange: Exchange) -> Response:
+    """Return the last status document; an error if status is not configured."""
     status = exchange.service.status
     if status is None or not status.is_enabled:
         return internal_error("status plugin not enabled")

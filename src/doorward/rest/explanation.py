@@ -62,6 +62,7 @@ def explained(
 
 
 def _lines(explanation: Explanation, mode: Mode) -> list[Any]:
+    """Return an explanation as lines of text, in OPA's mode `notes`, `fails`, `full` or `debug`."""
     if mode == "notes":
         return list(explanation.notes())
     return list(explanation.text(full=mode != "fails").splitlines())

@@ -156,6 +156,7 @@ def post_filter(
 
 
 def _request(body: bytes) -> _Request:
+    """Return the request that a body contains; a 400 response if it cannot be read."""
     try:
         return _decode(any_document(body) if body.strip() else None, body)
     except BadRequest as error:
@@ -187,6 +188,7 @@ def _decode(document: Value, text: bytes) -> _Request:
 
 
 def _wrong(value: Value, name: str, wanted: str) -> BadRequest:
+    """Return the error for a member of the wrong type, in Go's words."""
     return BadRequest(
         f"json: cannot unmarshal {go_kind(value)} into Go struct field {_TYPE}.{name} "
         f"of type {wanted}"
@@ -228,6 +230,7 @@ def _mask_rule(name: str, names: Sequence[str]) -> str:
 
 
 def _targets(accept: str, dialects: Sequence[str]) -> list[Target]:
+    """Return the databases that the header `Accept` names; a 400 response if it is wrong."""
     if not accept:
         raise _Refused(bad_request("Accept header: missing required header"))
     if "," in accept:
@@ -260,6 +263,7 @@ def _masks(
 
 
 def _evaluate_masks(snapshot: Snapshot, told: Told, input: Value | Undefined) -> Value | None:
+    """Return the masks of columns that the mask rule computes for an input."""
     engine = snapshot.engine
     try:
         root, names = path_names(told.mask_rule)
@@ -290,6 +294,7 @@ def _evaluate_masks(snapshot: Snapshot, told: Told, input: Value | Undefined) ->
 def _evaluate_residual(
     pdp: PDP, snapshot: Snapshot, names: Sequence[str], request: _Request, told: Told
 ) -> Partial:
+    """Evaluate a rule with unknown rows, and return the residual."""
     try:
         return residual(
             snapshot,

@@ -86,7 +86,7 @@ class _HttpSender(_Attempts):
         self._client = with_deadlines(client)
 
     def _attempt(self, message: bytes, seconds: float) -> tuple[str, bool] | None:
-        """Send once over HTTP. Return None, or the error and True if another attempt may succeed."""
+        """Send once over HTTP. Return None, or the error and True if another try may help."""
         from doorward.http_client.deadlines import finished_by
 
         content = gzip.compress(message, mtime=0) if self._options.zips else message
@@ -127,7 +127,7 @@ class _GrpcSender(_Attempts):
         self._headers = tuple(options.headers.items())
 
     def _attempt(self, message: bytes, seconds: float) -> tuple[str, bool] | None:
-        """Send once over gRPC. Return None, or the error and True if another attempt may succeed."""
+        """Send once over gRPC. Return None, or the error and True if another try may help."""
         try:
             self._export(message, timeout=seconds, metadata=self._headers)
         except self._error as error:
