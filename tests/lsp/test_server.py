@@ -51,7 +51,8 @@ class Editor:
         """What the server says by itself; what it asks is granted."""
         self.told.append(message)
         if "id" in message:
-            self._send({"id": message["id"], "result": None})
+            is_edit = message["method"] == "workspace/applyEdit"
+            self._send({"id": message["id"], "result": {"applied": True} if is_edit else None})
 
     def diagnostics(self, name: str) -> list[Any]:
         """The next diagnostics of a file."""
@@ -365,14 +366,87 @@ def test_built_ins_are_those_that_the_command_line_names(tmp_path: Path, named: 
         editor.close()
 
 
-def test_a_lens_above_a_property_says_whether_it_holds(editor: Editor) -> None:
-    text = (
-        "package app\n\nallow if input.x == 1\n\nnever_two if { allow; input.x == 2 }\n\n"
-        "never_one if { allow; input.x == 1 }\n"
-    )
+PROPERTIES = (
+    "package app\n\nallow if input.x == 1\n\nnever_two if { allow; input.x == 2 }\n\n"
+    "never_one if { allow; input.x == 1 }\n"
+)
+
+
+def lenses_of(editor: Editor, text: str = PROPERTIES) -> list[dict[str, Any]]:
+    """The commands of the lenses of a file that holds `text`."""
     document = {"uri": editor.open(editor.folder / "props.rego", text)}
     lenses = editor.ask("textDocument/codeLens", {"textDocument": document})
     assert [each["range"]["start"]["line"] for each in lenses] == [4, 6]
-    titles = [editor.ask("codeLens/resolve", each)["command"]["title"] for each in lenses]
-    assert titles[0] == "none exists: proved for any input"
-    assert titles[1] == 'counterexample: input {"x":1}'
+    return [editor.ask("codeLens/resolve", each)["command"] for each in lenses]
+
+
+def run_lens(editor: Editor, lens: dict[str, Any]) -> list[dict[str, Any]]:
+    """Click on a lens; the messages that the server sends before it answers."""
+    editor.told.clear()
+    arguments = {"command": lens["command"], "arguments": lens["arguments"]}
+    editor.ask("workspace/executeCommand", arguments)
+    return editor.told
+
+
+def test_a_lens_above_a_property_says_whether_it_holds(editor: Editor) -> None:
+    lenses = lenses_of(editor)
+    assert lenses[0]["title"] == "none exists: proved for any input"
+    assert lenses[1]["title"] == 'counterexample: input {"x":1}'
+    # This editor cannot be asked to change a document, so that a click shows the report.
+    for lens, part in zip(lenses, ["none exists, for any JSON input", "curl -d"], strict=True):
+        [message] = run_lens(editor, lens)
+        assert message["method"] == "window/showMessage"
+        assert part in message["params"]["message"]
+
+
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_the_lens_of_a_counterexample_adds_its_test_once(tmp_path: Path, end: str) -> None:
+    editor = Editor(tmp_path)
+    try:
+        editor.start(capabilities={"workspace": {"applyEdit": True}})
+        text = PROPERTIES.rstrip("\n") + end
+        lens = lenses_of(editor, text)[1]
+        [edit] = run_lens(editor, lens)[:1]
+        assert edit["method"] == "workspace/applyEdit"
+        [(uri, [change])] = edit["params"]["edit"]["changes"].items()
+        assert change["range"]["start"] == change["range"]["end"]
+        rows, columns = change["range"]["start"]["line"], change["range"]["start"]["character"]
+        assert (rows, columns) == (text.count("\n"), len(text.rpartition("\n")[2]))
+        changed = text + change["newText"]
+        assert "\n\n# fails while this is so" in changed
+        assert "not data.app.never_one with input as" in changed
+        version = {"uri": uri, "version": 2}
+        changes = {"textDocument": version, "contentChanges": [{"text": changed}]}
+        editor.tell("textDocument/didChange", changes)
+        [message] = run_lens(editor, lens)
+        assert "already has this test" in message["params"]["message"]
+    finally:
+        editor.close()
+
+
+def test_a_lens_reads_the_data_that_the_command_names(tmp_path: Path) -> None:
+    text = PROPERTIES.replace("allow if input.x == 1", "allow if input.x == data.levels.admin")
+    paths = [tmp_path / "data.json", tmp_path / "broken.json"]
+    paths[0].write_text('{"levels": {"admin": 1}}')
+    paths[1].write_text("{")
+    outcomes = []
+    for arguments in [(), ("--data", str(paths[0])), ("--data", str(paths[1]))]:
+        editor = Editor(tmp_path, *arguments)
+        try:
+            editor.start()
+            outcomes.append([lens["title"] for lens in lenses_of(editor, text)])
+        finally:
+            editor.close()
+    without, with_data, unreadable = outcomes
+    assert all("data.levels" in title and "--data PATH" in title for title in without)
+    assert with_data == [
+        "none exists: proved for any input",
+        'counterexample: input {"x":1}',
+    ]
+    assert unreadable == ["cannot say: data cannot be read"] * 2
+
+
+def test_a_command_without_its_arguments_is_refused(editor: Editor) -> None:
+    for arguments in ([], ["file:///x.rego"], [1, 2]):
+        command = {"command": "doorward.addTest", "arguments": arguments}
+        assert "error" in editor.request("workspace/executeCommand", command)

@@ -128,6 +128,26 @@ def test_what_bounds_nobody_is_a_condition(condition: str) -> None:
     assert answer.conditions or users(answer) == ["x"], answer
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "count([data.flags[input.user]]) == 1",
+        "x := data.flags[input.user]; is_boolean(x)",
+        'x := {"flag": data.flags[input.user]}; is_boolean(x.flag)',
+    ],
+)
+def test_false_is_a_value_where_it_is_an_operand(condition: str) -> None:
+    policy = f"package app\n\nallow if {{ {condition} }}\n"
+    answer = access(policy, {}, ("user",), data={"flags": {"ann": False, "bob": True}})
+    assert (users(answer), answer.conditions, answer.unknown) == (["ann", "bob"], (), "")
+
+
+def test_a_condition_keeps_its_replaced_input() -> None:
+    policy = 'package app\n\nallow if { not input.a == 1 with input as {"a": input.user} }\n'
+    [condition] = access(policy, {}, ("user",)).conditions
+    assert condition.texts == ('not input.a == 1 with input as {"a": input.user}',)
+
+
 def test_values_that_contradict_each_other_are_no_grant() -> None:
     policy = """package app
 
@@ -168,6 +188,11 @@ ATOMS = [
     "some g in data.grants; g.user == input.user; g.action == input.action",
     "data.flags[input.user]",
     "not data.flags[input.user]",
+    "x := data.flags[input.user]; not x",
+    "count([data.flags[input.user], data.roles[input.user]]) == 2",
+    "is_boolean(data.flags[input.user])",
+    'object.get({"k": data.flags[input.user]}, "k", 1) != 1',
+    "f([data.flags[input.user]])",
     "data.roles[input.user][_] == input.action",
     'some r in data.roles[input.user]; r == "x"',
     "input.user in data.lists.a",

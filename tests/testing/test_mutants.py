@@ -64,7 +64,9 @@ def test_what_no_test_holds_is_shown_with_the_test_to_add(
     assert document["tested"] == document["mutants"] - document["refused"]
     shown = {each["change"]: each["test"] for each in document["survivors"]}
     assert "`3`: one more" in shown
-    assert "`not input.locked`: left out" in shown
+    # The property `never_locked` has a counterexample without this condition.
+    assert "`not input.locked`: left out" not in shown
+    assert document["refuted"] == 1
     assert '`"GET"`: another text' not in shown
     # Nothing here asks for the time.
     assert "time.now_ns" not in str(shown)
@@ -75,6 +77,19 @@ def test_what_no_test_holds_is_shown_with_the_test_to_add(
     (tmp_path / "p_test.rego").write_text(f"{TESTS}\n{added}\n")
     assert run([*given, "--format", "json"]) == 0
     assert all(not each["test"] for each in json.loads(capsys.readouterr().out)["survivors"])
+
+
+def test_a_property_that_the_original_breaks_notices_no_mutant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutation, "_DEADLINE", PATIENCE)
+    # An input with `locked` makes the property true in the original too.
+    (tmp_path / "p.rego").write_text(POLICY.replace("\tnot input.locked\n", ""))
+    (tmp_path / "p_test.rego").write_text(TESTS)
+    arguments = ["test", "--mutate", "--mutate-time", f"{PATIENCE:g}s", "--format", "json"]
+    # `doorward test` alone fails for the property; here only the mutants count.
+    run([*arguments, str(tmp_path)])
+    assert json.loads(capsys.readouterr().out)["refuted"] == 0
 
 
 def test_the_share_that_nothing_tells_apart_is_given_by_kind(

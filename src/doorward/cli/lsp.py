@@ -16,6 +16,7 @@ __all__ = ["command"]
     epilog="""\b
 Examples:
   doorward lsp            # what an editor starts for files of type rego
+  doorward lsp --data policies/data.json
   doorward lsp --builtins acme.policy_functions:registry
 """,
 )
@@ -25,9 +26,22 @@ Examples:
     hidden=True,
     help="Accepted for editors; the server always uses standard input and output.",
 )
+@click.option(
+    "-d",
+    "--data",
+    multiple=True,
+    metavar="PATH",
+    help="Data file or folder for the verdicts on `never_` rules. Policies in it are not used. "
+    "Repeatable.",
+)
 @capabilities.option
 @extensions.option
-def command(stdio: bool, capabilities: Capabilities | None, builtins: tuple[str, ...]) -> int:
+def command(
+    stdio: bool,
+    data: tuple[str, ...],
+    capabilities: Capabilities | None,
+    builtins: tuple[str, ...],
+) -> int:
     """Run the language server: diagnostics and their fixes, hover, definitions, references, rename,
     symbols, completion, signatures, formatting, verdicts on `never_` rules.
 
@@ -43,5 +57,5 @@ def command(stdio: bool, capabilities: Capabilities | None, builtins: tuple[str,
         raise click.ClickException(str(error)) from None
     if capabilities is not None:
         registry = capabilities.registry(registry)
-    make_server(registry).start_io()
+    make_server(registry, data).start_io()
     return 0

@@ -1,8 +1,9 @@
 """`doorward test --mutate`: which conditions of a policy no test holds.
 
-Each mutant of the policies is tested. For one that passes all tests, a request is searched
-that tells it from the original: with that request as a test it would have failed. Mutants are tried
-in an order of chance, until a given time is over.
+Each mutant of the policies is tested. A mutant that passes all tests is checked against the
+properties (`never_`) that hold for the original: a counterexample fails it too. For one that passes
+those as well, a request is searched that tells it from the original: with that request as a test it
+would have failed. Mutants are tried in an order of chance, until a time is over.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
@@ -23,6 +24,7 @@ from doorward.cli.waiting import waiting
 from doorward.rego import CompileError, Registry
 from doorward.replay.deciding import Version
 from doorward.search import Finding, entry_points, rego_test, search
+from doorward.search.proofs import Verdict, digest_of, properties_of, prove
 from doorward.testing import Suite, run
 from doorward.testing.mutants import Mutant, mutants_of
 
@@ -31,6 +33,7 @@ __all__ = ["mutate"]
 SEARCH: Final = 0.5
 """Seconds of the processor's time to search for a request that tells a mutant from the original."""
 _DEADLINE: Final = 0.5
+_REFUTED: Final = "passes all tests and refutes a property", "pass all tests and refute a property"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class _Tested:
     refused: int = 0
     """Those that do not compile."""
     tested: int = 0
+    refuted: int = 0
+    """Those that pass all tests, but for which a property has a counterexample."""
     survivors: list[_Survivor] = field(default_factory=list)
 
     @property
@@ -84,6 +89,7 @@ def _test_mutants(
     Random(0).shuffle(mutants)
     tested = _Tested(len(mutants))
     original = Version.compile(loaded, v0=v0, registry=registry, deadline=_DEADLINE)
+    properties = _Properties(loaded, original, v0=v0, registry=registry)
     for mutant in mutants:
         if time.monotonic() >= until:
             break
@@ -94,11 +100,51 @@ def _test_mutants(
             tested.refused += 1  # nobody could activate it
             continue
         tested.tested += 1
-        if all(result.outcome in ("PASS", "SKIPPED") for result in run(other, timeout=_DEADLINE)):
-            version = Version.compile(changed, v0=v0, registry=registry, deadline=_DEADLINE)
+        if any(each.outcome not in ("PASS", "SKIPPED") for each in run(other, timeout=_DEADLINE)):
+            continue
+        version = Version.compile(changed, v0=v0, registry=registry, deadline=_DEADLINE)
+        if properties.are_refuted(changed, version):
+            tested.refuted += 1
+        else:
             tested.survivors.append(_Survivor(mutant, _told_apart(original, version)))
     tested.survivors.sort(key=lambda each: (each.mutant.file, each.mutant.row))
     return tested
+
+
+class _Properties:
+    """The properties without a counterexample for the original, which a mutant may refute."""
+
+    def __init__(self, loaded: Loaded, original: Version, *, v0: bool, registry: Registry) -> None:
+        self._v0, self._registry = v0, registry
+        self._digests: dict[str, str] = {}
+        engine = original.snapshot.engine
+        for each in properties_of(engine):
+            self._digests[each.name] = digest_of(engine, each.name)
+        broken = [each.subject.name for each in self._prove(loaded, original) if each.is_broken]
+        for name in broken:
+            del self._digests[name]
+
+    def are_refuted(self, loaded: Loaded, mutant: Version) -> bool:
+        """Return True if an input makes a property true that reads what the mutant changes."""
+        engine = mutant.snapshot.engine
+        changed = {
+            name for name, digest in self._digests.items() if digest_of(engine, name) != digest
+        }
+        return any(each.is_broken for each in self._prove(loaded, mutant, changed))
+
+    def _prove(
+        self, loaded: Loaded, version: Version, names: Iterable[str] | None = None
+    ) -> Iterator[Verdict]:
+        chosen = frozenset(self._digests if names is None else names)
+        return prove(
+            loaded,
+            version,
+            seconds=SEARCH,
+            v0=self._v0,
+            registry=self._registry,
+            is_chosen=lambda each: each.name in chosen,
+            clock=time.thread_time,
+        )
 
 
 def _told_apart(original: Version, mutant: Version) -> Finding | None:
@@ -116,13 +162,14 @@ def _told_apart(original: Version, mutant: Version) -> Finding | None:
 
 
 def _summary(tested: _Tested) -> str:
-    noticed = tested.tested - len(tested.survivors)
+    noticed = tested.tested - len(tested.survivors) - tested.refuted
     same = len(tested.survivors) - len(tested.unnoticed)
     left = tested.mutants - tested.refused - tested.tested
     apart = "all tests and decides a request otherwise", "all tests and decide a request otherwise"
     parts = (
         f"{counted(tested.tested, 'mutant')} tested, {left:,} not: "
         f"{counted(noticed, 'fails a test', 'fail a test')}",
+        *([counted(tested.refuted, *_REFUTED)] if tested.refuted else []),
         counted(len(tested.unnoticed), f"passes {apart[0]}", f"pass {apart[1]}"),
         counted(same, *[f"{each} all tests and may mean the same" for each in ("passes", "pass")]),
     )
@@ -178,6 +225,11 @@ def _as_json(tested: _Tested) -> str:
                 "test": test,
             }
         )
-    counts = {"mutants": tested.mutants, "refused": tested.refused, "tested": tested.tested}
+    counts = {
+        "mutants": tested.mutants,
+        "refused": tested.refused,
+        "tested": tested.tested,
+        "refuted": tested.refuted,
+    }
     document = {**counts, "alike": tested.alike, "survivors": survivors}
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

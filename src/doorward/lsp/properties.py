@@ -1,29 +1,46 @@
-"""The line above a `never_` rule: whether it holds for any input, with the policies of the editor.
+"""The line above a `never_` rule: its verdict with the policies of the editor.
 
-Data is not read by the server, so that a property whose rules need some is not known here.
+Data comes from the paths that `doorward lsp --data` names. A property that reads other data is not
+proved, and the line says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from doorward.bundles.loader import Loaded
-from doorward.rego import Registry, RegoError, to_json
+from doorward.rego import Registry, RegoError, Value, to_json
+from doorward.rego.shared import Key
 from doorward.replay.deciding import Version
+from doorward.search import absence_test
 from doorward.search.proofs import PROPERTY, Verdict, lines_of, prove
 
-__all__ = ["PROPERTY", "property_title"]
+__all__ = ["PROPERTY", "Judgement", "judge"]
 
 SECONDS: Final = 0.5
 """How long to search for a counterexample where there is no proof."""
 _DEADLINE: Final = 0.5
 _LONGEST: Final = 160
+_WITHOUT_DATA: Final = "; `doorward lsp --data PATH` reads data"
 
 
-def property_title(texts: Mapping[str, str], registry: Registry, name: str) -> str:
-    """The verdict on the property `data.…`, on one line."""
-    loaded = Loaded(dict(texts), {})
+class Judgement(NamedTuple):
+    """The verdict on one property, for an editor."""
+
+    title: str
+    """One line, at most 160 characters."""
+    report: str
+    """What `doorward prove` prints."""
+    test: str = ""
+    """For a counterexample: a test in Rego that fails until the policies change."""
+
+
+def judge(
+    texts: Mapping[str, str], data: dict[Key, Value], registry: Registry, name: str
+) -> Judgement:
+    """Return the verdict on the property `name` (`data.…`)."""
+    loaded = Loaded(dict(texts), data)
     try:
         version = Version.compile(loaded, registry=registry, deadline=_DEADLINE)
         verdicts = list(
@@ -36,17 +53,23 @@ def property_title(texts: Mapping[str, str], registry: Registry, name: str) -> s
                 is_chosen=lambda each: each.name == name,
             )
         )
-    except RegoError:
-        return "cannot say: the policies do not compile"
-    return _title(verdicts[0]) if verdicts else "cannot say: there is no such rule"
+    except RegoError as error:
+        return Judgement("cannot say: the policies do not compile", str(error))
+    if not verdicts:
+        reason = "cannot say: there is no such rule"
+        return Judgement(reason, reason)
+    verdict = verdicts[0]
+    test = "" if verdict.finding is None else absence_test(verdict.finding)
+    return Judgement(_title(verdict), "\n".join(lines_of(verdict)), test)
 
 
 def _title(verdict: Verdict) -> str:
     lines = [line.strip() for line in lines_of(verdict)]
     if verdict.finding is not None:
-        text = f"{verdict.outcome}: input {to_json(verdict.finding.input)}"
+        condition = f" if {verdict.missing_data} is missing" if verdict.missing_data else ""
+        text = f"{verdict.outcome}{condition}: input {to_json(verdict.finding.input)}"
     elif len(lines) > 1:
-        text = f"{verdict.outcome}: {lines[1]}"
+        text = f"{verdict.outcome}: {lines[1]}{_WITHOUT_DATA if verdict.missing_data else ''}"
     else:
         text = f"{verdict.outcome}: proved for any input"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -8,7 +8,7 @@ editor has it, saved or not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -20,9 +20,9 @@ from pygls.uris import from_fs_path, to_fs_path
 from pygls.workspace import TextDocument
 
 from doorward import __version__
-from doorward.bundles.loader import LoadError, list_files
+from doorward.bundles.loader import LoadError, list_files, load
 from doorward.lsp.language import NEAR_NAME, Policies, RenameError
-from doorward.lsp.properties import PROPERTY, property_title
+from doorward.lsp.properties import PROPERTY, Judgement, judge
 from doorward.rego import REGISTRY, Diagnostic, Registry
 from doorward.rego.shared import Fix, Source, Span
 from doorward.rego.tools import Rule
@@ -35,6 +35,11 @@ PAUSE: Final = 0.2
 MAX_BYTES: Final = 16 << 20
 """Bytes of a policy."""
 
+ADD_TEST: Final = "doorward.addTest"
+"""The command of a lens with a counterexample: its test, at the end of the property's file."""
+SHOW_VERDICT: Final = "doorward.showVerdict"
+"""The command of other lenses: the report on the property, as a message."""
+
 _KINDS = {
     "builtin": types.CompletionItemKind.Function,
     "document": types.CompletionItemKind.Module,
@@ -45,10 +50,13 @@ _KINDS = {
 }
 
 
-def make_server(registry: Registry = REGISTRY) -> LanguageServer:
-    """A server that has not been started, for policies that may call what `registry` has."""
+def make_server(registry: Registry = REGISTRY, data: Sequence[str] = ()) -> LanguageServer:
+    """A server that has not been started, for policies that may call what `registry` has.
+
+    `data`: paths of data files and folders, for the verdicts on `never_` rules.
+    """
     server = LanguageServer("doorward", __version__, types.TextDocumentSyncKind.Full)
-    editor = _Editor(server, registry)
+    editor = _Editor(server, registry, data)
     answers: dict[str, Callable[..., Any]] = {
         types.INITIALIZED: editor.read_workspace,
         types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: editor.read_folders_again,
@@ -93,15 +101,18 @@ def make_server(registry: Registry = REGISTRY) -> LanguageServer:
     for name, options, answer in with_options:
         server.feature(name, options)(partial(answer))
     server.feature(types.CODE_LENS_RESOLVE)(partial(editor.resolve_lens))
+    server.command(ADD_TEST)(partial(editor.add_test))
+    server.command(SHOW_VERDICT)(partial(editor.show_verdict))
     return server
 
 
 class _Editor:
     """One editor: its policies, under the URIs that it knows them by."""
 
-    def __init__(self, server: LanguageServer, registry: Registry) -> None:
+    def __init__(self, server: LanguageServer, registry: Registry, data: Sequence[str]) -> None:
         self.server = server
         self.policies = Policies(registry)
+        self._data = data
         self._open: set[str] = set()
         self._published: dict[str, list[types.Diagnostic]] = {}
         self._problems: dict[str, list[Diagnostic]] = {}
@@ -301,17 +312,63 @@ class _Editor:
             return []
         below = package.text.removeprefix("package").strip()
         return [
-            types.CodeLens(self._range(rule.head.ref.span), data=f"data.{below}.{name}")
+            types.CodeLens(self._range(rule.head.ref.span), data=[uri, f"data.{below}.{name}"])
             for rule in self.policies.rules(uri)
             if (name := rule.head.ref.span.text).startswith(PROPERTY)
         ]
 
     async def resolve_lens(self, lens: types.CodeLens) -> types.CodeLens:
-        """The verdict as the title; in a thread, since a search takes its time."""
-        texts, registry = dict(self.policies.texts), self.policies.registry
-        title = await asyncio.to_thread(property_title, texts, registry, str(lens.data))
-        lens.command = types.Command(title=title, command="")
+        """The verdict as the title, and the command that a click on it runs."""
+        uri, name = _lens_data(lens.data)
+        judgement = await self._judge(name)
+        command = ADD_TEST if judgement.test and self._can_edit() else SHOW_VERDICT
+        lens.command = types.Command(judgement.title, command, arguments=[uri, name])
         return lens
+
+    def _can_edit(self) -> bool:
+        """Return True if the editor lets the server change a document."""
+        workspace = self.server.client_capabilities.workspace
+        return workspace is not None and bool(workspace.apply_edit)
+
+    async def _judge(self, name: str) -> Judgement:
+        """Judge a property in a thread: a search takes half a second, reading data may too."""
+        texts, registry = dict(self.policies.texts), self.policies.registry
+
+        def run() -> Judgement:
+            try:
+                data = load(self._data).data if self._data else {}
+            except LoadError as error:
+                return Judgement("cannot say: data cannot be read", str(error))
+            return judge(texts, data, registry, name)
+
+        return await asyncio.to_thread(run)
+
+    async def show_verdict(self, *arguments: Any) -> None:
+        """Show the report of `doorward prove` on a property."""
+        _, name = _lens_data(arguments)
+        judgement = await self._judge(name)
+        self._show(judgement.report)
+
+    async def add_test(self, *arguments: Any) -> None:
+        """Add the test of a counterexample to the property's file, once."""
+        uri, name = _lens_data(arguments)
+        judgement = await self._judge(name)
+        text = self.policies.texts.get(uri)
+        if not judgement.test or text is None:
+            self._show(judgement.report)
+            return
+        if judgement.test in text:
+            self._show(f"The file already has this test:\n{judgement.test}")
+            return
+        end = self._position(Source(uri, text), len(text))
+        blank = "\n" if text.endswith("\n") else "\n\n"
+        edit = types.TextEdit(types.Range(end, end), f"{blank}{judgement.test}\n")
+        params = types.ApplyWorkspaceEditParams(types.WorkspaceEdit({uri: [edit]}), name)
+        # Nobody waits for the answer: an editor that refuses tells its user.
+        self.server.workspace_apply_edit(params)
+
+    def _show(self, text: str) -> None:
+        self.server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
 
     def search(self, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
         return [
@@ -389,6 +446,14 @@ class _Editor:
         row = before.count("\n")
         line = before.rpartition("\n")[2]
         return types.Position(row, self.server.workspace.position_codec.client_num_units(line))
+
+
+def _lens_data(value: Any) -> tuple[str, str]:
+    """The URI and the property of a lens, as the editor sends them back."""
+    match value:
+        case [str(uri), str(name)]:
+            return uri, name
+    raise JsonRpcInvalidParams("a URI and the name of a property are expected")
 
 
 def _symbol_kind(rule: Rule) -> types.SymbolKind:

@@ -15,7 +15,7 @@ from itertools import islice, product
 from math import prod
 from typing import Any, Final, TypeAlias
 
-from doorward.base.records import record
+from doorward.base.records import record, replace
 from doorward.rego import (
     UNDEFINED,
     CompileError,
@@ -381,7 +381,8 @@ def _lookups(term: Term, path: Path, engine: Engine) -> Iterator[str]:
                 if _leaf(arg) == path:
                     upto = Ref(term.head, (*args[:number], Var("found")))
                     if text := _source(upto, engine):
-                        yield text
+                        # As an operand, false is a value; as an expression it would not hold.
+                        yield f"_ = {text}"
                 yield from _lookups(arg, path, engine)
 
 
@@ -504,7 +505,7 @@ def _infix(expr: Expr) -> Expr:
     args = call.args
     if _SIGNS[call.name] == "equal" and isinstance(args[0], Scalar):
         args = args[::-1]
-    return Expr(Call(operator, args, infix=True), negated=expr.negated)
+    return replace(expr, term=Call(operator, args, infix=True))
 
 
 # Reasons

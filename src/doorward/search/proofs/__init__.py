@@ -9,7 +9,7 @@ code with `refuting.py`, and has the last word.
 
 from __future__ import annotations
 
-from doorward.search.proofs.known import KnownProofs
+from doorward.search.proofs.known import KnownProofs, digest_of
 from doorward.search.proofs.proving import (
     COUNTEREXAMPLE,
     NONE_EXISTS,
@@ -30,6 +30,7 @@ __all__ = [
     "Property",
     "Verdict",
     "as_json",
+    "digest_of",
     "lines_of",
     "proofs",
     "properties_of",

@@ -78,6 +78,8 @@ class Verdict:
     """Proved by an earlier run, of rules and data that have not changed since."""
     reach: tuple[Reach, ...] = ()
     not_inverted: frozenset[str] = field(default=frozenset())
+    missing_data: str = ""
+    """A path that the property reads and that is not among the data."""
 
     @property
     def is_broken(self) -> bool:
@@ -164,7 +166,7 @@ def _refute(engine: Engine, node: RuleNode, proved: Property) -> Verdict:
     if missing_data:
         # Without it rules hold for no input: a proof would say nothing of the policy in use.
         reason = f"{missing_data} is read and is not among the data"
-        return Verdict(proved, UNKNOWN, 0.0, reason=reason)
+        return Verdict(proved, UNKNOWN, 0.0, reason=reason, missing_data=missing_data)
     try:
         partial = patiently(
             lambda deadline: engine.partial(

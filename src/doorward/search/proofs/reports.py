@@ -39,6 +39,8 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
         return
     yield head
     if verdict.outcome == COUNTEREXAMPLE:
+        if verdict.missing_data:
+            yield f"  {verdict.missing_data} is read and is not among the data: is a file missing?"
         yield f"  {curl(verdict)}"
         assert verdict.finding is not None  # it is what the outcome says
         yield from [f"  {line}" for line in absence_test(verdict.finding).splitlines()]
