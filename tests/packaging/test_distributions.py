@@ -53,7 +53,7 @@ def build(source: Path, target: str, folder: Path) -> Path:
     return built
 
 
-def tracked(*paths: str) -> list[str]:
+def list_tracked_files(*paths: str) -> list[str]:
     """The tracked files below the paths, of the whole checkout without any."""
     command = ["git", "ls-files", "-z", "--", *paths]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -64,7 +64,7 @@ def tracked(*paths: str) -> list[str]:
 def copy_tracked(source: str, target: Path) -> None:
     """Copy as COPY of a Dockerfile does: a folder's content, or a file into a folder."""
     is_folder = (ROOT / source).is_dir()
-    for name in tracked(source):
+    for name in list_tracked_files(source):
         path = Path(name)
         copy = target / (path.relative_to(source) if is_folder else path.name)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def copy_tracked(source: str, target: Path) -> None:
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tracked files, as a clone has them, with the pages of the console."""
     folder = tmp_path_factory.mktemp("checkout")
-    for name in tracked():
+    for name in list_tracked_files():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
     pages = "src/doorward/console/static"

@@ -1,4 +1,4 @@
-"""Positional arguments with a text in the help of their command."""
+"""Positional arguments with a text in the help of their command, and the option `--format`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["Argument", "argument"]
+from doorward.cli.errors import OneOf
+
+__all__ = ["Argument", "argument", "style_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,3 +25,16 @@ class Argument(click.Argument):
 def argument(name: str, *, help: str, **attributes: Any) -> Callable[[F], F]:
     """Give a command an argument."""
     return click.argument(name, cls=Argument, help=help, **attributes)
+
+
+def style_option(*styles: str, default: str, help: str = "Output format.") -> Callable[[F], F]:
+    """Give a command `-f, --format`, which is its parameter `style`."""
+    return click.option(
+        "-f",
+        "--format",
+        "style",
+        type=OneOf(*styles),
+        default=default,
+        show_default=True,
+        help=help,
+    )

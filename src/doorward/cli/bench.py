@@ -16,7 +16,7 @@ import click
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import extensions, saved_programs, schemas
-from doorward.cli.arguments import argument
+from doorward.cli.arguments import argument, style_option
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.input_document import read_input
 from doorward.cli.queries import read_query
@@ -73,15 +73,7 @@ Examples:
 @click.option("-i", "--input", "inputs", multiple=True, metavar="PATH", help="Input document.")
 @click.option("-I", "--stdin-input", is_flag=True, help="Read the input from standard input.")
 @click.option("--stdin", is_flag=True, help="Read the query from standard input.")
-@click.option(
-    "-f",
-    "--format",
-    "style",
-    type=OneOf("pretty", "json", "gobench"),
-    default="pretty",
-    show_default=True,
-    help="Output format.",
-)
+@style_option("pretty", "json", "gobench", default="pretty")
 @click.option("--count", type=click.IntRange(1), default=1, help="Number of measurements.")
 @click.option(
     "--benchmem/--no-benchmem",

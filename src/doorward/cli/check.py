@@ -11,8 +11,8 @@ from click.core import ParameterSource
 from doorward.bundles.loader import Loaded, LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
-from doorward.cli.arguments import argument
-from doorward.cli.errors import OneOf, documents_text, for_people, warn
+from doorward.cli.arguments import argument, style_option
+from doorward.cli.errors import documents_text, for_people, warn
 from doorward.cli.findings import findings_of, github, junit, sarif
 from doorward.rego import CompileError, Diagnostic, Options, Registry, RegoError
 from doorward.rego.golang import indent, object_text
@@ -44,15 +44,7 @@ Examples:
 """,
 )
 @argument("paths", nargs=-1, help="Files and folders with policies.")
-@click.option(
-    "-f",
-    "--format",
-    "style",
-    type=OneOf("pretty", "json", "sarif", "github", "junit"),
-    default="pretty",
-    show_default=True,
-    help="Output format.",
-)
+@style_option("pretty", "json", "sarif", "github", "junit", default="pretty")
 @click.option(
     "-S", "--strict", is_flag=True, help="Apply strict mode: report unused imports and variables."
 )

@@ -9,8 +9,8 @@ import click
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import extensions
-from doorward.cli.arguments import argument
-from doorward.cli.errors import OneOf, for_people
+from doorward.cli.arguments import argument, style_option
+from doorward.cli.errors import for_people
 from doorward.cli.results import table
 from doorward.rego import RegoError
 from doorward.rego.golang import indent, marshal, object_text
@@ -31,15 +31,7 @@ Examples:
 @argument("query", nargs=-1, help="Query to examine, such as data.authz.allow.")
 @click.option("-d", "--data", multiple=True, metavar="PATH", help="Policies and data; repeatable.")
 @click.option("-b", "--bundle", multiple=True, metavar="PATH", help="Bundle; repeatable.")
-@click.option(
-    "-f",
-    "--format",
-    "style",
-    type=OneOf("pretty", "json"),
-    default="pretty",
-    show_default=True,
-    help="Output format.",
-)
+@style_option("pretty", "json", default="pretty")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies and query as Rego v0.")

@@ -10,9 +10,8 @@ import click
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import colors, extensions
-from doorward.cli.arguments import argument
+from doorward.cli.arguments import argument, style_option
 from doorward.cli.durations import seconds
-from doorward.cli.errors import OneOf
 from doorward.cli.waiting import waiting
 from doorward.replay import KINDS, ReplayError
 from doorward.replay.deciding import Version
@@ -53,15 +52,7 @@ Examples:
     show_default=True,
     help="Maximum number of differences to report, one for each cause.",
 )
-@click.option(
-    "-f",
-    "--format",
-    "style",
-    type=OneOf(*_FORMATS),
-    default="text",
-    show_default=True,
-    help="Output format.",
-)
+@style_option(*_FORMATS, default="text")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="File to write the report to."
 )

@@ -16,7 +16,7 @@ from doorward.base.records import record
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
-from doorward.cli.arguments import argument
+from doorward.cli.arguments import argument, style_option
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.input_document import read_input
@@ -117,15 +117,7 @@ Examples:
     help="The input is a captured request: a CheckRequest, or a Docker daemon's.",
 )
 @click.option("--stdin", is_flag=True, help="Read the query from standard input.")
-@click.option(
-    "-f",
-    "--format",
-    "style",
-    type=OneOf(*_FORMATS),
-    default="json",
-    show_default=True,
-    help="Output format.",
-)
+@style_option(*_FORMATS, default="json")
 @click.option(
     "--explain",
     type=click.Choice(["off", "notes", "fails", "full", "debug"]),

@@ -17,9 +17,9 @@ from doorward.cli import overrides
 from doorward.cli.arguments import argument
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people
-from doorward.cli.log_time import log_time_option
+from doorward.cli.log_options import log_options
 from doorward.config.configuration import Config, ConfigError, read_config
-from doorward.config.log_options import FORMATS, LEVELS
+from doorward.config.log_options import LEVELS
 from doorward.decision_log.log import DecisionLog
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
@@ -61,22 +61,7 @@ Examples:
 @click.option(
     "--timeout", default="0s", metavar="DURATION", help="Time limit for all inputs together."
 )
-@click.option(
-    "-l",
-    "--log-level",
-    type=click.Choice(sorted(LEVELS)),
-    default="error",
-    show_default=True,
-    help="Lowest level of the messages to log.",
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(FORMATS),
-    default="json",
-    show_default=True,
-    help="Format of log messages.",
-)
-@log_time_option
+@log_options(level="error")
 @click.option(
     "-f", "--format", type=OneOf("json"), default="json", expose_value=False, help="Output format."
 )

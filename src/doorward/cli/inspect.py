@@ -13,8 +13,7 @@ from doorward.bundles.bundle import SIGNATURES, read_bundle
 from doorward.bundles.loader import LoadError
 from doorward.bundles.manifest import Manifest
 from doorward.bundles.sources import Sources
-from doorward.cli.arguments import argument
-from doorward.cli.errors import OneOf
+from doorward.cli.arguments import argument, style_option
 from doorward.cli.results import table
 from doorward.rego import REGISTRY
 from doorward.rego.golang import indent, marshal, ordered_text, read_json
@@ -77,15 +76,7 @@ Examples:
 )
 @argument("paths", nargs=-1, help="Bundle, folder or policy to show.")
 @click.option("-a", "--annotations", is_flag=True, help="Include METADATA.")
-@click.option(
-    "-f",
-    "--format",
-    "style",
-    type=OneOf("pretty", "json"),
-    default="pretty",
-    show_default=True,
-    help="Output format.",
-)
+@style_option("pretty", "json", default="pretty")
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
 def command(

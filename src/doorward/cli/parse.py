@@ -9,8 +9,8 @@ from typing import Final
 import click
 
 from doorward.bundles.loader import Limits, LoadError, policy_text, read_file
-from doorward.cli.arguments import argument
-from doorward.cli.errors import OneOf, documents_text
+from doorward.cli.arguments import argument, style_option
+from doorward.cli.errors import documents_text
 from doorward.cli.opa_tree import tree_lines
 from doorward.rego import Number
 from doorward.rego.golang import indent, object_text, ordered_text
@@ -32,15 +32,7 @@ Examples:
 """,
 )
 @argument("paths", nargs=-1, help="File with a policy.")
-@click.option(
-    "-f",
-    "--format",
-    "style",
-    type=OneOf("pretty", "json"),
-    default="pretty",
-    show_default=True,
-    help="Output format.",
-)
+@style_option("pretty", "json", default="pretty")
 @click.option(
     "--json-include",
     default="",

@@ -11,9 +11,8 @@ import click
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import extensions
-from doorward.cli.arguments import argument
+from doorward.cli.arguments import argument, style_option
 from doorward.cli.durations import seconds
-from doorward.cli.errors import OneOf
 from doorward.cli.waiting import waiting
 from doorward.rego import RegoError
 from doorward.replay import ReplayError
@@ -53,15 +52,7 @@ Examples:
     show_default=True,
     help="Time limit for the search, for each property.",
 )
-@click.option(
-    "-f",
-    "--format",
-    "style",
-    type=OneOf(*_FORMATS),
-    default="text",
-    show_default=True,
-    help="Output format.",
-)
+@style_option(*_FORMATS, default="text")
 @click.option(
     "--searched",
     is_flag=True,

@@ -17,7 +17,7 @@ from doorward.base.counting import counted
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import extensions
-from doorward.cli.errors import OneOf
+from doorward.cli.arguments import style_option
 from doorward.cli.waiting import waiting
 from doorward.rego import RegoError
 from doorward.replay import KINDS, Job, ReplayError, Tally, as_json, markdown, page, replay, text
@@ -77,15 +77,7 @@ Examples:
 @click.option("-b", "--bundle", is_flag=True, help="Read policies as bundles: folders or .tar.gz.")
 @click.option("--path", "paths", multiple=True, help="Document whose decisions count, such as a/b.")
 @click.option("--by", multiple=True, metavar="a.b", help="Also group by this value of the input.")
-@click.option(
-    "-f",
-    "--format",
-    "style",
-    type=OneOf(*_FORMATS),
-    default="text",
-    show_default=True,
-    help="Output format.",
-)
+@style_option(*_FORMATS, default="text")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="File to write the report to."
 )

@@ -19,12 +19,11 @@ from doorward.bundles.loader import LoadError
 from doorward.bundles.signatures import ALGORITHMS, Verification
 from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, extensions, overrides
-from doorward.cli.arguments import argument
+from doorward.cli.arguments import argument, style_option
 from doorward.cli.durations import seconds
-from doorward.cli.errors import OneOf, for_people, warn
-from doorward.cli.log_time import log_time_option
+from doorward.cli.errors import for_people, warn
+from doorward.cli.log_options import log_options
 from doorward.config.configuration import Config, ConfigError, read_config
-from doorward.config.log_options import FORMATS, LEVELS
 from doorward.rego import RegoError
 
 if TYPE_CHECKING:
@@ -87,22 +86,7 @@ Examples:
 @overrides.file_option
 @click.option("-b", "--bundle", is_flag=True, help="Read FILES as bundles: folders or .tar.gz.")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders, such as '.*'.")
-@click.option(
-    "-l",
-    "--log-level",
-    type=click.Choice(sorted(LEVELS)),
-    default="info",
-    show_default=True,
-    help="Lowest level of the messages to log.",
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(FORMATS),
-    default="json",
-    show_default=True,
-    help="Format of log messages.",
-)
-@log_time_option
+@log_options(level="info")
 @click.option(
     "-m",
     "--max-errors",
@@ -111,15 +95,7 @@ Examples:
     show_default=True,
     help="Maximum number of policy errors to report; 0 reports all.",
 )
-@click.option(
-    "-f",
-    "--format",
-    "style",
-    type=OneOf("pretty", "json"),
-    default="pretty",
-    show_default=True,
-    help="Output format of the shell.",
-)
+@style_option("pretty", "json", default="pretty", help="Output format of the shell.")
 @click.option(
     "-H",
     "--history",

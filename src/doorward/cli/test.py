@@ -18,7 +18,7 @@ from doorward.bundles.bundle import BundleError
 from doorward.bundles.loader import Loaded, LoadError, io_message
 from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
-from doorward.cli.arguments import argument
+from doorward.cli.arguments import argument, style_option
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people, warn
 from doorward.cli.findings import github, sarif
@@ -89,15 +89,7 @@ Examples:
     default="",
     help="Run the tests whose names match this regular expression.",
 )
-@click.option(
-    "-f",
-    "--format",
-    "style",
-    type=OneOf("pretty", "json", "junit", "sarif", "github", "gobench", "markdown"),
-    default="pretty",
-    show_default=True,
-    help="Output format.",
-)
+@style_option("pretty", "json", "junit", "sarif", "github", "gobench", "markdown", default="pretty")
 @click.option(
     "--junit",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -11,8 +11,7 @@ import click
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import extensions
-from doorward.cli.arguments import argument
-from doorward.cli.errors import OneOf
+from doorward.cli.arguments import argument, style_option
 from doorward.cli.input_document import read_input
 from doorward.cli.waiting import waiting
 from doorward.rego import UNDEFINED, RegoError
@@ -57,15 +56,7 @@ Examples:
 @click.option(
     "--without", metavar="PATH", help="List only subjects that are not allowed without this data."
 )
-@click.option(
-    "-f",
-    "--format",
-    "style",
-    type=OneOf(*_FORMATS),
-    default="text",
-    show_default=True,
-    help="Output format.",
-)
+@style_option(*_FORMATS, default="text")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
