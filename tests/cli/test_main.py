@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import click
 import pytest
+from tests.waiting import PATIENCE
 
 from doorward.cli.main import cli, run
 
@@ -60,3 +64,22 @@ def test_a_bootstrap_is_printed_and_nothing_else(capsys: pytest.CaptureFixture[s
     out = capsys.readouterr().out
     assert "static_resources:" in out
     assert "/run/a.sock" in out
+
+
+def test_no_exit_handler_of_a_library_runs_beside_a_daemon_thread() -> None:
+    # A handler of C that ends the process with SIGABRT, and one of Python, which has to run.
+    code = """
+import atexit, ctypes, sys, threading
+from doorward.cli import main
+libc = ctypes.CDLL(None)
+libc.__cxa_atexit(libc.abort, None, None)
+atexit.register(print, "left")
+main.run = lambda arguments: 7
+if "daemon" in sys.argv:
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+main.main()
+"""
+    for arguments, status in ([], -6), (["daemon"], 7):
+        command = [sys.executable, "-c", code, *arguments]
+        done = subprocess.run(command, capture_output=True, timeout=PATIENCE)
+        assert (done.returncode, done.stdout) == (status, b"left\n")

@@ -6,13 +6,16 @@ not pay for the servers.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import copy
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import click
 
@@ -124,6 +127,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     code = run(sys.argv[1:])
     # All that is left is about to go with the process: Python need not look for cycles in it.
     gc.freeze()
+    _exit(code)
+
+
+def _exit(code: int) -> NoReturn:
+    """End the process, also while daemon threads run.
+
+    Such a thread may be inside a library in C, reading certificates for example, whose exit
+    handler would free the memory that it uses: about one server in a hundred ended with a crash.
+    So Python's exit handlers run and those of C do not. Other threads are waited for as always.
+    """
+    threads = [each for each in threading.enumerate() if each is not threading.main_thread()]
+    if threads and all(each.daemon for each in threads):
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # nobody reads it, or it is closed
+                stream.flush()
+        os._exit(code)
     sys.exit(code)
 
 
