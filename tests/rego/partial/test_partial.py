@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 
 import pytest
+from tests.waiting import PATIENCE
 
 from doorward.rego import CompileError, Engine, EvalError, PartialOptions
 from doorward.rego import engine as engine_module
 from doorward.rego.partial import evaluate
+from doorward.search.patience import has_result
 
 ROLES = """package authz
 
@@ -110,6 +112,25 @@ members contains 1 if {
     partial = engine.partial("data.p.allow", ["input.names"], known)
     assert (partial.query_texts, partial.support_texts) == (("count(set(), 0)",), ())
     assert engine.prepare("data.p.allow").value({**known, "names": ["a"]}) is True
+
+
+@pytest.mark.parametrize("condition", ["input.x == 1", "input.y == 1", "f"])
+def test_what_is_negated_twice_keeps_its_replacement(condition: str) -> None:
+    # With `input.z` undefined the replacement has no value, and both negations are as before it.
+    policy = f"""package p
+
+f if input.y == 1
+inner if {{ not {condition} with input.y as input.z }}
+outer if {{ not inner }}
+"""
+    engine = Engine({"p.rego": policy})
+    left = engine.partial("data.p.outer", ["input"])
+    support = {f"s{n}.rego": text for n, text in enumerate(left.support_texts)}
+    both = engine.with_modules({"p.rego": policy, **support})
+    queries = [both.prepare(text) for text in left.query_texts]
+    for document in ({}, {"y": 1}, {"z": 1}, {"z": 2, "x": 1}, {"x": 1}, {"y": 1, "z": 2}):
+        holds = engine.prepare("data.p.outer").answer(document) is True
+        assert any(has_result(query, document, PATIENCE) for query in queries) is holds, document
 
 
 def test_a_negated_reference_stays_asked_for() -> None:

@@ -153,11 +153,15 @@ def _all_variables(expr: Expr) -> Iterator[str]:
 
 
 def _can_stand_in_place(safe: set[str], residuals: Sequence[Body]) -> bool:
+    """Return True if the opposite of each expression holds wherever the expression does not.
+
+    With a replacement it may not: where the replacement's value is undefined, neither does.
+    """
     size = 1
     for body in residuals:
         size *= len(body)
         for expr in body:
-            if _nests(expr):
+            if expr.withs or _nests(expr):
                 return False
             if not expr.negated and not set(expr_variables(expr)) <= safe | ROOTS:
                 return False
