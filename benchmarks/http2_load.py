@@ -1,4 +1,4 @@
-"""One gRPC request, many times over one HTTP/2 connection -> answers, with little work at this end.
+"""gRPC requests, many times over one HTTP/2 connection -> answers, with little work at this end.
 
 A caller that costs as much as the server makes the server wait and wake for every call; a proxy
 does not. So the frames are made once, and of the answers only what must be read is: where they
@@ -12,6 +12,7 @@ import socket
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Final
 
@@ -56,9 +57,10 @@ class Parting:
 
 
 class Connection:
-    """A connection to a server on a Unix socket, for unary calls of one method."""
+    """A connection to a server on a Unix socket, for unary calls of one method: of its requests in
+    turn."""
 
-    def __init__(self, path: Path, method: str, request: bytes) -> None:
+    def __init__(self, path: Path, method: str, *requests: bytes) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(10)
         self._socket.connect(str(path))
@@ -75,9 +77,9 @@ class Connection:
                 _literal("content-type", "application/grpc"),
             ]
         )
-        message = b"\0" + struct.pack(">I", len(request)) + request
+        messages = [b"\0" + struct.pack(">I", len(each)) + each for each in requests]
         self._headers = _frame(_HEADERS, _END_HEADERS, headers)
-        self._message = _frame(_DATA, _END_STREAM, message)
+        self._messages = cycle([_frame(_DATA, _END_STREAM, each) for each in messages])
         self._stream = -1
         self._received = b""
 
@@ -87,7 +89,7 @@ class Connection:
     def _request(self) -> bytes:
         self._stream += 2
         stream = struct.pack(">I", self._stream)
-        headers, message = self._headers, self._message
+        headers, message = self._headers, next(self._messages)
         return headers[:5] + stream + headers[9:] + message[:5] + stream + message[9:]
 
     def run(self, calls: int, outstanding: int) -> bytes:

@@ -30,9 +30,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from benchmarks import http1_load
 from benchmarks.cases import CASES
+from benchmarks.check_server import request_bytes
 from benchmarks.served_loads import (
     START_SECONDS,
     EnvoyLoad,
@@ -43,7 +45,10 @@ from benchmarks.served_loads import (
     docker_request,
 )
 from benchmarks.served_page import IN_FLIGHT, Measured, write
+from benchmarks.tokens import hs256_cases, rs256_cases
 
+TOKENS: Final = 5_000
+"""Requests with a token of their own: more than a server gets in a run with the usual rounds."""
 SLOW_POLICY = """\
 package envoy.authz
 
@@ -126,6 +131,23 @@ def works(program: str | None) -> list[Work]:
         for what, request in (("POST /v1/data", post), ("GET /v1/data", get))
         for count in (1, 16)
     ]
+    cases = {"HS256": hs256_cases(TOKENS), "RS256": rs256_cases(TOKENS)}
+    posts = {
+        name: [
+            http1_load.request_bytes("POST", path, json.dumps({"input": case.input}).encode())
+            for case in each
+        ]
+        for name, each in cases.items()
+    }
+    rows += [
+        Work(
+            f"POST /v1/data, own {name} token, 16 connections",
+            servers,
+            _http(requests, 16),
+            policy=cases[name][0].source,
+        )
+        for name, requests in posts.items()
+    ]
     grpc = "plugins.envoy_ext_authz_grpc.addr=unix://{socket}.grpc"
     query = "plugins.envoy_ext_authz_grpc.path=envoy/authz/allow"
     checks = [
@@ -139,6 +161,15 @@ def works(program: str | None) -> list[Work]:
             opa(program, grpc, query, LOG, name="log on"),
         ]
     rows += [Work(f"Check, {n} in flight", tuple(checks), _grpc(n)) for n in IN_FLIGHT]
+    rows += [
+        Work(
+            f"Check, own {name} token, 16 in flight",
+            tuple(checks),
+            _grpc(16, [request_bytes(case) for case in each]),
+            policy=each[0].source,
+        )
+        for name, each in cases.items()
+    ]
     behind = BARE, *checks
     rows += [
         Work(f"Behind Envoy, {n} connections", behind, partial(EnvoyLoad, connections=n))
@@ -177,8 +208,8 @@ def _http(requests: Sequence[bytes], count: int) -> Callable[[str], Load]:
     return lambda socket: HttpLoad(socket, requests, count)
 
 
-def _grpc(count: int) -> Callable[[str], Load]:
-    return lambda socket: GrpcLoad(f"{socket}.grpc", count)
+def _grpc(count: int, requests: Sequence[bytes] = ()) -> Callable[[str], Load]:
+    return lambda socket: GrpcLoad(f"{socket}.grpc", count, requests)
 
 
 @contextmanager

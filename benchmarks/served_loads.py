@@ -59,9 +59,11 @@ class HttpLoad:
 
 
 class GrpcLoad:
-    def __init__(self, path: str, in_flight: int) -> None:
-        request = request_bytes(CASES["people"]())
-        self._connection = http2_load.Connection(Path(path), METHOD, request)
+    """Checks in turn: of the people policy where none are named."""
+
+    def __init__(self, path: str, in_flight: int, requests: Sequence[bytes] = ()) -> None:
+        requests = requests or [request_bytes(CASES["people"]())]
+        self._connection = http2_load.Connection(Path(path), METHOD, *requests)
         self._in_flight = in_flight
 
     def run(self, calls: int) -> Run:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import tracemalloc
 from typing import Any
 
 import pytest
 
 from doorward.rego.json_text import MUCH, from_json
-from doorward.rego.numbers import Number, exact
+from doorward.rego.numbers import MAX_DIGITS, Number, exact
 from doorward.rego.values import equal, to_json
 
 PADDING = " " * MUCH
@@ -38,6 +39,50 @@ def test_much_text_has_the_same_value_and_number_texts(text: str, unique: bool) 
     assert equal(few, many)
     assert to_json(few) == to_json(many)
     assert repr(few) == repr(many)
+
+
+SHORT = [
+    *ODD,
+    "-0",
+    " -0 ",
+    "[-0]",
+    "[1,-0]",
+    '{"a": -0}',
+    "[-0.0,-0e1,-1,-10]",
+    '["2026-01-01","-0"," -0",": -0"]',
+    "\n{}\n",
+    '"\\\\u0041\\u0041"',
+    "9" * 4_096,
+    "-" + "9" * 4_095,
+    "[" * 4_096,
+    "",
+    " ",
+    "-",
+    "-00",
+    "01",
+    "1 2",
+    "[1,]",
+    '{"a":1,}',
+    "NaN",
+    "[-Infinity]",
+    '"a',
+    "{} x",
+    "nul",
+    "1\u00a0",
+]
+
+
+@pytest.mark.parametrize("text", SHORT)
+def test_a_short_text_is_read_as_a_longer_one(text: str) -> None:
+    longer = text + " " * (MAX_DIGITS + 1)
+    try:
+        expected = from_json(longer)
+    except ValueError as error:
+        with pytest.raises(ValueError, match=f"^{re.escape(str(error).partition(':')[0])}"):
+            from_json(text)
+    else:
+        value = from_json(text)
+        assert (repr(value), to_json(value)) == (repr(expected), to_json(expected))
 
 
 def test_equal_strings_and_fractions_of_much_text_are_one() -> None:

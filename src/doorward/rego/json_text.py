@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any, Final
 
-from doorward.rego.numbers import Number, parse_lean, parse_number
+from doorward.rego.numbers import MAX_DIGITS, Number, parse_lean, parse_number
 from doorward.rego.values import Value, scrub
 
 __all__ = ["KEPT", "MUCH", "Numbers", "Strings", "from_json", "refuse_constant", "scrubbed"]
@@ -30,12 +30,23 @@ def from_json(text: str | bytes, *, unique_keys: bool = False) -> Value:
     that names a key twice.
     """
     text = text if isinstance(text, str) else text.decode("utf-8")
+    value: Value
+    # Too short for a number past `MAX_DIGITS`: Python reads its integers, but for `-0`.
+    is_short = len(text) <= MAX_DIGITS and not unique_keys
+    if is_short and not ("-0" in text and _SIGNED_ZERO.search(text)):
+        try:
+            value, end = _scan_short(text, 0)
+            if end == len(text) or not text[end:].strip(" \t\n\r"):
+                is_plain = "\\u" not in text or not _SURROGATE_ESCAPE.search(text)
+                return value if is_plain else scrubbed(value)
+        except (StopIteration, ValueError, RecursionError):
+            pass  # read again in the way that says what is wrong
     try:
         if len(text) >= MUCH:
             decoder = _sharing_decoder(unique_keys=unique_keys)
         else:
             decoder = _UNIQUE_DECODER if unique_keys else _DECODER
-        value: Value = decoder.decode(text)
+        value = decoder.decode(text)
         return scrubbed(value) if _SURROGATE_ESCAPE.search(text) else value
     except RecursionError:
         raise ValueError("JSON is nested too deeply") from None
@@ -118,6 +129,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER: Final = json.JSONDecoder(
     parse_int=parse_number, parse_float=parse_number, parse_constant=refuse_constant
 )
+_SIGNED_ZERO: Final = re.compile(r"-0(?:(?<=^-0)|(?<=[\s:\[,]-0))(?![.eE])")
+"""An integer that keeps its sign as text."""
+_scan_short: Final[Any] = json.JSONDecoder(
+    parse_int=int, parse_float=parse_number, parse_constant=refuse_constant
+).scan_once  # type: ignore[attr-defined]  # not in the stubs
 _UNIQUE_DECODER: Final = json.JSONDecoder(
     parse_int=parse_number,
     parse_float=parse_number,

@@ -86,11 +86,14 @@ def encoded(decision: Decision, deadline: float | None) -> tuple[Decision, str]:
 
     Values that share their parts are exponentially larger as JSON: `deadline` is in seconds.
     """
-    if decision.error is not None or isinstance(decision.result, Undefined):
+    result = decision.result
+    if decision.error is not None or isinstance(result, Undefined):
         return decision, ""
+    if result is True or result is False:
+        return decision, "true" if result else "false"
     try:
         with within(deadline):
-            return decision, marshal(decision.result)
+            return decision, marshal(result)
     except EvalError as error:
         return decision._replace(result=UNDEFINED, error=error), ""
     except (BuiltinError, EvaluationAborted) as error:

@@ -105,9 +105,10 @@ class Call:
         decision = self.pdp.decide(
             self.path, input, strict=strict, is_parsed=True, snapshot=self.snapshot
         )
-        hidden = [path[len(self.path) :] for path in self.pdp.secrets if is_below(path, self.path)]
-        for path in hidden:
-            decision = decision._replace(result=_without(decision.result, path))
+        for path in self.pdp.secrets:
+            if is_below(path, self.path):
+                below = path[len(self.path) :]
+                decision = decision._replace(result=_without(decision.result, below))
         if decision.path.count("/") >= len(self.path) > 0:
             # As in OPA, a slash in a name is not one between two.
             names = [name.replace("/", "%2F") for name in self.path]
@@ -195,11 +196,13 @@ def get_v1_text(
 ) -> Answer | Response:
     """The JSON of the answer to a GET; an error is a whole response."""
     call = Call(pdp, path, context)
-    call.size = sum(estimate_memory(text.encode()) for text in parameters.values("input"))
-    try:
-        input = input_of_parameter(parameters.values("input"))
-    except BadRequest as error:
-        return bad_request(str(error))
+    input: Value | Undefined = UNDEFINED
+    if texts := parameters.values("input"):
+        call.size = sum([estimate_memory(text.encode()) for text in texts])
+        try:
+            input = input_of_parameter(texts)
+        except BadRequest as error:
+            return bad_request(str(error))
     return _answer_v1(call, input, parameters, warn=False)
 
 

@@ -69,7 +69,9 @@ class Parameters:
 
     def flag(self, name: str) -> bool:
         """Given once without a value, or `true` in any case."""
-        values = self.values(name)
+        values = self._values.get(name)
+        if values is None:
+            return False
         return values == [""] or any(value.lower() == "true" for value in values)
 
 

@@ -23,10 +23,18 @@ from doorward.rego.builtins.encoding import (
     base64url_encode_no_pad,
 )
 from doorward.rego.builtins.inversion import inverse
-from doorward.rego.builtins.jose.compact import Object, Token, json_object, split_token
+from doorward.rego.builtins.jose.compact import (
+    Object,
+    decode_header,
+    decode_payload,
+    json_object,
+    signed_text,
+    split_token,
+    understand_header,
+)
 from doorward.rego.builtins.jose.constraints import (
     claimed,
-    kept_constraints,
+    constraints_of,
     meets,
     read_constraints,
     verified_by_any,
@@ -37,6 +45,7 @@ from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.context import Context, Environment
 from doorward.rego.builtins.registry.signature import any_, boolean, object_, string, tuple_
 from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang import base64
 from doorward.rego.golang.json import marshal, unmarshal
 from doorward.rego.golang.octets import to_bytes
 from doorward.rego.numbers import exact
@@ -64,15 +73,15 @@ _NAMED: Final = object_(string, any_)
 def io_jwt_decode(jwt: str) -> list[Value]:
     """The header, payload and hexadecimal signature of a token. Nothing is verified."""
     for _ in range(MAX_NESTING):
-        token = split_token(jwt)
-        header = token.decoded_header()
-        payload = token.decoded_payload()
+        encoded, claims_encoded, signature_encoded = split_token(jwt)
+        header = decode_header(encoded)
+        payload = decode_payload(claims_encoded)
         if header.get("cty") == "JWT":
             jwt = payload.strip("\"'")
             continue
         claims = json_object(payload)
         try:
-            signature = token.decoded_signature()
+            signature = base64.url_decode(signature_encoded)
         except BuiltinError as error:
             raise BuiltinError(f"JWT signature had invalid encoding: {error}") from None
         return [header, claims, signature.hex()]
@@ -83,8 +92,10 @@ def _declare_hmac(size: int) -> None:
     algorithm = ALGORITHMS[f"HS{size}"]
     name = f"io.jwt.verify_hs{size}"
 
-    def verified(token: Token, secret: str) -> bool:
-        return algorithm.verify(to_bytes(secret), token.signed, token.decoded_signature())
+    def verified(jwt: str, secret: str) -> bool:
+        header, payload, signature = split_token(jwt)
+        signed = signed_text(header, payload)
+        return algorithm.verify(to_bytes(secret), signed, base64.url_decode(signature))
 
     verify = _cached(name, verified)
     verify.__doc__ = f"Whether the token's HS{size} signature is that of `secret`."
@@ -93,10 +104,12 @@ def _declare_hmac(size: int) -> None:
 
 
 def _declare_asymmetric(algorithm: Algorithm, name: str) -> None:
-    def verified(token: Token, certificate: str) -> bool:
+    def verified(jwt: str, certificate: str) -> bool:
+        encoded, payload, encoded_signature = split_token(jwt)
         keys = verification_keys(certificate)
-        signature = token.decoded_signature()
-        return verified_by_any(algorithm, token.understood_header(), keys, token.signed, signature)
+        signature = base64.url_decode(encoded_signature)
+        header = understand_header(encoded)
+        return verified_by_any(algorithm, header, keys, signed_text(encoded, payload), signature)
 
     verify = _cached(name, verified)
     verify.__doc__ = (
@@ -106,9 +119,7 @@ def _declare_asymmetric(algorithm: Algorithm, name: str) -> None:
     builtin(name, string, string, returns=boolean, context=True, refuse=_refuse_certificate)(verify)
 
 
-def _cached(
-    name: str, verified: Callable[[Token, str], bool]
-) -> Callable[[Context, str, str], bool]:
+def _cached(name: str, verified: Callable[[str, str], bool]) -> Callable[[Context, str, str], bool]:
     """`verified` by the cache: it answers only for the same token and the same key material."""
 
     def verify(context: Context, jwt: str, key: str) -> bool:
@@ -116,7 +127,7 @@ def _cached(
         entry = (name, jwt, key)
         if tokens is not None and tokens.get(entry):
             return True
-        valid = verified(split_token(jwt), key)
+        valid = verified(jwt, key)
         if valid and tokens is not None and len(jwt) <= MAX_CACHED:
             tokens.put(entry, True)
         return valid
@@ -201,18 +212,18 @@ def verified_token(environment: Environment, jwt: str) -> tuple[Object, Object, 
 
 def _decode_verify(jwt: str, given: Object, now: int) -> tuple[list[Value], int, int]:
     """The answer, and from when until when, in nanoseconds, it is the same."""
-    texts = all([type(value) is str for value in given.values()])
-    constraints = kept_constraints(tuple(given.items())) if texts else read_constraints(given)
+    constraints = constraints_of(given)
     invalid: tuple[list[Value], int, int] = [False, {}, {}], 0, 0
     for _ in range(MAX_NESTING):
-        token = split_token(jwt)
-        header = token.understood_header()
-        if not header.usable or (constraints.alg and constraints.alg != header.alg):
+        encoded, encoded_payload, encoded_signature = split_token(jwt)
+        header = understand_header(encoded)
+        if not header.is_usable or (constraints.alg and constraints.alg != header.alg):
             return invalid
-        if not constraints.verifies(header, token, token.decoded_signature()):
+        signature = base64.url_decode(encoded_signature)
+        if not constraints.verifies(header, signed_text(encoded, encoded_payload), signature):
             return invalid
-        payload = token.decoded_payload()
-        if header.cty.upper() == "JWT":
+        payload = decode_payload(encoded_payload)
+        if header.is_nested:
             jwt = payload
             continue
         claims = json_object(payload)
@@ -228,7 +239,7 @@ def _decode_verify(jwt: str, given: Object, now: int) -> tuple[list[Value], int,
             return invalid
         begin = 0 if starts is None else int(starts * 10**9) + _ROUNDING_NS
         end = _FOREVER if expires is None else int(expires * 10**9) - _ROUNDING_NS
-        return [True, token.decoded_header(), claims], begin, end
+        return [True, decode_header(encoded), claims], begin, end
     raise LimitError(f"more than {MAX_NESTING} JWTs inside each other")
 
 

@@ -44,14 +44,15 @@ def decode(x: str) -> bytes:
 
 def url_decode(x: str) -> bytes:
     """The bytes whose URL-safe base64 is `x`, padded or not."""
-    octets = to_bytes(x)
-    if b"=" not in octets:
+    if "=" not in x:
         # Digits alone, as tokens have them, at half the price; whatever else comes out below.
-        padded = octets + b"==="[: -len(octets) % 4]
         try:
+            octets = x.encode()
+            padded = octets + b"==="[: -len(octets) % 4]
             return binascii.a2b_base64(padded.translate(_FROM_URL_ONLY), strict_mode=True)
-        except binascii.Error:
+        except ValueError:
             pass
+    octets = to_bytes(x)
     if not octets.endswith(b"="):
         rest = len(octets) % 4
         if rest == 1:

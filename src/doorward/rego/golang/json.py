@@ -142,7 +142,7 @@ def unmarshal(text: str) -> Value:
     LimitError if it is more than we read.
     """
     try:
-        return from_json(scrub(text))
+        return from_json(text if text.isascii() else scrub(text))
     except ValueError as error:
         why = error
     try:

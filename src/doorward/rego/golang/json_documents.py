@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from doorward.rego.golang.json import marshal
+from doorward.rego.golang.json import marshal, quote
 from doorward.rego.golang.json_decoder import JSONError, read_again
 from doorward.rego.golang.octets import to_bytes, to_text
 from doorward.rego.json_text import MUCH, from_json
@@ -54,7 +54,12 @@ def read_data(content: bytes, *, trailing: bool = False, most: int = MAX_FILE) -
 
 def object_text(fields: Mapping[str, str]) -> str:
     """The JSON of an object with its fields in this order; their values are JSON already."""
-    return "{" + ",".join([f"{marshal(name)}:{value}" for name, value in fields.items()]) + "}"
+    members = [
+        # A name of letters alone is written as it is.
+        f'"{name}":{value}' if name.isidentifier() else f"{quote(name)}:{value}"
+        for name, value in fields.items()
+    ]
+    return "{" + ",".join(members) + "}"
 
 
 def ordered_text(value: object, *, sort_keys: bool = False) -> str:

@@ -9,14 +9,23 @@ from functools import lru_cache
 from typing import Final
 
 from doorward.base.records import record
-from doorward.rego.builtins.encoding import base64url_decode
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang import base64
 from doorward.rego.golang.json import unmarshal
-from doorward.rego.golang.octets import to_bytes
+from doorward.rego.golang.octets import from_bytes, to_bytes
 from doorward.rego.values import Key, Value
 
-__all__ = ["MAX_TOKEN", "Header", "Object", "Token", "json_object", "split_token"]
+__all__ = [
+    "MAX_TOKEN",
+    "Header",
+    "Object",
+    "decode_header",
+    "decode_payload",
+    "json_object",
+    "signed_text",
+    "split_token",
+    "understand_header",
+]
 
 MAX_TOKEN: Final = 1024 * 1024
 MAX_HEADER_KEPT: Final = 1024
@@ -24,42 +33,36 @@ MAX_HEADER_KEPT: Final = 1024
 Object = dict[Key, Value]
 
 
-@record
-class Token:
-    """The three parts of a token, still encoded."""
+def signed_text(header: str, payload: str) -> bytes:
+    """The text that the signature of a token is computed over; both parts are encoded."""
+    return to_bytes(f"{header}.{payload}")
 
-    header: str
-    payload: str
-    signature: str
 
-    @property
-    def signed(self) -> bytes:
-        """The text that the signature is computed over."""
-        return to_bytes(f"{self.header}.{self.payload}")
+def decode_header(encoded: str) -> Object:
+    """The header of a token; BuiltinError."""
+    if len(encoded) <= MAX_HEADER_KEPT:
+        return _cached_header(encoded)
+    return _decode_header(encoded)
 
-    def decoded_signature(self) -> bytes:
-        return base64.url_decode(self.signature)
 
-    def decoded_header(self) -> Object:
-        if len(self.header) <= MAX_HEADER_KEPT:
-            return _cached_header(self.header)
-        return _decode_header(self.header)
+def understand_header(encoded: str) -> Header:
+    """The fields of the header that verification reads; BuiltinError."""
+    if len(encoded) <= MAX_HEADER_KEPT:
+        return _cached_understood(encoded)
+    return _header(_decode_header(encoded))
 
-    def understood_header(self) -> Header:
-        if len(self.header) <= MAX_HEADER_KEPT:
-            return _cached_understood(self.header)
-        return _header(_decode_header(self.header))
 
-    def decoded_payload(self) -> str:
-        try:
-            return base64url_decode(self.payload)
-        except BuiltinError as error:
-            raise BuiltinError(f"JWT payload had invalid encoding: {error}") from None
+def decode_payload(encoded: str) -> str:
+    """The text of the claims; BuiltinError."""
+    try:
+        return from_bytes(base64.url_decode(encoded))
+    except BuiltinError as error:
+        raise BuiltinError(f"JWT payload had invalid encoding: {error}") from None
 
 
 def _decode_header(encoded: str) -> Object:
     try:
-        text = base64url_decode(encoded)
+        text = from_bytes(base64.url_decode(encoded))
     except BuiltinError as error:
         raise BuiltinError(f"JWT header had invalid encoding: {error}") from None
     try:
@@ -77,8 +80,9 @@ def _cached_header(encoded: str) -> Object:
     return _decode_header(encoded)
 
 
-def split_token(text: str) -> Token:
-    """The parts of a token; LimitError, or BuiltinError where there are not three."""
+def split_token(text: str) -> tuple[str, str, str]:
+    """Header, payload and signature of a token, still encoded; LimitError, or BuiltinError where
+    there are not three parts."""
     if len(text) > MAX_TOKEN:
         raise LimitError(f"encoded JWT is longer than {MAX_TOKEN} characters")
     parts = text.split(".", 3)
@@ -87,7 +91,8 @@ def split_token(text: str) -> Token:
     if len(parts) != 3:
         count = text.count(".") + 1
         raise BuiltinError(f"encoded JWT must have 3 sections, found {count}")
-    return Token(*parts)
+    header, payload, signature = parts
+    return header, payload, signature
 
 
 def json_object(text: str) -> Object:
@@ -114,12 +119,8 @@ class Header:
 
     alg: str
     kid: str
-    cty: str
-    understood: bool = True
-
-    @property
-    def usable(self) -> bool:
-        return bool(self.alg) and self.understood
+    is_nested: bool
+    is_usable: bool
 
 
 _UNDERSTOOD: Final = frozenset({"alg", "crit", "cty", "kid", "typ"})
@@ -132,7 +133,7 @@ def _header(fields: Object) -> Header:
     understood = all(name in _UNDERSTOOD or name not in fields for name in critical)
     cty, kid = _text(fields, "cty"), _text(fields, "kid")
     _text(fields, "typ")
-    return Header(alg, kid, cty, understood)
+    return Header(alg, kid, cty.upper() == "JWT", bool(alg) and understood)
 
 
 @lru_cache(maxsize=256)

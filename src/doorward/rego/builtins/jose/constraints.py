@@ -9,18 +9,18 @@ from math import isfinite
 from typing import Any
 
 from doorward.base.records import record
-from doorward.rego.builtins.jose.compact import Header, Object, Token
+from doorward.rego.builtins.jose.compact import Header, Object
 from doorward.rego.builtins.jose.jwk import VerificationKey, public_part, verification_keys
 from doorward.rego.builtins.jose.jws import ALGORITHMS, Algorithm
 from doorward.rego.errors import BuiltinError
 from doorward.rego.golang.octets import to_bytes
 from doorward.rego.numbers import exact
-from doorward.rego.values import Key, Value, from_key, kind_name, sorted_keys
+from doorward.rego.values import UNDEFINED, Key, Value, from_key, kind_name, sorted_keys
 
 __all__ = [
     "Constraints",
     "claimed",
-    "kept_constraints",
+    "constraints_of",
     "meets",
     "read_constraints",
     "verified_by_any",
@@ -34,19 +34,19 @@ class Constraints:
     alg: str = ""
     iss: str = ""
     aud: str = ""
-    secret: str = ""
+    secret: bytes = field(default=b"", repr=False)
     keys: tuple[VerificationKey, ...] | None = field(default=None, repr=False)
     time: float | None = None
 
-    def verifies(self, header: Header, token: Token, signature: bytes) -> bool:
-        """Return true if the secret or one of the keys verifies the token."""
+    def verifies(self, header: Header, signed: bytes, signature: bytes) -> bool:
+        """Return true if the secret or one of the keys verifies the signature."""
         # RFC 9864 has another name for the one curve of EdDSA here.
         algorithm = ALGORITHMS.get("EdDSA" if header.alg == "Ed25519" else header.alg)
         if algorithm is None:
             return False
         if self.keys is None:
-            return algorithm.verify(to_bytes(self.secret), token.signed, signature)
-        return verified_by_any(algorithm, header, self.keys, token.signed, signature)
+            return algorithm.verify(self.secret, signed, signature)
+        return verified_by_any(algorithm, header, self.keys, signed, signature)
 
 
 def read_constraints(given: Object) -> Constraints:
@@ -64,6 +64,8 @@ def read_constraints(given: Object) -> Constraints:
             raise BuiltinError(f"{key} constraint: must be a string")
         elif key == "cert":
             values["keys"] = tuple(map(public_part, verification_keys(value)))
+        elif key == "secret":
+            values[key] = to_bytes(value)
         else:
             values[key] = value
     constraints = Constraints(**values)
@@ -74,9 +76,16 @@ def read_constraints(given: Object) -> Constraints:
     return constraints
 
 
+def constraints_of(given: Object) -> Constraints:
+    """The same, from a cache where all of them are texts: a policy always asks for the same."""
+    for value in given.values():
+        if type(value) is not str:
+            return read_constraints(given)
+    return _cached_constraints(tuple(given.items()))
+
+
 @lru_cache(maxsize=64)
-def kept_constraints(given: tuple[tuple[Key, Value], ...]) -> Constraints:
-    """The constraints, kept: a policy always asks for the same."""
+def _cached_constraints(given: tuple[tuple[Key, Value], ...]) -> Constraints:
     return read_constraints(dict(given))
 
 
@@ -112,9 +121,11 @@ def meets(constraints: Constraints, claims: Object) -> bool:
 
 def claimed(claims: Object, name: str) -> int | Fraction | None:
     """The exact number of a claim, None where it is absent; BuiltinError."""
-    if name not in claims:
+    value = claims.get(name, UNDEFINED)
+    if type(value) is int:
+        return value
+    if value is UNDEFINED:
         return None
-    value = claims[name]
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise BuiltinError(f"{name} value must be a number")
     return exact(value)
