@@ -76,14 +76,16 @@ class Candidates:
             self.corpus.append(self._whole(shape))
 
     def keep(self, input: Any) -> None:
-        """Change `input` later, too."""
+        """Add an input to the corpus, from which later candidates are changed; a full corpus loses
+        a random one.
+        """
         if len(self.corpus) < CORPUS:
             self.corpus.append(input)
         else:
             self.corpus[self._random.randrange(CORPUS)] = input
 
     def new(self) -> Any:
-        """One more input; nothing in it is changed later."""
+        """Return one more random input: an example or an input of the corpus with a few changes."""
         random = self._random
         if not self._locations:
             return random.choice(_ODD)
@@ -105,7 +107,7 @@ class Candidates:
         return input
 
     def _change(self, input: Any, path: Sequence[str], shape: Shape) -> Any:
-        """Return the value to put at `path`; `_MISSING` to leave it out."""
+        """Return a random new value for `path` of the input; `_MISSING` means to remove it."""
         random = self._random
         chance = random.random()
         if chance < 0.12:
@@ -121,7 +123,7 @@ class Candidates:
         return self._value(shape)
 
     def _whole(self, shape: Shape) -> Any:
-        """A value with everything that is read of it."""
+        """Return a random value that has every member the policies read below this location."""
         names = [name for name in shape.members if name != _ELEMENT]
         if not names and shape.members:
             if shape.values and self._random.random() < 0.5:
@@ -132,6 +134,9 @@ class Candidates:
         return self._value(shape)
 
     def _value(self, shape: Shape) -> Value:
+        """Return a random value for a location: a token, an object, a value it is compared with, or
+        a constant.
+        """
         random = self._random
         if shape.claims is not None and random.random() < 0.85:
             return self._token(shape, shape.claims)
@@ -144,8 +149,9 @@ class Candidates:
         return random.choice(self._constants if random.random() < 0.65 else _ODD)
 
     def _token(self, shape: Shape, claimed: Shape) -> str:
-        """A token with claims that are read, signed with a secret that is used; mostly after the
-        word that clients put before it."""
+        """Return a signed token with random claims that the policies read, usually after the scheme
+        `Bearer`.
+        """
         random = self._random
         whole = self._whole(claimed) if claimed.members else {}
         claims: dict[Key, Value] = whole if isinstance(whole, dict) else {}
@@ -155,7 +161,7 @@ class Candidates:
         return Token("Bearer " if random.random() < 0.8 else "", claims).signed(secret)
 
     def _with(self, value: Any, path: Sequence[str], new: Any) -> Any:
-        """A copy of `value` with `new` at `path`, or without anything there."""
+        """Return a copy of `value` with `new` at `path`; `_MISSING` removes what is there."""
         if not path:
             return value if new is _MISSING else new
         name, rest = path[0], path[1:]
@@ -173,6 +179,9 @@ class Candidates:
         return {**members, name: self._with(members.get(name, {}), rest, new)}
 
     def _with_item(self, value: Any, rest: Sequence[str], new: Any) -> Any:
+        """Return a copy of a collection with a random item changed, added or (`_MISSING`)
+        removed.
+        """
         random = self._random
         if isinstance(value, dict) and value:
             key = random.choice(sorted(value))
@@ -188,6 +197,7 @@ class Candidates:
 
 
 def _decode(text: str) -> str:
+    """Decode URL-safe base64 to text; a text that is not base64 is returned unchanged."""
     try:
         octets = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (binascii.Error, ValueError):
@@ -211,6 +221,9 @@ _FORMS: Final[tuple[Callable[[str], str], ...]] = (
 
 
 def _at(input: Any, path: Sequence[str]) -> Any:
+    """Return the value at a path of an input, in the claims of a token too; `_MISSING` if there is
+    none.
+    """
     for name in path:
         if name == CLAIMS:
             token = read_token(input)

@@ -79,7 +79,7 @@ class Change:
         return self.input is not UNDEFINED
 
     def text(self) -> str:
-        """For a terminal."""
+        """The change as text for a terminal."""
         if self.at_ns is not None:
             seconds, _ = divmod(self.at_ns, 10**9)
             when = datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -91,7 +91,7 @@ class Change:
         return "\n".join(lines)
 
     def document(self) -> dict[str, Any]:
-        """For machines."""
+        """The change as a document for JSON."""
         edits = [
             {
                 "path": list(edit.path),
@@ -105,6 +105,9 @@ class Change:
         return document if self.at_ns is None else {**document, "at_ns": self.at_ns}
 
     def _value(self, edit: Edit, value: Any) -> Any:
+        """Return a value as a Python value with credentials masked; None for UNDEFINED, the claims
+        for a token.
+        """
         token = read_token(value)
         if value is UNDEFINED:
             return None
@@ -113,6 +116,7 @@ class Change:
         return to_python(masked)
 
     def _edit_text(self, edit: Edit) -> str:
+        """Describe one edit: the path in the input, the new value and the old one."""
         name = "input" + path_text(edit.path).removeprefix("data")
         if edit.new is UNDEFINED:
             return f"{name} left out"
@@ -134,7 +138,9 @@ def smallest_change(
     seconds: float = SECONDS,
     clock: Callable[[], float] = time.monotonic,
 ) -> Change:
-    """The change of an input (Python values) with which the document at a path is true."""
+    """Search for the smallest change of an input (Python values) that makes the document at a path
+    true.
+    """
     search = _Search(engine, path, now_ns)
     return search.run(to_python(input), clock() + seconds, clock)
 
@@ -148,6 +154,9 @@ class _Search:
         self._tried = 0
 
     def run(self, input: Any, until: float, clock: Callable[[], float]) -> Change:
+        """Search by inversion until the time `until`; return the cheapest change, without edits if
+        none was found.
+        """
         constants = shape_of([self._engine]).constants
         goal = Goal(self._engine, "/".join(self._path), self._now_ns, constants)
         inversion = Inversion([goal])
@@ -171,6 +180,9 @@ class _Search:
         return Change(tuple(best[1]), self._tried, best[2], mask)
 
     def _is_true(self, input: Any) -> bool:
+        """Return True if the document is true for this input; False also for an evaluation
+        error.
+        """
         self._tried += 1
         try:
             return self._query.answer(input, now_ns=self._now_ns) is True
@@ -178,7 +190,9 @@ class _Search:
             return False
 
     def _another_time(self, input: Any) -> int | None:
-        """The nearest of some times at which the input needs no change."""
+        """Return the nearest of some tested times (ns) at which the unchanged input is accepted;
+        None if there is none.
+        """
         for hours in sorted({*_HOURS, *(-each for each in _HOURS)}, key=abs):
             now_ns: int = self._now_ns + hours * _HOUR
             with suppress(EvalError):
@@ -187,7 +201,9 @@ class _Search:
         return None
 
     def _undo(self, input: Any, edits: list[Edit], candidate: Any) -> tuple[list[Edit], Any]:
-        """Take back each edit that is not needed, those of signed values first."""
+        """Revert each edit that turns out not to be needed, edits of signed values first; return
+        the edits left and the input.
+        """
         for edit in sorted(edits, key=lambda each: not each.is_signed):
             left = [each for each in edits if each is not edit]
             without = apply(input, left)
@@ -197,13 +213,17 @@ class _Search:
 
 
 def _cost(edits: Sequence[Edit]) -> tuple[int, int, int]:
-    """Rank edits: those that a caller cannot make count most, then how many there are."""
+    """Rank edits for comparison: first by how many a caller cannot make themselves, then by their
+    number.
+    """
     size = sum(len(to_json(each.new)) for each in edits if each.new is not UNDEFINED)
     return sum(each.is_signed for each in edits), len(edits), size
 
 
 def edits_between(old: Any, new: Any, path: Path = ()) -> Iterator[Edit]:
-    """The edits that make one document of another, at the deepest objects that both have."""
+    """Yield the edits that turn the document `old` into `new`, each as deep inside objects as
+    possible.
+    """
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
             yield from edits_between(old.get(key, UNDEFINED), new.get(key, UNDEFINED), (*path, key))
@@ -212,13 +232,14 @@ def edits_between(old: Any, new: Any, path: Path = ()) -> Iterator[Edit]:
 
 
 def _are_same(old: Any, new: Any) -> bool:
+    """Return True if two values have the same JSON text, or both are UNDEFINED."""
     if old is UNDEFINED or new is UNDEFINED:
         return old is new
     return to_json(old) == to_json(new)
 
 
 def apply(document: Any, edits: Sequence[Edit]) -> Any:
-    """A copy of a document with some edits."""
+    """Return a copy of a document with the edits applied."""
     document = copy.deepcopy(document)
     for edit in edits:
         if not edit.path:

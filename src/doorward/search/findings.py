@@ -19,7 +19,9 @@ _WORD: Final = re.compile(r"[^A-Za-z0-9]+")
 
 
 def tried(search: Search) -> str:
-    """How much was tried, then a line for each expression that was not reached."""
+    """Summarize a search: requests, differences, then one line per expression that was not fully
+    reached.
+    """
     if search.is_equal:
         return "The versions have the same rules and data."
     return (
@@ -35,7 +37,7 @@ def tried(search: Search) -> str:
 
 
 def unreached(reach: Iterable[Reach]) -> list[str]:
-    """One line for each expression that no request made hold, or fail."""
+    """Describe, one per line, each expression that no tried request made both true and false."""
     lines = []
     for each in reach:
         if not each.is_full:
@@ -55,6 +57,7 @@ def text(search: Search) -> str:
 
 
 def _text(search: Search) -> Iterator[str]:
+    """Yield the lines that describe each finding: answers, cause, input and a test in Rego."""
     for number, each in enumerate(search.findings, start=1):
         said = f"was {_show(each.old)}, is {_show(each.new)}"
         yield f"{number}. {each.kind}: {document_ref(each.path)} {said}"
@@ -65,7 +68,7 @@ def _text(search: Search) -> Iterator[str]:
 
 
 def markdown(search: Search) -> str:
-    """For a pull request."""
+    """Format the result of a search as Markdown, for a pull request."""
     lines = [f"### Differences: {len(search.findings)}", "", tried(search)]
     for number, each in enumerate(search.findings, start=1):
         was = f"`{document_ref(each.path)}` was `{_show(each.old)}`, is `{_show(each.new)}`"
@@ -74,7 +77,7 @@ def markdown(search: Search) -> str:
 
 
 def as_json(search: Search) -> str:
-    """For machines."""
+    """Format the result of a search as JSON."""
     document = {
         "tried": search.candidates,
         "different": search.different,
@@ -103,7 +106,7 @@ def as_json(search: Search) -> str:
 
 
 def rego_test(finding: Finding, number: int = 1) -> str:
-    """A rule for a file of tests, which holds for the new version and not for the old one."""
+    """Write a Rego test rule that passes with the new version and fails with the old one."""
     ref, value = document_ref(finding.path), finding.new.value
     given = _inputs(finding)
     if isinstance(value, Undefined):
@@ -118,7 +121,7 @@ def rego_test(finding: Finding, number: int = 1) -> str:
 
 
 def absence_test(finding: Finding) -> str:
-    """A rule for a file of tests, which holds once the document of a counterexample is not true."""
+    """Write a Rego test rule that passes once the counterexample's document is no longer true."""
     cause = f"fails while this is so: {finding.cause.text}"
     said = f"not {document_ref(finding.path)} {_inputs(finding)}"
     return _rule_of_test(finding.path, cause, said)
@@ -139,12 +142,14 @@ def _one_line(text: str) -> str:
 
 
 def _show(answer: Answer) -> str:
+    """Write an answer for users: `undefined`, `an error`, or the value in Rego syntax."""
     if answer.error:
         return "an error"
     return "undefined" if isinstance(answer.value, Undefined) else to_rego(answer.value)
 
 
 def _document(answer: Answer) -> Any:
+    """Return an answer for JSON: `{"result": …}`, `{"error": …}`, or None for undefined."""
     if answer.error:
         return {"error": answer.error}
     return None if isinstance(answer.value, Undefined) else {"result": to_python(answer.value)}

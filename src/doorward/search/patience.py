@@ -21,7 +21,9 @@ _Result = TypeVar("_Result")
 
 
 def patiently(work: Callable[[float], _Result], seconds: float) -> _Result:
-    """The result of work that is passed its deadline; EvalError where it takes too long."""
+    """Run work with a deadline in seconds. A run that timed out on a busy machine is repeated with
+    a longer one; EvalError if it still fails.
+    """
     deadline = seconds
     while True:
         began = process_time()
@@ -36,10 +38,11 @@ def patiently(work: Callable[[float], _Result], seconds: float) -> _Result:
 
 
 def has_result(query: Query, input: Any, seconds: float, *, now_ns: int | None = None) -> bool:
-    """Return True if a query holds for an input, with some values of its variables."""
+    """Return True if a query holds for an input with some values of its variables."""
     document, count = from_python(input, "input"), len(query.variables)
 
     def decide(deadline: float) -> bool:
+        """Return True if one row of the query's results holds before the deadline."""
         evaluation = query.evaluation(document, now_ns=now_ns, deadline=deadline)
         return any(
             all(value is not False for value in row[count:]) for row in query.rows_of(evaluation)

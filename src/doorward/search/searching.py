@@ -106,7 +106,9 @@ class _Reached:
         """Of the expressions that are watched, in this evaluation."""
 
     def nodes(self) -> set[_Node]:
-        """Return the nodes that were reached."""
+        """Return each rule or expression that was reached, with its outcome and roughly how
+        often.
+        """
         nodes: set[_Node] = {
             (node, holds, count.bit_length()) for (node, holds), count in self._counts.items()
         }
@@ -121,6 +123,7 @@ class _Reached:
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
+        """Count a rule or expression as evaluated or held."""
         self._counts[id(node), holds] += 1
         if not isinstance(node, Rule) and (key := self._reach.note(node, holds=holds)):
             self.outcomes.add((key, holds))
@@ -139,8 +142,9 @@ class _ReachOf:
         self._open: set[_Key] = set()
 
     def note(self, expr: Expr, *, holds: bool) -> _Key | None:
-        """An expression is about to be asked, or holds. Return what it is known by; None for one
-        that is not among these."""
+        """Record that an expression is about to be evaluated, or holds; return its key, None if it
+        is not counted.
+        """
         key = _key(expr)
         if key not in self._keys:
             return None
@@ -154,12 +158,12 @@ class _ReachOf:
         return key
 
     def end(self) -> None:
-        """An evaluation is over: what was asked and did not hold failed."""
+        """End an evaluation: expressions that were evaluated and did not hold count as failed."""
         self._fails |= self._open
         self._open.clear()
 
     def all(self) -> tuple[Reach, ...]:
-        """Each expression, in the order of the files."""
+        """Return the reach of each expression, in the order of the files."""
         return tuple(
             Reach(str(expr.span), expr.span.text, key in self._holds, key in self._fails)
             for key, expr in sorted(self._keys.items(), key=lambda each: each[0])
@@ -167,15 +171,14 @@ class _ReachOf:
 
 
 def _written(rule: Rule) -> Iterator[Expr]:
-    """The expressions of a rule, without those that only prepare one which is negated: that these
-    hold is not reported."""
+    """Yield the expressions of a rule, without those that the compiler added for a negated one."""
     expressions = [node for node in walk(rule) if isinstance(node, Expr)]
     prepared = {id(each) for expr in expressions for each in expr.before}
     return (each for each in expressions if id(each) not in prepared)
 
 
 def _together(reach: Iterable[Reach]) -> tuple[Reach, ...]:
-    """Each expression once: it may be in both versions."""
+    """Merge the reach of expressions that are in both versions."""
     known: dict[tuple[str, str], Reach] = {}
     for each in reach:
         other = known.get((each.where, each.text), each)
@@ -209,8 +212,9 @@ class _Pair:
         return Event("", self.path, "", input, None, False, NOW_NS, (), {}, {})
 
     def kind(self, input: Any) -> str:
-        """Return the kind of difference that an input makes; none where it cannot be decided, or
-        not in time: a machine that is busy is not a difference."""
+        """Return the kind of difference an input makes; "" if there is none, or if a version did
+        not finish in time.
+        """
         event = self.event(input)
         old, new = (version.answer(event) for version in self.versions)
         if old.is_late or new.is_late:
@@ -219,7 +223,7 @@ class _Pair:
         return UNCHANGED if kind == "not-replayable" else kind
 
     def warm(self) -> None:
-        """Generate the code of the definitions that are asked for any input."""
+        """Generate the code that any input needs, ahead of the search."""
         self.kind({})
         for _, query in self._trace:
             evaluation = query.evaluation({}, now_ns=NOW_NS)
@@ -228,8 +232,9 @@ class _Pair:
                 query.value_of(evaluation)
 
     def reached(self, input: Any) -> tuple[set[_Node], frozenset[tuple[int, _Outcome]]]:
-        """The nodes that an input reaches, and what came of the document and of the expressions
-        that changed in each version: that they do not come to the same is progress."""
+        """Return the nodes that an input reaches, and the outcomes of the document and changed
+        expressions in each version.
+        """
         nodes: set[_Node] = set()
         outcomes: set[tuple[int, _Outcome]] = set()
         for number, query in self._trace:
@@ -245,6 +250,7 @@ class _Pair:
         return nodes, frozenset(outcomes)
 
     def finding(self, input: Any, kind: str) -> Finding:
+        """Return the finding for an input, with both answers and the cause of the difference."""
         event = self.event(input)
         old, new = self.versions
         cause = cause_of(kind, old.trail(event), new.trail(event), old.definitions)
@@ -253,13 +259,14 @@ class _Pair:
 
 
 def _reads_clock(query: Query) -> bool:
+    """Return True if the query depends on the time of evaluation."""
     rules = [each.rule for node in query.rules_read for each in node.definitions]
     calls = [node for rule in rules for node in walk(rule) if isinstance(node, Call)]
     return any(call.name == "time.now_ns" for call in calls)
 
 
 def _trace(version: Version, path: str) -> Query | None:
-    """The document with code that reports; None where no rule answers."""
+    """Prepare the document with code that traces; None if no rule defines it."""
     engine = version.snapshot.engine
     document: Any = version.snapshot.document(path)
     if not isinstance(document, Query):
@@ -285,12 +292,10 @@ def search(
     is_enough: Callable[[Search], bool] = lambda _search: False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Search:
-    """Requests for the documents at `paths` that `old` and `new` decide differently.
-
-    At most `most` findings with causes of their own, in all of `seconds` of `clock` or until
-    `is_enough`.
-    `guided=False` is for comparison: what policies compare with what is not used, and nothing
-    that rules reached is kept. The reach of rules that are `watched` is reported as well.
+    """Search for requests that `old` and `new` decide differently, for the documents at `paths`. It
+    stops at `most` findings with different causes, after `seconds` of `clock`, or when `is_enough`.
+    `guided=False` disables guidance by constants and reached rules, for comparison. The reach of
+    the `watched` rules is reported as well.
     """
     result = Search()
     material = shape_of([version.snapshot.engine for version in (old, new)])
@@ -345,6 +350,9 @@ def search(
 def _add_finding(
     pair: _Pair, input: Any, kind: str, causes: set[tuple[str, str, Cause]], result: Search
 ) -> None:
+    """Reduce an input and add its finding, unless the cause is known or the difference does not
+    reproduce.
+    """
     small = _smaller(pair, input, kind)
     finding = pair.finding(small, kind)
     key = pair.path, kind, finding.cause
@@ -379,7 +387,7 @@ class _Hunt:
     def differences(
         self, until: float, clock: Callable[[], float], result: Search
     ) -> Iterator[tuple[Any, str]]:
-        """Inputs that make a difference, and which."""
+        """Yield inputs that make a difference, with its kind, until the time `until`."""
         began = clock()
         while True:
             # Shared by time: an inverted candidate costs many times what one by chance does.
@@ -417,13 +425,13 @@ class _Hunt:
 
 
 def changed_definitions(old: Version, new: Version) -> frozenset[str]:
-    """The texts of the definitions that only one of two versions has."""
+    """Return the texts of the definitions that only one of the versions has."""
     texts = [{rule.span.text for rule in _rules(version)} for version in (old, new)]
     return frozenset(texts[0] ^ texts[1])
 
 
 def _changed_conditions(versions: Sequence[Version], changed: frozenset[str]) -> frozenset[str]:
-    """The texts of the conditions that only one version has in the definitions that changed."""
+    """Return the texts of the conditions, in changed definitions, that only one version has."""
     texts = [
         {
             expr.span.text
@@ -437,8 +445,9 @@ def _changed_conditions(versions: Sequence[Version], changed: frozenset[str]) ->
 
 
 def _constants_of_changes(old: Version, new: Version) -> Focus:
-    """The constants that only one version has in the definitions of a rule; all constants of the
-    rules that changed where there are none."""
+    """Return the constants that only one version has in a rule's definitions; all constants of
+    changed rules if there are none.
+    """
     known = [_constants_by_rule(version) for version in (old, new)]
     apart: dict[str, Value] = {}
     beside: dict[str, Value] = {}
@@ -460,6 +469,7 @@ def _constants_of_changes(old: Version, new: Version) -> Focus:
 
 
 def _constants_by_rule(version: Version) -> dict[tuple[Any, ...], dict[str, Value]]:
+    """Return the constants in each rule, by path and JSON text."""
     constants: dict[tuple[Any, ...], dict[str, Value]] = {}
     for node in version.snapshot.engine.policies.program.root.walk():
         for definition in node.definitions:
@@ -473,6 +483,7 @@ def _constants_of(rule: Rule) -> dict[str, Value]:
 
 
 def _rules(version: Version) -> Iterator[Rule]:
+    """Yield the rules of all definitions of a version."""
     for node in version.snapshot.engine.policies.program.root.walk():
         for definition in node.definitions:
             yield definition.rule
@@ -481,6 +492,7 @@ def _rules(version: Version) -> Iterator[Rule]:
 def _inversion(
     versions: Sequence[Version], path: str, constants: Sequence[Any], changed: frozenset[str]
 ) -> Inversion:
+    """Return the inversion for a document of both versions; the new version is inverted first."""
     # The new version first: what was added is reached by its conditions.
     engines = [version.snapshot.engine for version in reversed(versions)]
     texts = changed | _changed_conditions(versions, changed)
@@ -488,7 +500,7 @@ def _inversion(
 
 
 def _smaller(pair: _Pair, input: Any, kind: str) -> Any:
-    """The same difference with less in it."""
+    """Return a smaller input with the same kind of difference."""
     left = SMALLER
     is_smaller = True
     while is_smaller and left > 0:
@@ -504,7 +516,7 @@ def _smaller(pair: _Pair, input: Any, kind: str) -> Any:
 
 
 def _simpler(value: Any) -> Iterator[Any]:
-    """Values with something left out or made simple, the largest steps first."""
+    """Yield simpler variants of a value: parts removed or replaced, the largest steps first."""
     if isinstance(value, dict):
         if value:
             yield {}
@@ -529,15 +541,16 @@ def _simpler(value: Any) -> Iterator[Any]:
 
 
 def _is_of_tests(path: Sequence[str]) -> bool:
-    """Return True for tests, for properties (`never_`), and for all in a package of tests."""
+    """Return True if the path is a test, a property (`never_`), or in a package of tests."""
     *packages, name = path
     is_test = name.startswith(("test_", "todo_test_", PROPERTY))
     return is_test or any(package.endswith("_test") for package in packages)
 
 
 def are_same(old: Version, new: Version) -> bool:
-    """Return True if two versions have the same rules, the same text apart from its layout, and the
-    same data. That they differ says nothing."""
+    """Return True if two versions have the same rules, apart from layout, and the same data; False
+    may be wrong.
+    """
     engines = [version.snapshot.engine for version in (old, new)]
     if to_json(engines[0].data) != to_json(engines[1].data):
         return False
@@ -546,7 +559,9 @@ def are_same(old: Version, new: Version) -> bool:
 
 
 def _texts_of(engine: Engine) -> Counter[tuple[str, ...]]:
-    """The rules by package and imports, without their layout; METADATA counts where it is read."""
+    """Count the rules by package, imports and text without layout; METADATA counts if policies read
+    it.
+    """
     texts: Counter[tuple[str, ...]] = Counter()
     trees = engine.trees.values()
     reads_metadata = any("rego.metadata" in tree.span.source.text for tree in trees)
@@ -559,8 +574,9 @@ def _texts_of(engine: Engine) -> Counter[tuple[str, ...]]:
 
 
 def entry_points(versions: Iterable[Version]) -> list[str]:
-    """The documents of rules that no other rule asks but tests and properties, in every version:
-    `app/allow`."""
+    """Return the documents (such as `app/allow`) that, in every version, only tests and properties
+    refer to.
+    """
     entries: list[set[str]] = []
     for version in versions:
         engine = version.snapshot.engine

@@ -34,7 +34,7 @@ class _Inputs:
         self._last: Any = None
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
-        """Note the input of the evaluation that a `with` made."""
+        """Record the input that a `with` set for the evaluation."""
         input = evaluation.input
         if input is not self._last and isinstance(input, dict) and len(self.noted) < MOST:
             self._last = input
@@ -46,14 +46,12 @@ class _Inputs:
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
-        """Expressions are asked with the input of their rule."""
+        """Ignore expressions: they are evaluated with the input of their rule."""
 
 
 def inputs_of_tests(engine: Engine, known: set[str] | None = None) -> list[Any]:
-    """The inputs that the tests among the policies of an engine give, each once.
-
-    `known`: what the tests of other versions were made of. Tests that are made of the same give the
-    same inputs, and are not asked again; what they are made of is added otherwise.
+    """Return the different inputs that the tests among an engine's policies use. `known` holds the
+    sources of tests of other versions: tests with a known source are skipped, a new one is added.
     """
     known = set() if known is None else known
     tests = [
@@ -87,7 +85,9 @@ def inputs_of_tests(engine: Engine, known: set[str] | None = None) -> list[Any]:
 
 
 def _source_of(engine: Engine, packages: set[tuple[Any, ...]]) -> str:
-    """The rules of these packages and all data, as far as they may make the inputs of tests."""
+    """Return the rules of these packages and all data, which the inputs of tests may depend on, as
+    one text.
+    """
     texts: list[Value] = [
         definition.rule.span.text
         for node in engine.policies.program.root.walk()

@@ -88,7 +88,7 @@ class Shape:
         self.peers: list[Shape] = []
 
     def below(self, name: str) -> Shape:
-        """The location one name below."""
+        """Return the location one name below this one, which is added if new."""
         if name not in self.members:
             if self.depth >= DEPTH:
                 return self
@@ -96,25 +96,27 @@ class Shape:
         return self.members[name]
 
     def add(self, values: Iterable[Value]) -> None:
-        """Let the location hold `values`."""
+        """Add values that the location may have."""
         for value in values:
             if len(self.values) < VALUES:
                 self.values.setdefault(to_json(value), value)
 
     def add_keys(self, keys: Sequence[str]) -> None:
-        """Let the location hold keys of data that it is looked up in."""
+        """Add the keys of the data in which the location's value is looked up."""
         self.add(keys)
         self.keys |= {to_json(key): key for key in keys[: VALUES - len(self.keys)]}
 
     def locations(self, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Shape]]:
-        """All locations below with their paths, those in the claims of tokens below `CLAIMS`."""
+        """Yield all locations at and below this one with their paths; those in a token's claims are
+        below `CLAIMS`.
+        """
         below = self.members if self.claims is None else {**self.members, CLAIMS: self.claims}
         for name, shape in below.items():
             yield (*path, name), shape
             yield from shape.locations((*path, name))
 
     def link(self, other: Shape) -> None:
-        """Note that what is here is compared with what is there."""
+        """Record that the values of two locations are compared with each other."""
         for a, b in ((self, other), (other, self)):
             if a is not b and len(a.peers) < PEERS and not any(each is b for each in a.peers):
                 a.peers.append(b)
@@ -130,7 +132,9 @@ class Material(NamedTuple):
 
 
 def shape_of(engines: Sequence[Engine]) -> Material:
-    """Collect the shape of the input that the programs of some engines read."""
+    """Collect the shape of the input, constants and examples from the programs of several
+    engines.
+    """
     root = Shape()
     constants: dict[str, Value] = {}
     examples: dict[str, Value] = {}
@@ -166,7 +170,7 @@ class _Reader:
                 self._rule(rule)
 
     def constants(self) -> Iterator[Value]:
-        """Scalars of the policies, then keys and scalars of data."""
+        """Yield the scalars in the policies, then the keys and scalars in data."""
         for module in self._modules:
             for node in walk(module):
                 if isinstance(node, Scalar):
@@ -174,13 +178,14 @@ class _Reader:
         yield from _scalars(self._data)
 
     def examples(self) -> Iterator[Value]:
-        """Inputs that are written down: `with input as {…}`."""
+        """Yield the inputs that are written in policies: `with input as {…}`."""
         for module in self._modules:
             for node in walk(module):
                 if isinstance(node, With) and isinstance(node.target, Var):
                     yield from self._values(node.value)[:1] if node.target.name == "input" else ()
 
     def _rules(self) -> Iterator[Rule]:
+        """Yield the rules of the program, their `else` branches included."""
         for module in self._modules:
             for rule in module.rules:
                 branch: Rule | None = rule
@@ -189,6 +194,7 @@ class _Reader:
                     branch = branch.else_rule
 
     def _rule(self, rule: Rule) -> None:
+        """Collect the locations and values that a rule's body and head read and compare."""
         head = rule.head
         tops = [*rule.body, *[term for term in (head.key, head.value) if term is not None]]
         for top in tops:
@@ -213,7 +219,7 @@ class _Reader:
             self._know(_name(head.ref), [self._values(head.key)])
 
     def _know(self, name: str, values: Iterable[Any]) -> None:
-        """Note what a rule or a variable may be."""
+        """Record values that a rule or variable may have."""
         known = self._answers.setdefault(name, {})
         for value in values:
             if len(known) >= VALUES:
@@ -221,12 +227,16 @@ class _Reader:
             known.setdefault(to_json(value), value)
 
     def _bind(self, name: str, locations: Iterable[Shape]) -> None:
+        """Record locations that a variable or rule may stand for."""
         known = self._of.setdefault(name, [])
         for each in locations:
             if len(known) < VALUES and not any(each is other for other in known):
                 known.append(each)
 
     def _expr(self, expr: Expr) -> None:
+        """Collect from one expression: a bare reference may be a boolean, `some` and `every` bind
+        items.
+        """
         match expr.term:
             case Ref() | Var() as term:
                 for location in self._locations(term):
@@ -237,6 +247,7 @@ class _Reader:
                 self._bind_items(key, value, domain)
 
     def _bind_items(self, key: Term | None, value: Term, domain: Term) -> None:
+        """Bind the key and value of `some … in` or `every` to the items of a domain."""
         locations = self._locations(domain)
         if isinstance(value, Var):
             # The parts of a text are in the text.
@@ -254,6 +265,9 @@ class _Reader:
                 location.add([{"a": "a"}])
 
     def _call(self, call: Call) -> None:
+        """Collect from a call: what a comparison, membership, function or built-in says of its
+        operands.
+        """
         name, args = call.name, call.args
         if name in _LINKING and len(args) == 2:
             self._link(self._locations(args[0]), self._locations(args[1]))
@@ -279,6 +293,7 @@ class _Reader:
         return [location for term in terms for location in self._locations(term)]
 
     def _link(self, left: Sequence[Shape], right: Sequence[Shape]) -> None:
+        """Record that the locations on two sides are compared."""
         for a in left[:PEERS]:
             for b in right[:PEERS]:
                 a.link(b)
@@ -286,6 +301,9 @@ class _Reader:
                     a.members[_ELEMENT].link(b.members[_ELEMENT])
 
     def _builtin(self, name: str, args: Sequence[Term]) -> None:
+        """Add values to the operands' locations that suit a built-in: matches, tokens, values of
+        its types.
+        """
         texts = [value for arg in args for value in self._values(arg) if isinstance(value, str)]
         for arg in args:
             for location in self._locations(arg):
@@ -310,7 +328,9 @@ class _Reader:
                 location.add(_WITNESSES.get(kind.kind, []))
 
     def _compare(self, left: Term, right: Term, *, ordered: bool = False) -> None:
-        """Learn of `left` from what it is compared with, or bound to."""
+        """Add to the locations of `left` the values of `right`, to which it is compared or
+        bound.
+        """
         match left:
             case Var(name) if name not in ("input", "data"):
                 self._bind(name, self._locations(right))
@@ -331,6 +351,7 @@ class _Reader:
             location.add(values)
 
     def _unpack(self, items: Sequence[Term], right: Term) -> None:
+        """Bind the variables of an array pattern to the locations of what it is equated with."""
         if isinstance(right, Call) and right.name in _CLAIMS_AT:
             constraints = right.args[-1]
             claims = [self._claims(each, constraints) for each in self._locations(right.args[0])]
@@ -347,6 +368,9 @@ class _Reader:
                 )
 
     def _claims(self, location: Shape, constraints: Term) -> Shape:
+        """Return the location of a token's claims; add issuer, audience and secret from the
+        constraints.
+        """
         if location.claims is None:
             location.claims = Shape(location.depth + 1)
         pairs = constraints.items if isinstance(constraints, Object) else ()
@@ -362,7 +386,7 @@ class _Reader:
         location.secrets |= dict.fromkeys(secrets[:VALUES])
 
     def _locations(self, term: Term) -> list[Shape]:
-        """The locations that a term may stand for."""
+        """Return the input locations that a term may stand for."""
         match term:
             case Var("input"):
                 return [self._root]
@@ -377,7 +401,7 @@ class _Reader:
         return []
 
     def _collections(self, item: Term) -> list[Shape]:
-        """Collections whose items stand where a term may: each is made once."""
+        """Return collections whose items are the locations of a term; each is created once."""
         collections = []
         for location in self._locations(item):
             collection = self._made_of.get(id(location))
@@ -388,6 +412,7 @@ class _Reader:
         return collections
 
     def _of_call(self, call: Call) -> list[Shape]:
+        """Return the locations that a call's result may stand for; [] if unknown."""
         if call.name in _SAME_TEXT and call.args:
             return self._locations(call.args[0])
         if call.name in _JOINED:
@@ -399,6 +424,7 @@ class _Reader:
         return []
 
     def _below(self, head: Term, args: Sequence[Term]) -> list[Shape]:
+        """Return the locations below a reference's head; an unknown key means any item."""
         if isinstance(head, Var) and head.name == "data":
             locations, args = self._of_rule(args)
         elif isinstance(head, Call) and head.name in _CLAIMS_AT:
@@ -415,8 +441,9 @@ class _Reader:
         return locations[:VALUES]
 
     def _of_rule(self, args: Sequence[Term]) -> tuple[list[Shape], Sequence[Term]]:
-        """The locations of the rule that a path below `data` leads to, and the rest of the path; a
-        key that is looked up in data may be any of its keys."""
+        """Return the locations of the rule that a path below `data` leads to, and the rest of the
+        path. A location used as a key of data may have any of its keys.
+        """
         name, base = "data", self._data
         for number, arg in enumerate(args):
             if not isinstance(arg, Scalar):
@@ -431,13 +458,13 @@ class _Reader:
         return [], ()
 
     def _likely(self, term: Term) -> list[Any]:
-        """Values of a term; of an array, also those whose parts are not all known."""
+        """Return values of a term; for an array also ones with unknown items filled in."""
         if not isinstance(term, Array):
             return self._values(term)
         return [[(self._values(item) or ["a"])[0] for item in term.items]]
 
     def _values(self, term: Term) -> list[Any]:
-        """Values that a term has whatever the input is, as far as that is easy to say."""
+        """Return values that a term has for every input, as far as they are easy to determine."""
         match term:
             case Scalar(value):
                 return [value]
@@ -462,7 +489,7 @@ class _Reader:
         return list(self._answers.get(name, {}).values())
 
     def _values_of_data(self, args: Sequence[Term]) -> list[Any]:
-        """Values at a path below `data`, of a rule or of base data."""
+        """Return values at a path below `data`, of a rule or of base data."""
         name = "data"
         for number, arg in enumerate(args):
             if not isinstance(arg, Scalar):
@@ -473,7 +500,7 @@ class _Reader:
         return _descend([self._data], args)
 
     def _items(self, term: Term) -> list[Any]:
-        """Return the possible items of a collection that is known without the input."""
+        """Return the possible items of a collection that does not depend on the input."""
         if isinstance(term, (Array, Set)):
             return [value for item in term.items for value in self._values(item)]
         return [item for value in self._values(term) for item in _items_of(value)][:VALUES]
@@ -488,7 +515,9 @@ class _Reader:
 
 
 def _descend(values: Sequence[Any], args: Sequence[Term]) -> list[Any]:
-    """Return the values at a path in `values`; a part that is not known stands for every item."""
+    """Return the values at a path below each of `values`; a key that is not constant stands for
+    every item.
+    """
     for arg in args:
         if isinstance(arg, Scalar):
             below = [value.get(arg.value) for value in values if isinstance(value, dict)]
@@ -500,13 +529,14 @@ def _descend(values: Sequence[Any], args: Sequence[Term]) -> list[Any]:
 
 
 def _items_of(value: Any) -> list[Any]:
+    """Return the first items of an array or values of an object; [] for other values."""
     if isinstance(value, dict):
         return list(value.values())[:VALUES]
     return value[:VALUES] if isinstance(value, list) else []
 
 
 def _name(ref: Ref) -> str:
-    """The path of a rule up to its first variable, as it is called in the program."""
+    """Return the path of a rule up to its first variable, as the program names it."""
     names = ["data"]
     for arg in ref.args:
         if not isinstance(arg, Scalar):
@@ -516,7 +546,7 @@ def _name(ref: Ref) -> str:
 
 
 def _scalars(value: Any) -> Iterator[Any]:
-    """Keys of objects and scalars at any depth, outermost first."""
+    """Yield the keys of objects and the scalars in a value, outermost first."""
     waiting = [value]
     for each in waiting:  # it grows on the way
         if isinstance(each, dict):

@@ -22,7 +22,7 @@ class Token(NamedTuple):
     claims: Value
 
     def signed(self, secret: str) -> str:
-        """The text of the token."""
+        """Return the token as text, signed with the secret, after its scheme."""
         text = ".".join([_encode(to_json(part).encode()) for part in (_HEADER, self.claims)])
         signature = hmac.digest(secret.encode(), text.encode(), "sha256")
         return f"{self.scheme}{text}.{_encode(signature)}"
@@ -33,7 +33,7 @@ def _encode(octets: bytes) -> str:
 
 
 def read_token(value: Any) -> Token | None:
-    """Return the claims of a text that is a token; None for anything else."""
+    """Return the token that a text contains, with its claims; None for other values."""
     if not isinstance(value, str):
         return None
     scheme, space, token = value.rpartition(" ")

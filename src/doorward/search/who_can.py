@@ -118,14 +118,14 @@ class Unknowns:
     paths: tuple[Path, ...]
 
     def is_known(self, path: Sequence[Any]) -> bool:
-        """Return True if nothing at, above or below a path of the input is unknown."""
+        """Return True if nothing at, above or below an input path is unknown."""
         names = tuple(path)
         return not any(
             names[: len(each)] == each or each[: len(names)] == names for each in self.paths
         )
 
     def with_values(self, values: Sequence[Value]) -> Value:
-        """The input with values for what is unknown."""
+        """Return the input with these values at the unknown paths."""
         input = self.input
         for path, value in zip(self.paths, values, strict=True):
             input = put(input, path, value)
@@ -145,10 +145,9 @@ def who_can(
     now_ns: int,
     refutes: Callable[[Engine, Sequence[Module], Body, Unknowns], bool] = lambda *_: False,
 ) -> Access:
-    """The values at `paths` of the input for which `query` holds, now.
-
-    `refutes`: whether a conjunction of a residual is known not to hold, with the engine that has
-    the modules of its support. CompileError for a query that cannot be compiled.
+    """Return the values at `paths` of the input for which `query` holds at the time `now_ns`.
+    `refutes` tells if a conjunction of a residual is proved impossible; it gets the engine with the
+    support modules. CompileError for an invalid query.
     """
     for path in paths:
         given = put(given, path, UNDEFINED)
@@ -223,7 +222,7 @@ def input_text(path: Path) -> str:
 
 
 def put(document: Any, path: Path, value: Any) -> Any:
-    """A copy of a document with another value at a path; UNDEFINED leaves it out."""
+    """Return a copy of a document with another value at a path; UNDEFINED removes it."""
     if not path:
         return {} if value is UNDEFINED else value
     fields = document if isinstance(document, dict) else {}
@@ -236,6 +235,7 @@ def put(document: Any, path: Path, value: Any) -> Any:
 
 
 def _with_support(engine: Engine, support: Sequence[Module]) -> Engine:
+    """Return the engine with the support modules of a residual added."""
     if not support:
         return engine
     modules: dict[str, Any] = dict(engine.trees)
@@ -244,7 +244,7 @@ def _with_support(engine: Engine, support: Sequence[Module]) -> Engine:
 
 
 def _worlds(engine: Engine) -> set[str]:
-    """The built-ins of the policies that ask the world."""
+    """Return the names of the impure built-ins that the policies call."""
     names = {
         node.name
         for module in engine.policies.program.modules
@@ -267,7 +267,7 @@ def _text(expr: Expr) -> str:
 
 
 def _possible(engine: Engine, body: Body, unknowns: Unknowns, now_ns: int) -> list[Expr] | None:
-    """The expressions that are not decided by what is known; None where one of them fails."""
+    """Return the expressions that the known input does not decide; None if one of them fails."""
     left = []
     for expr in body:
         outcome = _decide(engine, expr, unknowns, now_ns)
@@ -279,8 +279,9 @@ def _possible(engine: Engine, body: Body, unknowns: Unknowns, now_ns: int) -> li
 
 
 def _decide(engine: Engine, expr: Expr, unknowns: Unknowns, now_ns: int) -> bool | None:
-    """Return True if an expression holds, with any values of its variables; None if that is
-    unknown."""
+    """Return True if an expression holds and False if it does not; None if that depends on the
+    unknown.
+    """
     if expr.withs or (expr.negated and _variables(expr)):
         return None
     try:
@@ -294,6 +295,7 @@ def _decide(engine: Engine, expr: Expr, unknowns: Unknowns, now_ns: int) -> bool
 
 
 def _variables(expr: Expr) -> bool:
+    """Return True if an expression has variables other than `input` and `data`."""
     operators = {id(node.operator.head) for node in walk(expr) if isinstance(node, Call)}
     names = {n.name for n in walk(expr) if isinstance(n, Var) and id(n) not in operators}
     return bool(names - {"input", "data"})
@@ -303,7 +305,9 @@ def _variables(expr: Expr) -> bool:
 
 
 def _possible_values(engine: Engine, body: Body, path: Path) -> list[Value] | None:
-    """The fewest values that an expression leaves to the input at a path; None without one."""
+    """Return the shortest list of values that an expression allows for an input path; None if none
+    does.
+    """
     best: list[Value] | None = None
     # The variables of a conjunction have one value in all of it, and so has the input.
     around = [text for expr in body if (text := _text_of_found(expr, path, engine))]
@@ -320,7 +324,9 @@ def _possible_values(engine: Engine, body: Body, path: Path) -> list[Value] | No
 
 
 def _text_of_found(expr: Expr, path: Path, engine: Engine) -> str:
-    """An expression with `found` in place of the input at a path; "" for one that is left out."""
+    """Return the text of an expression with `found` in place of the input path; "" if it cannot be
+    used.
+    """
     if expr.negated or expr.withs or not isinstance(expr.term, (Ref, Call)):
         return ""
     if any(isinstance(n, Call) and not _is_pure(n.name, engine) for n in walk(expr)):
@@ -328,6 +334,7 @@ def _text_of_found(expr: Expr, path: Path, engine: Engine) -> str:
     size = len(path)
 
     def put_found(node: Node) -> Node:
+        """Replace a reference to the path, or into it."""
         if not isinstance(node, Ref) or _leaf(Ref(node.head, node.args[:size])) != path:
             return node
         rest = node.args[size:]
@@ -344,6 +351,9 @@ def _is_pure(name: str, engine: Engine) -> bool:
 
 
 def _values(engine: Engine, text: str) -> list[Value] | None:
+    """Return the values of `found` in the solutions of a query text; None if it reads the input or
+    fails.
+    """
     try:
         query = engine.prepare(text)
         if query.input_paths:
@@ -359,7 +369,9 @@ def _values(engine: Engine, text: str) -> list[Value] | None:
 
 
 def _lookups(term: Term, path: Path, engine: Engine) -> Iterator[str]:
-    """Queries for `found`, which is equal to the input at a path wherever a term has a value."""
+    """Yield queries for the variable `found`; wherever the term has a value, one solution equals
+    the input at the path.
+    """
     match term:
         case Call(args=(left, right)) if term.name in _EQUATIONS:
             for leaf, other in ((left, right), (right, left)):
@@ -387,6 +399,7 @@ def _lookups(term: Term, path: Path, engine: Engine) -> Iterator[str]:
 
 
 def _leaf(term: Term) -> Path | None:
+    """Return the names of a path below `input`; None for other terms."""
     if not isinstance(term, Ref) or term.head != Var("input"):
         return None
     names = [arg.value for arg in term.args if isinstance(arg, Scalar)]
@@ -397,7 +410,9 @@ def _leaf(term: Term) -> Path | None:
 
 
 def _source(term: Term, engine: Engine) -> str:
-    """A constant, or base data with each key that is computed left open; "" for anything else."""
+    """Return the text of a constant, or of base data with computed keys as variables; "" for other
+    terms.
+    """
     if isinstance(term, (Scalar, Array, Object, Set)):
         is_constant = not any(isinstance(n, (Var, Ref, Call, Expr)) for n in walk(term))
         return _text(Expr(term)) if is_constant else ""
@@ -421,7 +436,9 @@ def _source(term: Term, engine: Engine) -> str:
 
 
 def _condition(body: Sequence[Expr], engine: Engine, support: Sequence[Module]) -> Condition:
-    """A conjunction in the names of its token: `claims` are what was verified."""
+    """Return a conjunction as a condition for users, in which `claims` means the verified claims of
+    its token.
+    """
     names: dict[str, str] = {}
     keys: dict[str, None] = {}
     left = []
@@ -454,7 +471,9 @@ def _condition(body: Sequence[Expr], engine: Engine, support: Sequence[Module]) 
 
 
 def _verification(expr: Expr) -> tuple[str, str] | None:
-    """The variable of the claims that a token has, and what verifies it."""
+    """Return the claims variable and the key of a token verification; None for other
+    expressions.
+    """
     match expr.term:
         case Call(args=(left, right)) if expr.term.name in _EQUATIONS and not expr.negated:
             for pattern, call in ((left, right), (right, left)):
@@ -468,6 +487,7 @@ def _verification(expr: Expr) -> tuple[str, str] | None:
 
 
 def _flags(body: Sequence[Expr]) -> Iterator[str]:
+    """Yield the variables that hold the result flag of token verifications."""
     for expr in body:
         if _verification(expr) is not None and isinstance(expr.term, Call):
             pattern = next(arg for arg in expr.term.args if isinstance(arg, Array))
@@ -477,7 +497,9 @@ def _flags(body: Sequence[Expr]) -> Iterator[str]:
 
 
 def _key(constraints: Term) -> str:
-    """The document that the key of constraints is in; a key in the policy is not shown."""
+    """Return the text of the document that holds the key in constraints; a key written in the
+    policy is not shown.
+    """
     if isinstance(constraints, Object):
         for name, value in constraints.items:
             if isinstance(name, Scalar) and name.value in ("secret", "cert"):
@@ -497,7 +519,7 @@ _SIGNS: Final[Mapping[str, str]] = {
 
 
 def _infix(expr: Expr) -> Expr:
-    """A comparison with its sign, its constant on the right."""
+    """Return a comparison as infix, with its constant on the right."""
     call = expr.term
     if not isinstance(call, Call) or call.name not in _SIGNS or len(call.args) != 2:
         return expr
@@ -525,6 +547,9 @@ class _Reasons:
                     self._add(engine, rule, f"data.{package}", imports)
 
     def _add(self, engine: Engine, rule: Rule, package: str, imports: list[str]) -> None:
+        """Prepare a definition's body as a query; a body that cannot be compiled alone is
+        skipped.
+        """
         where = f"{rule.span.file}:{rule.span.row}"
         try:
             body = engine.prepare(
@@ -539,6 +564,9 @@ class _Reasons:
         return tuple(self._texts(input, now_ns))
 
     def _texts(self, input: Value, now_ns: int) -> Iterator[str]:
+        """Yield, for each definition that holds for the input, where it stands and the values of
+        its variables.
+        """
         for where, query in self._rules:
             try:
                 rows = _rows(query, input, now_ns)
@@ -560,6 +588,8 @@ class _Reasons:
 
 
 def _rows(query: Query, input: Value, now_ns: int) -> list[tuple[Value, ...]]:
+    """Return the rows of a query's results for an input; EvalError if it takes too long."""
+
     def solve(deadline: float) -> list[tuple[Value, ...]]:
         return query.rows_of(query.evaluation(input, now_ns=now_ns, deadline=deadline))
 

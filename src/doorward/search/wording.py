@@ -22,7 +22,9 @@ _NEGATION: Final = "__not"
 def in_words(
     body: Sequence[Expr], support: Sequence[Module], namespace: str, write: Callable[[Expr], str]
 ) -> Iterator[str]:
-    """The texts of expressions that hold together; `write` makes the text of one."""
+    """Yield the texts of a conjunction's expressions, negated support rules written out as `not { …
+    }`. `write` makes the text of one expression.
+    """
     bodies: dict[str, list[Body]] = {}
     for module in support:
         for rule in module.rules if module.package.path == (namespace,) else ():
@@ -39,7 +41,9 @@ def in_words(
 
 
 def name_variables(exprs: Sequence[Expr]) -> list[Expr]:
-    """Expressions with `_` for a generated variable that is read once, short names for others."""
+    """Return expressions in which a generated variable that occurs once is `_`, and others have
+    short names.
+    """
     counts = Counter(node.name for expr in exprs for node in walk(expr) if isinstance(node, Var))
     generated = [name for name in counts if _is_generated(name)]
     often = [name for name in generated if counts[name] > 1]
@@ -60,6 +64,7 @@ def _is_generated(name: str) -> bool:
 
 
 def _short_names() -> Iterator[str]:
+    """Yield `x`, `y`, `z`, …, then `x1`, `x2`, … without end."""
     yield from "xyzuvw"
     number = 0
     while True:
@@ -72,17 +77,20 @@ def _name(rule: Rule) -> str:
 
 
 def _path_of(ref: Ref) -> tuple[str, ...]:
-    """The names below `data`; none for what is not such a path."""
+    """Return the names of a path below `data`; () for other references."""
     if ref.head != Var("data") or not all(isinstance(arg, Scalar) for arg in ref.args):
         return ()
     return tuple(str(arg.value) for arg in ref.args if isinstance(arg, Scalar))
 
 
 def _renamed(expr: Expr, namespace: str) -> Expr:
-    """An expression with the rules of policies for those that stand for them in the support."""
+    """Return an expression that names the policies' rules instead of their copies in the
+    support.
+    """
     first = Scalar(namespace)
 
     def change(node: Node) -> Node:
+        """Remove the namespace from a reference below `data`."""
         if isinstance(node, Ref) and node.head == Var("data") and node.args[:1] == (first,):
             return Ref(node.head, node.args[1:])
         return node

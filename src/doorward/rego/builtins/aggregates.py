@@ -79,7 +79,7 @@ def count(collection: list[Value] | dict[Key, Value] | frozenset[Key] | str) -> 
     inverse=inverse("sum"),
 )
 def sum_(context: Context, collection: list[Value] | frozenset[Key]) -> int | Number:
-    """The numbers added up; of no numbers, 0."""
+    """The sum of the numbers in an array or set; 0 for an empty one."""
     context.check_deadline()
     numbers: Any = collection
     if set(map(type, numbers)) <= _INTEGERS:
@@ -101,7 +101,9 @@ def sum_(context: Context, collection: list[Value] | frozenset[Key]) -> int | Nu
     inverse=inverse("one_item"),
 )
 def product(context: Context, collection: list[Value] | frozenset[Key]) -> int | Number:
-    """The numbers multiplied; of no numbers, 1. Of integers exact, else as of doubles."""
+    """The product of the numbers in an array or set; 1 for an empty one. It is exact for integers,
+    otherwise rounded to a double after each multiplication.
+    """
     context.check_deadline()
     numbers: Any = collection
     if not set(map(type, numbers)) <= _INTEGERS:
@@ -116,6 +118,9 @@ def product(context: Context, collection: list[Value] | frozenset[Key]) -> int |
 
 
 def _product_of_doubles(context: Context, numbers: list[AnyNumber]) -> int | Number:
+    """Multiply as doubles do, rounding after each factor; LimitError for a result with too many
+    digits.
+    """
     total = 1, 0
     negative = False
     for n in context.checked_iter(numbers):
@@ -138,6 +143,7 @@ _EXACT: Final[set[type]] = {int, Number}
 
 
 def _numbers(collection: list[Value] | frozenset[Key]) -> list[Any]:
+    """Return the items as a list; OperandError if one of them is not a number."""
     # The order of floats decides how their sum is rounded.
     items: list[Any] = _values(collection)
     if all(map(is_number, items)):
@@ -174,6 +180,9 @@ def min_(context: Context, collection: list[Value] | frozenset[Key]) -> Value | 
 def _extreme(
     context: Context, collection: list[Value] | frozenset[Key], choose: Callable[..., Any]
 ) -> Value | Undefined:
+    """The value that `choose` (`min` or `max`) picks in Rego's order; undefined for an empty
+    collection.
+    """
     if not collection:
         return UNDEFINED
     classes = set(map(type, collection))
@@ -189,7 +198,9 @@ def _extreme(
 
 
 def _extreme_number(numbers: list[Any], choose: Callable[..., Any]) -> Value:
-    """Of equal numbers OPA returns the last one."""
+    """Return the item that `choose` (`min` or `max`) picks; of equal numbers the last one, as in
+    OPA.
+    """
     if any([type(n) is int and not -_FLOAT < n < _FLOAT for n in numbers]):
         return choose(reversed(numbers))  # type: ignore[no-any-return]
     # Python compares floats at once. The one nearest to a number never stands on the other side of
@@ -214,7 +225,7 @@ _FLOAT: Final = 1 << 53
     inverse=inverse("sorted"),
 )
 def sort(context: Context, collection: list[Value] | frozenset[Key]) -> list[Value]:
-    """The values in Rego's order."""
+    """The values of an array or set as an array in Rego's order."""
     context.check_deadline()
     if isinstance(collection, frozenset):
         return sorted_values(collection)
@@ -244,7 +255,7 @@ def _values(collection: list[Value] | frozenset[Key]) -> list[Value]:
     inverse=inverse("all"),
 )
 def all_(collection: list[Value] | frozenset[Key]) -> bool:
-    """Return true if nothing but `true` is in the collection."""
+    """Return true if every item of the collection is `true`; an empty collection gives true."""
     if isinstance(collection, frozenset):
         return collection <= {_TRUE}
     return all([item is True for item in collection])
@@ -258,7 +269,7 @@ def all_(collection: list[Value] | frozenset[Key]) -> bool:
     inverse=inverse("all"),
 )
 def any__(collection: list[Value] | frozenset[Key]) -> bool:
-    """Return true if `true` is in the collection."""
+    """Return true if at least one item of the collection is `true`."""
     if isinstance(collection, frozenset):
         return _TRUE in collection
     return any([item is True for item in collection])

@@ -61,7 +61,7 @@ def array_reverse(items: list[Value]) -> list[Value]:
     inverse=inverse("same"),
 )
 def array_flatten(items: list[Value]) -> list[Value]:
-    """The items, with those of arrays among them in their place, one level deep."""
+    """The items of the array, with each nested array replaced by its items, one level deep."""
     flat: list[Value] = []
     for item in items:
         if isinstance(item, list):

@@ -32,7 +32,9 @@ _WRONG_CONFIG: Final = "operand 2 {} AWS config parameters(s): {}"
 
 
 def _refuse(request: Value, aws_config: Value, time_ns: Value) -> None:
-    """OPA looks into the configuration first, and counts it as the first operand."""
+    """Raise the error for a wrong operand; OPA checks the configuration first and numbers it
+    operand 1.
+    """
     if not isinstance(request, dict):
         return
     if isinstance(aws_config, dict):
@@ -93,7 +95,9 @@ def providers_aws_sign_req(request: Object, aws_config: Object, time_ns: AnyNumb
 
 
 def _texts(given: Object, names: tuple[str, ...], message: str) -> list[str]:
-    """The string values of `names`; an error names all that are missing or something else."""
+    """The string values of `names` in an object; BuiltinError names all those that are missing or
+    not strings.
+    """
     missing = [name for name in names if name not in given]
     if missing:
         raise OperandError(message.format("missing required", to_rego(make_set(missing))))
@@ -107,6 +111,9 @@ def _texts(given: Object, names: tuple[str, ...], message: str) -> list[str]:
 
 
 def _stamp(time_ns: AnyNumber) -> str:
+    """Format nanoseconds since the epoch as ISO 8601 basic time in UTC, such as 20240131T120000Z;
+    OperandError if out of range.
+    """
     try:
         nanoseconds = integer_of(time_ns)
         if nanoseconds is None or nanoseconds < 0:
@@ -120,6 +127,7 @@ def _stamp(time_ns: AnyNumber) -> str:
 
 
 def _body(request: Object) -> bytes:
+    """The bytes of `raw_body`, else of `body` as JSON, else no bytes."""
     if "raw_body" in request:
         raw = request["raw_body"]
         return to_bytes(raw) if isinstance(raw, str) else b""
@@ -127,6 +135,9 @@ def _body(request: Object) -> bytes:
 
 
 def _headers(request: Object) -> dict[str, str]:
+    """The request's headers, the items of an array joined by commas; BuiltinError for other
+    values.
+    """
     given = request.get("headers", {})
     headers: dict[str, str] = {}
     for key, value in given.items() if isinstance(given, dict) else ():
@@ -144,6 +155,7 @@ def _mac(key: bytes, text: str) -> bytes:
 
 
 def _signing_key(secret: str, date: str, region: str, service: str) -> bytes:
+    """Derive the key of AWS Signature Version 4 for a date, region and service from the secret."""
     key = to_bytes(f"AWS4{secret}")
     for part in (date, region, service, "aws4_request"):
         key = _mac(key, part)

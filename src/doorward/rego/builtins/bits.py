@@ -41,7 +41,7 @@ def bits_negate(x: Value) -> int:
 
 @builtin("bits.lsh", number, number, returns=number, checked=False, inverse=inverse("bits", "lsh"))
 def bits_lsh(x: Value, s: Value) -> int:
-    """`x` moved `s` bits to the left."""
+    """`x` shifted left by `s` bits."""
     value, shift = integer_operand(1, x), _shift(s)
     if value and value.bit_length() + shift > MAX_BITS:
         raise LimitError("number is too large")
@@ -55,6 +55,7 @@ def bits_rsh(x: Value, s: Value) -> int:
 
 
 def _shift(s: Value) -> int:
+    """Return operand 2 as a number of bits; OperandError if it is negative or not an integer."""
     shift = integer_operand(2, s)
     if shift < 0:
         refuse_operand(2, "an unsigned integer number", "a negative integer")

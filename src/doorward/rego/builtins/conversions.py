@@ -74,6 +74,9 @@ def to_number(x: Value) -> AnyNumber:
 
 
 def _parse(text: str) -> AnyNumber:
+    """Parse a number as Go's ParseFloat does, hexadecimal included; BuiltinError or LimitError if
+    that fails.
+    """
     if text.lstrip("+-").lower() in {"inf", "infinity", "nan"}:
         raise operand_error(1, text, "valid number string")
     hexadecimal = _HEX.match(text)
@@ -100,7 +103,7 @@ def _check_length(text: str) -> None:
 
 
 def _as_json(text: str) -> str:
-    """The same number as JSON spells it; what was not an integer text stays none."""
+    """Respell a Go number text as JSON does; a text that was not an integer does not become one."""
     plain = text.replace("_", "").lstrip("+")
     sign = "-" if plain.startswith("-") else ""
     mantissa, mark, exponent = plain.lstrip("-").partition("e" if "e" in plain else "E")
@@ -113,12 +116,16 @@ def _as_json(text: str) -> str:
 
 
 def _in_range(text: str, value: Fraction) -> Fraction:
+    """Return the value unchanged; BuiltinError if it is too large for a double."""
     if abs(value) >= _MAX_FLOAT:
         raise BuiltinError(f"strconv.ParseFloat: parsing {quote(text)}: value out of range")
     return value
 
 
 def _hexadecimal(match: re.Match[str]) -> Fraction:
+    """The exact value of a matched hexadecimal float such as `0x1.8p3`; an error if the exponent is
+    too large.
+    """
     whole = (match["whole"] or "").replace("_", "")
     rest = (match["rest"] or "").replace("_", "")
     power = int(match["power"]) - 4 * len(rest)
@@ -137,7 +144,7 @@ def _hexadecimal(match: re.Match[str]) -> Fraction:
     inverse=inverse("same"),
 )
 def cast_array(x: Value) -> list[Value]:
-    """The array, or the members of the set in order."""
+    """The array itself, or the members of a set as an array in Rego's order."""
     if isinstance(x, list):
         return x
     if isinstance(x, frozenset):
@@ -153,7 +160,7 @@ def cast_array(x: Value) -> list[Value]:
     inverse=inverse("same"),
 )
 def cast_set(x: Value) -> frozenset[Key]:
-    """The set, or the items of the array as one."""
+    """The set itself, or the items of an array as a set."""
     if isinstance(x, frozenset):
         return x
     if isinstance(x, list):
@@ -162,6 +169,9 @@ def cast_set(x: Value) -> frozenset[Key]:
 
 
 def _same(x: Value, kind: type, name: str) -> Value:
+    """Return `x` unchanged if its Python type is `kind`; otherwise an operand error that names
+    `name`.
+    """
     if type(x) is not kind:
         raise operand_error(1, x, name)
     return x

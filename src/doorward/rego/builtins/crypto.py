@@ -93,7 +93,7 @@ def crypto_hmac_equal(mac1: str, mac2: str) -> bool:
 
 @builtin("crypto.x509.parse_certificates", string, returns=array(_OBJECT), context=True)
 def crypto_x509_parse_certificates(context: Context, certs: str) -> list[Value]:
-    """The objects of one or more certificates."""
+    """The certificates in PEM or base64 text as an array of objects."""
     with context.enforce_deadline(len(certs) // _USUAL):
         return [certificate_of(octets, uri_strings=True) for octets in split_certificates(certs)]
 
@@ -124,7 +124,9 @@ def crypto_x509_parse_and_verify_certificates(context: Context, certs: str) -> l
 def crypto_x509_parse_and_verify_certificates_with_options(
     context: Context, certs: str, options: Object
 ) -> list[Value]:
-    """Verify a chain, with options: CurrentTime (nanoseconds), DNSName, KeyUsages."""
+    """`[true, chain]` if the certificates form a chain that is valid under the options CurrentTime
+    (nanoseconds), DNSName and KeyUsages, else `[false, []]`.
+    """
     return _verify_chain(
         context, certs, lambda: read_options(options, _now(context)), uri_strings=False
     )
@@ -138,6 +140,9 @@ def _now(context: Context) -> int:
 def _verify_chain(
     context: Context, certs: str, options: Callable[[], Options], *, uri_strings: bool
 ) -> list[Value]:
+    """`[true, chain]` as objects if the certificates verify under the options, else `[false,
+    []]`.
+    """
     with context.enforce_deadline(len(certs) // _USUAL):
         try:
             certificates = split_certificates(certs)
@@ -156,7 +161,7 @@ def _verify_chain(
 
 @builtin("crypto.x509.parse_certificate_request", string, returns=_OBJECT, context=True)
 def crypto_x509_parse_certificate_request(context: Context, csr: str) -> Object:
-    """The object of a certificate request."""
+    """The fields of a PEM or base64 certificate request as an object."""
     with context.enforce_deadline(len(csr) // _USUAL):
         return request_of(bounded(csr))
 
@@ -170,7 +175,7 @@ def crypto_x509_parse_certificate_request(context: Context, csr: str) -> Object:
     refuse=refuse_as_first,
 )
 def crypto_x509_parse_keypair(context: Context, cert: str, pem: str) -> Object:
-    """The object of a certificate chain and the private key of its first certificate."""
+    """An object with a PEM certificate chain and the private key of its first certificate."""
     with context.enforce_deadline((len(cert) + len(pem)) // _USUAL):
         return pair_of(cert, pem)
 
@@ -186,7 +191,7 @@ def crypto_x509_parse_rsa_private_key(pem: str) -> Value:
 
 @builtin("crypto.parse_private_keys", string, returns=array(_OBJECT))
 def crypto_parse_private_keys(keys: str) -> Value:
-    """The objects of all private keys in PEM, or base64 of PEM; what is none is left out."""
+    """The private keys in PEM, or base64 of PEM, as objects; other blocks are left out."""
     if not keys:
         return None
     try:

@@ -81,7 +81,7 @@ def base64url_encode_no_pad(x: str) -> str:
 
 @builtin("base64url.decode", string, returns=string, inverse=inverse("base64_decode"))
 def base64url_decode(x: str) -> str:
-    """The string whose URL-safe base64 is `x`, padded or not."""
+    """The string that the URL-safe base64 text `x` encodes, with or without padding."""
     if x.isalnum():
         try:
             # Nothing to translate, nothing to refuse: the common case at half the price.
@@ -99,7 +99,7 @@ def hex_encode(x: str) -> str:
 
 @builtin("hex.decode", string, returns=string, inverse=inverse("hex_decode"))
 def hex_decode(x: str) -> str:
-    """The string whose bytes `x` spells in hexadecimal digits of either case."""
+    """The string whose bytes `x` spells in hexadecimal digits, upper or lower case."""
     octets = to_bytes(x)
     bad = re.search(rb"[^0-9A-Fa-f]", octets)
     if bad:
@@ -132,7 +132,7 @@ _MARSHAL_OPTIONS: Final = ObjectType(
     inverse=inverse("marshal"),
 )
 def json_marshal_with_options(x: Value, opts: dict[Key, Value]) -> str:
-    """The JSON text of `x`, over several lines if `pretty`, or if `indent` or `prefix` is given."""
+    """`x` as JSON text; on several lines if `pretty` is true, or if `indent` or `prefix` is set."""
     texts = {"indent": "\t", "prefix": ""}
     pretty = "indent" in opts or "prefix" in opts
     for position, key in enumerate(sorted_keys(opts)):
@@ -158,6 +158,9 @@ def json_marshal_with_options(x: Value, opts: dict[Key, Value]) -> str:
 
 
 def _marshal_text(key: str, option: Value) -> str:
+    """Return the string of option `key`; an error if it is not a string or longer than
+    `MAX_INDENT`.
+    """
     if not isinstance(option, str):
         raise OperandError(
             f'operand 2 key "{key}" failed cast to string: '
@@ -225,7 +228,7 @@ _QUERY_VALUE: Final = any_of(string, array(string), set_(string))
     inverse=inverse("encode_object"),
 )
 def urlquery_encode_object(context: Context, object: dict[Key, Value]) -> str:
-    """The URL query of an object's names and values, sorted by name."""
+    """The names and values of an object as a URL query string, sorted by name."""
     pairs: list[str] = []
     size = 0
     names = {json_key(key): object[key] for key in sorted_keys(object)}
@@ -239,6 +242,9 @@ def urlquery_encode_object(context: Context, object: dict[Key, Value]) -> str:
 
 
 def _query_values(value: Value) -> list[str]:
+    """The strings of one query parameter: a string, or the items of an array or set; else
+    OperandError.
+    """
     if isinstance(value, str):
         return [value]
     items: Iterable[Value] = ()

@@ -32,8 +32,9 @@ def prepare_glob(pattern: str, delimiters: Value) -> Matcher:
     inverse=inverse("glob"),
 )
 def glob_match(pattern: Value, delimiters: Value, match: Value) -> bool:
-    """Return true if the whole of `match` fits the glob; no delimiters for null, `.` for none
-    given."""
+    """Return true if all of `match` matches the glob. The delimiters are `.` for an empty array,
+    none for null.
+    """
     if type(pattern) is not str:
         raise operand_error(1, pattern, "string")
     stops = _stops(delimiters)
@@ -43,6 +44,9 @@ def glob_match(pattern: Value, delimiters: Value, match: Value) -> bool:
 
 
 def _stops(delimiters: Value) -> str:
+    """The delimiters as one string: "" for null, "." for an empty array; an operand error for other
+    values.
+    """
     if delimiters is None:
         return ""
     if type(delimiters) is list and len(delimiters) == 1 and type(delimiters[0]) is str:
@@ -53,6 +57,7 @@ def _stops(delimiters: Value) -> str:
 
 
 def _delimiters(delimiters: Value) -> str:
+    """Join the delimiters, each a single character, into one string; "." if there are none."""
     if not isinstance(delimiters, list):
         raise operand_error(2, delimiters, "array", "null")
     if not delimiters:

@@ -40,14 +40,14 @@ _TEXT_OR_AST: Final = any_of(string, _AST)
 
 @builtin("graphql.parse_query", string, returns=_AST, context=True)
 def graphql_parse_query(context: Context, query: str) -> Object:
-    """The object of a query text."""
+    """The AST of a GraphQL query text as an object."""
     with _enforce_deadline(context, query):
         return from_query(_parse(query, MAX_QUERY_TOKENS))
 
 
 @builtin("graphql.parse_schema", string, returns=_AST, context=True)
 def graphql_parse_schema(context: Context, schema: str) -> Object:
-    """The object of a schema text. It is read only, not checked."""
+    """The AST of a GraphQL schema text as an object; the schema is parsed but not validated."""
     with _enforce_deadline(context, schema):
         return from_schema(_parse(schema, MAX_SCHEMA_TOKENS))
 
@@ -66,7 +66,7 @@ def _refuse_schema(query: Value, schema: Value) -> None:
     refuse=_refuse_schema,
 )
 def graphql_parse(context: Context, query: Value, schema: Value) -> list[Value]:
-    """`[query, schema]` as objects; an error if the query is not right for the schema."""
+    """`[query, schema]` as AST objects; an error if the query is not valid for the schema."""
     with _enforce_deadline(context, query, schema):
         return list(_parse_both(query, schema))
 
@@ -80,7 +80,9 @@ def graphql_parse(context: Context, query: Value, schema: Value) -> list[Value]:
     checked=False,
 )
 def graphql_parse_and_verify(context: Context, query: Value, schema: Value) -> list[Value]:
-    """`[true, query, schema]`, or `[false, {}, {}]` if the query is not right for the schema."""
+    """`[true, query, schema]` as AST objects, or `[false, {}, {}]` if the query is not valid for
+    the schema.
+    """
     try:
         with _enforce_deadline(context, query, schema):
             return [True, *_parse_both(query, schema)]
@@ -92,7 +94,7 @@ def graphql_parse_and_verify(context: Context, query: Value, schema: Value) -> l
     "graphql.is_valid", _TEXT_OR_AST, _TEXT_OR_AST, returns=boolean, context=True, checked=False
 )
 def graphql_is_valid(context: Context, query: Value, schema: Value) -> bool:
-    """Return true if a query is right for a schema."""
+    """Return true if the query is valid for the schema."""
     try:
         with _enforce_deadline(context, query, schema):
             _validate(_query_text(query), _schema_text(schema))
@@ -103,7 +105,7 @@ def graphql_is_valid(context: Context, query: Value, schema: Value) -> bool:
 
 @builtin("graphql.schema_is_valid", _TEXT_OR_AST, returns=boolean, context=True, checked=False)
 def graphql_schema_is_valid(context: Context, schema: Value) -> bool:
-    """Return true if a schema is one."""
+    """Return true if the text or AST is a valid GraphQL schema."""
     try:
         with _enforce_deadline(context, schema):
             _schema(_schema_text(schema))
@@ -113,13 +115,18 @@ def graphql_schema_is_valid(context: Context, schema: Value) -> bool:
 
 
 def _enforce_deadline(context: Context, *given: Value) -> AbstractContextManager[None]:
-    """Stops at the deadline; of an object it is not known how long the text is."""
+    """Return a context that stops at the decision's deadline; the size of an object's text is
+    unknown, so it counts as long.
+    """
     return context.enforce_deadline(
         sum(len(text) if isinstance(text, str) else LONG for text in given)
     )
 
 
 def _parse_both(query: Value, schema: Value) -> tuple[Object, Object]:
+    """Validate the query against the schema and return the AST objects of both; BuiltinError if
+    invalid.
+    """
     query_, schema_ = _query_text(query), _schema_text(schema)
     _validate(query_, schema_)
     return (
@@ -137,6 +144,9 @@ def _schema_text(schema: Value) -> str:
 
 
 def _text(position: int, given: Value, write: Callable[[Value], str]) -> str:
+    """Return a document as text, an AST object written by `write`; an operand error for other
+    kinds.
+    """
     if isinstance(given, str):
         return given
     if not isinstance(given, dict):
@@ -148,6 +158,9 @@ def _text(position: int, given: Value, write: Callable[[Value], str]) -> str:
 
 
 def _parse(text: str, max_tokens: int) -> Any:
+    """Parse GraphQL text with graphql-core; BuiltinError for a syntax error, LimitError for too
+    long a text.
+    """
     # only policies that use GraphQL need it
     from graphql import DocumentNode, GraphQLSyntaxError, parse
 
@@ -165,7 +178,7 @@ def _parse(text: str, max_tokens: int) -> Any:
 
 @lru_cache(maxsize=1)
 def _reading(parse: Callable[..., Any]) -> dict[str, Any]:
-    """Return the options of the parser: releases of graphql-core name them differently."""
+    """Return the options for graphql-core's parser; its releases name them differently."""
     wanted = {
         "allow_empty_selection_sets": False,
         "allow_legacy_fragment_variables": True,
@@ -182,7 +195,7 @@ _PUNCTUATION: Final = re.compile(r"['\"](\W|\.\.\.)['\"]")
 
 
 def _syntax_error(error: Any) -> BuiltinError | LimitError:
-    """The error in the words of the library that OPA uses."""
+    """Translate graphql-core's syntax error to the words of the library that OPA uses."""
     text = error.message.removeprefix("Syntax Error: ").removesuffix(".")
     if text.startswith(("Document contains more than", "Document is nested too deeply")):
         return LimitError(f"GraphQL: {text}")
@@ -207,6 +220,9 @@ def _syntax_error(error: Any) -> BuiltinError | LimitError:
 
 
 def _locate(text: str, error: Any) -> BuiltinError:
+    """Build the error `text in GraphQL string at location line:column` from graphql-core's
+    error.
+    """
     where = error.locations[0] if error.locations else None
     location = f"{where.line}:{where.column}" if where else "0:0"
     return BuiltinError(f"{text} in GraphQL string at location {location}")
@@ -214,7 +230,9 @@ def _locate(text: str, error: Any) -> BuiltinError:
 
 @lru_cache(maxsize=16)
 def _schema(text: str) -> Any:
-    """The schema of a text, checked."""
+    """Parse and validate a schema text and return graphql-core's schema; BuiltinError if it is
+    invalid.
+    """
     from graphql import GraphQLError, build_ast_schema, validate_schema
 
     document = _parse(text, MAX_SCHEMA_TOKENS)
@@ -238,7 +256,9 @@ def _schema(text: str) -> Any:
 
 
 def _with_definitions(document: Any) -> Any:
-    """The document; an extension of a type that it does not define is its definition."""
+    """The document, in which an extension of a type that it does not define becomes a
+    definition.
+    """
     import graphql  # loaded by now
 
     known = {n.name.value for n in document.definitions if n.kind.endswith("type_definition")}
@@ -261,6 +281,7 @@ _REQUIRED: Final = re.compile(r"Argument '(?:\w+\.)?(\w+)\((\w+):\)'")
 
 
 def _validate(query: str, schema: str) -> None:
+    """BuiltinError with the first problem if the query is not valid for the schema."""
     from graphql import validate
 
     document = _parse(query, MAX_QUERY_TOKENS)

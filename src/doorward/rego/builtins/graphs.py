@@ -41,12 +41,14 @@ _GRAPH = object_(any_, any_of(set_(any_), array(any_)))
 
 
 def _vertices(nodes: Value) -> list[Key]:
+    """The nodes of an array or set as keys, a set's in order; [] for any other value."""
     if isinstance(nodes, list):
         return [to_key(node) for node in nodes]
     return sorted_keys(nodes) if isinstance(nodes, frozenset) else []
 
 
 def _check(graph: Value, initial: Value) -> None:
+    """Raise an operand error unless `graph` is an object and `initial` an array or set."""
     if not isinstance(graph, dict):
         refuse_operand(1, "object", kind_name(graph))
     if not isinstance(initial, (list, frozenset)):
@@ -63,7 +65,7 @@ def _check(graph: Value, initial: Value) -> None:
     inverse=inverse("reachable"),
 )
 def graph_reachable(context: Context, graph: Graph, initial: Value) -> frozenset[Key]:
-    """The nodes that can be reached from the initial ones, these included."""
+    """The set of nodes that can be reached from the initial nodes, these included."""
     _check(graph, initial)
     reached: dict[Key, None] = {}
     pending = _vertices(initial)
@@ -90,9 +92,8 @@ def graph_reachable(context: Context, graph: Graph, initial: Value) -> frozenset
     checked=False,
 )
 def graph_reachable_paths(context: Context, graph: Graph, initial: Value) -> frozenset[Key]:
-    """The paths from the initial nodes, each ending at a leaf or before it would close a loop.
-
-    A path may begin with an initial node twice, where that is its own neighbour.
+    """The set of paths from the initial nodes; each ends at a leaf or before it would close a
+    cycle. A path begins with an initial node twice if the node is its own neighbour.
     """
     _check(graph, initial)
     paths = _Paths(context, graph)
@@ -115,6 +116,9 @@ class _Paths:
         self.stack: list[tuple[tuple[Key, ...], Iterator[Key]]] = []
 
     def count(self, path: tuple[Key, ...]) -> None:
+        """Count the nodes of a path; LimitError above `MAX_STEPS`. The deadline is checked now and
+        then.
+        """
         before = self.size // LOOK
         self.size += len(path)
         if self.size // LOOK != before:
@@ -127,7 +131,7 @@ class _Paths:
         self.paths[Boxed([from_key(node) for node in path])] = None
 
     def follow(self, root: Key, first: Key) -> None:
-        """Every path that starts with `root` and `first`."""
+        """Collect every path that starts with `root` and `first`."""
         self.visit(first, (root,))
         while self.stack:
             path, neighbours = self.stack[-1]
@@ -140,6 +144,7 @@ class _Paths:
                 self.visit(node, path)
 
     def visit(self, node: Key, path: tuple[Key, ...]) -> None:
+        """Collect `path` if `node` ends it, otherwise push the node's neighbours on the stack."""
         if node not in self.graph:
             self.add(path)
             return
@@ -154,7 +159,7 @@ class _Paths:
 
 @builtin("walk", any_, returns=tuple_(array(any_), any_), relation=True)
 def walk(x: Value) -> Iterator[list[Value]]:
-    """Every `[path, value]` in `x`, itself first with an empty path."""
+    """Every `[path, value]` in `x`, first `x` itself with an empty path."""
     yield [[], x]
     stack: list[tuple[list[Value], Iterator[tuple[Value, Value]]]] = [([], iterate(x))]
     while stack:

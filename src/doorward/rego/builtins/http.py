@@ -91,9 +91,8 @@ Options = dict[str, Value]
     pure=False,
 )
 def http_send(context: Context, request: dict[Key, Value]) -> Value:
-    """The response to an HTTP request: status, status_code, headers, raw_body, and body if JSON.
-
-    The same request has the same response throughout a decision.
+    """The response to an HTTP request: status, status_code, headers, raw_body, and body decoded
+    from JSON or YAML. Equal requests in one decision get the same response.
     """
     try:
         key = ("http.send", to_key(request))
@@ -121,7 +120,9 @@ def _failure(code: str, error: Exception) -> Value:
 
 
 def _options(request: dict[Key, Value]) -> Options:
-    """The request with known names only, each value of its kind."""
+    """The request's options by name; OperandError if one is missing, unknown or of the wrong
+    kind.
+    """
     missing = {"method", "url"} - request.keys()
     if missing:
         shown = to_rego(make_set(list(missing)))
@@ -155,6 +156,7 @@ _KIND: Final = {
 
 
 def _respond(context: Context, options: Options) -> Value:
+    """Send the request, or answer it from the cache if `cache` or `force_cache` allows that."""
     request = _request(context, options)
     forced = _forced_seconds(options)
     cached = forced is not None or (
@@ -177,6 +179,9 @@ def _respond(context: Context, options: Options) -> Value:
 def _refresh(
     context: Context, request: HTTPRequest, stale: StoredResponse | None, forced: int | None
 ) -> StoredResponse:
+    """Send a request for the cache, conditionally if the stale entry has validators; a 304 renews
+    the entry.
+    """
     if stale is None or not stale.validators:
         response = _send(context, request)
         return keep(response, context.now_ns, forced) or StoredResponse(response, 0)
@@ -189,6 +194,9 @@ def _refresh(
 
 
 def _forced_seconds(options: Options) -> int | None:
+    """The seconds that `force_cache` demands, None if it is not set; BuiltinError without a
+    duration.
+    """
     if options.get("force_cache") is not True:
         return None
     seconds = options.get("force_cache_duration_seconds")
@@ -200,6 +208,7 @@ def _forced_seconds(options: Options) -> int | None:
 
 
 def _whole(name: str, value: Value) -> int:
+    """Return an option as an integer; BuiltinError if it is negative or not a whole number."""
     number = exact(value) if isinstance(value, (int, float)) else None
     if not isinstance(number, int) or number < 0:
         raise BuiltinError(f"`{name}` must be a whole number")
@@ -207,6 +216,9 @@ def _whole(name: str, value: Value) -> int:
 
 
 def _cache_key(options: Options) -> Hashable:
+    """The key of the request in the cache: its options without those that do not change the
+    response.
+    """
     names = {name.lower() for name in _ignored_headers(options)}
     headers = options.get("headers")
     if names and isinstance(headers, dict):
@@ -216,6 +228,9 @@ def _cache_key(options: Options) -> Hashable:
 
 
 def _ignored_headers(options: Options) -> list[str]:
+    """The header names in `cache_ignored_headers`, [] if there is none; BuiltinError if not
+    strings.
+    """
     names = options.get("cache_ignored_headers")
     if names is None or "headers" not in options:
         return []
@@ -228,6 +243,9 @@ _NOT_IN_KEY: Final = frozenset({"cache_ignored_headers", "caching_mode", "raise_
 
 
 def _send(context: Context, request: HTTPRequest) -> HTTPResponse:
+    """Send by the environment's sender, or over the network, until the timeout or the decision's
+    deadline.
+    """
     deadline = time.monotonic() + request.timeout
     if context.deadline is not None:
         deadline = min(deadline, context.deadline)
@@ -247,6 +265,9 @@ def _send(context: Context, request: HTTPRequest) -> HTTPResponse:
 
 
 def _request(context: Context, options: Options) -> HTTPRequest:
+    """Build the HTTP request from the options; an error for a host that is not allowed or an
+    invalid option.
+    """
     url, method = str(options["url"]), str(options["method"]).upper() or "GET"
     headers = _headers(options.get("headers", {}))
     _ignored_headers(options)
@@ -275,7 +296,7 @@ def _request(context: Context, options: Options) -> HTTPRequest:
 
 
 def _host(url: str) -> str:
-    """The host of a URL as Go reads it; SendError for what it does not read."""
+    """The host of a URL as Go reads it; SendError for a URL that Go does not accept."""
     try:
         return parse_url(url).get("hostname", "")
     except BuiltinError as error:
@@ -283,7 +304,9 @@ def _host(url: str) -> str:
 
 
 def check_host(host: str, allowed: frozenset[str] | None) -> None:
-    """BuiltinError unless the capabilities' `allow_net` admits `host`; None admits all."""
+    """Raise BuiltinError unless the capabilities' `allow_net` contains `host`; None allows every
+    host.
+    """
     if allowed is not None and host.lower() not in allowed:
         raise BuiltinError(f"unallowed host: {host}")
 
@@ -292,6 +315,7 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+\Z")
 
 
 def _headers(given: Value) -> tuple[tuple[str, str], ...]:
+    """The headers with lower-case names; an error for an invalid name or value."""
     headers: list[tuple[str, str]] = []
     for key, value in given.items() if isinstance(given, dict) else ():
         if type(key) is not str or not _TOKEN.match(key):
@@ -319,7 +343,9 @@ _UNITS: Final = {
 
 
 def _timeout(given: Value) -> float:
-    """Seconds; a number is nanoseconds, a string Go's notation of a duration."""
+    """The timeout in seconds; a number means nanoseconds, a string is a duration in Go's
+    notation.
+    """
     seconds = 0.0
     if isinstance(given, str):
         if not given or not _DURATIONS.fullmatch(given):
@@ -340,6 +366,9 @@ def _sources(options: Options, name: str) -> tuple[Source, ...]:
 
 
 def _certificates(options: Options, host: str) -> Certificates:
+    """The TLS settings in the options; BuiltinError for a certificate without a key or the
+    reverse.
+    """
     authorities = _sources(options, "tls_ca_cert")
     certificate = _sources(options, "tls_client_cert")
     key = _sources(options, "tls_client_key")
@@ -356,6 +385,7 @@ def _certificates(options: Options, host: str) -> Certificates:
 
 
 def _answer(response: HTTPResponse, options: Options) -> Value:
+    """The object that http.send returns for a response."""
     headers: dict[Key, list[Value]] = {}
     for name, value in response.headers:
         headers.setdefault(name, []).append(value)

@@ -26,6 +26,9 @@ def internal_template_string(parts: list[Value]) -> str:
 
 
 def _text(part: Value) -> str:
+    """One part of a template string as text; a part comes as a set of no (undefined) or one
+    value.
+    """
     if isinstance(part, frozenset):
         if not part:
             return "<undefined>"
@@ -50,7 +53,7 @@ def print_(*_operands: Value) -> bool:
 
 @builtin("internal.test_case", array(any_), returns=None, context=True)
 def internal_test_case(context: Context, names: list[Value]) -> bool:
-    """True. The names are for the test runner; see `Environment.on_test_case`."""
+    """Return true. The names go to the test runner by `Environment.on_test_case`."""
     if context.environment.on_test_case is not None:
         context.environment.on_test_case(names)
     return True

@@ -54,7 +54,7 @@ class _Network:
 
 
 def _address(text: str) -> int | None:
-    """The number of an address, IPv4 ones as mapped; None for any other text."""
+    """The number of an IP address, an IPv4 one mapped into IPv6; None for any other text."""
     try:
         if ":" not in text:
             return _MAPPED | int.from_bytes(inet_pton(AF_INET, text), "big")
@@ -66,6 +66,7 @@ def _address(text: str) -> int | None:
 # Policies name few networks, often: what is valid is short, and what is not is not kept.
 @lru_cache(maxsize=4096)
 def _network(text: str) -> _Network:
+    """Parse a CIDR such as `10.0.0.0/8`; BuiltinError if it is invalid."""
     host, slash, length = text.partition("/")
     address = _address(host) if slash and length.isdecimal() and length.isascii() else None
     bits = 128 if ":" in host else 32
@@ -76,6 +77,7 @@ def _network(text: str) -> _Network:
 
 
 def _network_or_address(text: str) -> _Network:
+    """Parse a CIDR, or an address as a network of itself; BuiltinError for other texts."""
     address = _address(text)
     if address is not None:
         return _Network(address, address)
@@ -89,6 +91,7 @@ def _network_or_address(text: str) -> _Network:
 
 
 def _text(address: int) -> str:
+    """The text of an address number, dotted for IPv4."""
     if _is_v4(address):
         return inet_ntop(AF_INET, (address & 0xFFFFFFFF).to_bytes(4, "big"))
     return str(IPv6Address(address))
@@ -99,6 +102,7 @@ def _is_v4(address: int) -> bool:
 
 
 def _contains(cidr: str, other: str) -> bool:
+    """Return True if the network contains the address, or all of the network, `other`."""
     network = _network(cidr)
     address = _address(other)
     if address is not None:
@@ -108,7 +112,9 @@ def _contains(cidr: str, other: str) -> bool:
 
 
 def _refuse(one: Value, other: Value) -> None:
-    """OPA reads the first operand before the second, and counts both as the first."""
+    """Raise OPA's error for a wrong operand; OPA reads the first operand first and numbers both
+    1.
+    """
     if isinstance(one, str):
         _network(one)
     raise operand_error(1, other if isinstance(one, str) else one, "string")
@@ -163,7 +169,7 @@ def net_cidr_intersects(cidr1: str, cidr2: str) -> bool:
     inverse=inverse("valid", "10.0.0.0/8", "a"),
 )
 def net_cidr_is_valid(cidr: Value) -> bool:
-    """Return true if `cidr` is a string that names a network."""
+    """Return true if `cidr` is a string in CIDR notation."""
     if not isinstance(cidr, str):
         return False
     try:
@@ -181,7 +187,7 @@ def net_cidr_is_valid(cidr: Value) -> bool:
     inverse=inverse("cidr_expand"),
 )
 def net_cidr_expand(cidr: str) -> frozenset[Key]:
-    """All addresses of a network."""
+    """The set of all addresses in a network."""
     network = _network(cidr)
     if network.last - network.first >= MAX_EXPANDED:
         raise LimitError(f"more than {MAX_EXPANDED} addresses")
@@ -203,9 +209,8 @@ _COLLECTION: Final = any_of(string, array(_ELEMENT), set_(_ELEMENT), object_(str
 def net_cidr_contains_matches(
     context: Context, cidrs: Value, cidrs_or_ips: Value
 ) -> frozenset[Key]:
-    """Pairs of keys: of a network in the first collection, and of what it holds in the second.
-
-    The key is the index in an array, the key in an object, the item itself in a set.
+    """Pairs of keys: of a network in the first collection and of an address or network inside it in
+    the second. A key is the index in an array, the key in an object, or the member of a set itself.
     """
     matches: list[Value] = []
     inner: list[tuple[Value, _Network]] | None = None
@@ -220,7 +225,9 @@ def net_cidr_contains_matches(
 
 
 def _members(context: Context, collection: Value, cidr: Value) -> list[tuple[Value, _Network]]:
-    """Read with the first network in hand: of several faults OPA names the first one it meets."""
+    """The networks of the second collection with their keys. `cidr`, the first network, is checked
+    first, so that the first of several errors is the one OPA reports.
+    """
     members: list[tuple[Value, _Network]] = []
     for key, other in context.checked_iter(_candidates(2, collection)):
         outer, text = _string(1, cidr), _string(2, other)
@@ -231,12 +238,16 @@ def _members(context: Context, collection: Value, cidr: Value) -> list[tuple[Val
 
 
 def _string(position: int, text: Value) -> str:
+    """Return the operand; an operand error if it is not a string."""
     if not isinstance(text, str):
         raise operand_error(position, text, "string")
     return text
 
 
 def _candidates(position: int, collection: Value) -> Iterator[tuple[Value, Value]]:
+    """The items of the collection with their keys; of an array item its first element. BuiltinError
+    for others.
+    """
     if isinstance(collection, str):
         yield collection, collection
     for key, item in iterate(collection):
@@ -256,9 +267,8 @@ def _candidates(position: int, collection: Value) -> Iterator[tuple[Value, Value
     checks_deadline=True,
 )
 def net_cidr_merge(addrs: Value) -> frozenset[Key]:
-    """The fewest networks that hold the addresses of all given ones.
-
-    An IPv4 address without a prefix length has that of its class: 10.0.0.1 is 10.0.0.1/8.
+    """The smallest set of networks that covers the given addresses and networks. An IPv4 address
+    without a prefix length has that of its class: 10.0.0.1 is 10.0.0.1/8.
     """
     if not isinstance(addrs, (list, frozenset)):
         raise BuiltinError("operand must be an array")
@@ -269,6 +279,9 @@ def net_cidr_merge(addrs: Value) -> frozenset[Key]:
 
 
 def _classful(item: Value) -> _Network:
+    """Parse a network, or an IPv4 address with the prefix length of its class; BuiltinError for
+    others.
+    """
     if not isinstance(item, str):
         raise BuiltinError("element must be string")
     address = _address(item)
@@ -283,6 +296,7 @@ def _classful(item: Value) -> _Network:
 
 
 def _merge(networks: list[_Network]) -> list[_Network]:
+    """Merge networks that overlap or adjoin into ranges of addresses."""
     ordered = sorted(networks, key=lambda network: (network.last, network.first))
     merged: list[_Network] = []
     for network in reversed(ordered):
@@ -294,6 +308,7 @@ def _merge(networks: list[_Network]) -> list[_Network]:
 
 
 def _texts(network: _Network) -> Iterator[str]:
+    """The CIDRs, largest first where possible, that exactly cover a range of addresses."""
     if network.text is not None:
         yield network.text
         return
@@ -312,7 +327,9 @@ def _texts(network: _Network) -> Iterator[str]:
 
 @builtin("net.lookup_ip_addr", string, returns=set_(string), context=True, pure=False)
 def net_lookup_ip_addr(context: Context, name: str) -> frozenset[Key]:
-    """The addresses, of both versions, that `name` has now; one answer within a decision."""
+    """The set of IPv4 and IPv6 addresses that `name` resolves to; it is looked up once per
+    decision.
+    """
     allowed = context.environment.allow_net
     if allowed is not None and name.lower() not in allowed:
         raise BuiltinError(f"unallowed host: {scrub(name)}")

@@ -49,6 +49,7 @@ _NEGATIVE_ZERO: Final = "-0"
 
 
 def _check(x: Value, y: Value) -> None:
+    """Raise an operand error for the first operand that is not a number."""
     for position, operand in enumerate((x, y), start=1):
         if not is_number(operand):
             raise operand_error(position, operand, "number")
@@ -137,7 +138,9 @@ def div(x: Any, y: Any) -> int | Number:
 
 @builtin("rem", number, number, returns=number, infix="%", checked=False, inverse=inverse("rem"))
 def rem(x: Any, y: Any) -> int:
-    """The rest of a whole division, with the sign of `x`; only for integers."""
+    """The remainder of an integer division, with the sign of `x`; BuiltinError if one is not an
+    integer.
+    """
     if type(x) is int and type(y) is int:
         dividend, divisor = x, y
     else:
@@ -154,7 +157,7 @@ def rem(x: Any, y: Any) -> int:
 
 @builtin("abs", number, returns=number, inverse=inverse("abs"))
 def abs_(x: AnyNumber) -> int | Number:
-    """The number without its sign."""
+    """The absolute value of a number."""
     mantissa, exponent = binary_operand(x)
     if exponent:
         return binary_result(*rounded(abs(mantissa), exponent))
@@ -174,7 +177,7 @@ def round_(x: AnyNumber) -> int:
 
 @builtin("ceil", number, returns=number, inverse=inverse("rounding"))
 def ceil(x: AnyNumber) -> int:
-    """The next integer up. OPA's answer between -1 and 0 is 1, and so is this one."""
+    """The smallest integer not below the number. As in OPA, the result between -1 and 0 is 1."""
     form = binary_operand(x)
     whole = whole_part(*form)
     return whole if whole < 0 or is_integer(*form) else whole + 1
@@ -182,7 +185,7 @@ def ceil(x: AnyNumber) -> int:
 
 @builtin("floor", number, returns=number, inverse=inverse("rounding"))
 def floor(x: AnyNumber) -> int:
-    """The next integer down. OPA's answer between -1 and 0 is 0, and so is this one."""
+    """The largest integer not above the number. As in OPA, the result between -1 and 0 is 0."""
     form = binary_operand(x)
     whole = whole_part(*form)
     return whole - 1 if whole < 0 and not is_integer(*form) else whole
@@ -206,7 +209,7 @@ def numbers_range(context: Context, a: Value, b: Value) -> list[int]:
     "numbers.range_step", number, number, number, returns=array(number), checked=False, context=True
 )
 def numbers_range_step(context: Context, a: Value, b: Value, step: Value) -> list[int]:
-    """The integers from `a` towards `b`, not past it, `step` apart."""
+    """The integers from `a` to at most `b`, up or down, at intervals of `step`."""
     start, stop = integer_operand(1, a), integer_operand(2, b)
     distance = integer_operand(3, step)
     if distance <= 0:
@@ -215,6 +218,9 @@ def numbers_range_step(context: Context, a: Value, b: Value, step: Value) -> lis
 
 
 def _range(context: Context, start: int, stop: int, step: int) -> list[int]:
+    """The integers from `start` to `stop`, up or down, `step` apart; LimitError for more than
+    `MAX_RANGE`.
+    """
     count = abs(stop - start) // step + 1
     if count > MAX_RANGE:
         raise LimitError(f"range holds more than {MAX_RANGE} numbers")
@@ -230,7 +236,9 @@ def _range(context: Context, start: int, stop: int, step: int) -> list[int]:
 
 @builtin("rand.intn", string, number, returns=number, pure=False, context=True)
 def rand_intn(context: Context, name: str, n: AnyNumber) -> int:
-    """A random integer from 0 up to, not including, `n`; within a decision the same per `name`."""
+    """A random integer from 0 up to, not including, `n`; the same for equal `name` within one
+    decision.
+    """
     bound = abs(machine_integer(2, n))
     if bound == 0:
         return 0

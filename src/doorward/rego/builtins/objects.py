@@ -77,7 +77,9 @@ def object_get(object_: Value, key: Value, default: Value) -> Value:
 
 
 def at_path(value: Value, path: list[Value]) -> Value | Undefined:
-    """The value at the end of `path`, step by step."""
+    """The value that the keys of `path` lead to, one level after the other; undefined if a key is
+    missing.
+    """
     target: Value | Undefined = value
     for step in path:
         target = lookup(target, step)
@@ -101,7 +103,7 @@ def object_keys(object_: Object) -> frozenset[Key]:
     inverse=inverse("object_filter"),
 )
 def object_filter(object_: Object, keys: Keys) -> Object:
-    """The object with only these keys."""
+    """A copy of the object with only these keys."""
     wanted = _keys(keys)
     if len(object_) < len(wanted):
         return {key: object_[key] for key in wanted if key in object_}
@@ -117,7 +119,7 @@ def object_filter(object_: Object, keys: Keys) -> Object:
     inverse=inverse("object_remove"),
 )
 def object_remove(object_: Object, keys: Keys) -> Object:
-    """The object without these keys."""
+    """A copy of the object without these keys."""
     unwanted = _keys(keys)
     return {key: value for key, value in object_.items() if key not in unwanted}
 
@@ -135,7 +137,9 @@ def _keys(keys: Keys) -> dict[Key, None]:
     inverse=inverse("object_union"),
 )
 def object_union(a: Object, b: Object) -> Object:
-    """Both objects in one; where both have a key, objects are united and else `b` wins."""
+    """The union of two objects; where both have a key, nested objects are merged, otherwise `b`
+    wins.
+    """
     count_step()
     united = dict(a)
     for key, value in b.items():
@@ -144,6 +148,7 @@ def object_union(a: Object, b: Object) -> Object:
 
 
 def _united(mine: Value, theirs: Value) -> Value:
+    """Merge two objects; for other values the second replaces the first."""
     if isinstance(mine, dict) and isinstance(theirs, dict):
         return object_union(mine, theirs)
     return theirs
@@ -153,7 +158,9 @@ def _united(mine: Value, theirs: Value) -> Value:
     "object.union_n", array(_OBJECT), returns=_OBJECT, context=True, inverse=inverse("union_n")
 )
 def object_union_n(context: Context, objects: list[Value]) -> Object:
-    """All the objects in one; under one key objects are united, and else the last one wins."""
+    """The union of all objects; under equal keys nested objects are merged, otherwise the last
+    value wins.
+    """
     for item in objects:
         if not isinstance(item, dict):
             refuse_operand(1, "array of objects", f"array containing {kind_name(item)}")
@@ -165,7 +172,9 @@ def object_union_n(context: Context, objects: list[Value]) -> Object:
 
 
 def _unite(united: Object, item: Object, own: set[int], *, last_text: bool) -> None:
-    """Put `item` into `united`, which nobody else has seen yet, nor the objects of `own` in it."""
+    """Merge `item` into `united` in place; `own` holds the ids of nested objects that are copies
+    and may be changed.
+    """
     count_step()
     for key, value in item.items():
         # Of equal keys the last text stays: `pop` first, or the dict would keep the old one.
@@ -192,9 +201,8 @@ _SUBSETS = any_of(_OBJECT, set_(any_), array(any_))
     inverse=inverse("object_subset"),
 )
 def object_subset(super_: Value, sub: Value) -> bool:
-    """Return true if `sub` is in `super`: pairs of an object (deeply), members, or a run of items.
-
-    A set is in an array whose items hold all its members.
+    """Return true if `super` contains `sub`: the pairs of an object (recursively), the members of a
+    set, or consecutive items of an array. An array contains a set if it has all its members.
     """
     if isinstance(super_, list) and isinstance(sub, frozenset):
         # An empty set is in no empty array: OPA looks at the items only.
@@ -205,7 +213,7 @@ def object_subset(super_: Value, sub: Value) -> bool:
 
 
 def _within(super_: Value, sub: Any) -> bool:
-    """Of two collections of one kind."""
+    """Return True if a collection contains another one of the same kind."""
     if isinstance(super_, dict):
         for key, value in sub.items():
             if key not in super_:
@@ -230,7 +238,9 @@ _COLLECTIONS: Final = frozenset({dict, frozenset, list})
 
 
 def _holds_run(items: list[Value], run: list[Value]) -> bool:
-    """Knuth, Morris and Pratt: comparing from every start would be quadratic."""
+    """Return True if `run` occurs as consecutive items; by Knuth, Morris and Pratt, since comparing
+    at every start would be quadratic.
+    """
     if not run:
         return True
     fallback = [0] * len(run)
@@ -291,9 +301,9 @@ def _in_order(paths: list[Value] | frozenset[Key]) -> list[Value]:
 
 @builtin("json.patch", any_, _PATCHES, returns=any_, context=True, inverse=inverse("document_edit"))
 def json_patch(context: Context, document: Value, patches: list[Value]) -> Value:
-    """The document after the operations of RFC 6902: add, remove, replace, move, copy, test.
-
-    One operation that fails fails all. Members of a set are addressed by themselves.
+    """The document after the operations of a JSON patch (RFC 6902): add, remove, replace, move,
+    copy, test. If one operation fails, the result is undefined. Set members are addressed by their
+    values.
     """
     tree = EditTree(context, document)
     for patch in context.checked_iter(patches, 1):
@@ -319,9 +329,8 @@ _FINDING: Final = ObjectType(
     checked=False,
 )
 def json_match_schema(context: Context, document: Value, schema: Value) -> list[Value]:
-    """`[true, []]`, or `[false, errors]` for a document that is not as its schema says.
-
-    Both are objects, or strings that hold JSON.
+    """`[true, []]` if the document matches the JSON Schema, else `[false, errors]`. Both operands
+    are objects or JSON texts.
     """
     instance = read_json(document)
     read = prepare_schema(context, schema)
@@ -340,7 +349,7 @@ def json_match_schema(context: Context, document: Value, schema: Value) -> list[
     checked=False,
 )
 def json_verify_schema(context: Context, schema: Value) -> list[Value]:
-    """`[true, null]`, or `[false, why]` for what is not a JSON Schema."""
+    """`[true, null]` for a valid JSON Schema, else `[false, message]`."""
     try:
         prepare_schema(context, schema)
     except BuiltinError as error:

@@ -13,6 +13,7 @@ __all__: list[str] = []
 
 @builtin("opa.runtime", returns=object_(string, any_), context=True, pure=False)
 def opa_runtime(context: Context) -> Value:
-    """Return the configuration, environment and version of the process, as far as they are
-    given."""
+    """The configuration, environment and version of the process, as far as the host program
+    provides them.
+    """
     return from_python(context.environment.runtime)

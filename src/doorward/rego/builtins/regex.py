@@ -72,7 +72,7 @@ def re_match(expression: str, value: str) -> bool:
     inverse=inverse("valid", "a", "("),
 )
 def regex_is_valid(expression: Value) -> bool:
-    """Return true if this is a pattern."""
+    """Return true if the operand is a string with a valid regular expression."""
     if not isinstance(expression, str):
         return False
     if expression.isalnum() and len(expression) <= MAX_PATTERN:
@@ -93,7 +93,7 @@ def regex_is_valid(expression: Value) -> bool:
     inverse=inverse("regex_split"),
 )
 def regex_split(context: Context, expression: str, value: str) -> list[str]:
-    """The pieces of `value` between the matches."""
+    """The parts of `value` between the matches of the expression."""
     regex = pattern(expression)
     if expression and not value:
         return [""]
@@ -113,6 +113,9 @@ def regex_split(context: Context, expression: str, value: str) -> list[str]:
 
 
 def _matches(context: Context, regex: Pattern, data: bytes, limit: int) -> Iterator[Spans]:
+    """The spans of up to `limit` matches and their groups; LimitError if there are more than
+    `MAX_FOUND` spans.
+    """
     matches = regex.every(data, limit, context.check_deadline)
     if (len(data) + 1) * len(regex.names) <= MAX_FOUND:
         return matches
@@ -120,6 +123,7 @@ def _matches(context: Context, regex: Pattern, data: bytes, limit: int) -> Itera
 
 
 def _limit(matches: Iterable[Spans]) -> Iterator[Spans]:
+    """Pass the matches on; LimitError after `MAX_FOUND` spans."""
     room = MAX_FOUND
     for spans in matches:
         room -= len(spans)
@@ -169,7 +173,7 @@ def regex_find_n(context: Context, expression: Value, value: Value, count: Value
 def regex_find_all_string_submatch_n(
     context: Context, expression: Value, value: Value, count: Value
 ) -> list[list[str]]:
-    """The first `count` matches, each with its groups; "" for a group that took no part."""
+    """The first `count` matches, each with its groups; "" for a group that did not take part."""
     regex, text, limit = _find(expression, value, count)
     data = _bytes(text)
     return [
@@ -179,6 +183,7 @@ def regex_find_all_string_submatch_n(
 
 
 def _find(expression: Value, value: Value, count: Value) -> tuple[Pattern, str, int]:
+    """Check the operands; return the compiled pattern, the text and the limit, -1 for no limit."""
     if not isinstance(expression, str):
         raise operand_error(1, expression, "string")
     if not isinstance(value, str):
@@ -197,7 +202,7 @@ def _find(expression: Value, value: Value, count: Value) -> tuple[Pattern, str, 
     inverse=inverse("regex_replace"),
 )
 def regex_replace(context: Context, base: str, expression: str, value: str) -> str:
-    """`base` with every match replaced; in `value`, `$1` and `${name}` stand for groups."""
+    """`base` with every match replaced by `value`, in which `$1` and `${name}` mean groups."""
     regex = pattern(expression)
     data = _bytes(base)
     # What is long is not worth the memory of keeping it.
@@ -216,7 +221,9 @@ def _template(value: str, compiled: Pattern) -> list[bytes | int]:
 
 
 def _read_template(value: str) -> list[bytes | str | int]:
-    """Texts (bytes), group names (str) and group numbers (int), in order."""
+    """The parts of a replacement text in order: literal bytes, group names (str) and group numbers
+    (int).
+    """
     pieces: list[bytes | str | int] = []
     before, dollar, rest = value.partition("$")
     while dollar:
@@ -237,7 +244,9 @@ def _read_template(value: str) -> list[bytes | str | int]:
 
 
 def _reference(text: str) -> tuple[str, str]:
-    """The name at the start of `text`, in braces or not, and what follows it."""
+    """The group name at the start of `text`, with or without braces, and the rest; "" if there is
+    none.
+    """
     braced = text.startswith("{")
     start = end = int(braced)
     while end < len(text) and (text[end] == "_" or text[end].isalnum()):
@@ -253,7 +262,7 @@ def _is_number(name: str) -> bool:
 
 
 def _resolve(template: list[bytes | str | int], compiled: Pattern) -> list[bytes | int]:
-    """The template with the numbers of its groups; what names no group gives nothing."""
+    """The template with group numbers for names; a reference to an unknown group is dropped."""
     numbers = {name: number for number, name in enumerate(compiled.names) if name}
     pieces: list[bytes | int] = []
     for piece in template:
@@ -274,8 +283,9 @@ def _resolve(template: list[bytes | str | int], compiled: Pattern) -> list[bytes
     inverse=inverse("template_match"),
 )
 def regex_template_match(template: str, value: str, start: str, end: str) -> bool:
-    """Return true if `value` is what the template describes: plain text, and patterns in
-    delimiters."""
+    """Return true if all of `value` matches the template, which is plain text with regular
+    expressions between the delimiters `start` and `end`.
+    """
     for which, delimiter in (("start", start), ("end", end)):
         size = len(delimiter.encode("utf-8", "surrogatepass"))
         if size != 1:
@@ -289,6 +299,9 @@ def regex_template_match(template: str, value: str, start: str, end: str) -> boo
 
 @lru_cache(maxsize=_CACHED)
 def _template_matcher(template: str, start: str, end: str) -> Any:
+    """Compile a template with delimited expressions to a matcher; BuiltinError for an invalid
+    expression.
+    """
     expression = "^"
     copied = 0
     for opening, closing in _outermost_spans(template, start, end):
@@ -300,7 +313,7 @@ def _template_matcher(template: str, start: str, end: str) -> Any:
 
 
 def _outermost_spans(template: str, start: str, end: str) -> list[tuple[int, int]]:
-    """The spans of the outermost delimiters."""
+    """The positions of each opening and closing delimiter that is not nested in another pair."""
     spans: list[tuple[int, int]] = []
     level = opening = 0
     for at, char in enumerate(template):

@@ -36,7 +36,9 @@ _SHOWN: Final = ("illegal", "unexpected", "var cannot", "invalid")
     refuse=refuse_as_first,
 )
 def rego_parse_module(context: Context, filename: str, rego: str) -> Value:
-    """The object that OPA has for the module that `rego` is; `filename` is for errors."""
+    """The AST of the Rego module in `rego` as an object, as OPA has it; `filename` is used in
+    errors.
+    """
     if len(rego) > MAX_TEXT:
         raise LimitError(f"module is longer than {MAX_TEXT} characters")
     try:
@@ -49,6 +51,7 @@ def rego_parse_module(context: Context, filename: str, rego: str) -> Value:
 
 
 def _show(diagnostics: tuple[Diagnostic, ...]) -> str:
+    """Write diagnostics as OPA does: the count of the errors, then each of them."""
     lines = [_with_line(diagnostic) for diagnostic in diagnostics]
     if len(lines) > 1:
         return f"{len(lines)} errors occurred:\n" + "\n".join(lines)
@@ -58,6 +61,7 @@ def _show(diagnostics: tuple[Diagnostic, ...]) -> str:
 
 
 def _with_line(diagnostic: Diagnostic) -> str:
+    """Write a diagnostic; syntax errors are followed by their line and a caret."""
     span = diagnostic.span
     text = span.source.line(span.row)
     if not diagnostic.message.startswith(_SHOWN) or not text:

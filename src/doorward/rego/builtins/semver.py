@@ -36,7 +36,7 @@ def semver_is_valid(vsn: Value) -> bool:
 
 @builtin("semver.compare", string, string, returns=number, inverse=inverse("semver"))
 def semver_compare(a: str, b: str) -> int:
-    """-1, 0 or 1 as `a` comes before `b`, is as old, or comes after it."""
+    """-1, 0 or 1 if version `a` is lower than, equal to or higher than `b`."""
     one, other = _version(1, a), _version(2, b)
     if one[0] != other[0]:
         return 1 if one[0] > other[0] else -1
@@ -47,6 +47,7 @@ def semver_compare(a: str, b: str) -> int:
 
 
 def _version(position: int, text: str) -> _Parts:
+    """The parsed version; BuiltinError if operand `position` is not a semantic version."""
     parsed = _cached_parts(text) if len(text) <= _KEPT_TEXT else _parse(text)
     if parsed is None:
         raise BuiltinError(f"operand {position}: string {quote(text)} is not a valid SemVer")
@@ -54,6 +55,7 @@ def _version(position: int, text: str) -> _Parts:
 
 
 def _parse(text: str) -> _Parts | None:
+    """Parse a version to its three numbers and its pre-release parts; None if it is invalid."""
     match = _VERSION.fullmatch(text) if len(text) <= _MAX_TEXT else None
     if not match:
         return None
@@ -74,6 +76,7 @@ def _cached_parts(text: str) -> _Parts | None:
 
 
 def _order(one: list[str], other: list[str]) -> int:
+    """Compare the pre-release parts of two versions: -1, 0 or 1; a shorter list comes first."""
     for a, b in zip_longest(one, other):
         if a is None or b is None:
             return -1 if a is None else 1
@@ -84,7 +87,7 @@ def _order(one: list[str], other: list[str]) -> int:
 
 
 def _rank(identifier: str) -> tuple[bool, int, str]:
-    """Numbers by value before names by their characters."""
+    """The key to order pre-release parts by: numbers by value, before names by their characters."""
     if identifier.isdigit():
         return False, int(identifier), ""
     return True, 0, identifier

@@ -38,7 +38,7 @@ def or_(x: frozenset[Key], y: frozenset[Key]) -> frozenset[Key]:
     inverse=inverse("set_of_sets"),
 )
 def intersection(sets: frozenset[Key]) -> frozenset[Key]:
-    """The members that all the sets have; of no sets, the empty set."""
+    """The members that are in all the sets; the empty set if there are no sets."""
     members = _sets(sets)
     return members[0].intersection(*members[1:]) if members else frozenset()
 
@@ -56,6 +56,7 @@ def union(sets: frozenset[Key]) -> frozenset[Key]:
 
 
 def _sets(sets: frozenset[Key]) -> list[frozenset[Key]]:
+    """The members of the operand, in order; OperandError if one is not a set."""
     members: list[frozenset[Key]] = []
     for key in sorted_keys(sets):
         member = from_key(key)

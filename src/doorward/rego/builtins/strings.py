@@ -86,7 +86,7 @@ def split(x: str, delimiter: str) -> list[str]:
 
 @builtin("strings.split_n", string, string, number, returns=array(string), inverse=inverse("split"))
 def strings_split_n(x: str, delimiter: str, n: AnyNumber) -> list[str]:
-    """The first `n` pieces between the delimiters; for a negative `n`, the last ones."""
+    """The first `n` parts of `x` between the delimiters; for a negative `n` the last ones."""
     pieces = split(x, delimiter)
     count = machine_integer(3, n)
     return pieces[:count] if count > 0 else pieces[count:] if count else []
@@ -94,7 +94,7 @@ def strings_split_n(x: str, delimiter: str, n: AnyNumber) -> list[str]:
 
 @builtin("concat", string, _STRINGS, returns=string, inverse=inverse("concat"))
 def concat(delimiter: str, collection: Strings) -> str:
-    """The strings in one, with `delimiter` between them."""
+    """The strings of an array or set joined by `delimiter`."""
     texts = _texts(2, collection)
     if sum(map(len, texts)) + len(delimiter) * len(texts) > MAX_TEXT:
         _check_size(sum(map(len, texts)) + len(delimiter) * max(len(texts) - 1, 0))
@@ -107,6 +107,9 @@ def _check_size(size: int) -> None:
 
 
 def _texts(position: int, collection: Strings) -> list[str]:
+    """The strings of the operand as a list, a set's in order; an operand error if one is not a
+    string.
+    """
     texts: list[Any] = (
         sorted_values(collection) if isinstance(collection, frozenset) else collection
     )
@@ -121,7 +124,7 @@ def _texts(position: int, collection: Strings) -> list[str]:
     "replace", string, string, string, returns=string, context=True, inverse=inverse("replace")
 )
 def replace(context: Context, x: str, old: str, new: str) -> str:
-    """`x` with every `old` replaced; an empty `old` is found between any two bytes."""
+    """`x` with every `old` replaced by `new`; an empty `old` matches between any two bytes."""
     context.check_deadline()
     if not old:
         return _replace_everywhere(context, x, {"": new})
@@ -140,7 +143,9 @@ def replace(context: Context, x: str, old: str, new: str) -> str:
     inverse=inverse("replace_n"),
 )
 def strings_replace_n(context: Context, patterns: dict[Key, Value], value: str) -> str:
-    """`value` with each key replaced by its text, in one pass; of two keys that fit, the first."""
+    """`value` with each key replaced by its text, in one pass; of two keys that match, the first
+    wins.
+    """
     context.check_deadline()
     replacements: dict[str, str] = {}
     for key in sorted_keys(patterns):
@@ -158,8 +163,9 @@ def strings_replace_n(context: Context, patterns: dict[Key, Value], value: str) 
 
 
 def _replace_all(context: Context, value: str, replacements: dict[str, str]) -> str:
-    """Replace each key by its value in one pass; the first key that matches wins. There is a key,
-    and none is empty."""
+    """Replace each key by its value in one pass; the first key that matches wins. There is at least
+    one key, and none is empty.
+    """
     longest = max(map(len, replacements.values()))
     sizes = sum(map(len, replacements))
     if sizes * len(value) <= _QUICK and len(value) * longest <= MAX_TEXT:
@@ -176,6 +182,9 @@ _QUICK: Final = 1 << 20
 
 
 def _replace_each(context: Context, value: str, replacements: dict[str, str]) -> str:
+    """Replace as `_replace_all` for long texts, checking the size of the result and the
+    deadline.
+    """
     # The keys that fit at a place begin each other, so the first one is the shortest: it is enough
     # to ask for one length after the other.
     firsts = {key[0] for key in replacements}
@@ -199,7 +208,7 @@ def _replace_each(context: Context, value: str, replacements: dict[str, str]) ->
 
 
 def _replace_everywhere(context: Context, value: str, replacements: dict[str, str]) -> str:
-    """`value` with replacements, one of them for the empty string."""
+    """`value` with the replacements, one of which is for the empty string."""
     # Go goes byte by byte here, and so cuts characters outside ASCII into what is not UTF-8.
     empty = to_bytes(replacements[""])
     rest = {to_bytes(old): to_bytes(new) for old, new in replacements.items() if old}
@@ -229,7 +238,7 @@ def trim(value: str, cutset: str) -> str:
 
 @builtin("trim_left", string, string, returns=string, inverse=inverse("trim"))
 def trim_left(value: str, cutset: str) -> str:
-    """`value` without characters of `cutset` at its start."""
+    """`value` without the leading characters that are in `cutset`."""
     if len(cutset) <= _FEW:
         return value.lstrip(cutset) if cutset else value
     # Python looks for each character in all of `cutset`.
@@ -239,7 +248,7 @@ def trim_left(value: str, cutset: str) -> str:
 
 @builtin("trim_right", string, string, returns=string, inverse=inverse("trim"))
 def trim_right(value: str, cutset: str) -> str:
-    """`value` without characters of `cutset` at its end."""
+    """`value` without the trailing characters that are in `cutset`."""
     if len(cutset) <= _FEW:
         return value.rstrip(cutset) if cutset else value
     return trim_left(value[::-1], cutset)[::-1]
@@ -276,7 +285,7 @@ def trim_space(value: str) -> str:
     inverse=inverse("substring"),
 )
 def substring(value: Value, offset: Value, length: Value) -> str:
-    """`length` characters from `offset` on; with a negative length, all the rest."""
+    """`length` characters from `offset` on; with a negative length all characters to the end."""
     if not isinstance(value, str):
         raise operand_error(1, value, "string")
     start, count = machine_integer(2, offset), machine_integer(3, length)
@@ -287,7 +296,7 @@ def substring(value: Value, offset: Value, length: Value) -> str:
 
 @builtin("indexof", string, string, returns=number, inverse=inverse("indexof"))
 def indexof(haystack: str, needle: str) -> int:
-    """The position of the first `needle`, from 0; -1 if there is none."""
+    """The index of the first occurrence of `needle`, from 0; -1 if there is none."""
     if not needle:
         raise BuiltinError("empty search character")
     return haystack.find(needle)
@@ -295,7 +304,7 @@ def indexof(haystack: str, needle: str) -> int:
 
 @builtin("indexof_n", string, string, returns=array(number), context=True)
 def indexof_n(context: Context, haystack: str, needle: str) -> list[int]:
-    """Everywhere that `needle` is found, places that overlap included."""
+    """The indices of all occurrences of `needle`, overlapping ones included."""
     if not needle:
         raise BuiltinError("empty search character")
     positions: list[int] = []
@@ -332,7 +341,7 @@ def strings_reverse(x: str) -> str:
     inverse=inverse("any_match"),
 )
 def strings_any_prefix_match(context: Context, search: str | Strings, base: str | Strings) -> bool:
-    """Return true if any of `search` starts with any of `base`."""
+    """Return true if any string in `search` starts with any string in `base`."""
     if type(search) is str and type(base) is list and len(base) <= _FEW_TEXTS:
         return search.startswith(tuple(_texts(2, base)))
     texts = _one_or_more(1, search)
@@ -352,7 +361,7 @@ def strings_any_prefix_match(context: Context, search: str | Strings, base: str 
     inverse=inverse("any_match"),
 )
 def strings_any_suffix_match(context: Context, search: str | Strings, base: str | Strings) -> bool:
-    """Return true if any of `search` ends with any of `base`."""
+    """Return true if any string in `search` ends with any string in `base`."""
     if type(search) is str and type(base) is list and len(base) <= _FEW_TEXTS:
         return search.endswith(tuple(_texts(2, base)))
     texts = _one_or_more(1, search)
@@ -381,7 +390,7 @@ _BASES: Final = {2: "b", 8: "o", 10: "d", 16: "x"}
 
 @builtin("format_int", number, number, returns=string, inverse=inverse("format_int"))
 def format_int(value: AnyNumber, base: AnyNumber) -> str:
-    """The integer in base 2, 8, 10 or 16; what is behind the point is cut off."""
+    """The number, cut to an integer, as text in base 2, 8, 10 or 16."""
     form = _BASES.get(base) if type(base) is int else None
     if form is None:
         raise OperandError("operand 2 must be one of {2, 8, 10, 16}")
@@ -416,7 +425,9 @@ _VERB: Final = re.compile(r"(-)?([1-9][0-9]?)?(?:\.([0-9]))?([svdxf])", re.ASCII
 
 @lru_cache(maxsize=1024)
 def _compile(template: str) -> list[_Piece] | None:
-    """The pieces of a template. None for other verbs and flags than these."""
+    """The parts of a template for `_quick`; None if it has verbs or flags other than the usual
+    ones.
+    """
     if len(template) >= 4096:
         return None
     first, *others = template.split("%")
@@ -440,7 +451,9 @@ def _compile(template: str) -> list[_Piece] | None:
 
 
 def _quick(pieces: list[_Piece], values: list[Value]) -> str | None:
-    """The common case: any value for `%v`, all but numbers for `%s`, integers for `%d` and `%x`."""
+    """Format the common cases: any value but numbers for `%s`, integers for `%d` and `%x`, and so
+    on; None for others.
+    """
     out = [pieces[0].text]
     for piece, value in zip(islice(pieces, 1, None), values, strict=True):
         kind, verb, layout = type(value), piece.verb, piece.layout
@@ -477,7 +490,7 @@ _FRACTION: Final = re.compile(r"-?[0-9]{1,18}\.[0-9]{0,18}[1-9]")
 
 
 def _argument(value: Any) -> Argument:
-    """The value as Go gets it: numbers by their text, what is not a string as Rego text."""
+    """A value as Go's formatter gets it: numbers by their text, other non-strings as Rego text."""
     if type(value) in {int, str}:
         return value  # type: ignore[no-any-return] # checked on the line above
     if type(value) is Number or type(value) is float:

@@ -72,7 +72,7 @@ def time_now_ns(context: Context) -> int:
 
 @builtin("time.parse_ns", string, string, returns=number, inverse=inverse("parse_ns"))
 def time_parse_ns(layout: str, value: str) -> int:
-    """The time that `value` stands for, written as `layout` or in the form that it names."""
+    """The time in nanoseconds that `value` states, in Go's `layout` or a layout's name."""
     layout = _LAYOUTS.get(layout, layout)
     known = _plain_iso(value) if layout in _ISO else None
     return _check(*(known or parse_time(layout, value)))
@@ -91,7 +91,7 @@ _PLAIN_ISO: Final = re.compile(
 
 
 def _plain_iso(value: str) -> tuple[int, int] | None:
-    """Seconds and nanoseconds of a text as nearly everybody writes RFC 3339; None for others."""
+    """The seconds and nanoseconds of a text in the usual form of RFC 3339; None for others."""
     match = _PLAIN_ISO.fullmatch(value)
     if match is None:
         return None
@@ -108,6 +108,7 @@ def _plain_iso(value: str) -> tuple[int, int] | None:
 
 
 def _check(seconds: int, nanoseconds: int) -> int:
+    """The time in nanoseconds; BuiltinError if it does not fit 64 bits."""
     total = seconds * _SECOND + nanoseconds
     if not -_LIMIT <= total < _LIMIT:
         raise BuiltinError("time outside of valid range")
@@ -118,7 +119,7 @@ def _check(seconds: int, nanoseconds: int) -> int:
     "time.format", _STAMP_LAYOUT, returns=string, checked=False, inverse=inverse("time_format")
 )
 def time_format(x: Value) -> str:
-    """The time as text: RFC 3339, or by the layout that stands third."""
+    """The time as text: in RFC 3339, or in Go's layout if the operand is `[ns, zone, layout]`."""
     instant = _instant(x)
     layout = str(x[2]) if isinstance(x, list) and len(x) > 2 else ""
     layout = _LAYOUTS.get(layout, layout) or _RFC3339_NANO
@@ -132,7 +133,7 @@ _ISO: Final = frozenset({_RFC3339, _RFC3339_NANO})
 
 
 def _iso(nanoseconds: int, *, fraction: bool) -> str:
-    """RFC 3339 in UTC, as Python writes it."""
+    """The time in UTC as RFC 3339, with a fraction of a second only if `fraction` is true."""
     seconds, rest = divmod(nanoseconds, _SECOND)
     text = (_EPOCH + timedelta(0, seconds)).isoformat()
     if fraction and rest:
@@ -148,7 +149,7 @@ def _iso(nanoseconds: int, *, fraction: bool) -> str:
     inverse=inverse("date"),
 )
 def time_date(x: Value) -> list[int]:
-    """Year, month and day."""
+    """The date as `[year, month, day]`."""
     local = _local(_instant(x))
     return [local.year, local.month, local.day]
 
@@ -161,7 +162,7 @@ def time_date(x: Value) -> list[int]:
     inverse=inverse("clock"),
 )
 def time_clock(x: Value) -> list[int]:
-    """Hour, minute and second."""
+    """The time of day as `[hour, minute, second]`."""
     instant = _instant(x)
     if instant[1] is UTC:
         minutes, second = divmod(instant[0] // _SECOND % 86_400, 60)
@@ -172,7 +173,7 @@ def time_clock(x: Value) -> list[int]:
 
 @builtin("time.weekday", _STAMP, returns=string, checked=False, inverse=inverse("weekday"))
 def time_weekday(x: Value) -> str:
-    """The day of the week, in English."""
+    """The English name of the day of the week."""
     instant = _instant(x)
     if instant[1] is UTC:
         return DAYS[(instant[0] // (86_400 * _SECOND) + _EPOCH_DAY) % 7]
@@ -190,7 +191,7 @@ def time_weekday(x: Value) -> str:
     inverse=inverse("add_date"),
 )
 def time_add_date(x: Value, years: Value, months: Value, days: Value) -> int:
-    """The time with years, months and days added, by the calendar and clock of its zone."""
+    """The time in nanoseconds with years, months and days added, in the calendar of its zone."""
     instant = _instant(x)
     local = _local(instant)
     year, month = local.year + machine_integer(2, years), local.month + machine_integer(3, months)
@@ -213,7 +214,9 @@ def time_add_date(x: Value, years: Value, months: Value, days: Value) -> int:
     inverse=inverse("diff"),
 )
 def time_diff(ns1: Value, ns2: Value) -> list[int]:
-    """Years, months, days, hours, minutes and seconds between two times, in the zone of `ns1`."""
+    """The difference of two times as `[years, months, days, hours, minutes, seconds]`, in the zone
+    of `ns1`.
+    """
     (first, zone), (second, _) = _instant(ns1), _instant(ns2)
     one, other = _local((min(first, second), zone)), _local((max(first, second), zone))
     seconds, minute, hour = (
@@ -236,7 +239,9 @@ def time_diff(ns1: Value, ns2: Value) -> list[int]:
 
 
 def _instant(x: Value) -> Instant:
-    """The operand, a number or [number, zone, …]. OPA calls it the first wherever it stands."""
+    """The nanoseconds and zone of an operand, a number or `[number, zone, …]`; OperandError always
+    names operand 1, as in OPA.
+    """
     if type(x) is int and -_LIMIT <= x < _LIMIT:
         return x, UTC
     zone: tzinfo = UTC
@@ -261,6 +266,7 @@ def _instant(x: Value) -> Instant:
 
 
 def _zone(name: str) -> tzinfo:
+    """The time zone `name`; UTC for "", "UTC" and "Local". BuiltinError for an unknown name."""
     if name in {"", "UTC", "Local"}:
         return UTC
     if ".." in name or name.startswith(("/", "\\")):
@@ -272,12 +278,13 @@ def _zone(name: str) -> tzinfo:
 
 
 def _local(instant: Instant) -> datetime:
-    """The date and time of day there, without the part below a second."""
+    """The local date and time in the instant's zone, without fractions of a second."""
     at = _START + timedelta(seconds=instant[0] // _SECOND)
     return at if instant[1] is UTC else at.astimezone(instant[1])
 
 
 def _offset(seconds: int, zone: tzinfo) -> int:
+    """The offset of the zone from UTC in seconds, at this time."""
     if zone is UTC:
         return 0
     offset = (_START + timedelta(seconds=seconds)).astimezone(zone).utcoffset()
@@ -285,6 +292,7 @@ def _offset(seconds: int, zone: tzinfo) -> int:
 
 
 def _moment(instant: Instant) -> Moment:
+    """The fields of a time that Go's layouts can show: date, clock, weekday and zone."""
     local = _local(instant)
     offset = local.utcoffset() or timedelta()
     return Moment(
@@ -319,7 +327,7 @@ _SEGMENT: Final = re.compile(r"(?P<whole>\d*)(?:\.(?P<part>\d*))?(?P<unit>[^.\d]
 
 @builtin("time.parse_duration_ns", string, returns=number, inverse=inverse("duration"))
 def time_parse_duration_ns(duration: str) -> int:
-    """The nanoseconds of a duration such as `1h30m`; units are ns, us, ms, s, m, h, d, w and y."""
+    """The nanoseconds in a duration such as `1h30m`; units are ns, us, ms, s, m, h, d, w and y."""
     rest = duration[1:] if duration[:1] in {"+", "-"} else duration
     if rest == "0":
         return 0
@@ -353,6 +361,8 @@ def _quote(text: str) -> str:
 
 
 def _part(digits: str, unit: int) -> int:
-    """A fraction of a unit, computed in floating point as Go does."""
+    """The decimal fraction `digits` of a unit in nanoseconds, computed in floating point as Go
+    does.
+    """
     digits = digits[:18]
     return int(float(int(digits)) * (float(unit) / 10.0 ** len(digits))) if digits else 0

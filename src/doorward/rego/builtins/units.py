@@ -36,7 +36,7 @@ _BYTES: Final = {
 
 @builtin("units.parse", string, returns=number, inverse=inverse("units"))
 def units_parse(x: str) -> int | Number:
-    """The number that an amount with an SI unit stands for; `m` is milli and `M` is mega."""
+    """The number that an amount with an SI unit states; `m` means milli and `M` means mega."""
     text = x.replace('"', "")
     amount, unit = _split(text, "units.parse", "amount")
     unit = unit[:1] + lower(unit[1:])
@@ -49,6 +49,9 @@ def units_parse(x: str) -> int | Number:
 
 
 def _factor(unit: str) -> tuple[int, int]:
+    """The factor of an SI or binary unit as numerator and denominator; BuiltinError for an unknown
+    unit.
+    """
     if unit == "m":
         return _MILLI
     factor = ({"": 1} | _DECIMAL | _BINARY).get(unit[:1].lower() + unit[1:])
@@ -58,7 +61,7 @@ def _factor(unit: str) -> tuple[int, int]:
 
 
 def _decimal(numerator: int, denominator: int) -> str:
-    """Ten places behind the point, a half rounded away from zero."""
+    """A fraction as text with ten decimal places, halves rounded away from zero."""
     whole, rest = divmod(abs(numerator) * 10**_PLACES, denominator)
     whole += 2 * rest >= denominator
     digits = str(whole).zfill(_PLACES + 1)
@@ -68,7 +71,7 @@ def _decimal(numerator: int, denominator: int) -> str:
 
 @builtin("units.parse_bytes", string, returns=number, inverse=inverse("units"))
 def units_parse_bytes(x: str) -> int:
-    """The bytes that an amount stands for, cut to a whole number; units in any case."""
+    """The number of bytes that an amount states, rounded down; units in any case."""
     text = lower(x).replace('"', "")
     amount, unit = _split(text, "units.parse_bytes", "byte amount")
     factor = _BYTES.get(unit)
@@ -81,7 +84,7 @@ def units_parse_bytes(x: str) -> int:
 
 
 def _split(text: str, name: str, what: str) -> tuple[str, str]:
-    """The number at the start, and the rest, which is the unit."""
+    """Split an amount into its number and its unit; BuiltinError without a number."""
     if len(text) > MAX_TEXT:
         raise LimitError(f"{name}: text is longer than {MAX_TEXT} characters")
     if " " in text:
@@ -95,7 +98,7 @@ def _split(text: str, name: str, what: str) -> tuple[str, str]:
 
 
 def _amount(text: str, name: str, what: str) -> tuple[int, int]:
-    """The amount as a numerator and a denominator."""
+    """The number of an amount as numerator and denominator; BuiltinError if it is not a number."""
     if text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS:
         return int(text), 1
     match = _AMOUNT.fullmatch(text)

@@ -25,7 +25,7 @@ _DOMAINS: Final = ("Person", "Group", "Org")
 
 @builtin("uuid.rfc4122", string, returns=string, pure=False, context=True)
 def uuid_rfc4122(context: Context, k: str) -> str:
-    """A random UUID, version 4; within a decision the same for the same `k`."""
+    """A random UUID of version 4; the same for equal `k` within one decision."""
     drawn = context.drawn.get(("uuid.rfc4122", k))
     if isinstance(drawn, str):
         return drawn
@@ -41,7 +41,9 @@ def uuid_rfc4122(context: Context, k: str) -> str:
 
 @builtin("uuid.parse", string, returns=object_(string, any_))
 def uuid_parse(uuid: str) -> dict[Key, Value] | Undefined:
-    """Version and variant, and for versions 1 and 2 what else they say; undefined for no UUID."""
+    """The version and variant of a UUID, and for versions 1 and 2 its time and node; undefined for
+    an invalid UUID.
+    """
     match = _UUID.fullmatch(uuid.encode("utf-8", "surrogatepass"))
     if not match:
         return UNDEFINED
@@ -64,6 +66,7 @@ def uuid_parse(uuid: str) -> dict[Key, Value] | Undefined:
 
 
 def _variant(byte: int) -> str:
+    """The name of a UUID's variant, from the top bits of its ninth byte."""
     if byte & 0xC0 == 0x80:
         return "RFC4122"
     return {0xC0: "Microsoft", 0xE0: "Future"}.get(byte & 0xE0, "Reserved")

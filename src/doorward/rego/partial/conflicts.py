@@ -56,7 +56,7 @@ _VALUE: Final = Var("__value__")
 
 
 def path_of_rule(rule: Rule) -> str:
-    """The reference of a rule, as a policy has it."""
+    """Return the reference in a rule's head as text."""
     parts = [part.value if type(part) is Constant else "_" for part in rule.path[1:]]
     return "data" + "".join(map(operand_text, parts))
 
@@ -77,10 +77,9 @@ def find_conflict(
     solutions: Callable[[Rule, Bindings], Solutions],
     start: int | None = None,
 ) -> Conflict | None:
-    """The first two of `rules` that may hold at once with different values.
-
-    `solutions`: the ways in which a rule holds. `start`: where in the references of the rules the
-    keys begin that make different documents of them.
+    """Return the first two of `rules` that may hold at once with different values; None if there
+    are none. `solutions` yields once per way in which a rule holds. `start` is the index in the
+    rules' references from which keys tell their documents apart.
     """
     if _have_one_value(rules):
         return None
@@ -96,8 +95,9 @@ def find_conflict(
 
 
 def conflicts_of_branches(rules: Sequence[Rule]) -> list[Conflict]:
-    """Conflicts of rules with `else`, whose bodies are not compared: two rules may conflict if not
-    all of their branches have one value."""
+    """Return the possible conflicts of rules with `else`, whose bodies are not compared: two rules
+    conflict if not all their branches have the same value.
+    """
     branches = [branch for rule in rules for branch in rule.branches()]
     if len(rules) < 2 or _have_one_value(branches):
         return []
@@ -115,6 +115,7 @@ def _outcomes(
     solutions: Callable[[Rule, Bindings], Solutions],
     start: int | None,
 ) -> Iterator[_Outcome]:
+    """Yield one outcome per way in which a rule may hold."""
     for rule in rules:
         own = search.child()
         with search.apart() as saved:
@@ -129,9 +130,8 @@ def _outcomes(
 def is_determined(
     search: SearchContext, value: Term, body: Body, around: Collection[str] = ()
 ) -> bool:
-    """Return True if a value is known, or that of one path: not that of any of several rows.
-
-    `around`: variables of what is around the body, which have one value in it.
+    """Return True if a value is known or read from a single path, so that it cannot be one of
+    several. `around`: variables that have one value outside the body.
     """
     single = frozenset(around) | ROOTS
     if type(value) is Constant:
@@ -152,7 +152,7 @@ def _is_closed(term: Term, single: Container[str]) -> bool:
 
 
 def _gives(search: SearchContext, expr: Expr, value: Term, single: Container[str]) -> bool:
-    """Return True if a call with known operands and columns has this one result."""
+    """Return True if a call with known operands and columns has exactly this one result."""
     if expr.negated or type(expr.operator) is not str or expr.is_equation:
         return False
     declared = search.program.builtin(expr.operator)
@@ -162,7 +162,9 @@ def _gives(search: SearchContext, expr: Expr, value: Term, single: Container[str
 
 
 def _pairs(outcomes: Sequence[_Outcome]) -> Iterator[tuple[_Outcome, _Outcome]]:
-    """Pairs that may have different values, but for those that one equation keeps apart."""
+    """Yield pairs of outcomes that may have different values, except those that different constants
+    of one reference keep apart.
+    """
     groups = _apart(outcomes)
     for group in groups:
         for number, one in enumerate(group):
@@ -172,7 +174,9 @@ def _pairs(outcomes: Sequence[_Outcome]) -> Iterator[tuple[_Outcome, _Outcome]]:
 
 
 def _apart(outcomes: Sequence[_Outcome]) -> list[list[_Outcome]]:
-    """Groups of outcomes: those of two groups differ in what one reference is equal to."""
+    """Group the outcomes by the constant that one reference equals; outcomes of two groups never
+    hold together.
+    """
     if len(outcomes) < 3:
         return [list(outcomes)]
     equal_to = [
@@ -189,7 +193,7 @@ def _apart(outcomes: Sequence[_Outcome]) -> list[list[_Outcome]]:
 
 
 def _equations(body: Body) -> Iterator[tuple[Term, Value]]:
-    """References that are equal to a constant."""
+    """Yield each reference that the body equates to a constant, with the constant."""
     for expr in body:
         test = _test(expr)
         if test is not None and test[1] == EQUALITY and test[3]:
@@ -199,6 +203,7 @@ def _equations(body: Body) -> Iterator[tuple[Term, Value]]:
 def _may_conflict(
     search: SearchContext, one: _Outcome, other: _Outcome, around: Collection[str]
 ) -> bool:
+    """Return True if two outcomes may hold for the same keys with different values."""
     keys = _rename(other.keys, around)
     if one.rule is not other.rule and one.rule.first is other.rule.first:
         return False  # an `else` holds where those before it do not
@@ -219,9 +224,8 @@ def _may_conflict(
 def exclude_each_other(
     search: SearchContext, one: Body, other: Body, around: Collection[str] = ()
 ) -> bool:
-    """Return True only for two bodies that never hold for the same documents.
-
-    `around`: variables of what is around both. `one` may have the renamed variables of `other`.
+    """Return True only if two bodies never hold for the same documents. `around`: variables from
+    outside, common to both. `one` may use the renamed variables of `other`.
     """
     known = [renamed for expr in other if (renamed := _rename_expr(expr, around)) is not None]
     typed = search.well_typed((*one, *known))
@@ -231,9 +235,12 @@ def exclude_each_other(
 
 
 def _rename(terms: Sequence[Term], around: Collection[str]) -> tuple[Term, ...]:
-    """`terms` with other names for their variables: two solutions of one rule share theirs."""
+    """Rename the variables of `terms` with a suffix: two solutions of one rule share names but not
+    values.
+    """
 
     def rename(term: Term) -> Term:
+        """Rename a variable that is neither a document nor in `around`."""
         if type(term) is not Var:
             return map_parts(term, rename)
         is_shared = term.name in ROOTS or term.name in around
@@ -243,7 +250,7 @@ def _rename(terms: Sequence[Term], around: Collection[str]) -> tuple[Term, ...]:
 
 
 def _rename_expr(expr: Expr, around: Collection[str]) -> Expr | None:
-    """None for an expression that is left out, which makes no body contradict another."""
+    """Rename an expression's variables; None if it cannot be used to show a contradiction."""
     if expr.every is not None or expr.withs:
         return None
     if any(type(term) is Comprehension for term in inner_terms(expr.args)):
@@ -255,6 +262,9 @@ def _rename_expr(expr: Expr, around: Collection[str]) -> Expr | None:
 
 
 def _contradicts(body: Body) -> bool:
+    """Return True if the body has an expression and its negation, or tests that no value
+    satisfies.
+    """
     exprs = [expr for expr in body if not expr.withs and expr.every is None]
     positive = {_key(expr) for expr in exprs if not expr.negated}
     if any(expr.negated and _key(expr) in positive for expr in exprs):
@@ -270,6 +280,9 @@ def _contradicts(body: Body) -> bool:
 
 
 def _key(expr: Expr) -> tuple[object, ...]:
+    """Return a key that is equal for equal expressions; an equation's constant counts as its right
+    side.
+    """
     args = expr.args
     if expr.is_equation and type(args[0]) is Constant:
         args = args[::-1]
@@ -282,6 +295,9 @@ the comparison holds for the value, if there is one."""
 
 
 def _test(expr: Expr) -> _Test | None:
+    """Return the test that an expression makes of a term: term, operator, constant and whether the
+    term must exist; None for others.
+    """
     if expr.withs or expr.every is not None:
         return None
     if expr.operator is None:
@@ -305,7 +321,7 @@ def _is_single(term: Term) -> bool:
 
 
 def _have_no_value(tests: Sequence[_Test]) -> bool:
-    """Return True if no value fulfils all tests, and there is one."""
+    """Return True if no value satisfies all tests and one of them requires a value."""
     if not any(has_value for _, _, _, has_value in tests):
         return False
     for _, operator, value, _ in tests:
@@ -322,6 +338,7 @@ def _have_no_value(tests: Sequence[_Test]) -> bool:
 
 
 def _holds(value: Value, test: _Test) -> bool:
+    """Return True if the value satisfies the test."""
     order = compare(value, test[2])
     return {
         EQUALITY: order == 0,

@@ -136,4 +136,7 @@ class SearchContext(Protocol):
         result: Term,
         b2: Bindings,
         site: Site,
-    ) -> Solutions: ...
+    ) -> Solutions:
+        """Yield for each way in which the path from `pos` on, followed inside `term`, leads to
+        `result`.
+        """

@@ -63,7 +63,9 @@ class DataUse:
     refused: frozenset[tuple[int, Location]]
 
     def root(self, data: Any) -> DataMember:
-        """The document, from which its removable members are reached."""
+        """Return the member for the whole document `data`, from which its removable members can be
+        reached.
+        """
         patterns = tuple(self.reads), tuple(self.compared), tuple(self.ordered)
         return DataMember((), data, patterns, tuple(self.refused), is_removable=False)
 
@@ -89,7 +91,7 @@ class DataMember:
         self._refused = refused
 
     def children(self) -> list[DataMember]:
-        """The members inside that rules read, unless this one is read as a value."""
+        """Return the members inside that rules read one by one; [] if the whole value is read."""
         depth = len(self.location)
         reads, compared, ordered = self._patterns
         if any(len(each) <= depth for each in (*compared, *(p for _, p in self._refused))):
@@ -114,6 +116,9 @@ class DataMember:
 
 
 def _items(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the string keys and values of an object, or the indexes and items of an array; () for
+    other values.
+    """
     if isinstance(value, dict):
         return sorted((k, v) for k, v in value.items() if type(k) is str)
     return enumerate(value) if isinstance(value, list) else ()
@@ -130,7 +135,7 @@ def _is_at(pattern: Location, depth: int, key: str | int) -> bool:
 def find_data_use(
     rules: Sequence[Rule], entries: Iterable[tuple[str, ...]], arity: Arity
 ) -> DataUse:
-    """The use that the documents at `entries` (all rules where there are none) make of data."""
+    """Return how the documents at `entries` (all rules if there are none) use data."""
     documents = list(entries)
     try:
         uses = _Uses(_Flow(rules, arity))
@@ -204,6 +209,7 @@ class _Flow:
     # Counts.
 
     def _count(self, rule: Rule) -> None:
+        """Count the occurrences and bindings of the variables in a rule."""
         for term in (*rule.path[1:], *(rule.args or ()), rule.key, rule.value):
             if term is not None:
                 self.occurrences.update(_variables(term))
@@ -212,6 +218,9 @@ class _Flow:
             self._count_expr(expr)
 
     def _count_expr(self, expr: Expr) -> None:
+        """Count the occurrences and bindings of the variables in an expression and its inner
+        bodies.
+        """
         inner: list[Expr] = []
         if expr.every is not None:
             declared = [*_variables(expr.every.key), *_variables(expr.every.value)]
@@ -231,7 +240,9 @@ class _Flow:
             self._count_expr(expression)
 
     def _count_patterns(self, expr: Expr) -> None:
-        """Variables in a pattern; a composite that a new variable stands for binds none."""
+        """Count the variables bound by the patterns of an equation; a new variable on one side
+        means no pattern.
+        """
         terms = expr.args if expr.is_equation else self.results(expr)
         for number, term in enumerate(terms):
             other = terms[1 - number] if expr.is_equation else term
@@ -240,7 +251,7 @@ class _Flow:
                 self.bindings.update(_variables(term))
 
     def results(self, expr: Expr) -> tuple[Term, ...]:
-        """The operands of a call beyond those that it takes."""
+        """Return the operands of a call after those that its function declares: its outputs."""
         if expr.operator is None or expr.is_equation:
             return ()
         number = self.arity(expr.operator)
@@ -253,6 +264,7 @@ class _Flow:
     # Kinds of rules.
 
     def _kind(self, group: _Group) -> str:
+        """Classify a group of rules: set, flag (true or undefined), single value, or other."""
         rules = group.rules
         if any(rule.otherwise is not None or not rule.is_ground for rule in rules):
             return _OTHER
@@ -269,6 +281,9 @@ class _Flow:
         return _OTHER
 
     def _iterates(self, rule: Rule) -> bool:
+        """Return True if a rule's body may have several solutions: it calls `walk` or has an
+        unbound key.
+        """
         for expr in _nest(rule.body):
             if expr.operator == "walk":
                 return True
@@ -281,7 +296,7 @@ class _Flow:
     # Origins.
 
     def _settle(self) -> None:
-        """Follow bindings until nothing new is known."""
+        """Propagate locations through bindings until nothing changes."""
         while True:
             before = sum(map(len, self.origins.values()))
             for expr in self._expressions:
@@ -293,6 +308,7 @@ class _Flow:
                 raise _TooMany
 
     def _bind(self, expr: Expr) -> None:
+        """Add the locations that an expression gives to the variables it binds."""
         if expr.every is not None:
             self._add(expr.every.value, self.descend(self.locations(expr.every.domain), ANY))
         elif expr.is_equation:
@@ -313,12 +329,12 @@ class _Flow:
             self.origins[term.name] |= locations
 
     def group_of(self, operator: Ref) -> _Group | None:
-        """The definitions of a function."""
+        """Return the definitions of a function, None if the policies have none."""
         path = tuple([p.value for p in operator.parts[1:] if isinstance(p, Constant)])
         return self.groups.get(path)  # type: ignore[arg-type]
 
     def locations(self, term: Term) -> set[Location]:
-        """The possible locations in data of the value of a term, through rules as well."""
+        """Return the locations in data that a term's value may come from, through rules too."""
         if type(term) is Var:
             return {()} if term.name == "data" else self.origins.get(term.name, set())
         if type(term) is not Ref:
@@ -329,7 +345,9 @@ class _Flow:
         return known
 
     def anchored(self, term: Term) -> Iterator[tuple[int, Location]]:
-        """Locations, each with the number of its first members that the value of a variable is."""
+        """Yield locations, each with the number of its leading keys that a variable's value stands
+        for.
+        """
         head = term.parts[0] if type(term) is Ref else term
         if type(head) is not Var or head.name == "data":
             yield from ((0, each) for each in self.locations(term))
@@ -343,7 +361,7 @@ class _Flow:
                 yield (len(origin) if is_inside else 0), location
 
     def descend(self, locations: Iterable[Location], key: str | int | None) -> set[Location]:
-        """The members of locations, by one key."""
+        """Return the locations one key below each of these; None or `ANY` stands for any key."""
         reached: set[Location] = set()
         for location in locations:
             if len(location) >= MAX_DEPTH:
@@ -353,6 +371,7 @@ class _Flow:
         return reached
 
     def _values_at(self, location: Location) -> set[Location]:
+        """Return the locations that the values of rules at this location come from."""
         values: set[Location] = set()
         for group in self.groups_at(location):
             depth = len(location) - len(group.path)
@@ -363,7 +382,7 @@ class _Flow:
         return values
 
     def groups_at(self, location: Location) -> list[_Group]:
-        """The rules that a location is or is inside of."""
+        """Return the rules at a location or above it."""
         return [
             group
             for path, group in self.groups.items()
@@ -371,7 +390,7 @@ class _Flow:
         ]
 
     def groups_below(self, location: Location) -> list[_Group]:
-        """The rules that are inside of a location."""
+        """Return the rules below a location."""
         return [
             group
             for path, group in self.groups.items()
@@ -396,12 +415,12 @@ class _Uses:
         """Terms of objects that are the answers of entries."""
 
     def has_visited(self, rule: Rule) -> bool:
-        """Return True for a rule that the entries may need."""
+        """Return True if the entries may need the rule."""
         path = _constant_path(rule)
         return (path, False) in self._visited or (path, True) in self._visited
 
     def enter(self, entries: Sequence[tuple[str, ...]]) -> None:
-        """Visit the rules of the documents that are decided."""
+        """Record the reads of the documents at `entries` and of all rules they need."""
         groups = list(self._flow.groups.values())
         if entries:
             groups = [each for each in groups if any(_matches(each.path, e) for e in entries)]
@@ -420,6 +439,9 @@ class _Uses:
                     self._value(value, refused=False)
 
     def _visit(self, group: _Group, *, refused: bool) -> None:
+        """Record the reads of a group of rules, once; `refused` means that removing data may change
+        the answer in an unsafe way.
+        """
         refused |= group.kind == _OTHER
         if (group.path, refused) in self._visited:
             return
@@ -439,6 +461,7 @@ class _Uses:
             self._expr(expr, refused=refused)
 
     def _expr(self, expr: Expr, *, refused: bool) -> None:
+        """Record the reads of an expression."""
         for item in expr.withs:
             self._read(item.target, refused=True)
             self._value(item.value, refused=True)
@@ -470,12 +493,16 @@ class _Uses:
                 self._value(term, refused=refused)
 
     def _condition(self, term: Term, *, refused: bool) -> None:
+        """Record a term that is only tested for truth."""
         if type(term) in (Var, Ref):
             self._read(term, refused=refused)
         else:
             self._value(term, refused=refused)
 
     def _equation(self, left: Term, right: Term, *, refused: bool) -> None:
+        """Record the two sides of an equation: as reads if it binds a variable, otherwise as
+        compared values.
+        """
         for term, other in ((left, right), (right, left)):
             if type(other) not in (Var, Ref) or type(term) not in (Var, Ref):
                 continue
@@ -491,6 +518,7 @@ class _Uses:
             self._value(term, refused=refused, is_true=other == TRUE)
 
     def _call(self, expr: Expr, operator: Ref, *, refused: bool) -> None:
+        """Record the operands of a call of a policy's function, and visit the function."""
         group = self._flow.group_of(operator)
         if group is None:
             for term in expr.args:
@@ -508,7 +536,7 @@ class _Uses:
     # Terms.
 
     def _read(self, term: Term, *, refused: bool) -> None:
-        """A reference that is followed; its value counts elsewhere."""
+        """Record that a reference is followed, while its value is not compared here."""
         if type(term) is Ref:
             if type(term.parts[0]) not in (Var, Ref):
                 self._value(term.parts[0], refused=refused)
@@ -527,6 +555,7 @@ class _Uses:
                 self._visit(group, refused=True)
 
     def _operands(self, term: Ref, *, refused: bool) -> None:
+        """Record the keys of a reference; an index into an array makes its order count."""
         known = self._flow.locations(term.parts[0])
         for part in term.parts[1:]:
             key = _key_of(part)
@@ -536,7 +565,7 @@ class _Uses:
             known = self._flow.descend(known, key)
 
     def _value(self, term: Term, *, refused: bool, is_true: bool = False) -> None:
-        """A term whose value counts."""
+        """Record a term whose value is compared or returned."""
         if type(term) is Comprehension:
             self._body(term.body, refused=True)
             for head in (term.key, term.term):
@@ -556,7 +585,9 @@ class _Uses:
                 self._value(part, refused=refused)
 
     def _refuse_defaults(self, term: Term) -> None:
-        """A rule that is false where nothing holds has an answer also without data."""
+        """Mark the locations of a rule that is false by default, since it also answers without
+        data.
+        """
         for location in self._flow.locations(term):
             for group in self._flow.groups_at(location):
                 if group.has_default:
@@ -564,6 +595,7 @@ class _Uses:
 
 
 def _key_of(part: Term) -> str | int | None:
+    """Return a string or integer key; `ANY` for other keys."""
     if type(part) is not Constant:
         return ANY
     value = part.value
@@ -571,6 +603,7 @@ def _key_of(part: Term) -> str | int | None:
 
 
 def _constant_path(rule: Rule) -> Location:
+    """Return the keys of a rule's path up to its first variable."""
     path: list[Any] = []
     for part in rule.path[1:]:
         if type(part) is not Constant:
@@ -580,7 +613,9 @@ def _constant_path(rule: Rule) -> Location:
 
 
 def _answer_of(group: _Group) -> Object | None:
-    """The object that a rule of one definition is, which its body binds to a variable."""
+    """Return the object that is the value of a group's only rule and that its body binds to a
+    variable; None for other groups.
+    """
     rule = group.rules[0]
     for expr in rule.body if group.kind == _VALUE else ():
         if expr.is_equation and expr.args[0] == rule.value and type(expr.args[1]) is Object:
@@ -589,12 +624,14 @@ def _answer_of(group: _Group) -> Object | None:
 
 
 def _verdict_names(term: Object) -> Iterator[str]:
+    """Yield the variables that an answer object has under the keys of verdicts."""
     for key, value in term.items:
         if isinstance(key, Constant) and key.value in _VERDICTS and type(value) is Var:
             yield value.name
 
 
 def _is_verdict(key: Term, value: Term, names: set[str]) -> bool:
+    """Return True if the pair is a verdict key with one of these variables."""
     return (
         isinstance(key, Constant)
         and key.value in _VERDICTS
@@ -607,7 +644,7 @@ def _is_verdict(key: Term, value: Term, names: set[str]) -> bool:
 
 
 def _nest(body: Body) -> Iterator[Expr]:
-    """The expressions of a body, and of the bodies inside them."""
+    """Yield the expressions of a body and of the bodies inside them."""
     for expr in body:
         yield expr
         if expr.every is not None:
@@ -618,6 +655,7 @@ def _nest(body: Body) -> Iterator[Expr]:
 
 
 def _comprehensions(term: Term) -> Iterator[Comprehension]:
+    """Yield the outermost comprehensions in a term."""
     if type(term) is Comprehension:
         yield term
     else:
@@ -626,6 +664,7 @@ def _comprehensions(term: Term) -> Iterator[Comprehension]:
 
 
 def _references(term: Term) -> Iterator[Ref]:
+    """Yield all references in a term, outermost first."""
     if type(term) is Ref:
         yield term
     for part in parts(term):
@@ -633,7 +672,9 @@ def _references(term: Term) -> Iterator[Ref]:
 
 
 def _variables(term: Term) -> Iterator[str]:
-    """The names in a term, once for each time; not those inside comprehensions."""
+    """Yield the variable names in a term, once per occurrence, except those inside
+    comprehensions.
+    """
     if type(term) is Var:
         yield term.name
     else:

@@ -75,15 +75,16 @@ class Definitions:
 
     @property
     def size(self) -> int:
-        """The number of expressions."""
+        """The number of expressions in all branches."""
         return sum(
             len(outcome.core_body) for rule in self.rules for b in rule for outcome in b.outcomes
         )
 
 
 def define(search: SearchContext, path: Ref) -> Definitions | None:
-    """The definitions of a document; None where each rule that holds makes it true, and all others
-    leave it undefined or false, so that the residual queries say it all."""
+    """Return the definitions of a document; None if a rule that holds always makes it true and the
+    rest leaves it undefined or false, so that the residual queries already describe it.
+    """
     node = search.program.find(path.parts)
     if node is None or not node.is_virtual:
         return _define_by_solutions(search, path)
@@ -99,6 +100,7 @@ def define(search: SearchContext, path: Ref) -> Definitions | None:
 
 
 def _is_plain(node: Node) -> bool:
+    """Return True if the document can only be true, or false by default."""
     default = node.default
     if node.has_else or (default is not None and default.value != Constant(False)):
         return False
@@ -106,6 +108,8 @@ def _is_plain(node: Node) -> bool:
 
 
 def _excluder(search: SearchContext) -> Callable[[Outcome, Outcome], bool]:
+    """Return a predicate that is True if two outcomes never hold together."""
+
     def exclude(one: Outcome, other: Outcome) -> bool:
         return exclude_each_other(search, one.core_body, other.core_body)
 
@@ -113,6 +117,7 @@ def _excluder(search: SearchContext) -> Callable[[Outcome, Outcome], bool]:
 
 
 def _branches(search: SearchContext, rule: Rule) -> tuple[Branch, ...]:
+    """Return the branches of a rule with the outcomes of each."""
     return tuple(
         [
             Branch(path_of_rule(branch), branch.span, tuple(_outcomes(search, branch)))
@@ -122,6 +127,9 @@ def _branches(search: SearchContext, rule: Rule) -> tuple[Branch, ...]:
 
 
 def _outcomes(search: SearchContext, rule: Rule) -> Iterable[Outcome]:
+    """Return the ways in which a rule gives a value, without those that never hold by their
+    types.
+    """
     own = search.child()
     outcomes = []
     assert rule.value is not None
@@ -135,6 +143,7 @@ def _outcomes(search: SearchContext, rule: Rule) -> Iterable[Outcome]:
 
 
 def _outcome(search: SearchContext, value: Term, body: Body) -> Outcome | None:
+    """Return the outcome for a value and a body; None if the body never holds by its types."""
     typed = search.well_typed(body)
     if typed is None:
         return None
@@ -145,6 +154,7 @@ def _outcome(search: SearchContext, value: Term, body: Body) -> Outcome | None:
 
 
 def _default_of(search: SearchContext, rule: Rule) -> Value | Undefined:
+    """Return the value of a default rule; UNDEFINED if it is not constant."""
     outcomes = list(_outcomes(search, rule))
     if len(outcomes) == 1 and not outcomes[0].core_body:
         return outcomes[0].constant
@@ -152,7 +162,9 @@ def _default_of(search: SearchContext, rule: Rule) -> Value | Undefined:
 
 
 def _define_by_solutions(search: SearchContext, path: Ref) -> Definitions:
-    """A document that is not that of complete rules: each of its values by itself."""
+    """Return the definitions of a document that is not a complete rule: each possible value by
+    itself.
+    """
     own = search.child()
     name = Var("value")
     site = Site(Expr((path, name), "eq"), 0, own, own.number)

@@ -48,7 +48,9 @@ class Reach:
         self._rules: dict[int, dict[int, bool]] = {}
 
     def term(self, term: Term, bindings: Bindings | None) -> bool:
-        """`bindings` None: inside of a rule, where variables of the outside are not known."""
+        """Return True if the term may reach an unknown. `bindings` is None inside a rule, where
+        outer variables are not known.
+        """
         search = self._search
         match term:
             case Constant():
@@ -67,6 +69,9 @@ class Reach:
         return any(self.term(part, bindings) for part in parts(term))
 
     def _document(self, path: Path, bindings: Bindings | None) -> bool:
+        """Return True if the document at a path, or a rule that can be reached through it, may
+        reach an unknown.
+        """
         search = self._search
         head = path[0]
         assert type(head) is Var
@@ -81,6 +86,9 @@ class Reach:
         return any(self.rule(rule) for rule in search.program.reachable(path))
 
     def rule(self, rule: Rule) -> bool:
+        """Return True if a rule may reach an unknown; the result is cached per set of replaced
+        functions.
+        """
         # What a function is replaced by may be unknown where the function is not.
         rules = self._rules.setdefault(self._search.replaced.functions_number, {})
         known = rules.get(id(rule))
@@ -90,6 +98,7 @@ class Reach:
         return known
 
     def _branch(self, rule: Rule) -> bool:
+        """Return True if the head or body of a branch may reach an unknown."""
         heads = [*rule.path[1:], *(rule.args or ())]
         heads += [term for term in (rule.key, rule.value) if term is not None]
         return any(self.term(term, None) for term in heads) or any(
@@ -97,6 +106,7 @@ class Reach:
         )
 
     def expr(self, expr: Expr, bindings: Bindings | None) -> bool:
+        """Return True if an expression may reach an unknown, an impure built-in included."""
         if expr.withs:
             return True
         if expr.every is not None:
@@ -131,6 +141,7 @@ def asks_the_world(declared: Builtin) -> bool:
 
 
 def constant_prefix(path: Path) -> Path:
+    """Return the path up to its first part that is not constant, the head excepted."""
     for location, part in enumerate(path):
         if location and type(part) is not Constant:
             return path[:location]
@@ -143,7 +154,9 @@ def constant_prefix(path: Path) -> Path:
 def data(
     search: SearchContext, path: Path, result: Term, b1: Bindings, b2: Bindings, site: Site
 ) -> Solutions:
-    """The ways in which `path`, which begins with `data` and is read in `b1`, leads to `result`."""
+    """Yield for each way in which `path`, which begins with `data` and is read in `b1`, leads to
+    `result`.
+    """
     return _Walk(search, path, result, b1, b2, site).go(1, [DATA], search.program.root)
 
 
@@ -165,7 +178,7 @@ class _Walk:
         self.site = site
 
     def go(self, pos: int, plugged: list[Term], node: Node | None) -> Solutions:
-        """From `path[pos]` on; `plugged` is what precedes it."""
+        """Follow the path from `pos` on; `plugged` are the keys before it."""
         if pos == len(self.path):
             return self._end(tuple(plugged), node)
         key = plug(self.path[pos], self.b1)
@@ -174,6 +187,7 @@ class _Walk:
         return self._each(pos, plugged, node)
 
     def _step(self, pos: int, plugged: list[Term], node: Node | None, key: Term) -> Solutions:
+        """Follow one constant key, into a rule if there is one."""
         here = [*plugged, key]
         child = None
         if node is not None and not self.search.replaced.covers(here):
@@ -183,6 +197,7 @@ class _Walk:
         return self.go(pos + 1, here, child)
 
     def _each(self, pos: int, plugged: list[Term], node: Node | None) -> Solutions:
+        """Follow an unbound key: try every key of base data and rules."""
         search = self.search
         if search.disabled.from_caller(tuple(plugged)):
             rest = [plug(part, self.b1) for part in self.path[pos:]]
@@ -199,6 +214,9 @@ class _Walk:
                 yield from self._step(pos, plugged, node, here)
 
     def _end(self, plugged: Path, node: Node | None) -> Solutions:
+        """Unify the document at the end of the path with the result, or save the equation if it is
+        unknown.
+        """
         search = self.search
         if search.is_unknown(Ref(plugged), self.b1):
             whole = Ref(plugged)
@@ -209,6 +227,9 @@ class _Walk:
             yield from search.unify(self.result, Constant(value), self.b2, self.b1, self.site)
 
     def _extent(self, plugged: Path, node: Node | None) -> Any:
+        """Return the whole document at a path: base data merged with the values of rules; UNDEFINED
+        if there is none.
+        """
         below = base(self.search, plugged)
         if node is None:
             return below
@@ -216,6 +237,7 @@ class _Walk:
         return document if below is UNDEFINED else merge(below, document)
 
     def _leaves(self, plugged: Path, node: Node) -> Any:
+        """Return the object of all rules' values below a node."""
         document: dict[Any, Value] = {}
         for child in node.sorted():
             if child.hidden:
@@ -231,7 +253,9 @@ class _Walk:
 
 
 def base(search: SearchContext, path: Sequence[Term]) -> Any:
-    """Base data at a constant path, with what `with` puts there."""
+    """Return base data at a constant path, with the values that `with` sets; UNDEFINED if there is
+    none.
+    """
     search.consulted.add("base")
     keys = [as_value(part) for part in path[1:]]
     known = search.replaced.find(keys)
@@ -261,6 +285,9 @@ class _Virtual:
         self.path = walk.path
 
     def solutions(self) -> Solutions:
+        """Yield for each way in which the rules lead to the result; an unknown rule with `else` is
+        saved as a reference.
+        """
         node, walk, search = self.node, self.walk, self.search
         search.consulted.add("rules")
         if node.is_function:
@@ -281,12 +308,14 @@ class _Virtual:
 
     @property
     def _keeps_else(self) -> bool:
+        """Return True if the rule has an `else` that must not be inlined."""
         if not self.node.has_else:
             return False
         settings = self.search.settings
         return settings.keep_else or not settings.truth or not self.node.is_ground
 
     def _inside(self, term: Term, where: Bindings, pos: int) -> Solutions:
+        """Follow the rest of the path inside a rule's value."""
         walk = self.walk
         term, where = apply(term, where)
         return self.search.inside(
@@ -296,6 +325,9 @@ class _Virtual:
     # Complete rules
 
     def _complete(self) -> Solutions:
+        """Yield the solutions of a complete rule: its known value, its inlined bodies, or a
+        reference to the support.
+        """
         search, walk, default = self.search, self.walk, self.node.default
         if not search.is_unknown(Ref(self.path), walk.b1):
             value = self._value()
@@ -323,7 +355,7 @@ class _Virtual:
                 yield from self._inside(rule.value, own, self.pos + 1)
 
     def _note_conflict(self) -> None:
-        """Remember rules that may give this document two values."""
+        """Record rules that may give this document two values."""
         search = self.search
         seen = self.plugged, known_documents(search)
         if seen not in search.compared:
@@ -333,7 +365,7 @@ class _Virtual:
                 search.conflicts.append(conflict)
 
     def _value(self) -> Any:
-        """Return the value that known rules give, or none."""
+        """Return the value of known rules, or the default; UNDEFINED if there is neither."""
         search = self.search
         cached = search.replaced.cached(self.plugged)
         if cached is not None:
@@ -347,6 +379,7 @@ class _Virtual:
         return value
 
     def _value_of(self, rule: Rule, before: Any) -> Any:
+        """Return the rule's value, or `before` if it does not hold; EvalError if the two differ."""
         for branch in rule.branches():
             known = before
             answered = False
@@ -363,6 +396,7 @@ class _Virtual:
         return before
 
     def _complete_support(self, rule: Rule) -> bool:
+        """Add the residual of a complete rule to the support; return True if it may hold."""
         search = self.search
         own = search.child()
         is_defined = False
@@ -376,6 +410,9 @@ class _Virtual:
     # Sets, objects, and references with variables
 
     def _partial(self) -> Solutions:
+        """Yield the solutions of a partial set or object: all of it, one rule at a time, or through
+        the support.
+        """
         search, walk = self.search, self.walk
         unknown = search.is_unknown(Ref(self.path[: self.pos + 1]), walk.b1)
         if search.settings.truth and unknown:
@@ -394,6 +431,9 @@ class _Virtual:
             yield from self._each_rule(unknown)
 
     def _each_rule(self, unknown: bool) -> Solutions:
+        """Yield the solutions by member: try each rule, or look the known key up in the
+        document.
+        """
         search, walk = self.search, self.walk
         longest = max(len(rule.path) + rule.is_set for rule in self.node.rules)
         following = self.path[self.pos + 1 : min(longest, len(self.path))]
@@ -419,7 +459,7 @@ class _Virtual:
             yield from self._inside(Constant(value), walk.b1, self.pos + 1)
 
     def _note_key_conflict(self) -> None:
-        """Remember rules that may give one key of this object two values."""
+        """Record rules that may give one key of this object two values."""
         search = self.search
 
         def solutions(rule: Rule, own: Bindings) -> Solutions:
@@ -432,7 +472,9 @@ class _Virtual:
             search.conflicts.append(conflict)
 
     def _head(self, rule: Rule, own: Bindings) -> Solutions:
-        """The ways in which the reference and the rule's head are equal, as far as both go."""
+        """Yield for each way in which the keys of the reference equal those in the rule's head, as
+        far as both go.
+        """
         here = list(self.path[self.pos + 1 :])
         head = list(rule.path[self.pos + 1 :])
         if rule.is_set and len(here) > len(head):
@@ -444,7 +486,7 @@ class _Virtual:
         return self.search.unify_all(here[:count], head[:count], self.walk.b1, own, self.walk.site)
 
     def _answer(self, rule: Rule, own: Bindings) -> Solutions:
-        """Unify the value of a rule with the rest of the reference."""
+        """Unify the rest of the reference with a rule's value."""
         if rule.is_set:
             assert rule.key is not None
             term: Term = set_((apply(rule.key, own)[0],))
@@ -456,7 +498,7 @@ class _Virtual:
         return self._inside(term, own, self.pos + 1)
 
     def _whole(self) -> Any:
-        """The whole document that known rules make."""
+        """Return the whole set or object that known rules build."""
         cached = self.search.replaced.cached(self.plugged)
         if cached is not None:
             return cached[0]
@@ -470,7 +512,7 @@ class _Virtual:
         return value
 
     def _below(self, key: Term) -> Value:
-        """The part of the document that has what is under `key`."""
+        """Return the part of the document that is needed to look `key` up."""
         building = _Building(self.node.rules, self.pos)
         for rule in self.node.rules:
             own = self.search.child()
@@ -480,6 +522,7 @@ class _Virtual:
         return building.value()
 
     def _partial_support(self, rule: Rule) -> bool:
+        """Add the residual of a partial rule to the support; return True if it may hold."""
         search = self.search
         own = search.child()
         is_defined = False
@@ -490,7 +533,7 @@ class _Virtual:
         return is_defined
 
     def _support(self, add: Any) -> Solutions:
-        """The rules go into the support, and the residual refers to them there."""
+        """Put the rules into the support with `add`, and save a reference to them there."""
         search, walk, node = self.search, self.walk, self.node
         # Rules below an object would become packages, which are there without a member.
         is_mixed = not node.is_ground and any(rule.is_ground for rule in node.rules)
@@ -521,6 +564,9 @@ class _Building:
         self._made: dict[Any, Any] = {}
 
     def add(self, rule: Rule, own: Bindings) -> None:
+        """Add the member that a rule gives with these bindings; EvalError for conflicting
+        values.
+        """
         span: Span = rule.span
         path = [as_value(plug(part, own)) for part in rule.path[self.pos + 1 :]]
         if rule.is_set:

@@ -111,14 +111,17 @@ class Partial:
 
     @cached_property
     def failures(self) -> tuple[tuple[nodes.Ref, Span], ...]:
-        """References to the input in comparisons that did not hold, and where these stand: a name
-        among them may be misspelt."""
+        """References to the input in comparisons that did not hold, with their positions; such a
+        name may be misspelt.
+        """
         refs = [(term_to_nodes(ref), span) for ref, span in self._failures]
         return tuple([(ref, span) for ref, span in refs if isinstance(ref, nodes.Ref)])
 
     @cached_property
     def queries(self) -> tuple[nodes.Body, ...]:
-        """No query means never true, a query without expressions always."""
+        """The residual queries, one of which must hold: no query means never, an empty query
+        always.
+        """
         if self._settled is None:
             return tuple([body_to_nodes(each) for each in self._queries])
         node = self._settled.node
@@ -126,10 +129,9 @@ class Partial:
 
     @property
     def kept(self) -> dict[int, Any]:
-        """A cache for readers of `queries`: what was made of an expression, under its `id`.
-
-        It has the keys of those expressions that are the same in each residual of these policies,
-        with None at first. Nothing may be kept for another one.
+        """A cache for readers of `queries`: results per expression, by its `id`. It contains, with
+        None at first, only expressions that are the same objects in each residual of these
+        policies; nothing may be stored for others.
         """
         return {} if self._settled is None else self._settled.kept
 
@@ -150,7 +152,7 @@ class Partial:
 
     @cached_property
     def ast(self) -> dict[str, Any]:
-        """`queries` and `support` as the JSON of OPA's trees."""
+        """`queries` and `support` as JSON in the form of OPA's AST."""
         return {
             "queries": [body_to_json(each) for each in self._queries],
             "support": [module_to_json(package, rules) for package, rules in self._support],
@@ -197,6 +199,9 @@ class Lowered:
 
     @cached_property
     def _literals(self) -> frozenset[Key]:
+        """The scalar constants in the policies, as keys, those inside constant collections
+        included.
+        """
         terms: list[Term] = []
         for rule in self._rules:
             for branch in rule.branches():
@@ -221,12 +226,14 @@ class Lowered:
         return Program(self._rules, self._packages, self._checked.callees, all_rules=True)
 
     def data_use(self, entries: Iterable[tuple[str, ...]]) -> DataUse:
-        """The use of data by the rules of the documents at `entries`."""
+        """Return how the rules of the documents at `entries` use data."""
         callees = self._checked.callees
         return find_data_use(self._rules, entries, lambda each: declared_arity(each, callees))
 
     def prepare(self, query: nodes.Body, settings: Settings) -> Question:
-        """A resolved query with all that evaluating it needs beside an input and data."""
+        """Return a resolved query with everything that its evaluation needs except an input and
+        data.
+        """
         body = lower_query(query, self._checked.callees)
         names = {name for expr in body for term in expr_terms(expr) for name in variables(term)}
         live = {name for name in names if not name.startswith("__local")}
@@ -245,7 +252,7 @@ class Lowered:
     def evaluate(
         self, question: Question, evaluation: Evaluation, tracer: PartialTracer | None = None
     ) -> Partial:
-        """Evaluate a query partially; EvalError where its known part ends in an error."""
+        """Evaluate a query partially; EvalError if its known part ends in an error."""
         settings, settled, size = question.settings, question.settled, _Size()
 
         def well_typed(body: Body) -> Body | None:
@@ -286,6 +293,7 @@ class Lowered:
         )
 
     def _settled_for(self, program: Program, documents: tuple[tuple[Term, ...], ...]) -> Settled:
+        """Return the prepared rule bodies for a set of unknown documents, from a bounded cache."""
         key = program, documents
         settled = self._settled.get(key)
         if settled is None:
@@ -296,11 +304,9 @@ class Lowered:
         return settled
 
     def _well_typed(self, body: Body) -> Body | None:
-        """A residual without what its types decide; None if it never holds.
-
-        An equation that is wrong in its types never holds, so its negation always does. Other
-        negated expressions stay: the caller that compiles the residual is told. What is wrong in
-        a comprehension or an `every` leaves it without items, and decides nothing.
+        """Return a residual without what its types decide; None if it never holds. An equation of
+        incompatible types never holds, so its negation always does. Other negated expressions stay,
+        as does a type error in a comprehension or `every`, which decides nothing.
         """
         if self._holds_types(body):
             return body
@@ -320,7 +326,7 @@ class Lowered:
         )
 
     def _holds_types(self, body: Body) -> bool:
-        """Return True if a residual can hold: one that is wrong in its types never does."""
+        """Return True if the residual passes the type check; one that fails it never holds."""
         if not any(map(_may_be_wrong, body)):
             return True
         shape = _shape(body)
@@ -337,7 +343,9 @@ class Lowered:
 
 
 def _document(body: Body) -> Ref | None:
-    """The document whose truth a query asks for, if it is no more than a path below `data`."""
+    """Return the document that a query asks for, if the query is only a path below `data`; else
+    None.
+    """
     if len(body) != 1:
         return None
     (expr,) = body
@@ -354,6 +362,9 @@ class _Size:
         self._count = 0
 
     def take(self, terms: Iterable[Any]) -> None:
+        """Count the parts of terms as often as their text shows them; EvalError above
+        `MAX_PARTS`.
+        """
         waiting = list(terms)
         while waiting:
             part = waiting.pop()
@@ -391,8 +402,7 @@ def _terms_of(body: Body) -> list[Term]:
 
 
 def settings(unknowns: Iterable[str], options: PartialOptions) -> Settings:
-    """Return the settings of a partial evaluation; ValueError for a path or namespace that is not
-    valid."""
+    """Return the settings of a partial evaluation; ValueError for an invalid path or namespace."""
     namespace = options.namespace
     for name in (namespace, options.helpers):
         if name is not None and not _NAMESPACE.fullmatch(name):
@@ -418,16 +428,15 @@ def _has_closure(expr: Expr) -> bool:
 
 
 def _may_be_wrong(expr: Expr) -> bool:
-    """Return True if the types of an expression are worth a check."""
+    """Return True if the types of an expression are worth checking."""
     if expr.every is not None or (expr.operator is not None and not expr.is_equation):
         return True
     return expr.operator is not None and not any(map(_has_any_type, expr.args))
 
 
 def _shape(body: Body) -> object:
-    """Return a key of the types of a body: independent of values of scalars and names of variables.
-
-    None where that is more than this shows.
+    """Return a key for the types of a body, independent of scalar values and variable names; None
+    if types depend on more than that.
     """
     names: dict[str, int] = {}
     shape: list[object] = []
@@ -453,13 +462,13 @@ def _has_any_type(term: Term) -> bool:
 
 
 def _equations_of_bindings(search: Search) -> Body:
-    """Return the bindings of the query's variables, as equations."""
+    """Return the bindings of the query's variables as equations."""
     names = list(search.root.values)
     return tuple([equation(Var(n), search.names.plug(Var(n), search.root)) for n in names])
 
 
 def _in_order(equations: Body) -> list[Expr]:
-    """Equations in the order of OPA's."""
+    """Return equations in the order in which OPA prints them."""
     if len(equations) < 2:
         return list(equations)
     return sorted(equations, key=lambda e: rank(body_to_nodes((e,))[0].term))  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ from doorward.rego.values import UNDEFINED
 
 
 def call(search: SearchContext, site: Site, operator: Operator, args: Sequence[Term]) -> Solutions:
-    """The ways in which a call holds; the last of `args` may be its result."""
+    """Yield for each way in which a call holds; the last of `args` may be its output."""
     mock = search.replaced.function(operator)
     if mock is not None:
         instead = _function_of(search, mock)
@@ -46,6 +46,7 @@ def call(search: SearchContext, site: Site, operator: Operator, args: Sequence[T
 
 
 def _function_of(search: SearchContext, mock: Term) -> Operator | None:
+    """Return the function or built-in that a `with` value names; None if it names none."""
     if type(mock) is not Ref:
         return None
     if search.program.function(mock) is not None:
@@ -57,6 +58,7 @@ def _function_of(search: SearchContext, mock: Term) -> Operator | None:
 
 
 def _without_mocks(search: SearchContext, work: Any, site: Site, *operands: Any) -> Solutions:
+    """Yield the solutions of `work`, run while no function is replaced."""
     replaced = search.replaced
     replaced.push_functions({}, hide=True)
     is_inside = True
@@ -76,6 +78,7 @@ def _without_mocks(search: SearchContext, work: Any, site: Site, *operands: Any)
 def _constant_answer(
     search: SearchContext, site: Site, operator: Operator, args: Sequence[Term], value: Term
 ) -> Solutions:
+    """Yield if a call, replaced by a constant, holds or has that value."""
     if len(args) > arity_of(search, operator):
         yield from search.unify(args[-1], value, site.bindings, site.bindings, site)
     elif value != FALSE:
@@ -83,7 +86,9 @@ def _constant_answer(
 
 
 def arity_of(search: SearchContext, operator: Operator) -> int:
-    """Operands that are declared; of what takes any number, as many as are given."""
+    """Return the number of declared operands; for a variadic function, the number of operands
+    passed.
+    """
     count = search.program.arity(operator)
     if count is None:
         return 1_000_000 if type(operator) is str else -1
@@ -91,6 +96,7 @@ def arity_of(search: SearchContext, operator: Operator) -> int:
 
 
 def _builtin(search: SearchContext, site: Site, name: str, args: Sequence[Term]) -> Solutions:
+    """Yield for each result of a built-in; save the call if an operand is unknown."""
     bindings = site.bindings
     declared = search.program.builtin(name)
     if declared is None:
@@ -135,6 +141,7 @@ class _Function:
         self.has_result = len(args) > self.count
 
     def solutions(self) -> Solutions:
+        """Yield for each way in which the call holds, inlined or through a support function."""
         search, node = self.search, self.node
         is_unknown = search.is_unknown_expr(_bare(self.site.expr), self.site.bindings)
         if (
@@ -157,13 +164,16 @@ class _Function:
         return self._alternatives() if node.has_else and is_unknown else self._values()
 
     def _alternatives(self) -> Solutions:
-        """The values for unknown operands, each where none before it counts."""
+        """Yield the values for unknown operands, each under the condition that no earlier rule
+        applies.
+        """
         for branch in self.node.branches:
             yield from self._rule(branch, [UNDEFINED], [False])
         if self.node.default is not None:
             yield from self._rule(self.node.default, [UNDEFINED], [False])
 
     def _values(self) -> Solutions:
+        """Yield the values of the rules that apply, then the default if none did."""
         before = UNDEFINED
         state: list[Any] = [before]
         for rule in self.node.rules:
@@ -176,10 +186,11 @@ class _Function:
             yield from self._rule(self.node.default, state, [False])
 
     def _note_conflict(self) -> None:
-        """Remember rules that may give two values for these operands."""
+        """Record rules that may give two values for these operands."""
         search, site = self.search, self.site
 
         def solutions(rule: Rule, own: Bindings) -> Solutions:
+            """Yield for each way in which a rule applies to the operands."""
             operands = self.args[: self.count]
             for _ in search.unify_all(operands, list(rule.args or ()), site.bindings, own, site):
                 yield from search.branch(rule, own)
@@ -189,6 +200,9 @@ class _Function:
             search.conflicts.append(conflict)
 
     def _rule(self, rule: Rule, state: list[Any], answered: list[bool]) -> Solutions:
+        """Yield for each way in which one rule applies; `state[0]` becomes its value and
+        `answered[0]` True.
+        """
         search, site = self.search, self.site
         own = search.child()
         head = list(rule.args or ())
@@ -215,6 +229,7 @@ class _Function:
                 yield
 
     def _support(self) -> Solutions:
+        """Put the function into the support, if possible, and save the call."""
         search = self.search
         if not search.support.is_open(self.operator.parts, known_documents(search)):
             yield from search.save_call(self.operator, self.args, self.count, self.site)
@@ -228,6 +243,7 @@ class _Function:
             yield from search.save_call(Ref(target), self.args, self.count, self.site)
 
     def _support_rule(self, rule: Rule, target: tuple[Term, ...]) -> None:
+        """Add the residual of one rule of the function to the support, its parameters unknown."""
         search = self.search
         own = search.child()
         names = [name for arg in rule.args or () for name in _variables(arg)]

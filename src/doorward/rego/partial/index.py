@@ -39,9 +39,8 @@ _NAMED: Final = Var("__any__")
 def in_index_order(
     rules: Sequence[Rule], is_virtual: Callable[[Ref], bool], *, all_rules: bool = False
 ) -> list[Rule]:
-    """`rules` in OPA's order; `is_virtual` says whether a reference leads to rules.
-
-    `all_rules`: as OPA gives them where it does not ask its index which of them may hold.
+    """Return `rules` in the order in which OPA's rule index yields them. `is_virtual` tells if a
+    reference leads to rules. `all_rules`: the order that OPA uses without looking rules up.
     """
     if len(rules) < 2:
         return list(rules)
@@ -55,6 +54,7 @@ def in_index_order(
     scalars: dict[tuple[Term, Term], int] = {}
 
     def level(term: Term, value: Term) -> tuple[int, int, int]:
+        """Return the rank of one level of the index for a test: level, kind of value, number."""
         kind, number = _value_rank(term, value, scalars)
         if all_rules:
             # Below zero: before the rules that do not name the level.
@@ -62,6 +62,7 @@ def in_index_order(
         return (levels[term], kind, number)
 
     def rank(tests: Tests) -> Rank:
+        """Return the rank of a rule from the levels that it tests."""
         named = [level(term, value) for term, value in tests.items()]
         # Levels that a rule does not name are left out; the end comes before all that it names.
         return (*sorted(named, key=lambda each: -abs(each[0])), (0, 0, 0))
@@ -80,6 +81,9 @@ _SCALAR: Final = 3
 
 
 def _value_rank(level: Term, value: Term, scalars: dict[tuple[Term, Term], int]) -> tuple[int, int]:
+    """Return the rank of a tested value: variables, arrays, then scalars in the order in which they
+    occur.
+    """
     if type(value) is Var:
         return (_VARIABLE, 0)
     if type(value) is Array or (type(value) is Constant and isinstance(value.value, list)):
@@ -88,6 +92,7 @@ def _value_rank(level: Term, value: Term, scalars: dict[tuple[Term, Term], int])
 
 
 def _tests(rule: Rule, is_virtual: Callable[[Ref], bool], frequency: Counter[Term]) -> Tests:
+    """Return the indexable tests of a rule, by subject, and count the subjects."""
     tests: Tests = {}
     for expr in rule.body:
         test = None if expr.withs or expr.negated or expr.every else _test(rule, expr, is_virtual)
@@ -98,6 +103,7 @@ def _tests(rule: Rule, is_virtual: Callable[[Ref], bool], frequency: Counter[Ter
 
 
 def _test(rule: Rule, expr: Expr, is_virtual: Callable[[Ref], bool]) -> tuple[Term, Term] | None:
+    """Return the subject and value of an indexable test; None for other expressions."""
     if expr.operator is None:
         subject = _subject(rule, expr.args[0], is_virtual)
         return None if type(subject) is not Ref else (subject, _NAMED)
@@ -112,7 +118,9 @@ def _test(rule: Rule, expr: Expr, is_virtual: Callable[[Ref], bool]) -> tuple[Te
 
 
 def _subject(rule: Rule, term: Term, is_virtual: Callable[[Ref], bool]) -> Term | None:
-    """Return the subject of a level of the trie: a path of base documents, or an argument."""
+    """Return the subject of an index level: a path of base documents or a function argument; None
+    for other terms.
+    """
     if type(term) is Var:
         args = rule.args or ()
         return Constant(args.index(term)) if term in args else None
@@ -125,6 +133,7 @@ def _subject(rule: Rule, term: Term, is_virtual: Callable[[Ref], bool]) -> Term 
 
 
 def _is_indexed(term: Term) -> bool:
+    """Return True for a scalar, a variable, or an array of them."""
     if type(term) is Array:
         return all(type(item) is Var or _is_scalar(item) for item in term.items)
     if type(term) is Constant and isinstance(term.value, list):

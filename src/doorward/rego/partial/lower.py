@@ -66,9 +66,8 @@ _KINDS = {
 def lower_modules(
     modules: Sequence[nodes.Module], callees: Callees, in_order: Container[int] = ()
 ) -> list[Rule]:
-    """All rules of resolved modules, by file, in the order of the text.
-
-    `in_order`: those that are in order as they are written, with their `else`, by identity.
+    """Return all rules of resolved modules in the order of files and text. `in_order` holds the
+    identities of rules whose bodies need no reordering.
     """
     taken = {name for module in modules for name in _reserved_names(module)}
     stages = _Stages(Locals(taken=taken), callees)
@@ -85,7 +84,7 @@ def lower_modules(
 
 
 def _is_in_order(rule: nodes.Rule, callees: Callees) -> bool:
-    """Return True if a rule and its `else` are seen to be in order as they are written."""
+    """Return True if it is certain that the rule and its `else` branches need no reordering."""
     branch: nodes.Rule | None = rule
     while branch is not None:
         if not is_rule_in_order(branch, callees.arity):
@@ -95,14 +94,14 @@ def _is_in_order(rule: nodes.Rule, callees: Callees) -> bool:
 
 
 def _reserved_names(module: nodes.Module) -> Iterator[str]:
-    """The names of a module that may be those of generated variables."""
+    """Yield the names of a module that look like generated variables."""
     text = module.span.source.text
     if not text or "__local" in text:
         yield from (node.name for node in walk(module) if isinstance(node, nodes.Var))
 
 
 def lower_query(body: nodes.Body, callees: Callees) -> Body:
-    """A resolved query; `==` is `=` in it."""
+    """Lower a resolved query; `==` becomes `=`."""
     taken = {n.name for expr in body for n in walk(expr) if isinstance(n, nodes.Var)}
     stages = _Stages(Locals("q", taken=taken), callees)
     rule = Rule((DATA,), None, None, TRUE, stages.body(body), 1)
@@ -111,7 +110,9 @@ def lower_query(body: nodes.Body, callees: Callees) -> Body:
 
 
 def declared_arity(operator: Operator, callees: Callees) -> int | None:
-    """Operands that a function or a built-in declares; None where any number is taken."""
+    """Return the number of operands that a function or built-in declares; None if it is
+    variadic.
+    """
     if type(operator) is str:
         builtin = callees.registry.get(operator)
         if builtin is None or builtin.signature.variadic is not None:
@@ -137,7 +138,7 @@ class _Stages:
         self.without_replacements: set[int] = set()
 
     def finish(self, rules: Sequence[Rule]) -> None:
-        """Everything after the first stage."""
+        """Apply all stages after the first to the rules."""
         for rule in rules:
             self.split_calls_of(rule)
         for rule in rules:
@@ -162,17 +163,21 @@ class _Stages:
     # 1. Names
 
     def head_operands(self, rule: nodes.Rule) -> dict[int, Var]:
-        """Variables for the operands of a rule's reference that are to be computed."""
+        """Return new variables for the operands of a rule's reference that must be computed, by
+        position.
+        """
         args = rule.head.ref.args
         return {n: self.locals.fresh() for n, arg in enumerate(args) if type(arg) not in _PLAIN}
 
     def rule(self, rule: nodes.Rule, keys: dict[int, Var], package: int) -> Rule:
+        """Lower a rule and its `else` branches; `keys` are the variables for computed operands."""
         for arg in rule.head.args or ():
             for var in pattern_vars(arg):
                 self.locals.named(var.name)
         return self.branch(rule, keys, package)
 
     def branch(self, rule: nodes.Rule, keys: dict[int, Var], package: int) -> Rule:
+        """Lower one branch of a rule; `package` is the length of its package path."""
         before = self.closures, self.replacements
         head = rule.head
         for term in (*(head.args or ()), head.key, head.value, *head.ref.args):
@@ -209,7 +214,7 @@ class _Stages:
         return lowered
 
     def _declare_inside(self, term: nodes.Term) -> None:
-        """Number what comprehensions of a head declare: that is done before the body."""
+        """Number the variables that comprehensions in a head declare, before those of the body."""
         for node in walk(term):
             match node:
                 case nodes.Expr(term=nodes.Call(infix=True, args=args) as call):
@@ -224,6 +229,7 @@ class _Stages:
                     self._declare(*((value,) if key is None else (key, value)))
 
     def _declare(self, *patterns: nodes.Term) -> None:
+        """Number the variables of patterns."""
         for pattern in patterns:
             for var in pattern_vars(pattern):
                 self.locals.named(var.name)
@@ -233,6 +239,7 @@ class _Stages:
         return tuple(node) or (_TRUE,)
 
     def expr(self, expr: nodes.Expr) -> list[Expr]:
+        """Lower an expression to zero, one or more expressions."""
         match expr.term:
             case nodes.SomeDecl(symbols):
                 for var in symbols:
@@ -273,8 +280,9 @@ class _Stages:
     def _close(
         self, expr: nodes.Expr, operands: Sequence[nodes.Body], *, holds: bool
     ) -> list[Expr]:
-        """Return True if one of `operands` holds, or none: whatever they bind is bound in them
-        alone."""
+        """Lower `or` (`holds`) or a negated body: whatever the operands bind stays local to
+        them.
+        """
         self.closures += 1
         answers = array([Comprehension("array", None, TRUE, self.body(body)) for body in operands])
         none = Constant([[] for _ in operands])
@@ -282,6 +290,7 @@ class _Stages:
         return [self._mark(lowered, expr)]
 
     def _some_in(self, term: nodes.SomeIn) -> Expr:
+        """Lower `some k, v in xs` to `v = xs[k]`."""
         key = self.locals.fresh() if term.key is None else None
         declared = [var.name for p in (term.key, term.value) if p for var in pattern_vars(p)]
         for name in sorted(declared):
@@ -296,6 +305,7 @@ class _Stages:
         return Expr((value, Ref((*inside, operand))), EQUALITY)
 
     def _every(self, term: nodes.Every) -> Expr:
+        """Lower an `every`; a missing key gets a new variable."""
         self.closures += 1
         domain = self.term(term.domain)
         key = self.locals.fresh() if term.key is None else self.term(term.key)
@@ -306,6 +316,7 @@ class _Stages:
         return tuple([self._with(item) for item in expr.withs]) if expr.withs else ()
 
     def _with(self, item: nodes.With) -> With:
+        """Lower a `with`; its value may be the name of a built-in."""
         self.replacements += 1
         target = item.target
         name = target if isinstance(target, nodes.Ref) else nodes.Ref(target, ())
@@ -323,6 +334,7 @@ class _Stages:
         return With(where, self.term(value))
 
     def operator(self, call: nodes.Call) -> Operator:
+        """Return a function's reference or a built-in's name."""
         operator = call.operator
         if isinstance(operator.head, nodes.Var) and operator.head.name == "data":
             return Ref((DATA, *[self.term(arg) for arg in operator.args]))
@@ -331,6 +343,7 @@ class _Stages:
     # Terms
 
     def term(self, term: nodes.Term) -> Term:
+        """Lower a term; sets and objects are put in order."""
         if type(term) is nodes.Scalar:
             return Constant(term.value)
         if type(term) is nodes.Var:
@@ -362,6 +375,9 @@ class _Stages:
         return Call("internal.template_string", (array(map(self._part, term.parts)),))
 
     def _part(self, part: str | nodes.Expr) -> Term:
+        """Lower a part of a template string: a constant, or a set comprehension that may be
+        empty.
+        """
         if isinstance(part, str):
             return Constant(part)
         assert isinstance(part.term, nodes.Term)
@@ -375,6 +391,7 @@ class _Stages:
     # 2. Calls
 
     def split_calls_of(self, rule: Rule) -> None:
+        """Move the calls in a rule's terms into expressions of its body."""
         added: list[Expr] = []
         if rule.args is not None:
             rule.args = tuple([self.split_term(arg, added) for arg in rule.args])
@@ -385,12 +402,14 @@ class _Stages:
         rule.body = self.split_calls((*rule.body, *added))
 
     def split_calls(self, body: Body) -> Body:
+        """Move the calls in the terms of a body into expressions of their own."""
         out: list[Expr] = []
         for expr in body:
             self.split_expr(expr, out)
         return tuple(out)
 
     def split_expr(self, expr: Expr, out: list[Expr]) -> None:
+        """Append an expression to `out`, preceded by expressions for the calls in its terms."""
         if expr.withs:
             withs = [replace(item, value=self.split_term(item.value, out)) for item in expr.withs]
             expr = replace(expr, withs=tuple(withs))
@@ -407,7 +426,9 @@ class _Stages:
         out.append(changed(expr, args, expr.withs))
 
     def split_term(self, term: Term, out: list[Expr]) -> Term:
-        """`term` without calls; they are appended to `out`, with variables for their results."""
+        """Return `term` without calls; these are appended to `out`, their results in new
+        variables.
+        """
         match term:
             case Constant() | Var():
                 return term
@@ -441,6 +462,7 @@ class _Stages:
         return map_comprehensions(body, self._plain_head)
 
     def _plain_head(self, node: Comprehension) -> Comprehension:
+        """Move references and comprehensions in a comprehension's head into its body."""
         key, term = node.key, node.term
         added: list[Expr] = []
         if key is not None and is_evaluated(key):
@@ -450,6 +472,7 @@ class _Stages:
         return replace(node, key=key, term=term, body=(*node.body, *added)) if added else node
 
     def plain_rule_head(self, rule: Rule) -> None:
+        """Move references and comprehensions in a rule's head into its body."""
         added: list[Expr] = []
         if rule.key is not None:
             rule.key = self._value(rule.key, added)
@@ -464,12 +487,13 @@ class _Stages:
         return self._bind(term, added) if is_evaluated(term) else term
 
     def _bind(self, term: Term, out: list[Expr], like: Expr | None = None) -> Var:
+        """Append an equation of a new variable with `term` to `out`; return the variable."""
         var = self.locals.fresh()
         out.append(replace(equation(var, term, like), generated=True))
         return var
 
     def plain_withs(self, body: Body) -> Body:
-        """Replacements by values: they are computed before."""
+        """Move computed values of `with` into expressions before."""
         out: list[Expr] = []
         for expr in map_bodies(body, self.plain_withs):
             withs = []
@@ -481,6 +505,7 @@ class _Stages:
         return tuple(out)
 
     def _names_function(self, value: Term) -> bool:
+        """Return True if a `with` value names a function or built-in."""
         if type(value) is not Ref:
             return False
         if value.parts[0] == DATA:
@@ -490,7 +515,9 @@ class _Stages:
     # 5. Operands
 
     def plain_operands(self, body: Body) -> Body:
-        """A body whose operands are values; `==` between two of them is `=`."""
+        """Move references inside operands into expressions before; `==` between two values becomes
+        `=`.
+        """
         out: list[Expr] = []
         for expr in body:
             if expr.operator == "equal" and len(expr.args) == 2:
@@ -507,6 +534,9 @@ class _Stages:
         return tuple(out)
 
     def _outermost(self, term: Term, expr: Expr, out: list[Expr]) -> Term:
+        """Return an operand whose inner references are replaced by variables; a reference itself
+        may stay.
+        """
         if type(term) is Ref:
             if all([type(part) in _ATOMS for part in term.parts]):
                 return term
@@ -517,6 +547,7 @@ class _Stages:
         return self._operand(term, expr, out)
 
     def _operand(self, term: Term, expr: Expr, out: list[Expr]) -> Term:
+        """Return an operand with references and comprehensions replaced by variables."""
         match term:
             case Constant() | Var():
                 return term
@@ -526,14 +557,14 @@ class _Stages:
 
 
 def is_evaluated(term: Term) -> bool:
-    """Return True if there are references or comprehensions in `term`."""
+    """Return True if the term contains references or comprehensions."""
     if type(term) is Ref or type(term) is Comprehension:
         return True
     return any(map(is_evaluated, parts(term)))
 
 
 def map_bodies(body: Body, change: object) -> Body:
-    """`body` with `change` applied to the bodies of its closures, one level down."""
+    """Apply `change` to the bodies of the comprehensions and `every` in `body`, one level down."""
     assert callable(change)
 
     def whole(node: Comprehension) -> Comprehension:
@@ -543,13 +574,14 @@ def map_bodies(body: Body, change: object) -> Body:
 
 
 def map_comprehensions(body: Body, change: object) -> Body:
-    """`body` with `change` applied to all its comprehensions, the inner ones first."""
+    """Apply `change` to all comprehensions in `body`, the inner ones first."""
     assert callable(change)
 
     def below(inner: Body) -> Body:
         return map_comprehensions(inner, change)
 
     def whole(node: Comprehension) -> Comprehension:
+        """Apply `change` to one comprehension, its body changed before."""
         lowered = change(replace(node, body=below(node.body)))
         assert isinstance(lowered, Comprehension)
         return lowered
@@ -558,10 +590,14 @@ def map_comprehensions(body: Body, change: object) -> Body:
 
 
 def _map_closures(expr: Expr, whole: object, below: object) -> Expr:
+    """Apply `whole` to the comprehensions of an expression and `below` to the body of an
+    `every`.
+    """
     assert callable(whole)
     assert callable(below)
 
     def change(term: Term) -> Term:
+        """Apply `whole` to the comprehensions in a term."""
         if type(term) is Comprehension:
             node = whole(term)
             assert isinstance(node, Comprehension)
@@ -581,6 +617,7 @@ def _map_closures(expr: Expr, whole: object, below: object) -> Expr:
 
 
 def _names(term: Term) -> Iterable[str]:
+    """Yield the names of the variables in a term."""
     if type(term) is Var:
         yield term.name
     for part in parts(term):

@@ -34,7 +34,9 @@ class Locals:
                 return Var(name)
 
     def named(self, unique: str) -> Var:
-        """The variable for what the resolver calls `x@3`; another name stays what it is."""
+        """Return the local variable for a resolved name such as `x@3`; other names stay as they
+        are.
+        """
         if "@" not in unique:
             return Var(unique)
         name = self._names.get(unique)

@@ -35,7 +35,7 @@ MAX_INLINED: Final = 16
 
 
 def negated(search: SearchContext, site: Site) -> Solutions:
-    """`not e`: holds where `e` has no solution, as far as that is known."""
+    """Yield for `not e`: if `e` has no solution, or for each way to save that it has none."""
     positive = negated_as(site.expr, negated=False, withs=())
     if not search.is_unknown_expr(site.expr, site.bindings):
         for _ in search.body((positive,), site.bindings, search.number()):
@@ -55,6 +55,7 @@ def in_turn(search: SearchContext, rule: Rule, own: Bindings) -> Solutions:
 
 
 def _after(search: SearchContext, before: Sequence[Rule], rule: Rule, own: Bindings) -> Solutions:
+    """Yield the solutions of `rule` under the condition that the rules in `before` do not apply."""
     if not before:
         yield from search.rule(rule, own)
         return
@@ -63,7 +64,9 @@ def _after(search: SearchContext, before: Sequence[Rule], rule: Rule, own: Bindi
 
 
 def _fails(search: SearchContext, earlier: Rule, rule: Rule, own: Bindings) -> Solutions:
-    """Continue where a rule does not hold for the operands of `rule`, which are in `own`."""
+    """Yield for each way in which the rule `earlier` does not apply to the operands of `rule`, read
+    in `own`.
+    """
     number = search.number()
     unknown = search.unknown_names()
     site = Site(Expr((TRUE,), span=earlier.span), 0, own, number)
@@ -72,6 +75,7 @@ def _fails(search: SearchContext, earlier: Rule, rule: Rule, own: Bindings) -> S
 
 
 def _apply(search: SearchContext, earlier: Rule, rule: Rule, site: Site) -> Solutions:
+    """Yield for each way in which `earlier` applies to the operands of `rule`."""
     inner = search.child()
     operands, parameters = rule.args or (), earlier.args or ()
     for _ in search.unify_all(operands, parameters, site.bindings, inner, site):
@@ -81,7 +85,7 @@ def _apply(search: SearchContext, earlier: Rule, rule: Rule, site: Site) -> Solu
 def _without(
     search: SearchContext, residuals: Sequence[Body], site: Site, number: int, unknown: set[str]
 ) -> Solutions:
-    """Continue where none of `residuals` holds."""
+    """Yield for each way in which none of `residuals` holds."""
     if not residuals:
         yield
     elif _can_stand_in_place(unknown, residuals):
@@ -94,6 +98,9 @@ def _without(
 def _residuals(
     search: SearchContext, solve: Callable[[], Solutions], unknown: set[str]
 ) -> list[Body]:
+    """Return the residuals of all solutions of `solve`, simplified, without those that never hold
+    by their types.
+    """
     residuals = []
     propagation = Propagation(search.program, unknown, whole=True)
     with search.apart() as saved:
@@ -105,7 +112,7 @@ def _residuals(
 
 
 def _save(search: SearchContext, exprs: Sequence[Expr], site: Site) -> Solutions:
-    """Continue with `exprs`, which stand as they are, in the residual."""
+    """Save `exprs` unchanged in the residual and yield once."""
     withs = tuple(
         [
             replace(item, value=search.names.plug(item.value, site.bindings))
@@ -122,7 +129,7 @@ def _save(search: SearchContext, exprs: Sequence[Expr], site: Site) -> Solutions
 
 
 def _complements(residuals: Sequence[Body]) -> Iterator[list[Expr]]:
-    """Of each residual one expression is to fail: all ways to choose."""
+    """Yield each way to choose one expression per residual that must fail."""
     if not residuals:
         yield []
         return
@@ -136,6 +143,7 @@ def _complements(residuals: Sequence[Body]) -> Iterator[list[Expr]]:
 def _by_support(
     search: SearchContext, residuals: Sequence[Body], site: Site, number: int, unknown: set[str]
 ) -> Solutions:
+    """Put the residuals into a support rule and save its negation."""
     name = f"__not{site.number}_{site.index}_{number}__"
     path: tuple[Term, ...] = (DATA, Constant(search.settings.name), Constant(name))
     used = {n for body in residuals for expr in body for n in _all_variables(expr)}
@@ -153,9 +161,8 @@ def _all_variables(expr: Expr) -> Iterator[str]:
 
 
 def _can_stand_in_place(safe: set[str], residuals: Sequence[Body]) -> bool:
-    """Return True if the opposite of each expression holds wherever the expression does not.
-
-    With a replacement it may not: where the replacement's value is undefined, neither does.
+    """Return True if the opposite of each expression holds wherever the expression does not. Under
+    `with` that may be false: if the value is undefined, neither holds.
     """
     size = 1
     for body in residuals:
@@ -169,8 +176,9 @@ def _can_stand_in_place(safe: set[str], residuals: Sequence[Body]) -> bool:
 
 
 def _nests(expr: Expr) -> bool:
-    """Return True if an operand would be evaluated outside of the negation, and may be undefined
-    there."""
+    """Return True if an operand would be evaluated outside the negation and may be undefined
+    there.
+    """
     if expr.every is not None:
         return True
     if expr.operator is None or expr.is_equation:
@@ -179,12 +187,14 @@ def _nests(expr: Expr) -> bool:
 
 
 def _nests_in(term: Term) -> bool:
+    """Return True if a term, or a key of a reference, has to be evaluated."""
     if type(term) is Ref:
         return any(_is_evaluated(part) for part in term.parts[1:])
     return _is_evaluated(term)
 
 
 def _is_evaluated(term: Term) -> bool:
+    """Return True if the term contains a reference, call or comprehension."""
     if type(term) in (Constant, Var):
         return False
     if type(term) is Comprehension:

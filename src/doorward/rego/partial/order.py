@@ -41,7 +41,9 @@ Arity: TypeAlias = Callable[[Operator], int | None]
 
 
 def in_safe_order(body: Body, known: Iterable[str], arity: Arity) -> Body:
-    """`body` in order, and the bodies of its closures; `known` are bound around it."""
+    """Return `body` ordered so that variables are bound before use, inner bodies too; `known` are
+    bound outside.
+    """
     steps = [Step(expr, set(expr_variables(expr)), _close_over(expr)) for expr in body]
     around, unsafe = set(ROOTS.union(known)), dict[int, tuple[Expr, set[str]]]()
     ordered = take_in_order(steps, around, lambda e, safe: outputs_of(e, safe, arity), unsafe)
@@ -56,6 +58,7 @@ def in_safe_order(body: Body, known: Iterable[str], arity: Arity) -> Body:
 
 
 def _inside(expr: Expr, around: set[str], arity: Arity) -> Expr:
+    """Order the bodies inside an expression; `around` are the variables bound outside."""
     if expr.every is not None:
         around.update(_names(expr.every.key), _names(expr.every.value))
         inner = in_safe_order(expr.every.body, around, arity)
@@ -64,6 +67,7 @@ def _inside(expr: Expr, around: set[str], arity: Arity) -> Expr:
         return expr
 
     def change(term: Term) -> Term:
+        """Order the bodies of comprehensions in a term."""
         if type(term) is Comprehension:
             return replace(term, body=in_safe_order(term.body, around, arity))
         return _map(term, change)
@@ -73,6 +77,7 @@ def _inside(expr: Expr, around: set[str], arity: Arity) -> Expr:
 
 
 def _map(term: Term, change: Callable[[Term], Term]) -> Term:
+    """Apply `change` to the terms directly inside a reference or collection."""
     match term:
         case Ref(items):
             return Ref(tuple(map(change, items)))
@@ -86,7 +91,7 @@ def _map(term: Term, change: Callable[[Term], Term]) -> Term:
 
 
 def _names(term: Term) -> Iterator[str]:
-    """Variables of `term` outside of closures."""
+    """Yield the variables of a term outside its comprehensions."""
     if type(term) is Var:
         yield term.name
     elif is_path(term):
@@ -97,7 +102,7 @@ def _names(term: Term) -> Iterator[str]:
 
 
 def expr_variables(expr: Expr) -> Iterator[str]:
-    """Variables of an expression outside of its closures."""
+    """Yield the variables of an expression outside its inner bodies."""
     terms = list(expr.args)
     if expr.every is not None:
         terms.append(expr.every.domain)
@@ -108,6 +113,7 @@ def expr_variables(expr: Expr) -> Iterator[str]:
 
 
 def _close_over(expr: Expr) -> set[str]:
+    """Return the variables that occur in the inner bodies of an expression."""
     names: set[str] = set()
     for closure in bodies(expr):
         if isinstance(closure, Every):
@@ -120,7 +126,7 @@ def _close_over(expr: Expr) -> set[str]:
 
 
 def outputs_of_body(body: Body, safe: set[str], arity: Arity) -> set[str]:
-    """Return the variables that `body` binds when `safe` are bound."""
+    """Return the variables that `body` binds if those in `safe` are bound."""
     known = set(safe)
     for expr in body:
         known |= outputs_of(expr, known, arity)
@@ -128,7 +134,7 @@ def outputs_of_body(body: Body, safe: set[str], arity: Arity) -> set[str]:
 
 
 def outputs_of(expr: Expr, safe: AbstractSet[str], arity: Arity) -> set[str]:
-    """Return the variables that `expr` binds when `safe` are bound."""
+    """Return the variables that `expr` binds if those in `safe` are bound."""
     if expr.negated:
         return set()
     for item in expr.withs:

@@ -13,10 +13,7 @@ __all__ = ["parse_path", "path_names"]
 
 
 def parse_path(text: str) -> tuple[Term, ...]:
-    """`input.user["a b"]` or `data.rows` as a path.
-
-    ValueError for anything else: what is not a path of names has no place in a document.
-    """
+    """Parse a path such as `input.user["a b"]` or `data.rows`; ValueError for other texts."""
     try:
         body = parse_query(Source("", text))
     except ParseError as error:
@@ -39,7 +36,9 @@ def parse_path(text: str) -> tuple[Term, ...]:
 
 
 def path_names(text: str) -> tuple[str, tuple[str | int, ...]]:
-    """`input` or `data`, and the names below it; ValueError as for `parse_path`."""
+    """Parse a path to its root, `input` or `data`, and the names below it; ValueError for other
+    texts.
+    """
     head, *operands = parse_path(text)
     assert isinstance(head, Var)
     names = [part.value for part in operands if isinstance(part, Constant)]

@@ -66,7 +66,7 @@ class Node:
 
     @property
     def is_ground(self) -> bool:
-        """True if the rules make one document without variables in its path."""
+        """Return True if the rules make one document without variables in its path."""
         return all(
             rule.is_ground and len(rule.path) == len(self.rules[0].path) for rule in self.rules
         )
@@ -76,6 +76,7 @@ class Node:
         return any(rule.otherwise is not None for rule in self.rules)
 
     def walk(self) -> Iterator[Node]:
+        """Yield this node and all nodes below it."""
         yield self
         for child in self.children.values():
             yield from child.walk()
@@ -111,6 +112,9 @@ class Program:
             self._gather(node)
 
     def _child(self, node: Node, key: Key) -> Node:
+        """Return the child of a node under a key, created if missing; what is below `data.system`
+        is hidden.
+        """
         child = node.children.get(key)
         if child is None:
             # What is below data.system is not part of data.
@@ -119,6 +123,9 @@ class Program:
         return child
 
     def _gather(self, node: Node) -> None:
+        """Collect a node's default and its rules in index order, those of nodes below a variable
+        path included.
+        """
         node.default = next((rule for rule in node.own if rule.default), None)
         rules = [rule for rule in node.own if not rule.default]
         if any(not rule.is_ground for rule in rules):
@@ -129,7 +136,7 @@ class Program:
         node.branches = [branch for rule in node.rules for branch in rule.branches()]
 
     def _is_virtual(self, ref: Ref) -> bool:
-        """Return True if rules are at a path below `data`, or on the way to it."""
+        """Return True if there are rules at the path below `data`, or above or below it."""
         if ref.parts[0] != DATA:
             return False
         node = self.root
@@ -146,7 +153,7 @@ class Program:
         return self.callees.registry.get(name)
 
     def arity(self, operator: Operator) -> int | None:
-        """Operands that are declared; None where any number is taken, or nothing is declared."""
+        """Return the number of declared operands; None for a variadic or unknown function."""
         if type(operator) is str:
             declared = self.builtin(operator)
             if declared is None or declared.signature.variadic is not None:
@@ -156,7 +163,7 @@ class Program:
         return None if node is None else len((node.default or node.rules[0]).args or ())
 
     def find(self, path: Sequence[Term]) -> Node | None:
-        """The node at a constant path below `data`."""
+        """Return the node at a constant path below `data`; None if there is none."""
         node: Node | None = self.root
         for part in path[1:]:
             if type(part) is not Constant or node is None:
@@ -165,7 +172,7 @@ class Program:
         return node
 
     def function(self, operator: Operator) -> Node | None:
-        """The node of a function; None for what is none."""
+        """Return the node of a function; None if the policies have no such function."""
         if type(operator) is not Ref or operator.parts[0] != DATA:
             return None
         node = self.find(operator.parts)
@@ -176,6 +183,9 @@ class Program:
         yield from self._reachable(self.root, path, 1)
 
     def _reachable(self, node: Node, path: Sequence[Term], pos: int) -> Iterator[Rule]:
+        """Yield the rules that a path may lead to, from `pos` on; a variable stands for every
+        key.
+        """
         if pos >= len(path):
             for below in node.walk():
                 if not below.hidden or below is node:
@@ -193,6 +203,7 @@ class Program:
 
 
 def _constant_prefix(path: Sequence[Term]) -> Iterator[Constant]:
+    """Yield the parts of a path up to the first that is not constant."""
     for part in path:
         if type(part) is not Constant:
             return
@@ -200,7 +211,7 @@ def _constant_prefix(path: Sequence[Term]) -> Iterator[Constant]:
 
 
 def path_of(node_path: Iterable[Key]) -> tuple[Term, ...]:
-    """A path below `data` as terms."""
+    """Return a path below `data` as terms."""
     path: list[Any] = [DATA]
     path += [Constant(from_key(key)) for key in node_path]
     return tuple(path)

@@ -49,7 +49,7 @@ class Propagation:
         self._generated = 0
 
     def apply(self, body: Body) -> Body:
-        """`body`, simplified; as it is where equations contradict each other."""
+        """Return the simplified body; unchanged if its equations contradict each other."""
         plain = [_is_plain(expr) for expr in body]
         if body and all(plain):
             return body
@@ -91,7 +91,9 @@ class Propagation:
         return self._with_what_is_asked(body, result, removed)
 
     def _with_what_is_asked(self, body: Body, result: list[Expr], removed: dict[str, Term]) -> Body:
-        """Add the removed equations that bind a variable, or whose reference nobody else asks."""
+        """Add back the removed equations that bind a variable, or whose reference nothing else
+        reads.
+        """
         safe = {*ROOTS, *self._live}
         unsafe = {name for expr in result for name in expr_variables(expr)} - safe
         if unsafe:
@@ -121,7 +123,7 @@ class Propagation:
         return tuple(result)
 
     def _stays(self, expr: Expr, removed: dict[str, Term], heads: set[str]) -> bool:
-        """Return True if an expression stays; one that does not is noted in `removed`."""
+        """Return True if an expression must stay; otherwise record it in `removed`."""
         if expr.negated or expr.withs:
             return True
         if expr.is_equation:
@@ -149,7 +151,9 @@ class Propagation:
 
 
 def _is_plain(expr: Expr) -> bool:
-    """Return True if an expression has no variables and says something: there is nothing to do."""
+    """Return True if an expression has no variables and is not trivially true, so that nothing is
+    to be simplified.
+    """
     if expr.withs or expr.every is not None:
         return False
     args = expr.args
@@ -160,6 +164,7 @@ def _is_plain(expr: Expr) -> bool:
 
 
 def _says_nothing(expr: Expr) -> bool:
+    """Return True if an expression is trivially true: a constant other than false, or `x == x`."""
     if expr.every is not None:
         return False
     if expr.operator is None:
@@ -183,6 +188,7 @@ class _EqualVariables:
         self._roots: dict[str, _Root] = {}
 
     def find(self, name: str) -> _Root | None:
+        """Return the root of the variable's set; None if it is in no set."""
         if name not in self._parents:
             return None
         while (parent := self._parents[name]) != name:
@@ -190,6 +196,7 @@ class _EqualVariables:
         return self._roots[name]
 
     def make(self, name: str) -> _Root:
+        """Return the root of the variable's set, created if missing."""
         root = self.find(name)
         if root is None:
             self._parents[name] = name
@@ -197,7 +204,7 @@ class _EqualVariables:
         return root
 
     def merge(self, a: str, b: str) -> bool:
-        """False where the two sets have different constants."""
+        """Unite the sets of two variables; return False if they have different constants."""
         one, other = self.make(a), self.make(b)
         if one is other:
             return True
@@ -212,6 +219,7 @@ class _EqualVariables:
 
 
 def _equal_variables(body: Body, live: frozenset[str]) -> _EqualVariables | None:
+    """Return the sets of variables that equations make equal; None if constants contradict."""
     sets = _EqualVariables(live)
     for expr in body:
         if not expr.is_equation or expr.negated or expr.withs:
@@ -238,6 +246,7 @@ class _Plug:
         self._open: set[str] = set()
 
     def expr(self, expr: Expr) -> Expr:
+        """Return an expression with the known values put in."""
         withs = tuple([replace(item, value=self.term(item.value)) for item in expr.withs])
         every = expr.every
         if every is not None:
@@ -247,6 +256,7 @@ class _Plug:
         return changed(expr, tuple([self.term(arg) for arg in expr.args]), withs, every)
 
     def term(self, term: Term) -> Term:
+        """Return a term with the known values put in."""
         if type(term) is Constant:
             return term
         if type(term) is Var:
@@ -260,6 +270,9 @@ class _Plug:
         return map_parts(term, self.term)
 
     def variable(self, var: Var) -> Term:
+        """Return what stands for a variable: a constant, another variable, or a removed equation's
+        other side.
+        """
         root = self._sets.find(var.name)
         if root is not None:
             if root.constant is not None:
@@ -278,6 +291,9 @@ class _Plug:
             self._open.discard(var.name)
 
     def reference(self, ref: Ref) -> Term:
+        """Return a reference with the known values put in; a head that is a reference is joined
+        with it.
+        """
         if is_path(ref):
             return ref
         head = ref.parts[0]
@@ -294,6 +310,7 @@ def _outputs(ref: Ref) -> set[str]:
 
 
 def _names(term: Term) -> Iterator[str]:
+    """Yield the variables of a term outside its comprehensions."""
     if type(term) is Var:
         yield term.name
     elif type(term) is not Comprehension:
@@ -307,7 +324,7 @@ def _head(ref: Ref) -> str:
 
 
 def _heads(expr: Expr) -> Iterator[str]:
-    """Variables at the head of references, those in closures included."""
+    """Yield the variables that are heads of references, in inner bodies too."""
     terms = expr_terms(expr)
     if all(type(term) is Constant or type(term) is Var or is_path(term) for term in terms):
         return (_head(term) for term in terms if type(term) is Ref)
@@ -315,7 +332,7 @@ def _heads(expr: Expr) -> Iterator[str]:
 
 
 def _is_in(value: Term, body: Iterable[Expr]) -> bool:
-    """Return True if `value`, or what begins with it, must have a value for `body` to hold."""
+    """Return True if `value`, or a reference into it, must have a value for `body` to hold."""
     waiting: list[Term] = []
     for expr in body:
         waiting += _terms_needed(expr)
@@ -333,10 +350,9 @@ def _is_in(value: Term, body: Iterable[Expr]) -> bool:
 
 
 def _terms_needed(expr: Expr) -> Iterator[Term]:
-    """Terms that must have values for `expr` to hold.
-
-    A plain reference and an equation of plain references are negated as a whole: that they have no
-    value makes the negation hold. Everything else is evaluated before the negation.
+    """Yield the terms that must have values for `expr` to hold. The negation of a plain reference,
+    or of an equation of such, also holds if one has no value; all else is evaluated before the
+    negation.
     """
     every = expr.every
     if every is not None:

@@ -39,10 +39,9 @@ def _is_function(search: SearchContext, target: Ref) -> bool:
 
 
 def under_with(search: SearchContext, site: Site) -> Solutions:
-    """The ways in which an expression holds while parts of the documents are replaced.
-
-    What it refers to stays in rules of their own where it is not known: only there the residual
-    can be evaluated under the same replacement.
+    """Yield for each way in which an expression holds while `with` replaces parts of documents.
+    What it refers to stays in separate rules if it is unknown, since the residual needs the same
+    replacement.
     """
     functions: dict[Operator, Term] = {}
     documents: list[tuple[Path, Term]] = []
@@ -66,7 +65,7 @@ def under_with(search: SearchContext, site: Site) -> Solutions:
 
 
 def _save_whole(search: SearchContext, site: Site) -> Solutions:
-    """An expression whose replacement is not known: all of it is left to the residual."""
+    """Save an expression whose replacement is unknown unchanged in the residual."""
     expr, bindings = site.expr, site.bindings
     outputs: list[Term] = []
     if expr.is_equation or (expr.operator is None and expr.every is None):
@@ -89,6 +88,9 @@ def _evaluate(
     documents: Sequence[tuple[Path, Term]],
     disabled: tuple[Path, ...],
 ) -> Solutions:
+    """Yield the solutions of the expression while the replacements are in effect; they are
+    suspended at each yield.
+    """
     replaced = search.replaced
     new_input, new_data = search.input, replaced.data
     for path, value in documents:
@@ -104,6 +106,7 @@ def _evaluate(
     targets = tuple([path for path, _ in documents])
 
     def enter() -> tuple[Term | None, Any]:
+        """Put the replacements into effect; return the state before."""
         before = search.input, replaced.data
         search.input, replaced.data = new_input, new_data
         replaced.push(targets, functions)
@@ -111,6 +114,7 @@ def _evaluate(
         return before
 
     def leave(before: tuple[Term | None, Any]) -> None:
+        """Restore the state before the replacements."""
         search.disabled.pop()
         replaced.pop()
         search.input, replaced.data = before
@@ -131,7 +135,7 @@ def _evaluate(
 
 
 def operator_of(target: Ref) -> Operator:
-    """A built-in by its name, a function by its path."""
+    """Return a built-in's name or a function's reference for the target of a `with`."""
     head = target.parts[0]
     if head == DATA or type(head) is not Var:
         return target
@@ -140,7 +144,7 @@ def operator_of(target: Ref) -> Operator:
 
 
 def _references(term: Term) -> list[Path]:
-    """Constant prefixes of the references in `term`."""
+    """Return the constant prefixes of the references in a term."""
     paths: list[Path] = []
     waiting: list[Term] = [term]
     while waiting:
@@ -155,6 +159,7 @@ def _references(term: Term) -> list[Path]:
 
 
 def _all_parts(term: Term) -> list[Term]:
+    """Return the terms directly inside a term, in the body of a comprehension too."""
     if type(term) is Comprehension:
         inner = [term.term, *([] if term.key is None else [term.key])]
         return inner + [part for expr in term.body for part in expr_terms(expr)]

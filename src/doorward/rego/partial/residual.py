@@ -38,7 +38,7 @@ def term_to_nodes(term: core.Term) -> nodes.Term:
 
 
 def module_to_nodes(package: Path, rules: Sequence[core.Rule]) -> nodes.Module:
-    """The module of a package with its rules."""
+    """Convert the rules of a support package to the syntax tree of a module."""
     names = tuple([str(part.value) for part in package[1:] if isinstance(part, core.Constant)])
     return nodes.Module(nodes.Package(names), (), tuple([_rule(rule) for rule in rules]))
 
@@ -49,6 +49,7 @@ def sorted_rules(rules: Sequence[core.Rule]) -> list[core.Rule]:
 
 
 def _rule_rank(rule: nodes.Rule) -> tuple[Any, ...]:
+    """Return the key by which OPA orders the rules of a support module."""
     head = rule.head
     args = tuple(map(rank, head.args or ()))
     key = () if head.key is None else (rank(head.key),)
@@ -58,7 +59,7 @@ def _rule_rank(rule: nodes.Rule) -> tuple[Any, ...]:
 
 
 def _expr_rank(expr: nodes.Expr) -> tuple[Any, ...]:
-    """A term comes before a call, that before `every`."""
+    """Return the key to order expressions by: terms, then calls, then `every`."""
     withs = tuple([(rank(item.target), rank(item.value)) for item in expr.withs])
     match expr.term:
         case nodes.Call(operator=operator, args=args):
@@ -70,6 +71,7 @@ def _expr_rank(expr: nodes.Expr) -> tuple[Any, ...]:
 
 
 def _rule(rule: core.Rule) -> nodes.Rule:
+    """Convert a rule to its syntax tree."""
     first, *rest = rule.path[rule.package :]
     assert isinstance(first, core.Constant)
     ref = nodes.Ref(nodes.Var(str(first.value)), tuple([_term(part) for part in rest]))
@@ -85,6 +87,7 @@ def _rule(rule: core.Rule) -> nodes.Rule:
 
 
 def _expr(expr: core.Expr) -> nodes.Expr:
+    """Convert an expression to its syntax tree."""
     withs = tuple([nodes.With(_target(item.target), _term(item.value)) for item in expr.withs])
     if expr.every is not None:
         every = expr.every
@@ -101,25 +104,29 @@ def _expr(expr: core.Expr) -> nodes.Expr:
 
 
 def uses(term: core.Term, body: core.Body) -> bool:
-    """Return True if the body of an `every` reads its key or value; Rego refuses one that nobody
-    reads."""
+    """Return True if the body of an `every` reads its key or value; Rego refuses one that is not
+    read.
+    """
     names = {n for e in body for each in core.expr_terms(e) for n in core.variables(each)}
     return isinstance(term, core.Var) and term.name in names
 
 
 def _variable(term: core.Term) -> nodes.Var:
+    """Convert a variable to its syntax tree."""
     node = _term(term)
     assert isinstance(node, nodes.Var)
     return node
 
 
 def _target(target: core.Ref) -> nodes.Ref | nodes.Var:
+    """Convert the target of a `with` to its syntax tree."""
     node = _term(target)
     assert isinstance(node, (nodes.Ref, nodes.Var))
     return node
 
 
 def _operator(operator: core.Operator) -> nodes.Ref:
+    """Convert a function's path or a built-in's name to a reference."""
     if isinstance(operator, str):
         first, *rest = operator.split(".")
         return nodes.Ref(nodes.Var(first), tuple([nodes.Scalar(part) for part in rest]))
@@ -134,6 +141,7 @@ def plain_name(name: str) -> str:
 
 
 def _term(term: core.Term) -> nodes.Term:
+    """Convert a term to its syntax tree."""
     match term:
         case core.Constant(value=value):
             return _value(value)
@@ -164,6 +172,7 @@ def _term(term: core.Term) -> nodes.Term:
 
 
 def _value(value: Value) -> nodes.Term:
+    """Convert a constant to its syntax tree, objects and sets in order."""
     if isinstance(value, list):
         return nodes.Array(tuple([_value(item) for item in value]))
     if isinstance(value, dict):
@@ -178,12 +187,13 @@ def _value(value: Value) -> nodes.Term:
 
 
 def module_to_json(package: Path, rules: Sequence[core.Rule]) -> Json:
-    """A support module as OPA prints it."""
+    """Convert a support module to JSON in the form of OPA's AST."""
     path = [_var("data"), *[term_to_json(part) for part in package[1:]]]
     return {"package": {"path": path}, "rules": [_rule_to_json(rule) for rule in rules]}
 
 
 def _rule_to_json(rule: core.Rule) -> Json:
+    """Convert a rule to JSON in the form of OPA's AST."""
     result: Json = {"body": body_to_json(rule.body)}
     if rule.default:
         result["default"] = True
@@ -191,6 +201,7 @@ def _rule_to_json(rule: core.Rule) -> Json:
 
 
 def _head_to_json(rule: core.Rule) -> Json:
+    """Convert a rule's head to JSON, with the fields that OPA has for its form."""
     first, *rest = rule.path[rule.package :]
     assert isinstance(first, core.Constant)
     is_object = rule.value is not None and rule.args is None and len(rest) == 1
@@ -214,6 +225,7 @@ def body_to_json(body: core.Body) -> list[Json]:
 
 
 def _expr_to_json(expr: core.Expr, index: int) -> Json:
+    """Convert an expression to JSON; `index` is its position in the body."""
     result: Json = {}
     if expr.generated:
         result["generated"] = True
@@ -241,6 +253,7 @@ def _expr_to_json(expr: core.Expr, index: int) -> Json:
 
 
 def _operator_to_json(operator: core.Operator) -> Json:
+    """Convert an operator to the JSON of a reference."""
     if not isinstance(operator, str):
         return term_to_json(operator)
     first, *rest = operator.split(".")
@@ -253,6 +266,7 @@ def _var(name: str) -> Json:
 
 
 def term_to_json(term: core.Term) -> Json:
+    """Convert a term to JSON in the form of OPA's AST."""
     match term:
         case core.Constant(value=value):
             return _value_to_json(value)
@@ -285,6 +299,7 @@ def term_to_json(term: core.Term) -> Json:
 
 
 def _value_to_json(value: Any) -> Json:
+    """Convert a constant to JSON in the form of OPA's AST."""
     if value is None:
         return {"type": "null", "value": {}}
     if isinstance(value, bool):

@@ -129,6 +129,7 @@ class Search:
         return self._trace(self._rule(rule, own), rule.span, is_rule=True)
 
     def _rule(self, rule: Rule, own: Bindings) -> Solutions:
+        """Yield for each way in which a rule's body holds, with prepared steps where possible."""
         # A built-in that `with` replaces may be evaluated where it would be saved.
         if self._settled is None or self.replaced.functions_number:
             return self.body(rule.body, own, own.number)
@@ -143,7 +144,7 @@ class Search:
         return negation.in_turn(self, rule, own) if rule.before else self.rule(rule, own)
 
     def body(self, body: Sequence[Step], bindings: Bindings, number: int) -> Solutions:
-        """The ways in which all expressions of `body` hold."""
+        """Yield for each way in which all expressions of `body` hold."""
         count = len(body)
         solutions: list[Solutions] = []
         has_solution = [False] * count
@@ -167,6 +168,7 @@ class Search:
                 solutions.pop().close()  # type: ignore[attr-defined] # they are generators
 
     def _part(self, part: Step, index: int, bindings: Bindings, number: int) -> Solutions:
+        """Yield for each way in which one step holds."""
         if type(part) is Run:
             return self._save_run(part)
         assert isinstance(part, Expr)
@@ -177,6 +179,7 @@ class Search:
         return solutions if self._tracer is None else _tell(self._tracer, solutions, span, is_rule)
 
     def _save_run(self, run: Run) -> Solutions:
+        """Save prepared expressions in the residual, yield once, and remove them again."""
         count = len(run.saved)
         self._take(count)
         saved = self.saved[-1]
@@ -187,7 +190,7 @@ class Search:
             del saved[-count:]
 
     def _note_failure(self, expr: Step) -> None:
-        """Remember what a comparison that does not hold reads from the input."""
+        """Record the input references of a comparison that does not hold."""
         if type(expr) is not Expr or expr.operator is None or len(self.failures) >= MAX_FAILURES:
             return
         paths = [arg for arg in expr.args[:2] if type(arg) is Ref and arg.parts[0] == INPUT]
@@ -195,13 +198,14 @@ class Search:
             self.failures.append((paths[-1], expr.span))
 
     def expr(self, site: Site) -> Solutions:
+        """Yield for each way in which an expression holds, under its `with`."""
         self._count()
         if site.expr.withs:
             return replacing.under_with(self, site)
         return self.evaluate(site)
 
     def evaluate(self, site: Site) -> Solutions:
-        """An expression, whatever follows its `with`."""
+        """Yield for each way in which an expression holds, ignoring its own `with`."""
         expr, bindings = site.expr, site.bindings
         if expr.negated:
             return negation.negated(self, site)
@@ -215,7 +219,7 @@ class Search:
         return functions.call(self, site, expr.operator, expr.args)
 
     def truth(self, site: Site) -> Solutions:
-        """A term that stands alone: it has a value, and that is not false."""
+        """Yield for each way in which a single term has a value other than false."""
         (term,) = site.expr.args
         result = Var(f"$_term_{site.number}_{site.index}")
         bindings = site.bindings
@@ -226,6 +230,7 @@ class Search:
                 yield
 
     def every(self, site: Site, every: Every) -> Solutions:
+        """Yield if an `every` holds for all items; save it if its domain or body is unknown."""
         bindings = site.bindings
         if self.is_unknown(every.domain, bindings) or any(
             self.is_unknown_expr(expr, bindings) for expr in every.body
@@ -244,6 +249,7 @@ class Search:
     def _holds_for(
         self, every: Every, key: Term, value: Term, bindings: Bindings, site: Site
     ) -> bool:
+        """Return True if the body of an `every` holds for one item."""
         pairs = (every.key, key), (every.value, value)
         for _ in self._unify_pairs(pairs, bindings, bindings, site):
             for _ in self.body(every.body, bindings, self.number()):
@@ -264,7 +270,7 @@ class Search:
     def save(
         self, expr: Expr, left: Bindings | None, right: Bindings | None, site: Site
     ) -> Solutions:
-        """Continue with `expr` in the residual, under the `with` of where it comes from."""
+        """Save `expr` in the residual, under the `with` of the site, and yield once."""
         self._take(1)
         withs = replacing.kept(self, site)
         span, location = site.expr.span, expr.location
@@ -287,12 +293,13 @@ class Search:
             self.saved[-1].pop()
 
     def _take(self, count: int) -> None:
+        """Count saved expressions; EvalError above `max_size`."""
         self._size += count
         if self._size > self.settings.max_size:
             raise EvalError(LIMIT_ERROR, "partial evaluation makes too many expressions", NOWHERE)
 
     def save_equation(self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:
-        """Continue with `a = b` in the residual; their variables are unknown from here on."""
+        """Save `a = b` in the residual and yield once; their variables are unknown from then on."""
         count = self.mark_outputs(a, b1) + self.mark_outputs(b, b2)
         try:
             closed = self.names.close(a, b1), self.names.close(b, b2)
@@ -303,7 +310,7 @@ class Search:
     def save_call(
         self, operator: Operator, args: Sequence[Term], arity: int, site: Site
     ) -> Solutions:
-        """Continue with a call in the residual; its result is unknown from here on."""
+        """Save a call in the residual and yield once; its output is unknown from then on."""
         bindings = site.bindings
         count = self.mark_outputs(args[-1], bindings) if arity == len(args) - 1 else 0
         try:
@@ -312,7 +319,7 @@ class Search:
             self.unknowns.unmark(count)
 
     def mark_outputs(self, term: Term, bindings: Bindings) -> int:
-        """Mark the variables that `term` would bind; how many there are."""
+        """Mark the variables that `term` would bind as unknown; return their number."""
         if type(term) is Var:
             self.unknowns.mark(term, bindings)
             return 1
@@ -323,7 +330,7 @@ class Search:
         return count
 
     def unknown_names(self) -> set[str]:
-        """The unknown variables, by their names in the residual."""
+        """Return the unknown variables by their names in the residual."""
         names = set()
         for var, bindings in self.unknowns.variables:
             plugged = self.names.plug(var, bindings)
@@ -333,7 +340,7 @@ class Search:
 
     @contextmanager
     def apart(self) -> Iterator[list[Saved]]:
-        """Save the expressions of this block in a residual of its own."""
+        """Collect the expressions that this block saves in a separate residual."""
         own: list[Saved] = []
         self.saved.append(own)
         try:
@@ -344,7 +351,7 @@ class Search:
     # Unification
 
     def unify(self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:
-        """The ways in which `a`, read in `b1`, and `b`, read in `b2`, are equal."""
+        """Yield for each way in which `a`, read in `b1`, equals `b`, read in `b2`."""
         if type(a) is Var:
             a, b1 = apply(a, b1)
         if type(b) is Var:
@@ -359,6 +366,7 @@ class Search:
             yield from self._unify_parts(a, b, b1, b2, site)
 
     def _unify_parts(self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:
+        """Yield for each way in which two collections of the same kind are equal."""
         kind = kind_of(a)
         if kind != kind_of(b):
             return
@@ -383,6 +391,7 @@ class Search:
     def _unify_pairs(
         self, pairs: Sequence[tuple[Term, Term]], b1: Bindings, b2: Bindings, site: Site
     ) -> Solutions:
+        """Yield for each way in which all pairs of terms are equal."""
         if not pairs:
             yield
             return
@@ -393,12 +402,17 @@ class Search:
     def unify_all(
         self, left: Sequence[Term], right: Sequence[Term], b1: Bindings, b2: Bindings, site: Site
     ) -> Solutions:
-        """The ways in which two rows of terms are equal, one by one."""
+        """Yield for each way in which the terms of two sequences are equal, position by
+        position.
+        """
         return self._unify_pairs(tuple(zip(left, right, strict=True)), b1, b2, site)
 
     def _unify_evaluated(
         self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site
     ) -> Solutions:
+        """Yield for each way in which two terms are equal, one of which is a variable, reference or
+        comprehension.
+        """
         unknown = self._is_saved(a, b1)
         if not unknown and type(a) is Ref:
             yield from self.ref(a, b, b1, b2, site)
@@ -420,6 +434,7 @@ class Search:
             yield from _bind(b, a, b2, b1)
 
     def _is_saved(self, term: Term, bindings: Bindings) -> bool:
+        """Return True if a term is unknown, so that an equation with it must be saved."""
         if type(term) is Set:
             return self.unknowns.inside(term, bindings)
         return self.unknowns.has(term, bindings)
@@ -427,6 +442,9 @@ class Search:
     def _unify_comprehension(
         self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site
     ) -> Solutions:
+        """Yield for each way in which a comprehension equals a term; save the equation if it is
+        unknown.
+        """
         first = type(a) is Comprehension
         closure, where = (a, b1) if first else (b, b2)
         assert type(closure) is Comprehension
@@ -438,6 +456,9 @@ class Search:
             yield from self.unify(value, other, where, there, site)
 
     def _comprehend(self, term: Comprehension, bindings: Bindings) -> Value:
+        """Return the value of a known comprehension; EvalError if an object gets two values for a
+        key.
+        """
         number = self.number()
         if term.kind == "object":
             assert term.key is not None
@@ -457,7 +478,7 @@ class Search:
     # References
 
     def ref(self, a: Ref, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:
-        """The ways in which what a known reference leads to is `b`."""
+        """Yield for each way in which the document that a known reference leads to equals `b`."""
         head = a.parts[0]
         if head == DATA:
             yield from documents.data(self, a.parts, b, b1, b2, site)
@@ -480,9 +501,8 @@ class Search:
         b2: Bindings,
         site: Site,
     ) -> Solutions:
-        """The ways in which what `path[pos:]` leads to inside of `term` is `result`.
-
-        `path` is read in `bindings`, `term` in `where`, `result` in `b2`.
+        """Yield for each way in which the keys `path[pos:]`, followed inside `term`, lead to
+        `result`. `path` is read in `bindings`, `term` in `where`, `result` in `b2`.
         """
         while pos < len(path):
             if self.unknowns.has(term, where):
@@ -515,6 +535,7 @@ class Search:
         b2: Bindings,
         site: Site,
     ) -> Solutions:
+        """Bind `term` to a new variable and unify a reference from it with `result`."""
         head = Var(f"$_ref_{self._generated}")
         self._generated += 1
         for _ in self.unify(term, head, where, bindings, site):
@@ -522,11 +543,12 @@ class Search:
             yield from self.unify(rest, result, bindings, b2, site)
 
     def leaf(self) -> Var:
-        """A variable for one use."""
+        """Return a new variable for one use."""
         self._generated += 1
         return Var(f"$_leaf_{self._generated}")
 
     def _count(self) -> None:
+        """Check the deadline now and then; EvalError if it is over."""
         self._ticks -= 1
         if self._ticks < 0:
             self._ticks = _TICKS
@@ -536,6 +558,9 @@ class Search:
 
 
 def _tell(tracer: PartialTracer, solutions: Solutions, span: Span, is_rule: bool) -> Solutions:
+    """Yield the solutions and report to the tracer that evaluation began and each time that it
+    held.
+    """
     tracer.note(span, holds=False, is_rule=is_rule)
     try:
         for _ in solutions:
@@ -546,6 +571,7 @@ def _tell(tracer: PartialTracer, solutions: Solutions, span: Span, is_rule: bool
 
 
 def _bind(var: Var, term: Term, own: Bindings, other: Bindings) -> Solutions:
+    """Bind a variable to a term while the generator is suspended at its yield."""
     own.values[var.name] = term, other
     try:
         yield
@@ -554,21 +580,23 @@ def _bind(var: Var, term: Term, own: Bindings, other: Bindings) -> Solutions:
 
 
 def kind_of(term: Term) -> str:
-    """array, object or set; for other values and what is not known "" """
+    """Return "array", "object" or "set"; "" for other terms."""
     if type(term) is Constant:
         return _VALUE_KINDS.get(type(term.value), "")
     return _KINDS.get(type(term), "")
 
 
 def _can_be_equal(a: Term, b: Term) -> bool:
-    """Return True if a comprehension and a value are of the same kind; of others it is not
-    known."""
+    """Return False if a comprehension and a value are of different kinds; True if that is not
+    known.
+    """
     if type(a) is not Comprehension or type(b) in (Var, Ref):
         return True
     return a.kind == (b.kind if type(b) is Comprehension else kind_of(b))
 
 
 def array_items(term: Term) -> Sequence[Term]:
+    """Return the items of an array term or constant as terms."""
     if type(term) is Array:
         return term.items
     value: Any = as_value(term)
@@ -576,14 +604,14 @@ def array_items(term: Term) -> Sequence[Term]:
 
 
 def has_open_keys(term: Term, where: Bindings) -> bool:
-    """Return True if a key of an object, or a member of a set, is not known: it may be any."""
+    """Return True if a key of an object or member of a set is unknown."""
     if type(term) is Object:
         return any(type(plug(key, where)) is not Constant for key, _ in term.items)
     return type(term) is Set and any(type(plug(each, where)) is not Constant for each in term.items)
 
 
 def member(term: Term, where: Bindings, key: Constant) -> tuple[Term, Bindings] | None:
-    """Return the value under `key` in `term`; None if there is none."""
+    """Return the value under `key` in `term` and its bindings; None if there is none."""
     if type(term) is Constant:
         target = lookup(term.value, key.value)
         return None if target is UNDEFINED else (Constant(target), where)
@@ -601,7 +629,7 @@ def member(term: Term, where: Bindings, key: Constant) -> tuple[Term, Bindings] 
 
 
 def members(term: Term, where: Bindings) -> Iterator[tuple[Term, tuple[Term, Bindings]]]:
-    """Keys, and what is under them."""
+    """Yield the keys in a term, each with the value under it and its bindings."""
     if type(term) is Constant:
         for known, item in iterate(term.value):
             yield Constant(known), (Constant(item), where)
@@ -617,7 +645,7 @@ def members(term: Term, where: Bindings) -> Iterator[tuple[Term, tuple[Term, Bin
 
 
 def _pattern(term: Term) -> Iterator[str]:
-    """Variables of `term` outside of closures and heads of references."""
+    """Yield the variables of a term outside comprehensions and heads of references."""
     match term:
         case Var(name):
             yield name

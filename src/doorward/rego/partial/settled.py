@@ -71,7 +71,7 @@ class Settled:
         """What readers of residuals make of the trees of `node` that are made once, by their id."""
 
     def node(self, expr: Expr) -> nodes.Expr:
-        """The tree of an expression, which is made once for those of runs."""
+        """Return the syntax tree of an expression, cached for prepared ones."""
         node = self._nodes.get(id(expr))
         if node is None:
             (node,) = body_to_nodes((expr,))
@@ -81,13 +81,16 @@ class Settled:
         return node
 
     def steps(self, rule: Rule) -> tuple[Step, ...]:
-        """The body of a rule of the program: what is settled in runs."""
+        """Return the body of a rule in steps: runs of expressions that can be saved unchanged, and
+        others.
+        """
         steps = self._steps.get(id(rule))
         if steps is None:
             steps = self._steps[id(rule)] = tuple(self._build_steps(rule))
         return steps
 
     def _build_steps(self, rule: Rule) -> Iterator[Step]:
+        """Yield the steps of a rule's body."""
         run: list[Saved] = []
         for expr in self._without_names(rule):
             settled = self._settle(expr)
@@ -103,7 +106,9 @@ class Settled:
             yield Run(tuple(run))
 
     def _without_names(self, rule: Rule) -> Body:
-        """The body with unknown operands of calls in their places, where these become settled."""
+        """Return the body with variables replaced by the unknown references they stand for, where
+        calls become settled by that.
+        """
         uses = Counter(_variables_of(rule))
         named: dict[str, int] = {}
         for index, expr in enumerate(rule.body):
@@ -142,7 +147,9 @@ class Settled:
         return False
 
     def _is_known_input(self, var: Var, expr: Expr) -> bool:
-        """Return True if an expression names a part of the input that holds nothing unknown."""
+        """Return True if an expression equates the variable with a part of the input that contains
+        nothing unknown.
+        """
         if not expr.is_equation or expr.negated or expr.withs or var not in expr.args:
             return False
         left, right = expr.args
@@ -152,7 +159,9 @@ class Settled:
         return not self._unknowns.reaches(value.parts, None)
 
     def _names(self, expr: Expr) -> str | None:
-        """The variable that only stands for an unknown reference."""
+        """Return the variable that only stands for an unknown reference; None for other
+        expressions.
+        """
         if not expr.is_equation or expr.negated or expr.withs:
             return None
         left, right = expr.args
@@ -163,6 +172,7 @@ class Settled:
 
     @staticmethod
     def _operand(arg: Term, body: Body, named: dict[str, int]) -> Term:
+        """Return the reference that a named operand stands for, or the operand itself."""
         if type(arg) is not Var or arg.name not in named:
             return arg
         left, right = body[named[arg.name]].args
@@ -171,7 +181,9 @@ class Settled:
     # Single expressions
 
     def _settle(self, expr: Expr) -> Expr | None:
-        """Return the saved form of an expression; None where it depends on known values."""
+        """Return the form in which an expression is always saved; None if that depends on known
+        values.
+        """
         if expr.withs or expr.every is not None or not self._is_settled(expr):
             return None
         plain = Expr(expr.args, expr.operator, expr.negated, span=expr.span, location=expr.location)
@@ -181,6 +193,7 @@ class Settled:
         return plain
 
     def _is_settled(self, expr: Expr) -> bool:
+        """Return True if an expression is saved whatever the known values are."""
         args, operator = expr.args, expr.operator
         if operator is None:
             return self._is_unknown(args[0])
@@ -200,7 +213,7 @@ class Settled:
 
 
 def _variables_of(rule: Rule) -> Iterator[str]:
-    """Each variable as often as a rule has it."""
+    """Yield the variables of a rule, once per occurrence."""
     heads = [*rule.path, *(rule.args or ())]
     heads += [term for term in (rule.key, rule.value) if term is not None]
     for term in heads:

@@ -60,7 +60,9 @@ class Bindings:
 
 
 def apply(term: Term, bindings: Bindings) -> tuple[Term, Bindings]:
-    """Return the value of `term`: itself, or the term that a variable is bound to in the end."""
+    """Resolve a variable through its bindings; return the final term and the bindings in which to
+    read it.
+    """
     while type(term) is Var:
         bound = bindings.values.get(term.name)
         if bound is None:
@@ -70,7 +72,7 @@ def apply(term: Term, bindings: Bindings) -> tuple[Term, Bindings]:
 
 
 def plug(term: Term, bindings: Bindings) -> Term:
-    """`term` with its bound variables replaced; closures stay as they are."""
+    """Return `term` with its bound variables replaced; comprehensions stay unchanged."""
     if type(term) is Var:
         term, bindings = apply(term, bindings)
     kind = type(term)
@@ -94,6 +96,7 @@ class _Plugging:
         self._sizes: dict[int, int] = {}
 
     def plug(self, term: Term, bindings: Bindings) -> Term:
+        """Return the term with bound variables replaced; EvalError if it gets too large."""
         if type(term) is Var:
             target, where = apply(term, bindings)
             if type(target) is Var:
@@ -125,7 +128,9 @@ class Names:
         self._taken: set[str] = set()
 
     def of(self, name: str, bindings: Bindings) -> str:
-        """`x` of body 3 is `x3`; variables of the query keep their names."""
+        """Return the residual name of a variable: `x` of body 3 is `x3`, variables of the query
+        keep their names.
+        """
         if name in ROOTS:
             return name
         key = name, bindings.number
@@ -140,13 +145,13 @@ class Names:
         return target
 
     def reserve(self, names: Iterable[str]) -> None:
-        """Names of the query's variables: no other may have them."""
+        """Reserve the names of the query's variables, so that no other variable gets them."""
         for name in names:
             self._names[name, 0] = name
             self._taken.add(name)
 
     def plug(self, term: Term, bindings: Bindings) -> Term:
-        """`term` as it is in the residual."""
+        """Return `term` as it appears in the residual."""
         if type(term) is Var:
             term, bindings = apply(term, bindings)
             if type(term) is Var:
@@ -157,7 +162,9 @@ class Names:
         return _Plugging(lambda name, where: Var(self.of(name, where))).plug(term, bindings)
 
     def close(self, term: Term, bindings: Bindings) -> Term:
-        """`term` with its closures made whole: they bring what their variables are bound to."""
+        """Return `term` with its comprehensions made self-contained: the bindings of their
+        variables go into their bodies.
+        """
         if type(term) is Comprehension:
             names = dict.fromkeys(_free(term))
             bound = [name for name in bindings.values if name in names]
@@ -171,7 +178,7 @@ class Names:
         return term
 
     def _named(self, term: Term, bindings: Bindings) -> Term:
-        """`term` with all its variables under their residual names, bound or not."""
+        """Return `term` with all its variables, bound or not, under their residual names."""
         if type(term) is Var:
             return Var(self.of(term.name, bindings))
         if type(term) is Comprehension:
@@ -183,15 +190,19 @@ class Names:
         return map_parts(term, lambda part: self._named(part, bindings))
 
     def _residual_names_in(self, expr: Expr, bindings: Bindings) -> Expr:
+        """Return an expression with all its variables under their residual names."""
+
         def change(term: Term) -> Term:
+            """Name the variables of a term."""
             return self._named(term, bindings)
 
         return map_expr(expr, change)
 
     def closed_expr(self, expr: Expr, bindings: Bindings) -> Expr:
-        """An expression with `every` as it is in the residual."""
+        """Return an expression, such as an `every`, as it appears in the residual."""
 
         def change(term: Term) -> Term:
+            """Plug a term, with its comprehensions made self-contained."""
             if type(term) is Comprehension:
                 return self.close(term, bindings)
             if type(term) in (Constant, Var):
@@ -202,7 +213,7 @@ class Names:
 
 
 def map_expr(expr: Expr, change: Callable[[Term], Term]) -> Expr:
-    """`expr` with `change` applied to its terms, those of the body of `every` included."""
+    """Return `expr` with `change` applied to its terms, in the body of `every` too."""
     every = expr.every
     if every is not None:
         body = tuple([map_expr(inner, change) for inner in every.body])
@@ -214,6 +225,7 @@ def map_expr(expr: Expr, change: Callable[[Term], Term]) -> Expr:
 
 
 def _free(term: Term) -> Iterator[str]:
+    """Yield the names of all variables in a term, in comprehensions too."""
     if type(term) is Var:
         yield term.name
     elif type(term) is Comprehension:
@@ -228,6 +240,7 @@ def _free(term: Term) -> Iterator[str]:
 
 
 def _free_of(expr: Expr) -> Iterator[str]:
+    """Yield the names of all variables in an expression, in `every` too."""
     for arg in expr.args:
         yield from _free(arg)
     for item in expr.withs:
@@ -250,7 +263,7 @@ class Saved:
     right: Bindings | None
 
     def plug(self, names: Names) -> Expr:
-        """The expression as it is in the residual."""
+        """Return the expression as it appears in the residual."""
         left, right = self.left, self.right
         if left is None:
             return self.expr
@@ -281,7 +294,7 @@ class Unknowns:
         bindings.unknown[var.name] = bindings.unknown.get(var.name, 0) + 1
 
     def unmark(self, count: int) -> None:
-        """Forget the last `count` variables."""
+        """Remove the mark from the last `count` marked variables."""
         for _ in range(count):
             var, bindings = self.variables.pop()
             left = bindings.unknown[var.name] - 1
@@ -291,7 +304,7 @@ class Unknowns:
                 del bindings.unknown[var.name]
 
     def has(self, term: Term, bindings: Bindings) -> bool:
-        """Return True if `term` is an unknown variable, or reaches into an unknown document."""
+        """Return True if `term` is an unknown variable or refers into an unknown document."""
         if type(term) is Var:
             return term.name in bindings.unknown
         if type(term) is Ref:
@@ -302,9 +315,8 @@ class Unknowns:
         return False
 
     def reaches(self, path: Path, bindings: Bindings | None) -> bool:
-        """Return True if a document at `path`, around or below it, is unknown.
-
-        An operand that is not known may be any key: `input[x]` reaches all of `input`.
+        """Return True if a document at, above or below `path` is unknown. An unknown key may be any
+        key: `input[x]` reaches all of `input`.
         """
         head = path[0]
         for document in self.documents:
@@ -325,7 +337,9 @@ class Unknowns:
         return False
 
     def inside(self, term: Term, bindings: Bindings) -> bool:
-        """Return True if a variable of `term` is unknown, or bound to what has one."""
+        """Return True if a variable in `term` is unknown, or bound to a term with an unknown
+        variable.
+        """
         waiting = [(term, bindings)]
         seen: set[tuple[str, int]] = set()
         while waiting:
@@ -364,6 +378,7 @@ class Disabled:
         return any(_overlap(path, other) for other in self.always)
 
     def has(self, path: Path) -> bool:
+        """Return True if the document at `path` must not be inlined."""
         if self.always and self.from_caller(path):
             return True
         return any(_overlap(path, other) for frame in self._passing for other in frame)
@@ -387,16 +402,19 @@ class Replaced:
         self._cache: list[dict[Path, tuple[Any]]] = [{}]
 
     def push(self, targets: tuple[Path, ...], functions: Mapping[Operator, Term]) -> None:
+        """Put the replacements of a `with` into effect: its targets in data, and functions."""
         self._targets.append(targets)
         self._cache.append({})
         self.push_functions(functions)
 
     def pop(self) -> None:
+        """End the last replacements."""
         self._targets.pop()
         self._cache.pop()
         self.pop_functions()
 
     def push_functions(self, functions: Mapping[Operator, Term], *, hide: bool = False) -> None:
+        """Replace functions, in addition to those replaced before unless `hide`."""
         before = self._functions[-1] if self._functions and not hide else {}
         self._functions.append({**before, **functions})
         self._count += 1
@@ -416,8 +434,9 @@ class Replaced:
         return self._functions[-1].get(operator) if self._functions else None
 
     def covers(self, path: Sequence[Term]) -> bool:
-        """Return True if a part of `data` is replaced as a whole, so that rules there do not
-        count."""
+        """Return True if a part of `data` at or above the path is replaced, so that rules there do
+        not count.
+        """
         return any(
             len(target) <= len(path) and tuple(path[: len(target)]) == target
             for targets in self._targets
@@ -425,7 +444,7 @@ class Replaced:
         )
 
     def find(self, keys: Sequence[Value]) -> Any:
-        """Return the value at a path below `data` that `with` gives; UNDEFINED if there is none."""
+        """Return the value that `with` sets at a path below `data`; UNDEFINED if there is none."""
         value: Any = self.data
         for key in keys:
             if value is UNDEFINED:
@@ -434,7 +453,7 @@ class Replaced:
         return value
 
     def known(self) -> Hashable:
-        """Return the replacements with their targets; None where there are none."""
+        """Return the present replacements as a hashable key; None if there are none."""
         if not self._targets:
             return None
         functions = frozenset(self._functions[-1].items())
@@ -456,17 +475,19 @@ class Support:
         self._known: dict[Path, Hashable] = {}
 
     def namespaced(self, path: Path) -> Path:
-        """The path in the support of what the policies have at `path`."""
+        """Return the path in the support for the rules at `path` of the policies."""
         if self._namespace is None:
             return path
         return (path[0], Constant(self._namespace), *path[1:])
 
     def is_open(self, path: Path, known: Hashable) -> bool:
-        """Return True if the rules at `path` can be in the support: they were not put there when
-        something else was known, which their bodies are made of."""
+        """Return True if the rules at `path` may be added to the support: they are not there yet
+        for other known documents.
+        """
         return self._known.setdefault(path, known) == known
 
     def has(self, location: Path) -> bool:
+        """Return True if the support has a rule at or below `location`."""
         return any(
             rule.path[: len(location)] == location
             for rules in self.packages.values()
@@ -479,13 +500,13 @@ class Support:
 
 
 def body_of(saved: Sequence[Saved], names: Names) -> Body:
-    """The residual that `saved` are; `true` if nothing was saved."""
+    """Return the residual body that the saved expressions form; `true` if there are none."""
     if not saved:
         return (Expr((Constant(True),)),)
     return tuple([item.plug(names) for item in saved])
 
 
 def as_value(term: Term) -> Value:
-    """The value of a ground term."""
+    """Return the value of a term without variables."""
     assert type(term) is Constant
     return term.value

@@ -28,7 +28,7 @@ Path = tuple[Term, ...]
 
 
 def known_documents(search: SearchContext) -> Hashable:
-    """Return the documents known where support rules are made: others under another `with`."""
+    """Return a key for the documents that are known now, which `with` may have changed."""
     known = search.replaced.known()
     if known is None:
         return None
@@ -38,7 +38,7 @@ def known_documents(search: SearchContext) -> Hashable:
 def add_complete(
     search: SearchContext, path: Path, rule: Rule, own: Bindings, saved: Sequence[Saved]
 ) -> None:
-    """Add the residual of one branch of a complete rule."""
+    """Add the residual of one branch of a complete rule to the support."""
     body = search.well_typed(body_of(saved, search.names))
     if body is None:
         return
@@ -54,8 +54,9 @@ def add_complete(
 
 
 def add_partial(search: SearchContext, rule: Rule, own: Bindings, saved: Sequence[Saved]) -> bool:
-    """Add the residual of one branch of a rule for a member of a set or an object, and return True;
-    False for a branch that never holds, by the types of its operands."""
+    """Add the residual of one branch of a partial rule to the support; return False if it never
+    holds by its types.
+    """
     body = search.well_typed(body_of(saved, search.names))
     if body is None:
         return False
@@ -80,7 +81,7 @@ def add_partial(search: SearchContext, rule: Rule, own: Bindings, saved: Sequenc
 def add_function(
     search: SearchContext, location: Path, rule: Rule, own: Bindings, saved: Sequence[Saved]
 ) -> None:
-    """Add the residual of one branch of a function whose arguments are unknown."""
+    """Add the residual of one branch of a function with unknown arguments to the support."""
     body = search.well_typed(body_of(saved, search.names))
     if body is not None:
         assert rule.value is not None
@@ -91,7 +92,9 @@ def add_function(
 
 
 def _package_of(path: Path) -> int:
-    """The end of the package of an open reference: before the last of the names that begin it."""
+    """Return the length of the package in a reference with variables: all leading names but the
+    last.
+    """
     end = 2
     for location in range(2, len(path)):
         part = path[location]
@@ -104,13 +107,18 @@ def _package_of(path: Path) -> int:
 
 
 def _value_of_default(value: Term, body: Body) -> tuple[Term, Body]:
-    """A default value without a body, which Rego has not: a closure is in the value."""
+    """Return a default's value and an empty body: a condition moves into a comprehension in the
+    value.
+    """
     if len(body) == 1 and body[0].is_equation and body[0].args[0] == value:
         return body[0].args[1], (Expr((TRUE,)),)
     return value, body
 
 
 def _simple(search: SearchContext, body: Body, head: Sequence[Term]) -> Body:
+    """Return the simplified body in which the variables of `head` stay bound; unchanged in shallow
+    mode.
+    """
     if search.settings.shallow:
         return body
     live = {name for term in head for name in variables(term)} - ROOTS

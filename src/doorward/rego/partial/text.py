@@ -37,6 +37,7 @@ def _path(parts: Sequence[core.Term]) -> str:
 
 
 def _rule(rule: core.Rule) -> str:
+    """Return a rule as Rego text."""
     first, *rest = rule.path[rule.package :]
     assert isinstance(first, core.Constant)
     head = f"{first.value}{_operands(rest)}"
@@ -58,6 +59,7 @@ def body_text(body: core.Body) -> str:
 
 
 def _expr(expr: core.Expr) -> str:
+    """Return an expression as Rego text, with its `not` and `with`."""
     text = ("not " if expr.negated else "") + _bare(expr)
     for item in expr.withs:
         text += f" with {term_text(item.target)} as {term_text(item.value)}"
@@ -65,6 +67,7 @@ def _expr(expr: core.Expr) -> str:
 
 
 def _bare(expr: core.Expr) -> str:
+    """Return an expression as Rego text, without its `not` and `with`."""
     if expr.every is not None:
         every = expr.every
         key = f"{term_text(every.key)}, " if uses(every.key, every.body) else ""
@@ -81,6 +84,7 @@ def _bare(expr: core.Expr) -> str:
 
 
 def _value_text(value: Value) -> str:
+    """Return a constant as Rego text."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, list):
@@ -107,6 +111,7 @@ def _operands(parts: Sequence[core.Term]) -> str:
 
 
 def _operand(part: core.Term) -> str:
+    """Return one operand of a reference as text: `.name` or `["a b"]`."""
     if isinstance(part, core.Constant) and isinstance(part.value, str):
         text = operand_text(part.value)
         if text.startswith("."):
@@ -115,6 +120,7 @@ def _operand(part: core.Term) -> str:
 
 
 def term_text(term: core.Term) -> str:
+    """Return a term as Rego text."""
     match term:
         case core.Constant(value=value):
             return _value_text(value)

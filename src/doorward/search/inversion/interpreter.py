@@ -109,20 +109,24 @@ class Attempt:
 
     @property
     def depth(self) -> int:
-        """Return the number of expressions before the one that stopped the body last; of all where
-        it holds."""
+        """Return how many expressions held before the one that failed furthest into the body; all
+        if the body holds.
+        """
         reached = [behind for behind, _ in self.failures]
         return max([*reached, *[len(outcomes) for _, outcomes in self.solutions]], default=0)
 
     def fixes(self, input: Any) -> Iterator[Any]:
-        """Inputs with which the body may hold: the expression that stopped it last is repaired."""
+        """Yield inputs with which the body may hold: first those that change the expression that
+        failed last.
+        """
         deepest = sorted(self.failures, key=lambda each: -each[0])
         for _, outcome in deepest[:8]:
             yield from islice(outcome.fix(input), 16)
 
     def spoils(self, input: Any, first: Container[str] = ()) -> Iterator[Any]:
-        """Inputs with which the body may fail; expressions whose text is among `first` are made to
-        fail before others."""
+        """Yield inputs with which the body may fail; expressions whose text is in `first` are
+        changed first.
+        """
         for _, outcomes in self.solutions[:4]:
             for outcome in sorted(outcomes, key=lambda each: each.expr.span.text not in first):
                 yield from islice(outcome.spoil(input), 8)
@@ -147,13 +151,16 @@ class Interpreter:
         self.not_inverted: set[str] = set()
 
     def document(self, path: Sequence[Any]) -> Lens:
-        """The document at a path below `data`."""
+        """Return the lens of the document at a path below `data`."""
         node = self._policy.root.find(path)
         return constant(UNDEFINED) if node is None else self._node(node)
 
     # Rules
 
     def _node(self, node: RuleNode) -> Lens:
+        """Return the lens of a rule or package, evaluated once; a recursive reference to itself is
+        undefined.
+        """
         known = self._documents.get(id(node))
         if known is None:
             self._documents[id(node)] = constant(UNDEFINED)  # nothing is known of it in itself
@@ -161,6 +168,9 @@ class Interpreter:
         return known
 
     def _lens_of_rules(self, node: RuleNode) -> Lens:
+        """Evaluate a package, complete rule or partial rule; undefined for functions or too deep
+        nesting.
+        """
         if self._depth > DEPTH or node.is_function:
             return constant(UNDEFINED)
         self._depth += 1
@@ -174,6 +184,9 @@ class Interpreter:
             self._depth -= 1
 
     def _package(self, node: RuleNode) -> Lens:
+        """Return the lens of a package: its base data with the values of its rules and
+        subpackages.
+        """
         items: dict[Any, Lens] = {}
         base = lookup_path(self._policy.data, node.path)
         if isinstance(base, dict):
@@ -185,7 +198,9 @@ class Interpreter:
         return composite(value, value, items)
 
     def _choice(self, definitions: Sequence[Definition], params: Env) -> Lens:
-        """A complete rule or a function: the first definition that holds."""
+        """Return the lens of a complete rule or function: the value of the first definition that
+        holds, else the default.
+        """
         default: Lens = constant(UNDEFINED)
         tried: list[list[tuple[Rule, Attempt]]] = []
         winner: tuple[list[tuple[Rule, Attempt]], Lens] | None = None
@@ -200,6 +215,9 @@ class Interpreter:
         value = winner[1] if winner is not None else default
 
         def put(want: Want, input: Any) -> Iterator[Any]:
+            """Yield inputs that change the value: through the definition that holds, or by making
+            others hold or fail.
+            """
             if winner is not None and winner[1].put is not None:
                 yield from winner[1].put(want, input)
             for chain in tried:
@@ -219,7 +237,9 @@ class Interpreter:
         return Lens(value.value, put)
 
     def _chain(self, rule: Rule, params: Env) -> tuple[list[tuple[Rule, Attempt]], Lens | None]:
-        """The branches of a definition up to the one that holds, and its value."""
+        """Try a definition and its `else` branches until one holds; return the attempts, and its
+        value or None.
+        """
         tried = []
         branch: Rule | None = rule
         answer: Lens | None = None
@@ -238,6 +258,9 @@ class Interpreter:
         return tried, answer
 
     def _attempt(self, rule: Rule, params: Env) -> Attempt:
+        """Evaluate the body of one rule, its parameters matched with `params`; record and return
+        the attempt.
+        """
         args = rule.head.args
         attempt = Attempt()
         if args is None:
@@ -255,18 +278,24 @@ class Interpreter:
         return attempt
 
     def _head_value(self, rule: Rule, env: Env) -> Lens:
+        """Return the lens of the value in a rule's head; `true` if it has none."""
         if rule.head.value is None:
             return constant(True)
         return next((lens for lens, _ in self._term(rule.head.value, env)), constant(UNDEFINED))
 
     def _may_be(self, rule: Rule, want: Want) -> bool:
+        """Return True if the rule's value could satisfy `want`; only a constant in its head can
+        rule that out.
+        """
         value = rule.head.value
         if value is None:
             return want.accepts(True)
         return want.accepts(value.value) if isinstance(value, Scalar) else True
 
     def _partial(self, node: RuleNode) -> Lens:
-        """Rules that make a set or an object, each for some of its members."""
+        """Return the lens of a partial rule: a set, or an object with the members of all its
+        definitions.
+        """
         items: dict[Any, Lens] = {}
         attempts: list[tuple[Definition, Attempt]] = []
         is_set = node.is_set_of_members
@@ -284,6 +313,7 @@ class Interpreter:
                 yield from self._grow(definition, attempt, key, input)
 
         def put(want: Want, input: Any) -> Iterator[Any]:
+            """Yield inputs that add wanted members, or make definitions hold or fail."""
             wanted = next((each for each in want.samples if is_collection(each)), None)
             if wanted is not None:
                 for key, _ in islice(iterate(wanted), 8):
@@ -300,6 +330,9 @@ class Interpreter:
     def _add_member(
         self, definition: Definition, env: Env, items: dict[Any, Lens], *, is_set: bool
     ) -> None:
+        """Add to `items` the member that a definition contributes with these bindings, if its key
+        has a value.
+        """
         key_term = definition.rule.head.key if is_set else definition.tail[0]
         if key_term is None:
             return
@@ -316,7 +349,7 @@ class Interpreter:
     def _grow(
         self, definition: Definition, attempt: Attempt, key: Any, input: Any
     ) -> Iterator[Any]:
-        """Inputs with which a definition may make a member."""
+        """Yield inputs with which a definition may contribute the member `key`."""
         term = definition.rule.head.key or (definition.tail[0] if definition.tail else None)
         if isinstance(term, Scalar) and not equal(term.value, key):
             return
@@ -337,6 +370,9 @@ class Interpreter:
         soft: Outcome | None,
         attempt: Attempt,
     ) -> None:
+        """Evaluate a body from expression `number` on; record solutions and failures in `attempt`.
+        `behind` holds the outcomes before, `soft` the first one that only lacks a value.
+        """
         if self._left < 0 or len(attempt.solutions) >= ROWS or len(attempt.failures) >= ROWS:
             return
         if number == len(body):
@@ -355,12 +391,15 @@ class Interpreter:
                 attempt.failures.append((number, outcome))
 
     def attempt_body(self, body: Body, env: Env) -> Attempt:
-        """A body tried with some bindings."""
+        """Evaluate a body with the bindings `env` and return the attempt."""
         attempt = Attempt()
         self._solve(body, 0, env, [], None, attempt)
         return attempt
 
     def _expr(self, expr: Expr, env: Env) -> Iterator[Outcome]:
+        """Yield the outcomes of one expression, one per set of bindings; none for an expression
+        with `with`.
+        """
         if expr.withs:
             return  # another world: nothing is known of it
         if expr.negated:
@@ -398,6 +437,7 @@ class Interpreter:
         return Outcome(expr, env, bool(attempt.solutions), attempt.fixes, attempt.spoils)
 
     def _either(self, expr: Expr, bodies: Sequence[Body], env: Env) -> Outcome:
+        """Return the outcome of an `or`: it holds if one of the bodies does."""
         attempts = [self.attempt_body(body, env) for body in bodies]
 
         def fix(input: Any) -> Iterator[Any]:
@@ -411,6 +451,9 @@ class Interpreter:
         return Outcome(expr, env, any(each.solutions for each in attempts), fix, spoil)
 
     def _every(self, expr: Expr, every: Every, env: Env) -> Outcome:
+        """Return the outcome of an `every`: it holds if the body holds for each item of the
+        domain.
+        """
         domain = self._first(every.domain, env)
         tried: list[Attempt] = []
         for key, item, is_real in self._items(domain):
@@ -425,6 +468,9 @@ class Interpreter:
         failing = [each for each in real if not each.solutions]
 
         def fix(input: Any) -> Iterator[Any]:
+            """Yield inputs with a fitting domain, with failing items changed, or with an empty
+            domain.
+            """
             if not is_known:
                 yield from domain.changed(Want(is_collection, ([], {})), input)
             for attempt in failing:
@@ -432,6 +478,7 @@ class Interpreter:
             yield from domain.changed(Want(lambda v: is_collection(v) and not v, ([], {})), input)
 
         def spoil(input: Any) -> Iterator[Any]:
+            """Yield inputs for which the body fails for an item, or the domain has other items."""
             for attempt in real[:4]:
                 yield from islice(attempt.spoils(input), 8)
             if domain.put is not None:
@@ -441,6 +488,9 @@ class Interpreter:
         return Outcome(expr, env, is_known and not failing, fix, spoil)
 
     def _some(self, expr: Expr, some: SomeIn, env: Env) -> Iterator[Outcome]:
+        """Yield an outcome of `some … in` for each item of the domain, and for an item that could
+        be added.
+        """
         domain = self._first(some.domain, env)
         for key, item, is_real in self._items(domain):
             patterns = [some.value] if some.key is None else [some.key, some.value]
@@ -453,7 +503,9 @@ class Interpreter:
                 yield Outcome(expr, bound, holds, fix, spoil, is_soft)
 
     def _equation(self, expr: Expr, call: Call, env: Env) -> Iterator[Outcome]:
-        """`x := …`, `[a, b] = …`, `x == …`: one side may be a pattern."""
+        """Yield the outcomes of `x := …`, `[a, b] = …` or `x == …`, where one side may be a pattern
+        with variables.
+        """
         left, right = call.args
         if self._is_open(right, env) and not self._is_open(left, env):
             left, right = right, left
@@ -476,7 +528,7 @@ class Interpreter:
     # Patterns
 
     def _is_open(self, term: Term, env: Env) -> bool:
-        """Return True if a term has a variable without a value."""
+        """Return True if the term contains a variable that has no value in `env`."""
         match term:
             case Var(name):
                 return name not in env and name not in ("input", "data")
@@ -489,6 +541,9 @@ class Interpreter:
     def _match_all(
         self, patterns: Sequence[Term], lenses: Sequence[Lens], env: Env
     ) -> Iterator[tuple[Env, list[tuple[Lens, Lens]]]]:
+        """Match patterns with lenses in pairs; yield bindings and the pairs of values that
+        differ.
+        """
         if not patterns:
             yield env, []
             return
@@ -499,7 +554,7 @@ class Interpreter:
     def _match(
         self, pattern: Term, lens: Lens, env: Env
     ) -> Iterator[tuple[Env, list[tuple[Lens, Lens]]]]:
-        """Bindings for a pattern, and the pairs of values that differ."""
+        """Match a pattern with a lens; yield bindings and the pairs of values that differ."""
         match pattern:
             case Var(name) if self._is_open(pattern, env):
                 yield {**env, name: lens}, []
@@ -526,7 +581,9 @@ class Interpreter:
         return next((lens for lens, _ in self._term(term, env)), constant(UNDEFINED))
 
     def _term(self, term: Any, env: Env) -> Iterator[tuple[Lens, Env]]:
-        """The values of a term; at least one, which may be undefined."""
+        """Yield the possible values of a term with their bindings, at least one, which may be
+        undefined.
+        """
         match term:
             case Scalar(value):
                 yield constant(value), env
@@ -561,6 +618,7 @@ class Interpreter:
                 yield constant(UNDEFINED), env
 
     def _terms(self, terms: Sequence[Term], env: Env) -> Iterator[tuple[list[Lens], Env]]:
+        """Yield the possible values of several terms together, with their bindings."""
         if not terms:
             yield [], env
             return
@@ -569,6 +627,7 @@ class Interpreter:
                 yield [lens, *rest], last
 
     def _template(self, parts: Sequence[str | Expr], env: Env) -> Iterator[tuple[Lens, Env]]:
+        """Yield the value of a template string; its changes go through the inverse of `sprintf`."""
         lenses = [
             constant(part) if isinstance(part, str) else self._insert(part, env) for part in parts
         ]
@@ -589,6 +648,7 @@ class Interpreter:
         return self._first(expr.term, env) if is_term else constant(UNDEFINED)
 
     def _ref(self, head: Term, args: Sequence[Term], env: Env) -> Iterator[tuple[Lens, Env]]:
+        """Yield the values of a reference below `input`, `data` or another term."""
         if isinstance(head, Var) and head.name == "input":
             yield from self._below_input((), args, env)
         elif isinstance(head, Var) and head.name == "data":
@@ -600,12 +660,13 @@ class Interpreter:
     def _below_input(
         self, path: tuple[Any, ...], args: Sequence[Term], env: Env
     ) -> Iterator[tuple[Lens, Env]]:
-        """Follow a path as far as its keys are constants."""
+        """Yield the values below a path of the input; leading constant keys become one path."""
         written = list(takewhile(lambda arg: isinstance(arg, Scalar), args))
         path = (*path, *[arg.value for arg in written if isinstance(arg, Scalar)])
         yield from self._below(self._path(path), args[len(written) :], env)
 
     def _path(self, path: tuple[Any, ...]) -> Lens:
+        """Return the lens of a path in the input."""
         lens = path_lens(self._raw, path, self._policy.constants)
         lens.items = _Paths(lambda key: self._path((*path, key)))
         return lens
@@ -613,7 +674,7 @@ class Interpreter:
     def _below_data(
         self, node: RuleNode, args: Sequence[Term], env: Env
     ) -> Iterator[tuple[Lens, Env]]:
-        """A path below `data`: the rules there, else what data holds."""
+        """Yield the values of a path below `data`: of the rules there, otherwise of base data."""
         for number, arg in enumerate(args):
             child = node.children.get(to_key(arg.value)) if isinstance(arg, Scalar) else None
             if child is None:
@@ -631,6 +692,7 @@ class Interpreter:
         yield self._node(node), env
 
     def _below(self, owner: Lens, args: Sequence[Term], env: Env) -> Iterator[tuple[Lens, Env]]:
+        """Follow keys below a lens; a key with an unbound variable ranges over the items."""
         if not args:
             yield owner, env
             return
@@ -645,8 +707,9 @@ class Interpreter:
             yield from self._below(item_lens(owner, key), rest, bound)
 
     def _items(self, owner: Lens) -> Iterator[tuple[Lens, Lens, bool]]:
-        """Keys and items of a collection; last of all those that it could have as well, which have
-        no value."""
+        """Yield key, item and True for the items of a collection; then, with False, items that
+        could be added and have no value.
+        """
         value = owner.value
         if is_collection(value):
             for key, item in islice(iterate(value), ROWS):
@@ -660,11 +723,15 @@ class Interpreter:
             yield constant(UNDEFINED), Lens(UNDEFINED, _add(owner)), False
 
     def _key(self, owner: Lens, key: Any, item: Any) -> Lens:
+        """Return the lens of a key in the input; a change renames it by adding the item under
+        another key.
+        """
         if not isinstance(owner.items, _Paths) or type(key) is not str:
             return constant(key)
         paths = owner.items
 
         def put(want: Want, input: Any) -> Iterator[Any]:
+            """Yield inputs that have the item under a wanted key."""
             for sample in want.samples[:8]:
                 if type(sample) is str and want.accepts(sample):
                     yield from islice(paths[sample].changed(to_be(item), input), 1)
@@ -672,6 +739,9 @@ class Interpreter:
         return Lens(key, put)
 
     def _phantoms(self, paths: _Paths, value: Any) -> Iterator[tuple[Lens, Lens, bool]]:
+        """Yield an item that could be appended to an array, or a field that could be added to an
+        object.
+        """
         if not isinstance(value, dict) or not value:
             yield constant(UNDEFINED), paths[APPEND], False
         if isinstance(value, dict) or value is UNDEFINED:
@@ -681,7 +751,10 @@ class Interpreter:
             yield missing, paths[name], False
 
     def _key_of_phantom(self, paths: _Paths) -> Lens:
+        """Return the lens of the key of a field that could be added."""
+
         def put(want: Want, input: Any) -> Iterator[Any]:
+            """Yield inputs with a truthy value under a wanted key."""
             for sample in want.samples[:8]:
                 if type(sample) is str and want.accepts(sample):
                     yield from islice(paths[sample].changed(TRUTHY, input), 2)
@@ -691,6 +764,7 @@ class Interpreter:
     # Comprehensions
 
     def _comprehension(self, head: Sequence[Term], body: Body, env: Env, *, is_set: bool) -> Lens:
+        """Return the lens of a comprehension: `head` is its term, or its key and value."""
         attempt = self.attempt_body(body, env)
         rows = [[self._first(term, bound) for term in head] for bound, _ in attempt.solutions]
         rows = [row for row in rows if all(each.value is not UNDEFINED for each in row)]
@@ -703,6 +777,7 @@ class Interpreter:
             items = {to_key(v) if is_set else n: rows[n][0] for n, v in enumerate(values)}
 
         def put(want: Want, input: Any) -> Iterator[Any]:
+            """Yield inputs with more, fewer or other members, to come near the wanted values."""
             for sample in want.samples[:8]:
                 if not is_collection(sample):
                     continue
@@ -727,7 +802,7 @@ class Interpreter:
     def _with_members(
         self, head: Term, attempt: Attempt, sample: Any, values: Sequence[Any], input: Any
     ) -> Iterator[Any]:
-        """Inputs with which a comprehension has the members of `sample` that it lacks."""
+        """Yield inputs with which a comprehension gets the members of `sample` that it lacks."""
         members = [item for _, item in islice(iterate(sample), 16)]
         lacking = [item for item in members if not any(equal(item, each) for each in values)]
         for _, outcome in attempt.failures[-4:] if lacking else ():
@@ -741,6 +816,7 @@ class Interpreter:
     # Calls
 
     def _call(self, call: Call, env: Env) -> Iterator[tuple[Lens, Env]]:
+        """Yield the results of a call of a function or built-in; undefined for an unknown one."""
         name = call.name
         if name.startswith("data."):
             yield from self._function(call, env)
@@ -767,6 +843,7 @@ class Interpreter:
             )
 
     def _walk(self, lens: Lens, path: tuple[Any, ...], depth: int) -> Iterator[Lens]:
+        """Yield a `[path, value]` pair for a value and everything below it, to a limited depth."""
         yield _array([constant(list(path)), lens])
         if depth < 8 and is_collection(lens.value):
             for key, _ in islice(iterate(lens.value), ROWS):
@@ -775,6 +852,9 @@ class Interpreter:
                     yield from self._walk(item, (*path, key), depth + 1)
 
     def _function(self, call: Call, env: Env) -> Iterator[tuple[Lens, Env]]:
+        """Yield the results of a function that the policies define; undefined if it is nested too
+        deeply.
+        """
         path = [arg.value for arg in call.operator.args if isinstance(arg, Scalar)]
         node = self._policy.root.find([to_key(part) for part in path])
         for operands, bound in self._terms(call.args, env):
@@ -788,6 +868,7 @@ class Interpreter:
             yield lens, bound
 
     def _apply(self, name: str, values: Sequence[Any]) -> Any:
+        """Call a built-in on values; UNDEFINED if it fails, is unknown, or has several results."""
         builtin = self._policy.registry.get(name)
         if builtin is None or builtin.relation:
             return UNDEFINED
@@ -823,7 +904,7 @@ def is_collection(value: Any) -> bool:
 
 
 def lookup_path(value: Any, path: Iterable[Any]) -> Any:
-    """The value at a path of base data."""
+    """Return the value at a path of base data, UNDEFINED if there is none."""
     for key in path:
         value = lookup(value, from_key(key))
         if value is UNDEFINED:
@@ -840,6 +921,10 @@ def _are_equal(a: Lens, b: Lens) -> bool:
 
 
 def _judge(expr: Expr, env: Env, lens: Lens) -> Outcome:
+    """Return the outcome of a plain expression: it holds if its value is neither false nor
+    undefined.
+    """
+
     def fix(input: Any) -> Iterator[Any]:
         return lens.changed(TRUTHY, input)
 
@@ -850,7 +935,10 @@ def _judge(expr: Expr, env: Env, lens: Lens) -> Outcome:
 
 
 def _compare(expr: Expr, env: Env, a: Lens, b: Lens) -> Outcome:
+    """Return the outcome of an equality of two values."""
+
     def spoil(input: Any) -> Iterator[Any]:
+        """Yield inputs with which the two values differ."""
         for one, other in ((a, b), (b, a)):
             if one.put is not None:
                 samples = near(other.value)[1:] if other.value is not UNDEFINED else ()
@@ -861,6 +949,8 @@ def _compare(expr: Expr, env: Env, a: Lens, b: Lens) -> Outcome:
 
 
 def _differs_from(lens: Lens) -> Callable[[Any], bool]:
+    """Return a predicate for values that differ from the lens's value or are undefined."""
+
     def differs(value: Any) -> bool:
         return UNDEFINED in (value, lens.value) or not equal(value, lens.value)
 
@@ -868,9 +958,12 @@ def _differs_from(lens: Lens) -> Callable[[Any], bool]:
 
 
 def _sequence(pairs: Sequence[tuple[Lens, Lens]]) -> Changes:
-    """Changes that make the values of each pair equal, one pair after the other."""
+    """Return a function from an input to inputs with which the values of each pair become equal."""
 
     def changes(input: Any) -> Iterator[Any]:
+        """Yield inputs in which one side of the first pair, then of each further pair, is
+        changed.
+        """
         if not pairs:
             yield input
             return
@@ -890,13 +983,15 @@ def _sequence(pairs: Sequence[tuple[Lens, Lens]]) -> Changes:
 
 
 def _both(one: Lens, other: Lens, input: Any) -> Iterator[Any]:
-    """Two values that are not there: both become the same text."""
+    """Yield inputs in which two values, both absent so far, become the same text or number."""
     for value in ("a", 1):
         for changed in islice(other.changed(to_be(value), input), 2):
             yield from islice(one.changed(to_be(value), changed), 2)
 
 
 def _first_value(lens: Lens) -> Changes:
+    """Return a function from an input to inputs in which the lens has some value."""
+
     def fix(input: Any) -> Iterator[Any]:
         return lens.changed(Want(lambda v: v is not UNDEFINED, ("a", 1, {}, [])), input)
 
@@ -904,6 +999,8 @@ def _first_value(lens: Lens) -> Changes:
 
 
 def _empty(domain: Lens) -> Changes:
+    """Return a function from an input to inputs in which the domain is empty or absent."""
+
     def spoil(input: Any) -> Iterator[Any]:
         return islice(domain.changed(Want(lambda v: not v, ([], UNDEFINED)), input), 2)
 
@@ -911,9 +1008,10 @@ def _empty(domain: Lens) -> Changes:
 
 
 def _add(owner: Lens) -> Callable[[Want, Any], Iterator[Any]]:
-    """To put an item that is not there: its collection with it."""
+    """Return a `put` function that adds a missing item to the collection `owner`."""
 
     def put(want: Want, input: Any) -> Iterator[Any]:
+        """Yield inputs in which the collection has one more item that satisfies `want`."""
         base = owner.value if owner.value is not UNDEFINED else []
         grown: list[Any] = []
         for sample in want.samples[:8]:
@@ -934,6 +1032,7 @@ def _add(owner: Lens) -> Callable[[Want, Any], Iterator[Any]]:
 
 
 def _array(parts: Sequence[Lens]) -> Lens:
+    """Return the lens of an array; undefined if a part is."""
     values = [each.value for each in parts]
     shape = [None if value is UNDEFINED else value for value in values]
     value = UNDEFINED if any(each is UNDEFINED for each in values) else values
@@ -941,6 +1040,7 @@ def _array(parts: Sequence[Lens]) -> Lens:
 
 
 def _set(parts: Sequence[Lens]) -> Lens:
+    """Return the lens of a set; undefined if a member is."""
     values = [each.value for each in parts]
     if any(each is UNDEFINED for each in values):
         return constant(UNDEFINED)
@@ -948,6 +1048,7 @@ def _set(parts: Sequence[Lens]) -> Lens:
 
 
 def _object(keys: Sequence[Lens], values: Sequence[Lens]) -> Lens:
+    """Return the lens of an object; undefined if a key or value is."""
     if any(each.value is UNDEFINED for each in keys):
         return constant(UNDEFINED)
     pairs = [(key.value, lens) for key, lens in zip(keys, values, strict=True)]
@@ -959,7 +1060,7 @@ def _object(keys: Sequence[Lens], values: Sequence[Lens]) -> Lens:
 
 
 def _repeat(attempt: Attempt, more: int, input: Any) -> Iterator[Any]:
-    """An input with which a body has `more` solutions: another item is added each time."""
+    """Yield inputs with which a body has `more` additional solutions, by repeated fixes."""
     for start in range(2):
         changed = input
         for number in range(min(more, 64)):
@@ -971,7 +1072,7 @@ def _repeat(attempt: Attempt, more: int, input: Any) -> Iterator[Any]:
 
 
 def _inserted(value: Any) -> str:
-    """A value as a template string displays it."""
+    """Write a value as a template string inserts it."""
     if isinstance(value, str):
         return value
     return "<undefined>" if value is UNDEFINED else to_rego(value)

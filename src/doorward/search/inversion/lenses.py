@@ -92,7 +92,7 @@ class Lens:
         self.grow = grow
 
     def changed(self, want: Want, input: Any) -> Iterator[Any]:
-        """Inputs with which the value may be as wanted."""
+        """Yield inputs, made from `input`, with which this lens may have a wanted value."""
         if self.put is not None:
             yield from self.put(want, input)
         elif want.accepts(self.value):
@@ -105,7 +105,9 @@ def constant(value: Any) -> Lens:
 
 
 def chosen(want: Want, more: Sequence[Any] = ()) -> Iterator[Any]:
-    """Values that are as wanted; of `more` only where no sample is."""
+    """Yield the samples that are wanted; the values of `more` that are wanted only if no sample
+    is.
+    """
     is_empty = True
     for values in (want.samples, more):
         for value in values:
@@ -120,7 +122,9 @@ def chosen(want: Want, more: Sequence[Any] = ()) -> Iterator[Any]:
 
 
 def path_lens(input: Any, path: tuple[Any, ...], others: Sequence[Any]) -> Lens:
-    """The value at a path of the input. `others`: values that it may have if no sample will do."""
+    """Return the lens of a path of the input. `others` are values to try if no sample is
+    accepted.
+    """
     value = input
     for key in path:
         value = UNDEFINED if key is APPEND else lookup(value, key)
@@ -128,6 +132,7 @@ def path_lens(input: Any, path: tuple[Any, ...], others: Sequence[Any]) -> Lens:
             break
 
     def put(want: Want, changing: Any) -> Iterator[Any]:
+        """Yield copies of the input with a wanted value at the path."""
         for sample in islice(chosen(want, others), SAMPLES):
             document = sample if sample is UNDEFINED else to_document(sample)
             yield put_at(changing, path, document)
@@ -136,14 +141,14 @@ def path_lens(input: Any, path: tuple[Any, ...], others: Sequence[Any]) -> Lens:
 
 
 def to_document(value: Any) -> Any:
-    """A value as a part of an input: sets are arrays there."""
+    """Convert a value to part of an input: sets become arrays."""
     if isinstance(value, (str, int, float, type(None))):
         return value
     return from_json(to_json(value))
 
 
 def put_at(document: Any, path: Sequence[Any], value: Any) -> Any:
-    """A copy of the document with another value at a path; UNDEFINED leaves it out."""
+    """Return a copy of the document with another value at a path; UNDEFINED removes it."""
     if not path:
         return {} if value is UNDEFINED else value
     key, rest = path[0], path[1:]
@@ -160,6 +165,9 @@ def put_at(document: Any, path: Sequence[Any], value: Any) -> Any:
 
 
 def _put_item(items: list[Any], key: Any, rest: Sequence[Any], value: Any) -> list[Any]:
+    """Return a copy of an array with the value at index `key` (or appended), gaps filled with
+    null.
+    """
     if key is APPEND or key >= len(items):
         if value is UNDEFINED:
             return items
@@ -174,7 +182,7 @@ def _put_item(items: list[Any], key: Any, rest: Sequence[Any], value: Any) -> li
 
 
 def item_lens(owner: Lens, key: Lens) -> Lens:
-    """The item of a collection under a key; either may come from the input."""
+    """Return the lens of the item under a key of a collection; both may depend on the input."""
     known = None
     if owner.items is not None and key.value is not UNDEFINED:
         known = owner.items.get(to_key(key.value))
@@ -183,6 +191,7 @@ def item_lens(owner: Lens, key: Lens) -> Lens:
         value = lookup(owner.value, key.value)
 
     def put(want: Want, input: Any) -> Iterator[Any]:
+        """Yield inputs in which the item is changed, or the collection, or the key."""
         if known is not None:
             yield from known.changed(want, input)
         elif owner.grow is not None and key.value is not UNDEFINED and want.accepts(key.value):
@@ -196,6 +205,9 @@ def item_lens(owner: Lens, key: Lens) -> Lens:
 
 
 def _put_container(owner: Lens, key: Any, want: Want, input: Any) -> Iterator[Any]:
+    """Yield inputs in which the collection itself is replaced by one with a wanted item under the
+    key.
+    """
     base = owner.shape if owner.value is UNDEFINED else owner.value
     samples = [_with_item(base, key, each) for each in islice(chosen(want), SAMPLES)]
     wanted = Want(lambda each: want.accepts(_lookup(each, key)), samples)
@@ -207,6 +219,7 @@ def _lookup(owner: Any, key: Any) -> Any:
 
 
 def _with_item(owner: Any, key: Any, item: Any) -> Any:
+    """Return a copy of a collection with an item under a key; UNDEFINED removes the item."""
     if type(key) is int and 0 <= key < 256 and not isinstance(owner, dict):
         items = owner if isinstance(owner, list) else []
         if item is UNDEFINED:
@@ -221,7 +234,9 @@ def _with_item(owner: Any, key: Any, item: Any) -> Any:
 
 
 def _put_key(owner: Lens, key: Lens, want: Want, input: Any) -> Iterator[Any]:
-    """Other keys, whose items are as wanted: so one document is joined with another."""
+    """Yield inputs in which the key is another one, whose item is as wanted; this joins two
+    documents.
+    """
     number = 0
     value = owner.value
     pairs = islice(iterate(value), KEYS) if isinstance(value, (list, dict, frozenset)) else ()
@@ -235,9 +250,12 @@ def _put_key(owner: Lens, key: Lens, want: Want, input: Any) -> Iterator[Any]:
 
 
 def composite(value: Any, shape: Any, items: Mapping[Any, Lens]) -> Lens:
-    """An array, object or set of lenses: its parts are put one after the other."""
+    """Return the lens of an array, object or set; a change is applied to its parts one after
+    another.
+    """
 
     def put(want: Want, input: Any) -> Iterator[Any]:
+        """Yield inputs in which every part has its value in a wanted sample."""
         for sample in islice(chosen(want), SAMPLES):
             targets = _targets(sample, items)
             if targets is not None:
@@ -248,7 +266,9 @@ def composite(value: Any, shape: Any, items: Mapping[Any, Lens]) -> Lens:
 
 
 def _targets(sample: Any, items: Mapping[Any, Lens]) -> list[tuple[Lens, Any]] | None:
-    """The part that must have a value, and the value; None where there are others."""
+    """Return each part with the value it must get for `sample`; None if the sample has other
+    parts.
+    """
     if not isinstance(sample, (list, dict)) or len(sample) != len(items):
         return None
     pairs = [(items.get(to_key(key)), item) for key, item in iterate(sample)]
@@ -258,6 +278,7 @@ def _targets(sample: Any, items: Mapping[Any, Lens]) -> list[tuple[Lens, Any]] |
 
 
 def _put_all(targets: Sequence[tuple[Lens, Any]], input: Any) -> Iterator[Any]:
+    """Yield inputs in which each lens gets its value, one after another; None accepts any value."""
     if not targets:
         yield input
         return
@@ -278,12 +299,15 @@ def call_lens(
     operands: Sequence[Lens],
     others: Sequence[Any],
 ) -> Lens:
-    """Return the result of a built-in; its operands are changed by candidates of its inverse."""
+    """Return the lens of a built-in's result; its operands are changed to candidates from its
+    inverse.
+    """
     values = [each.value for each in operands]
     value = UNDEFINED if any(each is UNDEFINED for each in values) else apply(values)
     types = builtin.signature.args if builtin is not None else ()
 
     def put(want: Want, input: Any) -> Iterator[Any]:
+        """Yield inputs in which one operand is changed so that the result may be as wanted."""
         known = [
             _known(lens, types[i] if i < len(types) else None) for i, lens in enumerate(operands)
         ]
@@ -292,6 +316,7 @@ def call_lens(
                 continue
 
             def accepts(each: Any, position: int = position) -> bool:
+                """Return True if the result with this operand is as wanted."""
                 if each is UNDEFINED:
                     return want.accepts(UNDEFINED)
                 return want.accepts(apply([*known[:position], each, *known[position + 1 :]]))
@@ -306,7 +331,7 @@ def call_lens(
 def _missing(
     operands: Sequence[Lens], known: Sequence[Any], position: int
 ) -> list[tuple[Lens, Any]]:
-    """The other operands that have no value, and what was taken for them."""
+    """Return the other operands that have no value yet, with the values assumed for them."""
     pairs = enumerate(zip(operands, known, strict=True))
     return [
         (lens, value)
@@ -316,6 +341,7 @@ def _missing(
 
 
 def _known(lens: Lens, type_: Any) -> Any:
+    """Return a lens's value, or a plausible value of the operand's type if it has none."""
     if lens.value is not UNDEFINED:
         return lens.value
     return lens.shape if lens.shape is not None else witnesses(kinds(type_))[0]
@@ -328,7 +354,9 @@ def _candidates(
     known: Sequence[Any],
     others: Sequence[Any],
 ) -> list[Any]:
-    """Operands that may bring what is wanted; without an inverse the constants of the policy."""
+    """Return operands that may give a wanted result, by the built-in's inverse; without one,
+    constants of the policies.
+    """
     candidates: list[Any] = []
     if builtin is not None and builtin.inverse is not None:
         for sample in islice(chosen(want), SAMPLES):

@@ -55,8 +55,9 @@ class Goal:
         self.not_inverted: set[str] = set()
 
     def repairs(self, input: Any) -> tuple[Rank, Iterator[Any], Iterator[Any]]:
-        """The rank of an input, the inputs that get what changed further, and those that change
-        anything else, the most promising first."""
+        """Return the rank of an input, inputs that get the changed definitions further, and inputs
+        that change anything else.
+        """
         evaluation = self._query.evaluation(input, now_ns=self._now_ns)
         interpreter = Interpreter(self._policy, input, evaluation)
         document = interpreter.document(self._path)
@@ -75,8 +76,9 @@ class Goal:
         others: Sequence[tuple[Rule, Attempt]],
         input: Any,
     ) -> Iterator[Any]:
-        """Where what changed holds, let the document be true, and let fail what only one version
-        asks for; then other definitions of its rule, which hold as well and hide it."""
+        """Yield the most promising inputs: where a changed definition holds, make the document true
+        and its conditions fail; then make other definitions of the same rule fail, which hide it.
+        """
         solved = [each for each in changed if each[1].solutions]
         if solved and not is_truthy(document.value):
             yield from islice(document.changed(TRUTHY, input), EACH)
@@ -91,6 +93,9 @@ class Goal:
     def _others(
         self, document: Lens, visited: Sequence[tuple[Rule, Attempt]], input: Any
     ) -> Iterator[Any]:
+        """Yield inputs that make the document true or false, then inputs that turn any
+        definition.
+        """
         for want in (TRUTHY, FALSY):
             yield from islice(document.changed(want, input), EACH)
         yield from _turned(visited, input)
@@ -105,6 +110,7 @@ def _name(rule: Rule) -> tuple[str, str]:
 
 
 def _turned(visited: Sequence[tuple[Rule, Attempt]], input: Any) -> Iterator[Any]:
+    """Yield inputs that make the visited definitions hold, then inputs that make them fail."""
     for _, attempt in visited:
         yield from islice(attempt.fixes(input), EACH)
     for _, attempt in visited:
@@ -112,6 +118,7 @@ def _turned(visited: Sequence[tuple[Rule, Attempt]], input: Any) -> Iterator[Any
 
 
 def _all_repairs(goal: Goal, input: Any) -> Iterator[Any]:
+    """Yield all repairs of an input, computed when the first one is taken."""
     _, first, others = goal.repairs(input)
     yield from first
     yield from others
@@ -148,8 +155,9 @@ class Inversion:
         return {name for goal in self._goals for name in goal.not_inverted}
 
     def begin(self, input: Any, *, is_urgent: bool = False, is_of_true: bool = False) -> None:
-        """Let an input lead to others. `is_urgent`: it gets a definition that changed further.
-        `is_of_true`: the document is true with it, or with an input that it was made of."""
+        """Queue an input from which others are derived. `is_urgent`: it gets a changed definition
+        further. `is_of_true`: the document is true for it or for an input it comes from.
+        """
         for goal in self._goals:
             if is_urgent:
                 with suppress(RegoError, RecursionError), within(STEP):
@@ -164,7 +172,7 @@ class Inversion:
         del self._urgent[:-MOST]
 
     def new(self) -> list[Any]:
-        """The next input; none where everything was made."""
+        """Return a list with the next new input; an empty list if there is none left."""
         while not self.is_idle:
             self._turn += 1
             self.is_of_true = False

@@ -33,7 +33,9 @@ class Question:
 
 
 def answer(engine: Engine, question: Question) -> Access:
-    """The subjects that are allowed by the policies and data of an engine. CompileError."""
+    """Return who is allowed by the policies and data of an engine; CompileError for an invalid
+    query.
+    """
     access = _answer(engine, question)
     if not question.without:
         return access
@@ -47,6 +49,7 @@ def answer(engine: Engine, question: Question) -> Access:
 
 
 def _answer(engine: Engine, question: Question) -> Access:
+    """Return the values for which the query holds with this engine; `without` is not considered."""
     return who_can(
         engine,
         question.query,
@@ -58,6 +61,7 @@ def _answer(engine: Engine, question: Question) -> Access:
 
 
 def _refutes(engine: Engine, support: Sequence[Module], body: Body, unknowns: Unknowns) -> bool:
+    """Return True if a checked proof shows that no input makes the conjunction `body` true."""
     texts = [format_tree(module) for module in support]
     checker = Checker(engine, texts, unknowns.input, unknowns.paths)
     proof = Refuter(engine, support, unknowns).refute(body)
@@ -65,7 +69,7 @@ def _refutes(engine: Engine, support: Sequence[Module], body: Body, unknowns: Un
 
 
 def text(question: Question, access: Access) -> str:
-    """For a terminal."""
+    """Format the answer as text for a terminal."""
     lines = []
     for grant in access.grants:
         lines.append(", ".join(map(to_rego, grant.values)))
@@ -87,7 +91,7 @@ def _words(condition: Condition) -> str:
 
 
 def as_json(question: Question, access: Access) -> str:
-    """For machines."""
+    """Format the answer as JSON."""
     names = _names(question)
     document: dict[str, Any] = {
         "query": question.query,
@@ -108,7 +112,9 @@ def as_json(question: Question, access: Access) -> str:
 
 
 def as_csv(question: Question, access: Access) -> str:
-    """One row for each grant and condition; a value as JSON where it is not a text."""
+    """Format the answer as CSV: a row per grant and condition, values that are not texts as
+    JSON.
+    """
     rows = io.StringIO()
     writer = csv.writer(rows, lineterminator="\n")
     names = _names(question)

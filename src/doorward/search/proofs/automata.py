@@ -50,6 +50,7 @@ class Automaton:
     end: int = 0
 
     def add(self) -> int:
+        """Add a state and return its number; ValueError above `MAX_NODES`."""
         if len(self.moves) >= MAX_NODES:
             raise ValueError("a pattern with too many states")
         self.moves.append([])
@@ -57,7 +58,7 @@ class Automaton:
         return len(self.moves) - 1
 
     def reach(self, states: Iterable[int]) -> frozenset[int]:
-        """The states that are reached without a character."""
+        """Return the states, these included, that are reachable without reading a character."""
         reached, waiting = set(states), list(states)
         while waiting:
             for each in self.free[waiting.pop()]:
@@ -67,6 +68,7 @@ class Automaton:
         return frozenset(reached)
 
     def follow(self, states: frozenset[int], char: int) -> frozenset[int]:
+        """Return the states reachable from these by reading one character."""
         targets = {
             target
             for state in states
@@ -76,8 +78,9 @@ class Automaton:
         return self.reach(targets)
 
     def before(self, table: dict[int, int]) -> Automaton:
-        """Accepts the texts that become those of this one where each character of a table becomes
-        another one."""
+        """Return the automaton of the texts that this one accepts after `table` has replaced their
+        characters.
+        """
         known: dict[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]] = {}
         for each in self.moves:
             for ranges, _ in each:
@@ -89,16 +92,19 @@ class Automaton:
     # Building: each method goes on from a state and returns the one where it ends
 
     def one(self, state: int, ranges: tuple[tuple[int, int], ...]) -> int:
+        """Add a move from `state` on any character of the ranges; return the new state."""
         target = self.add()
         self.moves[state].append((ranges, target))
         return target
 
     def text(self, state: int, text: str) -> int:
+        """Add moves that read `text`; return the last state."""
         for char in text:
             state = self.one(state, ((ord(char), ord(char)),))
         return state
 
     def loop(self, state: int, ranges: tuple[tuple[int, int], ...]) -> int:
+        """Add a state that reads any number of characters of the ranges; return it."""
         target = self.add()
         self.free[state].append(target)
         self.moves[target].append((ranges, target))
@@ -106,7 +112,9 @@ class Automaton:
 
 
 def of_text(text: str, *, before: bool = False, after: bool = False) -> Automaton:
-    """Accepts a text, with anything before or after it."""
+    """Return an automaton for a text; `before` and `after` allow any characters before or after
+    it.
+    """
     automaton = Automaton()
     state = automaton.add()
     if before:
@@ -117,7 +125,7 @@ def of_text(text: str, *, before: bool = False, after: bool = False) -> Automato
 
 
 def of_glob(glob: str, delimiters: Sequence[str] | None) -> Automaton:
-    """Accepts the texts that fit a glob of plain characters and stars."""
+    """Return an automaton for a glob of plain characters and stars; ValueError for other globs."""
     if delimiters == []:
         delimiters = ["."]
     if not set(glob).isdisjoint("?[]{}\\!") or any(len(each) != 1 for each in delimiters or ()):
@@ -136,7 +144,9 @@ def of_glob(glob: str, delimiters: Sequence[str] | None) -> Automaton:
 
 
 def of_pattern(pattern: str) -> Automaton:
-    """Accepts the texts in which a regular expression matches somewhere. ValueError if not read."""
+    """Return an automaton for texts that contain a match of a regular expression; ValueError if it
+    is not supported.
+    """
     if _UNSAFE.search(pattern):
         raise ValueError("a pattern that is not read")
     try:
@@ -158,6 +168,9 @@ def of_pattern(pattern: str) -> Automaton:
 
 
 def _build(automaton: Automaton, state: int, items: Iterable[tuple[Any, Any]]) -> int:
+    """Add the moves for a parsed regular expression after `state`; return the last state.
+    ValueError if not supported.
+    """
     for code, value in items:
         if code is codes.LITERAL:
             state = automaton.one(state, ((value, value),))
@@ -182,6 +195,7 @@ def _build(automaton: Automaton, state: int, items: Iterable[tuple[Any, Any]]) -
 
 
 def _repeat(automaton: Automaton, state: int, least: int, most: Any, items: Any) -> int:
+    """Add the moves for `least` to `most` repetitions of `items`; return the last state."""
     for _ in range(least):
         state = _build(automaton, state, items)
     if most is codes.MAXREPEAT:
@@ -201,6 +215,7 @@ def _repeat(automaton: Automaton, state: int, least: int, most: Any, items: Any)
 
 
 def _members(items: Sequence[tuple[Any, Any]]) -> tuple[tuple[int, int], ...]:
+    """Return the ranges of characters in a class `[...]`; ValueError if it is not supported."""
     ranges: list[tuple[int, int]] = []
     negated = items[0] == (codes.NEGATE, None)
     for code, value in items[negated:]:
@@ -218,8 +233,7 @@ def _members(items: Sequence[tuple[Any, Any]]) -> tuple[tuple[int, int], ...]:
 def _origin(
     table: dict[int, int], ranges: tuple[tuple[int, int], ...]
 ) -> tuple[tuple[int, int], ...]:
-    """The characters that become one of some: those of these that stay, and those that turn into
-    one of these."""
+    """Return the characters that are in `ranges` after `table` has replaced them."""
     leave = [(char, char) for char in table]
     enter = [(c, c) for c, new in table.items() if any(low <= new <= high for low, high in ranges)]
     # Out of all characters: what is outside the ranges, what leaves; then what enters.
@@ -228,7 +242,7 @@ def _origin(
 
 
 def of_characters(excluded: Iterable[int]) -> Automaton:
-    """Accepts the texts without some characters."""
+    """Return an automaton for texts without the excluded characters."""
     automaton = Automaton()
     state = automaton.add()
     automaton.end = automaton.loop(state, _invert([(each, each) for each in excluded]))
@@ -240,6 +254,7 @@ def _except(characters: str) -> tuple[tuple[int, int], ...]:
 
 
 def _invert(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return the ranges of all characters that are not in `ranges`."""
     edges, at = [], 0
     for low, high in sorted(ranges):
         if at < low:
@@ -249,7 +264,7 @@ def _invert(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def union(automata: Sequence[Automaton]) -> Automaton:
-    """Accepts what one of several accepts; nothing for none."""
+    """Return an automaton that accepts what any of these accepts; nothing if there are none."""
     automaton = Automaton()
     start, automaton.end = automaton.add(), automaton.add()
     for each in automata:
@@ -264,8 +279,9 @@ def union(automata: Sequence[Automaton]) -> Automaton:
 
 
 def have_no_text(conditions: Sequence[tuple[Automaton, bool]]) -> bool:
-    """Return True if no text is accepted by each automaton of a True condition and by none of a
-    False one. ValueError where that takes too many steps."""
+    """Return True if no text is accepted by every automaton paired with True and by none paired
+    with False. ValueError if that takes too many states.
+    """
     start = tuple(automaton.reach([0]) for automaton, _ in conditions)
     seen, waiting = {start}, [start]
     while waiting:
@@ -289,7 +305,9 @@ def have_no_text(conditions: Sequence[tuple[Automaton, bool]]) -> bool:
 def _letters(
     sets: Sequence[frozenset[int]], conditions: Sequence[tuple[Automaton, bool]]
 ) -> list[int]:
-    """Characters of which one stands for each that leads somewhere else from these states."""
+    """Return one character for each class of characters that lead from these states to the same
+    states.
+    """
     edges = {0}
     for states, (automaton, _) in zip(sets, conditions, strict=True):
         for state in states:

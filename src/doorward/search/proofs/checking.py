@@ -141,7 +141,7 @@ class Checker:
         self._modules: list[Module] | None = None
 
     def accepts(self, refutation: Step | None, texts: Sequence[str]) -> bool:
-        """Return True if the steps refute the conjunction of `texts`."""
+        """Return True if the steps are a valid refutation of the conjunction of `texts`."""
         try:
             exprs = tuple(self._parse(text, number) for number, text in enumerate(texts))
             return refutation is not None and self._holds(refutation, _Known(exprs))
@@ -149,6 +149,9 @@ class Checker:
             return False
 
     def _parse(self, text: str, number: int) -> Expr:
+        """Parse an expression; a built-in called with an output operand becomes an equation, and
+        each `_` a name.
+        """
         (expr,) = parse_query(Source("", text), v0=False)
         wildcards = [name for name in variables_of(expr) if name.startswith("$")]
         expr = put_terms(expr, {name: Var(f"_any{number}_{name[1:]}") for name in wildcards})
@@ -162,6 +165,7 @@ class Checker:
         return Expr(equate(first, call.args[-1]), expr.negated, expr.withs)
 
     def _holds(self, refutation: Step, known: _Known) -> bool:
+        """Return True if the refutation is valid for the expressions in `known`."""
         exprs = known.exprs
         match refutation:
             case Contradiction(positive, negative):
@@ -221,7 +225,7 @@ class Checker:
     # What an expression may depend on
 
     def _calls(self, expr: Expr) -> list[str]:
-        """The built-ins that may be called below an expression."""
+        """Return the names of the built-ins that an expression may call, also in rules it reads."""
         nodes = list(walk(expr))
         if any(isinstance(node, Ref) and node.head == Var("data") for node in nodes) or any(
             isinstance(node, Call) and node.operator.head == Var("data") for node in nodes
@@ -236,7 +240,7 @@ class Checker:
         return not expr.withs and all(each is None or each.pure for each in builtins)
 
     def _is_steady(self, expr: Expr) -> bool:
-        """Return True if nothing below an expression can answer in two paths in one evaluation."""
+        """Return True if nothing in an expression can have two results in one evaluation."""
         for node in walk(expr):
             builtin = self._engine.registry.get(node.name) if isinstance(node, Call) else None
             if builtin is not None and builtin.relation:
@@ -249,6 +253,7 @@ class Checker:
     # Steps that close
 
     def _is_cycle(self, exprs: Sequence[Expr]) -> bool:
+        """Return True if the comparisons, in this order, form a cycle that cannot hold."""
         links = []
         for expr in exprs:
             sides = sides_of(expr)
@@ -267,18 +272,23 @@ class Checker:
         return any(self._is_closed(path) for path in paths)
 
     def _compared(self, expr: Expr) -> tuple[Any, str, Any] | None:
-        """The sides of a comparison that holds; None for any other expression."""
+        """Return the sides and sign of a comparison that can be used; None for other
+        expressions.
+        """
         is_usable = not has_inner(expr) and self._is_steady(expr)
         return sides_of(expr) if is_usable else None
 
     def _follow(self, term: Any, other: Any) -> bool:
-        """Return True if a term is another one, or is not above it: two constants, a sum."""
+        """Return True if `term` is certainly not above `other`: they are equal, constants in order,
+        or sums.
+        """
         if text_of(Expr(term)) == text_of(Expr(other)) or is_below(term, other):
             return True
         are_constants = is_constant(term) and is_constant(other)
         return are_constants and self._is_true(f"{text_of(Expr(term))} <= {text_of(Expr(other))}")
 
     def _is_closed(self, path: Sequence[tuple[Any, str, Any]]) -> bool:
+        """Return True if the chain of comparisons leads back to its start and cannot hold."""
         signs = [sign for _, sign, _ in path]
         ends = [(path[-1][2], path[0][0])] + [(one[2], two[0]) for one, two in pairwise(path)]
         if not all(self._follow(*each) for each in ends):
@@ -300,6 +310,9 @@ class Checker:
         number: int,
         body: tuple[int, ...],
     ) -> bool:
+        """Return True if a negated support rule holds, since the expressions of its body are in the
+        conjunction.
+        """
         expr = exprs[negative]
         if not expr.negated or expr.withs or not isinstance(expr.term, Ref):
             return False
@@ -318,6 +331,9 @@ class Checker:
         return True
 
     def _fails(self, expr: Expr, values: Sequence[tuple[str, Any]]) -> bool:
+        """Return True if an expression does not hold when terms have these values, checked by
+        evaluation.
+        """
         if not self._is_pure(expr):
             return False
         if any(has_number(value) for _, value in values) and not self._sees_values(expr, values):
@@ -348,7 +364,9 @@ class Checker:
         return not has_result(query, document, _SECONDS)
 
     def _has_no_value(self, expr: Expr, call: str, values: Sequence[tuple[str, Any]]) -> bool:
-        """Return True if a call in an expression that holds has no value."""
+        """Return True if a call in a positive expression has no value when terms have these
+        values.
+        """
         if expr.negated or expr.withs or has_inner(expr):
             return False
         calls = [n for n in walk(expr) if isinstance(n, Call) and text_of(n) == call]
@@ -365,7 +383,9 @@ class Checker:
         return self._fails(Expr(equate(Var("some_value"), calls[0])), values)
 
     def _opposites(self, expr: Expr) -> list[Expr]:
-        """The expressions that hold where a negated one does. ValueError for any other."""
+        """Return the expressions that hold if a negated comparison or membership does; ValueError
+        for others.
+        """
         call = expr.term
         if not expr.negated or has_inner(expr) or not self._is_steady(expr):
             raise ValueError("not a negated comparison")
@@ -384,7 +404,7 @@ class Checker:
         return expr
 
     def _sees_values(self, expr: Expr, values: Sequence[tuple[str, Any]]) -> bool:
-        """Return True if an expression cannot tell equal numbers apart."""
+        """Return True if an expression treats equal numbers alike, however they are written."""
         scalars = [node.value for node in walk(expr) if isinstance(node, Scalar)]
         numbers = [each for each in scalars if isinstance(to_python(each), (int, float))]
         if not all(is_small(each) for each in [*numbers, *(value for _, value in values)]):
@@ -394,6 +414,9 @@ class Checker:
         return are_written and set(self._calls(expr)) <= _BY_VALUE
 
     def _has_no_text(self, term: str, exprs: Sequence[Expr]) -> bool:
+        """Return True if no text for `term` satisfies all the expressions, one of which requires a
+        text.
+        """
         conditions: list[tuple[Automaton, bool]] = []
         needs_text = False
         for expr in exprs:
@@ -405,7 +428,9 @@ class Checker:
         return needs_text and have_no_text(conditions)
 
     def _texts_of(self, term: str, expr: Expr) -> tuple[bool, list[tuple[Automaton, bool]]]:
-        """Return True if a term has to be a text, and conditions on it. ValueError if not read."""
+        """Return True if the expression requires the term to be a text, and the automata that it
+        must or must not satisfy. ValueError if not supported.
+        """
         call, is_true, needed = expr.term, not expr.negated, not expr.negated
         if isinstance(call, Call) and call.name in ("eq", "equal") and not expr.negated:
             for inner, answer in (call.args, call.args[::-1]):
@@ -425,7 +450,7 @@ class Checker:
         return needed, [(each, is_true) for each in automata]
 
     def _automata(self, term: str, call: Call) -> list[Automaton]:
-        """Automata of which one accepts each text that a call accepts."""
+        """Return automata; a text satisfies the call if one of them accepts it."""
         around = [self._cases_of(arg, term) for arg in call.args]
         constants = [self._constant(arg) for arg in call.args]
         operand, automata = self._accepting(call, around, constants, term)
@@ -436,7 +461,9 @@ class Checker:
     def _accepting(
         self, call: Call, around: Sequence[list[str] | None], constants: Sequence[Any], term: str
     ) -> tuple[int, list[Automaton]]:
-        """The operand that is about a term, and automata for that operand."""
+        """Return the index of the operand that depends on the term, and automata for that operand;
+        ValueError if not supported.
+        """
         match call.name, len(around):
             case (("eq" | "equal" | "neq"), 2):
                 for at in (0, 1):
@@ -466,8 +493,9 @@ class Checker:
         raise ValueError("not a condition of texts")
 
     def _cases_of(self, operand: Any, term: str) -> list[str] | None:
-        """The calls of `lower` and `upper` around a term, the outermost first; None for what is not
-        about the term."""
+        """Return the names of `lower` and `upper` calls around a term, outermost first; None if the
+        operand is not about the term.
+        """
         names: list[str] = []
         while text_of(Expr(operand)) != term:
             if not isinstance(operand, Call) or operand.name not in ("lower", "upper"):
@@ -477,6 +505,7 @@ class Checker:
         return names
 
     def _constant(self, term: Any) -> Any:
+        """Return the value of a constant term; UNDEFINED for other terms."""
         if not is_constant(term):
             return UNDEFINED
         return self._plain.prepare(text_of(Expr(term))).value()
@@ -484,6 +513,7 @@ class Checker:
     # Steps that change
 
     def _is_in_cases(self, cases: Cases, known: _Known) -> bool:
+        """Return True if the cases cover all values of the term and each of them is refuted."""
         source = known.exprs[cases.source]
         if has_inner(source) or not self._is_steady(source):
             return False
@@ -519,7 +549,7 @@ class Checker:
         )
 
     def _values(self, expr: Expr, term: str) -> list[Any] | None:
-        """The values that an expression leaves to a term."""
+        """Return the values that an expression allows for a term; None if it does not list them."""
         call = expr.term
         if expr.negated or not isinstance(call, Call) or len(call.args) != 2:
             return None
@@ -535,7 +565,9 @@ class Checker:
         return list(values)
 
     def _pairs(self, first: Expr, second: Expr) -> dict[str, Any]:
-        """The variables of the second of two equations with one call, and those of the first."""
+        """Return variables of the second equation with the equal ones of the first, where both
+        equate the same call.
+        """
         if not (self._is_steady(first) and self._is_steady(second)):
             return {}
         if has_inner(first) or has_inner(second):
@@ -555,7 +587,9 @@ class Checker:
         return {}
 
     def _alias(self, exprs: Sequence[Expr], position: int) -> dict[str, Any]:
-        """A variable, and the reference or call that it is equal to."""
+        """Return a variable and the reference or call it equals, by the equation at `position`;
+        empty if unusable.
+        """
         for variable, other in equations_of(exprs[position]):
             if not isinstance(variable, Var) or variable.name in ("input", "data"):
                 continue
@@ -572,8 +606,9 @@ class Checker:
         return replace(known, exprs=tuple(self._replace(expr, values) for expr in known.exprs))
 
     def _replace(self, expr: Expr, values: dict[str, Any]) -> Expr:
-        """An expression with other terms for variables; true instead where that may change
-        what it says."""
+        """Return an expression with terms put in for variables; `true` if that might change its
+        meaning.
+        """
         if not set(values) & variables_of(expr):
             return expr
         if has_inner(expr):
@@ -590,6 +625,9 @@ class Checker:
         return put_terms(expr, values)
 
     def _is_by_value(self, node: Any, names: set[str]) -> bool:
+        """Return True if a node treats the named variables by value, so that equal numbers are
+        interchangeable.
+        """
         if not variables_of(Expr(node)) & names:
             return True
         if isinstance(node, Call):
@@ -615,7 +653,7 @@ class Checker:
         return isinstance(node, Var)
 
     def _instance(self, exprs: Sequence[Expr], position: int, member: int, item: str) -> list[Expr]:
-        """The body of an `every` for an item. ValueError if it is not one of its domain."""
+        """Return the body of an `every` for an item of its domain; ValueError if it is not one."""
         every, reader = exprs[position], exprs[member]
         if every.negated or every.withs or not isinstance(every.term, Every):
             raise ValueError("not an `every`")
@@ -636,7 +674,7 @@ class Checker:
         return [self._replace(expr, bound) for expr in every.term.body]
 
     def _fresh(self, exprs: Sequence[Expr], names: set[str]) -> dict[str, Any]:
-        """New names. ValueError where one is there already."""
+        """Return new names for variables; ValueError if one is already used."""
         suffix = f"_at{len(exprs)}"
         new = {
             name: Var(f"_any{name[1:]}{suffix}" if name.startswith("$") else f"{name}{suffix}")
@@ -648,7 +686,9 @@ class Checker:
         return new
 
     def _bodies(self, exprs: Sequence[Expr], position: int) -> list[list[Expr]]:
-        """The bodies one of which holds, where an expression does. ValueError for any other."""
+        """Return the bodies of support rules, one of which must hold if the expression does;
+        ValueError for others.
+        """
         expr = exprs[position]
         term: Any = expr.term
         key = None
@@ -684,7 +724,9 @@ class Checker:
         values: dict[str, str],
         body: Sequence[int],
     ) -> Expr:
-        """The fact that a support rule makes where its body holds. ValueError if it does not."""
+        """Return the fact that a support rule gives, since its body is in the conjunction;
+        ValueError if it is not.
+        """
         tree = self._trees()[rule[0]]
         definition, path = tree.rules[rule[1]], path_of(tree, tree.rules[rule[1]])
         terms = {name: parse_query(Source("", v), v0=False)[0].term for name, v in values.items()}
@@ -708,8 +750,9 @@ class Checker:
         return fact
 
     def _renamed(self, expr: Expr, path: tuple[str, ...]) -> Expr:
-        """An expression that reads a support rule in place of the part of the input that is its
-        value. ValueError if it is not, or may be undefined."""
+        """Return an expression with a support rule in place of the input path whose value it has;
+        ValueError if the rule is of another form.
+        """
         (rule,) = [each for each in self._rules(path) if not each.default]
         part = self._value_of_rule(rule)
         if part is None or expr.negated or expr.withs or has_inner(expr):
@@ -717,6 +760,7 @@ class Checker:
         size = len(part.args)
 
         def change(node: Any) -> Any:
+            """Replace a reference into the input path by one into the rule."""
             is_part = isinstance(node, Ref) and len(node.args) >= size
             if not is_part or text_of(Ref(node.head, node.args[:size])) != text_of(part):
                 return node
@@ -727,6 +771,7 @@ class Checker:
 
     @staticmethod
     def _value_of_rule(rule: Rule) -> Ref | None:
+        """Return the input path whose value a rule has; None if it is of another form."""
         head = rule.head
         has_more = head.key is not None or head.args is not None or rule.else_rule is not None
         if has_more or len(rule.body) != 1 or not isinstance(head.value, Var):
@@ -737,6 +782,7 @@ class Checker:
         return None
 
     def _rules(self, path: tuple[str, ...] | None) -> list[Rule]:
+        """Return the support rules at a path, without defaults that are false."""
         return [
             rule
             for tree in self._trees()
@@ -747,6 +793,7 @@ class Checker:
         ]
 
     def _trees(self) -> list[Module]:
+        """Return the parsed support modules."""
         if self._modules is None:
             self._modules = [parse_module(Source("", text), v0=False) for text in self._support]
         return self._modules
@@ -754,7 +801,7 @@ class Checker:
 
 @cache
 def _case_table(name: str) -> dict[int, int]:
-    """The characters that `lower` or `upper` changes; each becomes one."""
+    """Return the characters that `lower` or `upper` changes, with their replacements."""
     table: dict[int, int] = {}
     query = Engine().prepare(f"{name}(input)")
     for first in range(0, TOP + 1, _SLICE):

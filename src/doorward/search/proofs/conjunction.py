@@ -110,12 +110,14 @@ class Conjunction:
         return tuple(format_tree((expr,)).strip() for expr in self.exprs)
 
     def names_outside(self, position: int) -> set[str]:
-        """The variables of all expressions but one that are not names in a body inside one."""
+        """Return the variables of all expressions except the one at `position`, apart from names
+        inside bodies.
+        """
         others = [expr for n, expr in enumerate(self.exprs) if n != position]
         return {name for expr in others if not has_scope(expr) for name in free_names(expr)}
 
     def substitute(self, values: Mapping[str, Term]) -> Conjunction:
-        """The conjunction with other terms for some of its variables."""
+        """Return the conjunction with terms put in for variables."""
         exprs = [substitute(expr, values, self._registry) for expr in self.exprs]
         return Conjunction(exprs, self._registry)
 
@@ -125,6 +127,9 @@ class Conjunction:
 
 
 def _parse(text: str, position: int, registry: Registry) -> Expr:
+    """Parse an expression; a built-in called with an output operand becomes an equation, and each
+    `_` a name.
+    """
     (expr,) = parse_query(Source("", text), v0=False)
     wildcards = {name for name in free_names(expr) if name.startswith("$")}
     expr = rename(expr, {name: Var(f"_any{position}_{name[1:]}") for name in wildcards})
@@ -135,7 +140,7 @@ def _parse(text: str, position: int, registry: Registry) -> Expr:
 
 
 def _result_as_equation(expr: Expr, count: int) -> Expr:
-    """`f(x, y)` of a built-in with one operand as `f(x) = y`."""
+    """Return `f(x, y)`, where the built-in has one operand, as `f(x) = y`."""
     call = expr.term
     assert isinstance(call, Call)
     if len(call.args) != count + 1:
@@ -152,8 +157,9 @@ def equal_terms(left: Term, right: Term) -> Call:
 
 
 def substitute(expr: Expr, values: Mapping[str, Term], registry: Registry) -> Expr:
-    """An expression with other terms for variables, which are equal and may be numbers that are
-    written differently. Where that might matter, or names are bound inside, it is left out."""
+    """Return an expression with equal terms put in for variables. It becomes `true` if it binds
+    names, or if equal numbers in another notation might change it.
+    """
     if free_names(expr).isdisjoint(values):
         return expr
     if has_scope(expr):
@@ -170,7 +176,9 @@ def substitute(expr: Expr, values: Mapping[str, Term], registry: Registry) -> Ex
 
 
 def _is_indifferent(node: Any, names: Container[str], registry: Registry) -> bool:
-    """Return True if a node is the same for numbers that are equal, in place of some variables."""
+    """Return True if a node's result does not depend on how equal numbers in the variables `names`
+    are written.
+    """
     match node:
         case Call(args=args):
             builtin = registry.get(node.name)
@@ -200,9 +208,12 @@ def _mentions(node: Any, names: Container[str]) -> bool:
 
 
 def rename(expr: Expr, values: Mapping[str, Term]) -> Expr:
-    """An expression with other terms for some variables; a reference into a value stays one."""
+    """Return an expression with terms put in for variables; nested references are joined into
+    one.
+    """
 
     def change(node: Node) -> Node:
+        """Replace a variable, or join a reference whose head is a reference."""
         if isinstance(node, Call):
             # Its operator is a reference, whose head is not a variable.
             return node
@@ -220,7 +231,7 @@ def has_scope(expr: Expr) -> bool:
 
 
 def free_names(expr: Node | Expr) -> set[str]:
-    """The variables of an expression, those of bodies inside it as well."""
+    """Return the variables of an expression, including those of bodies inside it."""
     operators = {id(node.operator.head) for node in walk(expr) if isinstance(node, Call)}
     names = {n.name for n in walk(expr) if isinstance(n, Var) and id(n) not in operators}
     return names - {"input", "data"}
@@ -232,14 +243,14 @@ def term_text(term: Term) -> str:
 
 
 def is_constant(term: Term) -> bool:
-    """Return True for a scalar, and for a collection of constants."""
+    """Return True for a scalar or a collection of constants."""
     return isinstance(term, (Scalar, Array, Object, Set)) and not any(
         isinstance(node, (Var, Ref, Call, Expr)) for node in walk(term)
     )
 
 
 def operands(expr: Expr) -> tuple[Term, str, Term] | None:
-    """The two sides of a positive comparison and its sign."""
+    """Return the two sides and the sign of a positive comparison; None for other expressions."""
     call = expr.term
     if expr.negated or expr.withs or not isinstance(call, Call) or len(call.args) != 2:
         return None
@@ -248,7 +259,7 @@ def operands(expr: Expr) -> tuple[Term, str, Term] | None:
 
 
 def equation(expr: Expr) -> Iterator[tuple[Term, Term]]:
-    """Both ways to read an equation: a side, and the other one."""
+    """Yield an equation's two sides in both orders; nothing for other expressions."""
     sides = operands(expr)
     if sides is not None and sides[1] == "=":
         yield sides[0], sides[2]
@@ -261,7 +272,7 @@ def fresh_name(name: str, suffix: str) -> str:
 
 
 def readers_of(conjunction: Conjunction, term: Term, leave_out: int) -> Iterator[int]:
-    """The expressions that hold only where a term has a value."""
+    """Yield the positions of the expressions that hold only if the term has a value."""
     for position, expr in enumerate(conjunction.exprs):
         if position == leave_out or expr.negated or expr.withs or has_scope(expr):
             continue
@@ -270,7 +281,7 @@ def readers_of(conjunction: Conjunction, term: Term, leave_out: int) -> Iterator
 
 
 def is_prefix(term: Term, node: Node) -> bool:
-    """Return True if a node is a term, or a reference into it."""
+    """Return True if a node equals the term or is a reference into it."""
     if isinstance(term, Ref) and isinstance(node, Ref):
         node = Ref(node.head, node.args[: len(term.args)])
     # Equal numbers may be written differently, and some built-ins tell them apart.
@@ -278,13 +289,15 @@ def is_prefix(term: Term, node: Node) -> bool:
 
 
 def is_read(variable: Var, conjunction: Conjunction) -> bool:
-    """Return True if some expression reads into the value of a variable."""
+    """Return True if an expression has a reference into the variable's value."""
     nodes = [node for expr in conjunction.exprs for node in walk(expr)]
     return any(isinstance(node, Ref) and node.head == variable for node in nodes)
 
 
 def items_of(conjunction: Conjunction, domain: Term, leave_out: int) -> Iterator[tuple[int, Ref]]:
-    """References to items of a collection, and the expressions that hold only if these exist."""
+    """Yield references to items of a collection, with the position of an expression that holds only
+    if the item exists.
+    """
     if not isinstance(domain, Ref):
         return
     size = len(domain.args)
@@ -299,7 +312,9 @@ def items_of(conjunction: Conjunction, domain: Term, leave_out: int) -> Iterator
 def instantiate(
     every: Every, item: Ref, outer: set[str], suffix: str, registry: Registry
 ) -> list[Expr]:
-    """The body of an `every` for an item of its domain; its own variables get a suffix."""
+    """Return the body of an `every` for an item of its domain; its local variables get the
+    suffix.
+    """
     values: dict[str, Term] = {every.value.name: item}
     if every.key is not None:
         values[every.key.name] = item.args[-1]
@@ -309,7 +324,7 @@ def instantiate(
 
 
 def is_open(term: Term) -> bool:
-    """Return True for what depends on the input or on variables."""
+    """Return True if the term depends on the input or on variables."""
     if isinstance(term, Ref):
         return isinstance(term.head, Var)
     is_variable = isinstance(term, Var) and term.name != "data"
@@ -328,6 +343,9 @@ def _value(text: str) -> Value:
 
 
 def members_of(collection: Value) -> list[Value]:
+    """Return the items of an array, members of a set or values of an object; [] for other
+    values.
+    """
     match collection:
         case list(items):
             return items

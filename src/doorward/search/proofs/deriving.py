@@ -63,6 +63,7 @@ class _Facts:
     attempts: int = ATTEMPTS
 
     def add(self, expr: Expr, added_by: Derived | Named) -> int:
+        """Add a derived fact with its step; return its position."""
         self.steps.append(added_by)
         self.exprs.append(expr)
         self.texts[_text(expr)] = len(self.exprs) - 1
@@ -93,7 +94,9 @@ class Deriving:
                 self._named.append((path, term))
 
     def close(self, conjunction: Conjunction, steady: Sequence[bool]) -> Step | None:
-        """Why a conjunction does not hold: what it says is not so is derived from it."""
+        """Return the steps that derive what the conjunction denies, hence refute it; None if that
+        is not possible.
+        """
         for number, expr in enumerate(conjunction.exprs):
             facts = _Facts(
                 list(conjunction.exprs),
@@ -111,6 +114,7 @@ class Deriving:
         return None
 
     def _derive_rule(self, ref: Ref, facts: _Facts, depth: int) -> int | None:
+        """Derive that a support rule holds; return the fact's position or None."""
         for index, rule in self._plain.get(_names(ref) or (), ()):
             for values, body in self._matches(rule.body, {}, facts, depth):
                 return facts.add(Expr(ref), Derived(index, _as_texts(values), body, _END))
@@ -119,7 +123,9 @@ class Deriving:
     def _derive_member(
         self, ref: Ref, member: Term | None, facts: _Facts, depth: int
     ) -> int | None:
-        """A member of a set; any where `member` is None."""
+        """Derive that `member` (any if None) is in a support set; return the fact's position or
+        None.
+        """
         for index, rule in self._members.get(_names(ref) or (), ()):
             key = rule.head.key
             assert key is not None  # it is what adds a member
@@ -141,7 +147,9 @@ class Deriving:
     def _matches(
         self, body: Sequence[Expr], values: Mapping[str, Term], facts: _Facts, depth: int
     ) -> Iterator[tuple[dict[str, Term], tuple[int, ...]]]:
-        """Values of the variables of a body, and the facts that its expressions are with these."""
+        """Yield values of a body's variables for which all its expressions are facts, with the
+        facts' positions.
+        """
         if not body:
             yield dict(values), ()
             return
@@ -153,6 +161,9 @@ class Deriving:
     def _instances(
         self, expr: Expr, values: Mapping[str, Term], facts: _Facts, depth: int
     ) -> Iterator[tuple[Mapping[str, Term], int]]:
+        """Yield values of an expression's variables for which it is a fact, with the fact's
+        position.
+        """
         names = free_names(expr)
         if has_scope(expr) or expr.withs:
             position = facts.texts.get(_text(expr))
@@ -177,7 +188,7 @@ class Deriving:
                     yield {**values, **more}, position
 
     def _derive(self, expr: Expr, facts: _Facts, depth: int) -> int | None:
-        """The position of a fact, which is derived if it is not known."""
+        """Return the position of a fact, deriving it if necessary; None if that is not possible."""
         position = facts.texts.get(_text(expr))
         if position is not None or expr.negated or depth <= 0:
             return position
@@ -189,6 +200,7 @@ class Deriving:
         return self._derive_term(expr.term, facts, depth - 1)
 
     def _derive_term(self, term: Node, facts: _Facts, depth: int) -> int | None:
+        """Derive a support rule or membership; return the fact's position or None."""
         match term:
             case Ref() as ref:
                 return self._derive_rule(ref, facts, depth)
@@ -202,6 +214,7 @@ _END: Final = Contradiction(0, 0)
 
 
 def _chain(facts: _Facts, end: Step) -> Step:
+    """Return the steps that added facts, in order, ending with `end`."""
     chain = end
     for each in reversed(facts.steps):
         chain = (
@@ -221,7 +234,7 @@ def _as_texts(values: Mapping[str, Term]) -> tuple[tuple[str, str], ...]:
 
 
 def _empty_set(expr: Expr) -> Ref | None:
-    """The support set of which an expression says that it has no members."""
+    """Return the support set that an expression states to be empty; None for other expressions."""
     sides = operands(expr)
     for count, limit, signs in () if sides is None else _readings(*sides):
         is_count = isinstance(count, Call) and count.name == "count" and len(count.args) == 1
@@ -235,13 +248,14 @@ def _empty_set(expr: Expr) -> Ref | None:
 
 
 def _readings(left: Term, sign: str, right: Term) -> Iterator[tuple[Term, Term, str]]:
+    """Yield a comparison's sides and sign in both orders."""
     turned = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
     yield left, right, sign
     yield right, left, turned.get(sign, sign)
 
 
 def _names(ref: Ref) -> Path | None:
-    """The names below `data`; None for what is not such a path."""
+    """Return the names of a path below `data`; None for other references."""
     if ref.head != Var("data"):
         return None
     names = [arg.value for arg in ref.args if isinstance(arg, Scalar)]
@@ -250,6 +264,7 @@ def _names(ref: Ref) -> Path | None:
 
 
 def _path_of(module: Module, rule: Rule) -> Path | None:
+    """Return the full path of a rule; None if it has a variable in it."""
     ref = rule.head.ref
     rest = [arg.value for arg in ref.args if isinstance(arg, Scalar)]
     texts = [each for each in rest if isinstance(each, str)]
@@ -259,19 +274,21 @@ def _path_of(module: Module, rule: Rule) -> Path | None:
 
 
 def _is_plain(rule: Rule) -> bool:
+    """Return True if the rule is `true` if its body holds, without parameters, key or `else`."""
     head = rule.head
     is_true = head.value is None or head.value == Scalar(True)
     return is_true and rule.else_rule is None and head.args is None and head.key is None
 
 
 def _adds_member(rule: Rule) -> bool:
+    """Return True if the rule adds a member to a set."""
     head = rule.head
     is_alone = rule.else_rule is None and head.args is None
     return is_alone and head.key is not None and head.value is None
 
 
 def _named_term(rule: Rule) -> Ref | None:
-    """The part of the input whose value a rule has wherever that has one."""
+    """Return the input path whose value the rule has; None if the rule is of another form."""
     head = rule.head
     if head.key is not None or head.args is not None or rule.else_rule is not None:
         return None
@@ -287,10 +304,11 @@ def _named_term(rule: Rule) -> Ref | None:
 
 
 def _put(expr: Expr, path: Path, term: Ref) -> Expr:
-    """An expression with a part of the input in place of the document that has its value."""
+    """Return an expression with the input path `term` in place of the document at `path`."""
     document = Ref(Var("data"), tuple(map(Scalar, path)))
 
     def change(node: Node) -> Node:
+        """Replace a reference into the document."""
         if isinstance(node, Ref) and is_prefix(document, node):
             return Ref(term.head, (*term.args, *node.args[len(path) :]))
         return node
@@ -302,7 +320,9 @@ def _put(expr: Expr, path: Path, term: Ref) -> Expr:
 def _unify(
     pattern: Any, term: Any, values: dict[str, Term], names: set[str]
 ) -> dict[str, Term] | None:
-    """Values of some variables of a pattern with which it is a term; None if it cannot be."""
+    """Return values of the variables `names` with which `pattern` equals `term`; None if there are
+    none.
+    """
     if isinstance(pattern, Var) and pattern.name in names:
         known = values.get(pattern.name)
         if known is None:
@@ -320,7 +340,7 @@ def _unify(
 
 
 def _parts(pattern: Any, term: Any) -> list[tuple[Any, Any]] | None:
-    """The parts of two terms of one form, in pairs; None for terms without parts or of two."""
+    """Return the parts of two terms of the same form in pairs; None for other terms."""
     match pattern, term:
         case Ref(), Ref() if len(pattern.args) == len(term.args):
             return [(pattern.head, term.head), *zip(pattern.args, term.args, strict=True)]

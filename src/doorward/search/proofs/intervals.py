@@ -27,8 +27,9 @@ Interval = tuple[Any, Any]
 
 
 def rules_out(sides: tuple[Any, str, Any], comparisons: Sequence[tuple[Any, str, Any]]) -> bool:
-    """Return True if a comparison does not hold, by the ends that others give its sides. Each is a
-    term, a sign, and a term, whose calls all have values."""
+    """Return True if a comparison cannot hold, by the bounds that the others set for its sides.
+    Each comparison is a term, a sign and a term.
+    """
     intervals = _intervals([*comparisons, sides])
     (low, high), (other_low, other_high) = (_of(side, intervals) for side in (sides[0], sides[2]))
     match sides[1]:
@@ -46,6 +47,9 @@ def rules_out(sides: tuple[Any, str, Any], comparisons: Sequence[tuple[Any, str,
 
 
 def _intervals(comparisons: Sequence[tuple[Any, str, Any]]) -> dict[str, Interval]:
+    """Return the least and greatest value of each term, narrowed by the comparisons in several
+    rounds.
+    """
     terms: dict[str, Any] = {}
     for one, _, other in comparisons:
         for term in (one, other):
@@ -67,6 +71,7 @@ def _intervals(comparisons: Sequence[tuple[Any, str, Any]]) -> dict[str, Interva
 
 
 def _parts(term: Any) -> Iterator[Any]:
+    """Yield a term and the operands of arithmetic in it."""
     yield term
     if isinstance(term, Call) and term.name in (*_OPERATIONS, "round", "ceil", "floor"):
         for arg in term.args:
@@ -79,6 +84,7 @@ def _of(term: Any, intervals: dict[str, Interval]) -> Interval:
 
 
 def _narrow(intervals: dict[str, Interval], term: Any, added: Interval) -> None:
+    """Narrow the interval of a term by additional bounds; None means no bound."""
     low, high = intervals.get(text_of(term), (None, None))
     if added[0] is not None and (low is None or _is(added[0], ">", low)):
         low = added[0]
@@ -88,7 +94,7 @@ def _narrow(intervals: dict[str, Interval], term: Any, added: Interval) -> None:
 
 
 def _computed(call: Call, intervals: dict[str, Interval]) -> Interval:
-    """The interval of a result, from those of its operands."""
+    """Return the interval of an arithmetic result, from the intervals of its operands."""
     parts = [_of(arg, intervals) for arg in call.args]
     if call.name == "count":
         return 0, None
@@ -122,6 +128,7 @@ def _computed(call: Call, intervals: dict[str, Interval]) -> Interval:
 
 
 def _extremes(values: Sequence[Any]) -> Interval:
+    """Return the least and the greatest of the values."""
     low = high = values[0]
     for value in values[1:]:
         low = value if _is(value, "<", low) else low
@@ -130,7 +137,7 @@ def _extremes(values: Sequence[Any]) -> Interval:
 
 
 def _number(term: Any) -> Any:
-    """A number that is written; None for anything else."""
+    """Return a numeric constant; None for other terms."""
     is_written = isinstance(term, Scalar) and not isinstance(term.value, (bool, str, type(None)))
     return _evaluated(text_of(term)) if is_written else None
 
@@ -140,12 +147,16 @@ def _round(name: str, value: Any) -> Any:
 
 
 def _apply(one: Any, sign: str, other: Any) -> Any:
+    """Return the value of an arithmetic expression on two numbers; None if one is unknown or the
+    result is large.
+    """
     if one is None or other is None:
         return None
     return _evaluated(f"{to_rego(one)} {sign} {to_rego(other)}")
 
 
 def _is(one: Any, sign: str, other: Any) -> bool:
+    """Return True if the comparison of two known values holds."""
     if one is None or other is None:
         return False
     return _evaluated(f"{to_rego(one)} {sign} {to_rego(other)}", is_limited=False) is True
@@ -153,6 +164,9 @@ def _is(one: Any, sign: str, other: Any) -> bool:
 
 @cache
 def _evaluated(text: str, *, is_limited: bool = True) -> Any:
+    """Evaluate a Rego text; None if it fails or, with `is_limited`, is not a number of moderate
+    size.
+    """
     try:
         value: Any = Engine().prepare(text).value()
     except EvalError:

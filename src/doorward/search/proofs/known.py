@@ -33,9 +33,8 @@ class KnownProofs:
 
     @classmethod
     def read(cls, path: Path) -> KnownProofs:
-        """Those of a file; none where there is no such file, or where another release wrote it.
-
-        ReplayError where it cannot be read, or holds something else.
+        """Read the proofs of an earlier run; none if the file is missing or from another release.
+        ReplayError if it is invalid.
         """
         try:
             with path.open("rb") as file:
@@ -52,8 +51,9 @@ class KnownProofs:
             raise ReplayError(f"{path}: not a file of `doorward prove`: delete it") from None
 
     def conjunctions(self, name: str, digest: str) -> int | None:
-        """Return the number of conjunctions refuted for this digest; None where it was not
-        proved."""
+        """Return the number of conjunctions refuted in a proof with this digest; None if there is
+        no such proof.
+        """
         known, count = self._before.get(name, ("", 0))
         return count if known == digest else None
 
@@ -62,7 +62,7 @@ class KnownProofs:
         self._proofs[name] = digest, conjunctions
 
     def write(self, path: Path) -> None:
-        """Write the proofs of this run; OSError where that is not possible."""
+        """Write the proofs of this run, replacing the file atomically; OSError on failure."""
         proofs = {
             name: {"digest": digest, "conjunctions": count}
             for name, (digest, count) in sorted(self._proofs.items())
@@ -78,6 +78,9 @@ class KnownProofs:
 
 
 def _entries(document: Any) -> Iterator[tuple[str, tuple[str, int]]]:
+    """Yield the name, digest and number of conjunctions of each proof in the document; ValueError
+    if it is invalid.
+    """
     if document["format"] != _FORMAT or document["doorward"] != version("doorward"):
         return
     for name, entry in document["proofs"].items():
@@ -88,7 +91,9 @@ def _entries(document: Any) -> Iterator[tuple[str, tuple[str, int]]]:
 
 
 def digest_of(engine: Engine, name: str) -> str:
-    """The digest of all that the property `name`, a reference, rests on."""
+    """Return a digest of all rules, imports and data that the property `name`, a reference, depends
+    on.
+    """
     query = engine.prepare(name)
     sha = hashlib.sha256()
 

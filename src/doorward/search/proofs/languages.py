@@ -102,7 +102,7 @@ ANYTHING: Final[Language] = Star(CHARACTER)
 
 
 def join(first: Language, second: Language) -> Language:
-    """Concatenate two languages."""
+    """Return the language of a text of `first` followed by a text of `second`."""
     if NOTHING in (first, second):
         return NOTHING
     if first == EMPTY:
@@ -115,7 +115,7 @@ def join(first: Language, second: Language) -> Language:
 
 
 def either(options: Iterable[Language]) -> Language:
-    """Unite languages."""
+    """Return the union of languages."""
     flat: set[Language] = set()
     for each in options:
         flat |= each.options if isinstance(each, Any_) else {each}
@@ -128,7 +128,7 @@ def either(options: Iterable[Language]) -> Language:
 
 
 def both(parts: Iterable[Language]) -> Language:
-    """Intersect languages."""
+    """Return the intersection of languages."""
     flat: set[Language] = set()
     for each in parts:
         flat |= each.parts if isinstance(each, All) else {each}
@@ -141,7 +141,7 @@ def both(parts: Iterable[Language]) -> Language:
 
 
 def complement(inner: Language) -> Language:
-    """The texts that are not in a language."""
+    """Return the language of the texts that are not in `inner`."""
     if isinstance(inner, Outside):
         return inner.inner
     if inner == NOTHING:
@@ -155,8 +155,9 @@ def repeat(inner: Language) -> Language:
 
 
 def before(language: Language, origin: Callable[[Ranges], Ranges]) -> Language:
-    """The texts that become those of a language where each character becomes another one; `origin`
-    are the characters that become one of some."""
+    """Return the language of the texts that are in `language` after their characters have been
+    replaced; `origin` maps ranges to the characters that are replaced by them.
+    """
     match language:
         case Chars(ranges):
             return Chars(origin(ranges))
@@ -181,7 +182,7 @@ def from_ranges(ranges: Ranges) -> Language:
 
 
 def literal(text: str) -> Language:
-    """One text."""
+    """Return the language of a single text."""
     out = EMPTY
     for char in reversed(text):
         out = join(Chars(((ord(char), ord(char)),)), out)
@@ -209,7 +210,9 @@ def containing(text: str) -> Language:
 
 
 def from_glob(glob: str, delimiters: Sequence[str]) -> Language:
-    """The texts that fit a glob of texts, `*` and `**`; no delimiters: `*` is as `**`."""
+    """Return the language of a glob with plain text, `*` and `**`; without delimiters `*` means
+    `**`. UnreadableError for other globs.
+    """
     if len(glob) > MAX_PATTERN or any(char in glob for char in "?[]{}\\!"):
         raise UnreadableError(glob)
     if any(len(each) != 1 for each in delimiters):
@@ -227,7 +230,9 @@ def from_glob(glob: str, delimiters: Sequence[str]) -> Language:
 
 
 def from_pattern(pattern: str) -> Language:
-    """The texts in which a regular expression matches somewhere."""
+    """Return the language of the texts that contain a match of the expression; UnreadableError if
+    not supported.
+    """
     if len(pattern) > MAX_PATTERN:
         raise UnreadableError(pattern)
     return _Reader(pattern).read()
@@ -248,6 +253,7 @@ class _Reader:
         self._at = 0
 
     def read(self) -> Language:
+        """Parse the whole expression; without anchors, anything may surround a match."""
         starts = self._take("^")
         out = self._choice(top=True)
         if self._at < len(self._pattern) and self._pattern[self._at :] != "$":
@@ -261,12 +267,14 @@ class _Reader:
     _has_top_choice = False
 
     def _take(self, text: str) -> bool:
+        """Read `text` if it comes next; return True if it did."""
         if self._pattern.startswith(text, self._at):
             self._at += len(text)
             return True
         return False
 
     def _choice(self, *, top: bool = False) -> Language:
+        """choice = sequence { "|" sequence }."""
         options = [self._sequence()]
         while self._take("|"):
             self._has_top_choice |= top
@@ -274,12 +282,14 @@ class _Reader:
         return either(options)
 
     def _sequence(self) -> Language:
+        """sequence = { repeat }."""
         out = EMPTY
         while self._at < len(self._pattern) and self._pattern[self._at] not in "|)$":
             out = join(out, self._repeat())
         return out
 
     def _repeat(self) -> Language:
+        """repeat = atom [ "*" | "+" | "?" | "{" counts "}" ]."""
         atom = self._atom()
         char = self._pattern[self._at : self._at + 1]
         if char in ("*", "+", "?"):
@@ -301,6 +311,9 @@ class _Reader:
         return out
 
     def _counts(self) -> tuple[int, int | None]:
+        """counts = number [ "," [ number ] ]; returns the least and the greatest number, None for
+        no limit.
+        """
         end = self._pattern.find("}", self._at)
         inside = self._pattern[self._at + 1 : end] if end >= 0 else ""
         low, comma, high = inside.partition(",")
@@ -315,6 +328,7 @@ class _Reader:
         return least, most
 
     def _atom(self) -> Language:
+        """atom = "." | "(" choice ")" | class | escape | character."""
         char = self._pattern[self._at]
         self._at += 1
         match char:
@@ -336,6 +350,9 @@ class _Reader:
         return literal(char)
 
     def _escape(self) -> Ranges:
+        r"""escape = "\\" ( "d" | "w" | "s" | … | punctuation ); returns the characters it
+        matches.
+        """
         char = self._pattern[self._at : self._at + 1]
         self._at += 1
         if char in _CLASSES:
@@ -345,6 +362,7 @@ class _Reader:
         return ((ord(char), ord(char)),)
 
     def _class(self) -> Language:
+        """class = "[" [ "^" ] range { range } "]"."""
         negated = self._take("^")
         ranges: list[tuple[int, int]] = []
         while not self._take("]"):
@@ -354,6 +372,7 @@ class _Reader:
         return Chars(outside(ranges) if negated else merged(ranges))
 
     def _range(self) -> Ranges:
+        """range = escape | character [ "-" character ]."""
         char = self._pattern[self._at : self._at + 1]
         self._at += 1
         if char in ("", "["):
@@ -370,7 +389,7 @@ class _Reader:
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """Ranges in order that do not meet, of the same characters."""
+    """Return the same characters as sorted ranges that do not touch."""
     out: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if out and low <= out[-1][1] + 1:
@@ -381,7 +400,7 @@ def merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def outside(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """The characters that are in none of some ranges."""
+    """Return the ranges of all characters that are not in `ranges`."""
     out, at = [], 0
     for low, high in merged(ranges):
         if low > at:
@@ -401,7 +420,9 @@ def meeting(one: Ranges, other: Ranges) -> Ranges:
 
 
 def is_empty(language: Language) -> bool:
-    """Return True if no text is in a language; False also where that takes too many states."""
+    """Return True if the language has no text; False also if that takes too many states to find
+    out.
+    """
     characters = _representatives(language)
     seen, waiting = {language}, [language]
     while waiting:
@@ -419,7 +440,7 @@ def is_empty(language: Language) -> bool:
 
 
 def _representatives(language: Language) -> list[int]:
-    """One character of each class that no range of the language divides."""
+    """Return one character of each class that the language treats alike."""
     starts = {0}
     for ranges in _all_ranges(language):
         for low, high in ranges:
@@ -428,6 +449,7 @@ def _representatives(language: Language) -> list[int]:
 
 
 def _all_ranges(language: Language) -> Iterator[Ranges]:
+    """Yield the ranges of characters that occur in a language."""
     match language:
         case Chars(ranges):
             yield ranges
@@ -442,6 +464,7 @@ def _all_ranges(language: Language) -> Iterator[Ranges]:
 
 
 def _has_empty_text(language: Language) -> bool:
+    """Return True if the empty text is in the language."""
     match language:
         case Chars():
             return False
@@ -458,7 +481,9 @@ def _has_empty_text(language: Language) -> bool:
 
 
 def _derive(language: Language, char: int) -> Language:
-    """The rests of the texts that begin with a character."""
+    """Return the language of what follows `char` in the texts that begin with it (the
+    derivative).
+    """
     match language:
         case Chars(ranges):
             return EMPTY if any(low <= char <= high for low, high in ranges) else NOTHING

@@ -102,6 +102,7 @@ def _property(node: RuleNode) -> Property:
 
 
 def _nodes(engine: Engine) -> Iterator[RuleNode]:
+    """Yield the rules of all properties, whose names begin with `never_`."""
     for node in engine.policies.program.root.walk():
         if node.definitions and str(node.path[-1]).startswith(PROPERTY):
             yield node
@@ -119,13 +120,10 @@ def prove(
     known: KnownProofs | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Verdict]:
-    """The verdict on each property that is chosen; at most `seconds` of search for each.
-
-    `known`: proofs of an earlier run, which stand where nothing that a property reads has changed;
-    those of this run are added.
-
-    `attack`: search for a counterexample to what was proved, too. One would mean that the proof is
-    wrong, and is the verdict.
+    """Yield the verdict on each chosen property, searching at most `seconds` for each. `known`:
+    proofs of an earlier run, reused if nothing the property reads has changed; new ones are added.
+    `attack`: search for a counterexample even to a proved property, which would show an error in
+    the proof.
     """
     engine = version.snapshot.engine
     for node in _nodes(engine):
@@ -152,13 +150,15 @@ def prove(
 
 
 def proofs(engine: Engine) -> Iterator[Verdict]:
-    """Prove each property, as far as that is possible without a search."""
+    """Yield the verdict on each property by proof alone, without a search."""
     for node in _nodes(engine):
         yield _refute(engine, node, _property(node))
 
 
 def _refute(engine: Engine, node: RuleNode, proved: Property) -> Verdict:
-    """A proof by partial evaluation, or the reason why there is none."""
+    """Try to prove a property by partial evaluation; the verdict gives the reason if there is no
+    proof.
+    """
     if not _is_plain(node):
         reason = "the property is not a rule that is true where its conditions hold"
         return Verdict(proved, UNKNOWN, 0.0, reason=reason)
@@ -207,7 +207,9 @@ def _refute(engine: Engine, node: RuleNode, proved: Property) -> Verdict:
 
 
 def _missing_data(engine: Engine, proved: Property) -> str:
-    """A path below `data` that a property reads and that leads nowhere; "" where all are there."""
+    """Return a path below `data` that a property reads and that does not exist; "" if there is
+    none.
+    """
     for path in sorted(engine.documents(proved.name).base, key=str):
         names = [name for name in path[1:] if isinstance(name, (str, int))]
         if path[0] == "data" and engine.base_document(names) is UNDEFINED:
@@ -216,7 +218,7 @@ def _missing_data(engine: Engine, proved: Property) -> str:
 
 
 def _is_plain(node: RuleNode) -> bool:
-    """Return True if a property is true or undefined, and nothing else."""
+    """Return True if a property can only be true or undefined."""
     rules: list[Rule] = [definition.rule for definition in node.definitions]
     return node.is_complete and all(
         not rule.default
@@ -227,7 +229,7 @@ def _is_plain(node: RuleNode) -> bool:
 
 
 def _without(loaded: Loaded, node: RuleNode, *, v0: bool, registry: Registry) -> Version | None:
-    """The policies without a property; None where they need it."""
+    """Compile the policies without a property; None if they do not compile without it."""
     modules: dict[str, Any] = dict(loaded.modules)
     for definition in node.definitions:
         span = definition.rule.span
@@ -251,6 +253,7 @@ def _search(
     seconds: float,
     clock: Callable[[], float],
 ) -> Verdict:
+    """Search for a counterexample and return the verdict with what was tried."""
     path = verdict.subject.path
     names = {str(each[-1]) for each in engine.documents(verdict.subject.name).virtual}
     result = search(
@@ -279,6 +282,7 @@ def _search(
 
 
 def _is_true(query: Any, finding: Finding) -> bool:
+    """Return True if the query is true for the finding's input."""
     from doorward.search.searching import NOW_NS
 
     try:

@@ -30,7 +30,9 @@ _ARITHMETIC: Final = ("plus", "minus", "mul", "div", "round", "ceil", "floor", "
 
 
 def failing(links: Sequence[Link]) -> int | None:
-    """The position of a comparison that fails by the bounds of its sides; None without one."""
+    """Return the position of a comparison that cannot hold by the bounds of its sides; None if
+    there is none.
+    """
     sides = [side for low, _, high, _ in links for side in (low, high)]
     if not any(isinstance(side, Call) and side.name in _ARITHMETIC for side in sides):
         return None
@@ -44,6 +46,9 @@ def failing(links: Sequence[Link]) -> int | None:
 
 
 def _is_above(one: Value | None, other: Value | None, *, or_equal: bool) -> bool:
+    """Return True if both values are known and the first is above (or, with `or_equal`, equal to)
+    the second.
+    """
     if one is None or other is None:
         return False
     order = compare(one, other)
@@ -69,6 +74,7 @@ class _Bounds:
         return self._bound(term, -1, DEPTH)
 
     def _bound(self, term: Term, side: int, depth: int) -> Value | None:
+        """Return the greatest (`side` 1) or least (-1) value a term can have; None if unknown."""
         if is_constant(term):
             return _small(term)
         if depth == 0:
@@ -84,6 +90,7 @@ class _Bounds:
         return best
 
     def _result(self, call: Call, side: int, depth: int) -> Value | None:
+        """Return the bound of an arithmetic result, from its operands' bounds; None if unknown."""
         args = call.args
         match call.name, len(args):
             case "plus", 2:
@@ -112,6 +119,9 @@ class _Bounds:
     def _evaluate(
         self, call: Call, args: Sequence[Term], sides: Sequence[int], depth: int
     ) -> Value | None:
+        """Return the call's result for the operands' bounds on these sides; None if one is
+        unknown.
+        """
         bounds = [self._bound(arg, side, depth) for arg, side in zip(args, sides, strict=True)]
         if any(each is None for each in bounds):
             return None
@@ -120,8 +130,9 @@ class _Bounds:
 
 
 def _small(term: Term) -> Value | None:
-    """The number that a constant or a call of constants is; None for anything else, and if it is
-    large."""
+    """Return the number that a constant term evaluates to; None for other terms and for large
+    numbers.
+    """
     value = _value(term_text(term))
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
@@ -130,6 +141,7 @@ def _small(term: Term) -> Value | None:
 
 @lru_cache(maxsize=1024)
 def _value(text: str) -> Value:
+    """Return the value of a Rego text; None if its evaluation fails."""
     try:
         value: Value = Engine().prepare(text).value()
     except EvalError:

@@ -68,15 +68,20 @@ def text_of(node: Any) -> str:
 
 
 def variables_of(node: Any) -> set[str]:
+    """Return the names of the variables in a node, without `input`, `data` and operators."""
     heads = {id(each.operator.head) for each in walk(node) if isinstance(each, Call)}
     names = {n.name for n in walk(node) if isinstance(n, Var) and id(n) not in heads}
     return names - {"input", "data"}
 
 
 def put_terms(expr: Expr, values: dict[str, Any]) -> Expr:
+    """Return an expression with terms put in for variables; nested references are joined into
+    one.
+    """
     operators = {id(each.operator) for each in walk(expr) if isinstance(each, Call)}
 
     def new(node: Any) -> Any:
+        """Replace a variable, or join a reference whose head is a reference."""
         if isinstance(node, Ref) and isinstance(node.head, Ref) and id(node) not in operators:
             return Ref(node.head.head, node.head.args + node.args)
         return values.get(node.name, node) if isinstance(node, Var) else node
@@ -86,12 +91,13 @@ def put_terms(expr: Expr, values: dict[str, Any]) -> Expr:
 
 
 def has_inner(expr: Expr) -> bool:
-    """Return True if an expression has a body inside it, or declares names."""
+    """Return True if an expression contains a body (comprehension, `every`) or declares names."""
     inner = ("Comprehension", "Every", "SomeDecl", "SomeIn", "Not", "And", "Or", "TemplateString")
     return any(type(node).__name__.endswith(inner) for node in walk(expr))
 
 
 def is_constant(term: Any) -> bool:
+    """Return True if a term contains no variable, reference, call or comprehension."""
     if isinstance(term, Call):
         return False
     # A comprehension has an expression with a reference or a variable in it.
@@ -99,6 +105,7 @@ def is_constant(term: Any) -> bool:
 
 
 def names_of(term: Any, root: str) -> tuple[str, ...] | None:
+    """Return the names of a path below `root` (`input` or `data`); None for other terms."""
     if term == Var(root):
         return ()
     if not isinstance(term, Ref) or term.head != Var(root):
@@ -108,6 +115,7 @@ def names_of(term: Any, root: str) -> tuple[str, ...] | None:
 
 
 def sides_of(expr: Expr) -> tuple[Any, str, Any] | None:
+    """Return the sides and sign of a positive comparison; None for other expressions."""
     call = expr.term
     if expr.negated or expr.withs or not isinstance(call, Call) or len(call.args) != 2:
         return None
@@ -120,14 +128,18 @@ def turn(link: tuple[Any, str, Any]) -> tuple[Any, str, Any]:
 
 
 def is_below(term: Any, other: Any) -> bool:
-    """Return True if two terms are one term with integers added, and the first one has no more."""
+    """Return True if both terms are the same term plus integers and the first sum is not
+    greater.
+    """
     return any(
         one == same and number <= more for one, number in _sums(term) for same, more in _sums(other)
     )
 
 
 def _sums(term: Any) -> Iterator[tuple[str, int]]:
-    """The text of a term and 0, and of each part of a sum to which an integer is added."""
+    """Yield the text of a term with 0, then of each term it adds an integer to, with that
+    integer.
+    """
     yield text_of(term), 0
     if not isinstance(term, Call) or len(term.args) != 2 or term.name not in ("plus", "minus"):
         return
@@ -140,13 +152,14 @@ def _sums(term: Any) -> Iterator[tuple[str, int]]:
 
 
 def _integer(term: Any) -> int | None:
-    """A small integer that is written; None for anything else."""
+    """Return a small integer constant; None for other terms."""
     value = term.value if isinstance(term, Scalar) else None
     is_small = isinstance(value, int) and type(value) is int and abs(value) < 2**53
     return value if is_small and isinstance(value, int) else None
 
 
 def equations_of(expr: Expr) -> Iterator[tuple[Any, Any]]:
+    """Yield an equation's two sides in both orders; nothing for other expressions."""
     sides = sides_of(expr)
     if sides is not None and sides[1] == "==":
         yield sides[0], sides[2]
@@ -154,13 +167,16 @@ def equations_of(expr: Expr) -> Iterator[tuple[Any, Any]]:
 
 
 def pair_items(one: Any, other: Any) -> list[tuple[Any, Any]]:
+    """Return the items of two arrays of the same length in pairs; otherwise the two terms as one
+    pair.
+    """
     if isinstance(one, Array) and isinstance(other, Array) and len(one.items) == len(other.items):
         return list(zip(one.items, other.items, strict=True))
     return [(one, other)]
 
 
 def reads(expr: Expr, text: str) -> bool:
-    """Return True if a term, or a reference into it, is among the parts of an expression."""
+    """Return True if the term `text`, or a reference into it, occurs in an expression."""
     for node in walk(expr):
         if isinstance(node, (Var, Call)) and text_of(node) == text:
             return True
@@ -172,11 +188,12 @@ def reads(expr: Expr, text: str) -> bool:
 
 
 def read_fields(expr: Expr, fields: dict[str, str]) -> Expr:
-    """An expression that reads fields of the input instead of terms."""
+    """Return an expression that reads fields of the input in place of the terms in `fields`."""
     if not fields:
         return expr
 
     def new(node: Any) -> Any:
+        """Replace a term that has a field, or the beginning of a reference that has one."""
         if isinstance(node, (Var, Call)) and text_of(node) in fields:
             return Ref(Var("input"), (Scalar(fields[text_of(node)]),))
         if isinstance(node, Ref) and isinstance(node.head, Ref):
@@ -193,6 +210,7 @@ def read_fields(expr: Expr, fields: dict[str, str]) -> Expr:
 
 
 def set_at(document: Any, leaf: Sequence[str], value: Any) -> None:
+    """Set the value at a path in a document in place, adding objects on the way."""
     for name in leaf[:-1]:
         if not isinstance(document.get(name), dict):
             document[name] = {}
@@ -201,8 +219,9 @@ def set_at(document: Any, leaf: Sequence[str], value: Any) -> None:
 
 
 def denies_items(expr: Expr, member: Expr) -> bool:
-    """Return True if an expression leaves a collection so few items that it does not have one that
-    another expression reads."""
+    """Return True if `expr` limits a collection to so few items that it lacks the one that `member`
+    reads.
+    """
     if member.negated or member.withs or has_inner(member):
         return False
     references = [node for node in walk(member) if isinstance(node, Ref)]
@@ -224,7 +243,7 @@ def denies_items(expr: Expr, member: Expr) -> bool:
 
 
 def _sizes(expr: Expr) -> Iterator[tuple[str, int]]:
-    """The text of a collection, and the most items that it has."""
+    """Yield the text of a collection and the greatest size that an expression allows it."""
     sides = sides_of(expr)
     for count, sign, bound in () if sides is None else (sides, turn(sides)):
         if not isinstance(count, Call) or count.name != "count" or len(count.args) != 1:
@@ -234,8 +253,9 @@ def _sizes(expr: Expr) -> Iterator[tuple[str, int]]:
 
 
 def denies_fields(expr: Expr, reader: Expr) -> bool:
-    """Return True if an expression says that a part of the input is not an object, and another one
-    reads a field of it."""
+    """Return True if `expr` states that an input path is not an object while `reader` reads a field
+    of it.
+    """
     call = expr.term
     if not expr.negated or expr.withs or not isinstance(call, Call) or call.name != "is_object":
         return False
@@ -251,18 +271,21 @@ def denies_fields(expr: Expr, reader: Expr) -> bool:
 
 
 def is_true_rule(rule: Rule) -> bool:
+    """Return True if a rule's only value is `true`, without parameters, key or `else`."""
     head = rule.head
     has_more = rule.default or rule.else_rule is not None or head.args is not None
     return not has_more and head.key is None and head.value in (None, Scalar(True))
 
 
 def adds_member(rule: Rule) -> bool:
+    """Return True if a rule adds a member to a set."""
     head = rule.head
     has_more = rule.default or rule.else_rule is not None or head.args is not None
     return not has_more and head.key is not None and head.value is None
 
 
 def path_of(tree: Module, rule: Rule) -> tuple[str, ...] | None:
+    """Return the full path of a rule in a module; None if it has a variable in it."""
     ref = rule.head.ref
     if not isinstance(ref.head, Var) or not all(isinstance(arg, Scalar) for arg in ref.args):
         return None
@@ -271,6 +294,7 @@ def path_of(tree: Module, rule: Rule) -> tuple[str, ...] | None:
 
 
 def has_number(value: Any) -> bool:
+    """Return True if a value contains a number at any depth."""
     if isinstance(value, dict):
         return any(has_number(part) for pair in value.items() for part in pair)
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -279,7 +303,7 @@ def has_number(value: Any) -> bool:
 
 
 def is_small(value: Any) -> bool:
-    """Return True if all numbers of a value are integers whose sums are exact."""
+    """Return True if all numbers in a value are integers small enough that their sums are exact."""
     if isinstance(value, dict):
         return all(is_small(part) for pair in value.items() for part in pair)
     if isinstance(value, (list, tuple, set, frozenset)):

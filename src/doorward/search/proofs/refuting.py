@@ -137,7 +137,9 @@ class Refuter:
         self._queries: dict[str, Query] = {}
 
     def refute(self, body: Body) -> Step | None:
-        """Why no input makes all expressions of `body` true; None where that is not known."""
+        """Return the steps showing that no input makes all expressions of `body` true; None if none
+        are found.
+        """
         self._work = WORK
         self._closed.clear()
         texts = [format_tree((expr,)).strip() for expr in body]
@@ -145,6 +147,9 @@ class Refuter:
         return self._refute(_State(conjunction, {}))
 
     def _refute(self, state: _State) -> Step | None:
+        """Refute a state directly, or by the first change that applies to it; None if that
+        fails.
+        """
         self._work -= 1
         if self._work <= 0:
             return None
@@ -167,24 +172,25 @@ class Refuter:
     # Properties of expressions
 
     def _is_pure(self, expr: Expr, allowed: frozenset[str] = frozenset()) -> bool:
-        """Return True if nothing in an expression asks the world, apart from what is allowed."""
+        """Return True if an expression calls only pure built-ins, apart from those in `allowed`."""
         builtins = [self._engine.registry.get(name) for name in self._names(expr) - allowed]
         return all(each is not None and each.pure for each in builtins)
 
     def _is_steady(self, expr: Expr) -> bool:
-        """Return True if an expression has one answer in one evaluation."""
+        """Return True if an expression has a single result in one evaluation."""
         builtins = [self._engine.registry.get(n.name) for n in walk(expr) if isinstance(n, Call)]
         has_answers = any(each is not None and each.relation for each in builtins)
         return not expr.withs and not has_answers and self._is_pure(expr, _WITHIN)
 
     def _names(self, expr: Expr) -> frozenset[str]:
-        """The built-ins that an expression calls, those of all rules where it reads one."""
+        """Return the names of the built-ins that an expression calls, or may call through rules."""
         names = {node.name for node in walk(expr) if isinstance(node, Call)}
         reads_rules = any(isinstance(n, Ref) and n.head == Var("data") for n in walk(expr))
         own = frozenset(name for name in names if not name.startswith("data."))
         return own | self._all_calls() if reads_rules or own != names else own
 
     def _all_calls(self) -> frozenset[str]:
+        """Return the names of all built-ins that the policies call."""
         if self._calls is None:
             modules = self._engine.policies.program.modules
             calls = [n.name for each in modules for n in walk(each) if isinstance(n, Call)]
@@ -194,12 +200,16 @@ class Refuter:
     # Steps that close
 
     def _close(self, state: _State) -> Step | None:
+        """Return a step that refutes the state at once, without cases; None if there is none."""
         conjunction = state.conjunction
         if conjunction not in self._closed:
             self._closed[conjunction] = self._close_without_values(conjunction)
         return self._closed[conjunction] or self._fails(state)
 
     def _close_without_values(self, conjunction: Conjunction) -> Step | None:
+        """Return a step that refutes the conjunction whatever values its terms have; None if there
+        is none.
+        """
         steady = [self._is_steady(expr) for expr in conjunction.exprs]
         comparisons = list(_comparisons(conjunction, steady))
         return (
@@ -213,6 +223,7 @@ class Refuter:
         )
 
     def _texts(self, conjunction: Conjunction, steady: Sequence[bool]) -> Step | None:
+        """Return a step if no text satisfies all conditions on some term; None if there is none."""
         about: dict[str, list[tuple[int, Language, bool]]] = {}
         for position, expr in enumerate(conjunction.exprs):
             is_usable = steady[position] and not has_scope(expr)
@@ -228,6 +239,9 @@ class Refuter:
         return None
 
     def _fails(self, state: _State) -> Step | None:
+        """Return a step if an expression fails or has no value with the assumed values; None if
+        there is none.
+        """
         for position, expr in enumerate(state.conjunction.exprs):
             if expr.withs:
                 continue
@@ -241,7 +255,9 @@ class Refuter:
         return None
 
     def _has_no_value(self, call: Call, state: _State) -> bool:
-        """Return True if a call has no value with the values of terms, whatever the world says."""
+        """Return True if a call has no value with the assumed values, for every rest of the
+        input.
+        """
         builtin = self._engine.registry.get(call.name)
         # Other built-ins may answer for operands of any type, as `json.is_valid` does.
         is_strict = builtin is not None and builtin.name in _WITHIN
@@ -254,13 +270,13 @@ class Refuter:
         return is_pure and self._is_false(Expr(equal_terms(_RESULT, call)), state)
 
     def _calls_in(self, expr: Expr) -> Iterator[Call]:
-        """The calls in an expression."""
+        """Yield the calls in an expression."""
         for node in walk(expr):
             if isinstance(node, Call) and not node.name.startswith("data."):
                 yield node
 
     def _is_false(self, expr: Expr, state: _State) -> bool:
-        """Return True if an expression reads only terms with values, and does not hold."""
+        """Return True if an expression reads only terms with assumed values and does not hold."""
         if self._work <= 0 or not self._reads_values_as_they_are(expr, state):
             return False
         if has_scope(expr) and any(free_names(Expr(term)) for term, _ in state.values.values()):
@@ -280,12 +296,14 @@ class Refuter:
             return False  # an error decides nothing
 
     def _is_given(self, path: tuple[str, ...], leaves: Sequence[tuple[str, ...]]) -> bool:
-        """Return True if a path of the input is known, or below a term that has a value."""
+        """Return True if an input path is known, or is at or below a term with an assumed value."""
         below = any(path[: len(leaf)] == leaf for leaf in leaves)
         return below or self._unknowns.is_known(path)
 
     def _query(self, text: str) -> Query:
-        """The query of a text: conjunctions of one residual have most expressions in common."""
+        """Return the prepared query of a text; it is cached, since conjunctions share
+        expressions.
+        """
         query = self._queries.get(text)
         if query is None:
             if len(self._queries) >= QUERIES:
@@ -294,7 +312,7 @@ class Refuter:
         return query
 
     def _reads_values_as_they_are(self, expr: Expr, state: _State) -> bool:
-        """Return False where a value has numbers that an expression might tell from equal ones."""
+        """Return False if an assumed number might be told from an equal one in another notation."""
         values = [value for _, value in state.values.values()]
         numbers = [each for value in values for each in _numbers(value)]
         if not numbers:
@@ -309,7 +327,7 @@ class Refuter:
         return is_small and not has_operands and self._names(expr) <= PLAIN
 
     def _document(self, state: _State) -> tuple[Value, list[tuple[str, ...]]]:
-        """The input with the values of terms, and where these are."""
+        """Return the input with the assumed values put in, and the paths where they are."""
         document, leaves = self._unknowns.input, []
         for number, (term, value) in enumerate(state.values.values()):
             path = _path(term, "input")
@@ -321,6 +339,9 @@ class Refuter:
     # Steps that change
 
     def _opposite(self, state: _State) -> tuple[Step | None] | None:
+        """Add the opposites of negated comparisons and refute; None if there are none, `(None,)` if
+        that fails.
+        """
         positions, added, done = [], [], set(state.done)
         for number, expr in enumerate(state.conjunction.exprs):
             key = f"{number} opposite"
@@ -338,6 +359,9 @@ class Refuter:
         return (None if then is None else Opposite(tuple(positions), then),)
 
     def _same(self, state: _State) -> tuple[Step | None] | None:
+        """Identify variables of two equations with the same call and refute; None if there are
+        none, `(None,)` if that fails.
+        """
         known: dict[str, tuple[int, Term]] = {}
         for position, expr in enumerate(state.conjunction.exprs):
             if has_scope(expr) or not self._is_steady(expr):
@@ -356,6 +380,9 @@ class Refuter:
         return None
 
     def _alias(self, state: _State) -> tuple[Step | None] | None:
+        """Replace a variable by what it equals and refute; None if there is none, `(None,)` if that
+        fails.
+        """
         for position, expr in enumerate(state.conjunction.exprs):
             for variable, other in equation(expr):
                 if not isinstance(variable, Var) or variable.name in ("input", "data"):
@@ -372,6 +399,9 @@ class Refuter:
         return None
 
     def _instance(self, state: _State) -> tuple[Step | None] | None:
+        """Add the body of an `every` for an item and refute; None if there is none, `(None,)` if
+        that fails.
+        """
         conjunction = state.conjunction
         for number, expr in enumerate(conjunction.exprs):
             every = expr.term
@@ -393,7 +423,9 @@ class Refuter:
         return None
 
     def _cases(self, state: _State) -> tuple[Step | None] | None:
-        """Put in the values that a term can have, one after the other."""
+        """Refute by cases: assume each value that a term can have; None if no term has few
+        values.
+        """
         if len(state.values) >= TERMS:
             return None
         for number, expr in enumerate(state.conjunction.exprs):
@@ -418,7 +450,7 @@ class Refuter:
         return None
 
     def _is_settled(self, term: Term, state: _State) -> bool:
-        """Return True if a part of the input is known, or meets one that has a value."""
+        """Return True if an input path is known, or overlaps one that has an assumed value."""
         path = _path(term, "input")
         others = [_path(other, "input") for other, _ in state.values.values()]
         if path is None or not path:
@@ -428,6 +460,7 @@ class Refuter:
         return meets or self._unknowns.is_known(path)
 
     def _split(self, state: _State) -> tuple[Step | None] | None:
+        """Refute by cases: each body of a support rule that must hold; None if there is none."""
         if state.splits >= SPLITS:
             return None
         for number, expr in enumerate(state.conjunction.exprs):
@@ -454,8 +487,9 @@ class Refuter:
         return None
 
     def _bodies(self, expr: Expr, suffix: str) -> list[list[Expr]] | None:
-        """Return the bodies one of which holds where a support rule does, or a support set has a
-        member; None for any other expression."""
+        """Return the bodies, one of which must hold if a support rule or membership does; None for
+        other expressions.
+        """
         if expr.negated or expr.withs:
             return None
         rules: list[Rule] | None = None
@@ -484,7 +518,9 @@ class Refuter:
         return bodies
 
     def _all_rules_at(self, path: tuple[str, ...] | None) -> list[Rule] | None:
-        """The support rules at a path, without a default that is false; None without any."""
+        """Return the support rules at a path, without defaults that are false; None if there are
+        none.
+        """
         rules = [
             rule
             for module in self._support
@@ -500,7 +536,7 @@ _OPPOSITES: Final = {"lt": ">=", "lte": ">", "gt": "<=", "gte": "<", "neq": "="}
 
 
 def _opposites(expr: Expr) -> list[Expr]:
-    """The expressions that hold where a negated one does, whose operands have values."""
+    """Return the expressions that hold if a negated comparison or membership does."""
     match expr.term:
         case Call(args=(left, right), name=name) if name in _OPPOSITES:
             texts = [f"{term_text(left)} {_OPPOSITES[name]} {term_text(right)}"]
@@ -517,6 +553,7 @@ def _opposites(expr: Expr) -> list[Expr]:
 
 
 def _contradiction(conjunction: Conjunction, steady: Sequence[bool]) -> Step | None:
+    """Return a step if the conjunction has an expression and its negation; None if not."""
     known = {text: number for number, text in enumerate(conjunction.texts) if steady[number]}
     for text, number in known.items():
         negative = known.get(f"not {text}")
@@ -526,6 +563,7 @@ def _contradiction(conjunction: Conjunction, steady: Sequence[bool]) -> Step | N
 
 
 def _empty(conjunction: Conjunction) -> Step | None:
+    """Return a step if an item is read from a collection that has too few; None if not."""
     for position, expr in enumerate(conjunction.exprs):
         for collection, size in _most_items(expr):
             for member, item in items_of(conjunction, collection, position):
@@ -538,7 +576,7 @@ def _empty(conjunction: Conjunction) -> Step | None:
 
 
 def _has_member(expr: Expr, collection: Term) -> bool:
-    """Return True if an expression says that something is in a collection."""
+    """Return True if an expression states that something is in the collection."""
     match expr:
         case Expr(term=Call(args=(_, container), name="internal.member_2"), negated=False):
             return not expr.withs and container == collection
@@ -546,7 +584,7 @@ def _has_member(expr: Expr, collection: Term) -> bool:
 
 
 def _most_items(expr: Expr) -> Iterator[tuple[Term, int]]:
-    """A collection, and how many items an expression leaves to it."""
+    """Yield a collection and the greatest number of items that an expression allows it."""
     sides = operands(expr)
     if sides is None:
         return
@@ -559,13 +597,14 @@ def _most_items(expr: Expr) -> Iterator[tuple[Term, int]]:
 
 
 def _is_beyond(item: Ref, size: int) -> bool:
-    """Return True for an item of an array of the input whose index is its size, or more."""
+    """Return True if the item is of an input array and its index is `size` or more."""
     index = item.args[-1]
     value = index.value if isinstance(index, Scalar) else None
     return item.head == Var("input") and type(value) is int and value >= size
 
 
 def _shape(conjunction: Conjunction) -> Step | None:
+    """Return a step if an input path is not an object and a field of it is read; None if not."""
     for position, expr in enumerate(conjunction.exprs):
         call = expr.term
         if not expr.negated or not isinstance(call, Call) or call.name != "is_object":
@@ -592,7 +631,7 @@ class _Link:
 
 
 def _comparisons(conjunction: Conjunction, steady: Sequence[bool]) -> Iterator[Link]:
-    """The comparisons that hold, each with its lower side first."""
+    """Yield the comparisons in the conjunction, each with its lower side first."""
     for position, expr in enumerate(conjunction.exprs):
         sides = operands(expr)
         if sides is None or not steady[position] or has_scope(expr):
@@ -609,7 +648,7 @@ def _bounds(comparisons: Sequence[Link]) -> Step | None:
 
 
 def _cycle(comparisons: Sequence[Link]) -> Step | None:
-    """A strict comparison, and a way from its upper side to its lower one."""
+    """Return a step if a strict comparison and others form a cycle; None if not."""
     links = [_Link(term_text(a), sign, term_text(b), n) for a, sign, b, n in comparisons]
     terms = [term for low, _, high, _ in comparisons for term in (low, high)]
     constants = {term_text(each): value_of(each) for each in terms if is_constant(each)}
@@ -626,7 +665,7 @@ def _cycle(comparisons: Sequence[Link]) -> Step | None:
 
 
 def _order_of_sums(terms: Sequence[Term]) -> Iterator[_Link]:
-    """The order of a term and its sums with integers, and of these sums."""
+    """Yield the known order between a term and its sums with integers, and between such sums."""
     sums: dict[str, dict[str, int]] = {}
     for term in terms:
         if not isinstance(term, Call) or len(term.args) != 2 or term.name not in ("plus", "minus"):
@@ -647,7 +686,10 @@ def _order_of_sums(terms: Sequence[Term]) -> Iterator[_Link]:
 
 
 def _order(constants: Mapping[str, Value]) -> Iterator[_Link]:
+    """Yield the order of the constants, each linked with the next."""
+
     def order(one: str, other: str) -> int:
+        """Compare two constants, named by their texts, in Rego's order."""
         return compare(constants[one], constants[other])
 
     texts = sorted(constants, key=cmp_to_key(order))
@@ -657,7 +699,7 @@ def _order(constants: Mapping[str, Value]) -> Iterator[_Link]:
 
 
 def _way(start: str, end: str, links: Sequence[_Link]) -> list[_Link] | None:
-    """The fewest links from one term to another."""
+    """Return the shortest chain of comparisons from one term to another; None if there is none."""
     after: dict[str, list[tuple[str, _Link]]] = {}
     for link in links:
         after.setdefault(link.low, []).append((link.high, link))
@@ -684,14 +726,14 @@ def _way(start: str, end: str, links: Sequence[_Link]) -> list[_Link] | None:
 
 
 def _patterns(expr: Expr) -> Iterator[tuple[Term, Term]]:
-    """A side of an equation that has variables, and the call on its other side."""
+    """Yield the side of an equation that has variables, with the call on its other side."""
     for pattern, other in equation(expr):
         if isinstance(pattern, (Var, Array)) and isinstance(other, Call):
             yield pattern, other
 
 
 def _pair(one: Term, other: Term) -> dict[str, Term]:
-    """The variables of a pattern, and those that another pattern has in their places."""
+    """Return the variables of one pattern with those at the same positions of another."""
     pairs: list[tuple[Term, Term]] = [(one, other)]
     if isinstance(one, Array) and isinstance(other, Array) and len(one.items) == len(other.items):
         pairs = list(zip(one.items, other.items, strict=True))
@@ -711,8 +753,9 @@ def _pair(one: Term, other: Term) -> dict[str, Term]:
 def _choices(
     conjunction: Conjunction, number: int
 ) -> Iterator[tuple[Term, list[Value], int | None]]:
-    """Terms, and the values that an expression leaves to them; the expression that shows that a
-    term has a value where the first one does not."""
+    """Yield terms with the values that an expression allows them, and the position of an expression
+    that proves that the term has a value if this one does not.
+    """
     expr = conjunction.exprs[number]
     for term, other in equation(expr):
         if is_open(term) and is_constant(other):
@@ -731,6 +774,7 @@ def _choices(
 
 
 def _numbers(value: Value) -> Iterator[Value]:
+    """Yield all numbers in a value, those in keys too."""
     match value:
         case bool() | str() | None:
             return
@@ -749,7 +793,7 @@ def _numbers(value: Value) -> Iterator[Value]:
 
 
 def _put_terms(expr: Expr, state: _State) -> Expr:
-    """An expression that reads the input instead of terms that have values."""
+    """Return an expression that reads fields of the input in place of terms with assumed values."""
     others = [
         (number, term)
         for number, (term, _) in enumerate(state.values.values())
@@ -757,6 +801,7 @@ def _put_terms(expr: Expr, state: _State) -> Expr:
     ]
 
     def change(node: Node) -> Node:
+        """Replace a term that has an assumed value, or a reference into it."""
         for number, term in others:
             if not is_prefix(term, node):
                 continue
@@ -775,7 +820,7 @@ def _put_terms(expr: Expr, state: _State) -> Expr:
 
 
 def _paths_read(expr: Expr) -> Iterator[tuple[str, ...]]:
-    """The paths of the input that references in an expression name, as far as they are written."""
+    """Yield the input paths that an expression reads, up to the first key that is not constant."""
     for node in walk(expr):
         if isinstance(node, Ref) and node.head == Var("input") and node.args:
             names = takewhile(lambda arg: isinstance(arg, Scalar), node.args)
@@ -792,7 +837,7 @@ def _are_nested(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 def _is_plain(rule: Rule) -> bool:
-    """Return True if a rule is true where its body holds, and says nothing else."""
+    """Return True if the rule is `true` if its body holds, without parameters, key or `else`."""
     head = rule.head
     is_true = head.value is None or head.value == Scalar(True)
     is_alone = rule.else_rule is None and not rule.default
@@ -812,7 +857,7 @@ def _name(ref: Ref) -> tuple[str, ...]:
 
 
 def _path(term: Term, root: str) -> tuple[str, ...] | None:
-    """The names below `input` or `data`; None for what is not such a path."""
+    """Return the names of a path below `input` or `data`; None for other terms."""
     if term == Var(root):
         return ()
     if not isinstance(term, Ref) or term.head != Var(root):

@@ -20,7 +20,7 @@ MISSED: Final = 8
 
 
 def text(verdicts: Sequence[Verdict]) -> str:
-    """For a terminal."""
+    """Format the verdicts as text for a terminal."""
     lines = [line for each in verdicts for line in lines_of(each)]
     outcomes = [each.outcome for each in verdicts]
     kinds = ", ".join(f"{outcomes.count(kind)} {kind}" for kind in dict.fromkeys(outcomes))
@@ -29,7 +29,7 @@ def text(verdicts: Sequence[Verdict]) -> str:
 
 
 def lines_of(verdict: Verdict) -> Iterator[str]:
-    """A verdict on one line, and what follows from it on others."""
+    """Yield the lines for a verdict: its outcome, then details."""
     head = f"{verdict.subject.name} ({verdict.subject.where}): {verdict.outcome}"
     if verdict.outcome == NONE_EXISTS:
         refuted = counted(verdict.conjunctions, "conjunction")
@@ -63,7 +63,7 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
 
 
 def curl(verdict: Verdict) -> str:
-    """The counterexample as a request to `doorward run`."""
+    """Write the counterexample as a curl command for `doorward run`."""
     assert verdict.finding is not None  # asked for counterexamples only
     body = json.dumps({"input": to_python(verdict.finding.input)}, ensure_ascii=False)
     url = "http://localhost:8181/v1/data/" + "/".join(verdict.subject.path)
@@ -81,6 +81,7 @@ def as_json(verdicts: Sequence[Verdict]) -> str:
 
 
 def _document(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as a document for JSON."""
     document: dict[str, Any] = {
         "property": verdict.subject.name,
         "where": verdict.subject.where,

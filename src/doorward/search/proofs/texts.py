@@ -38,7 +38,9 @@ _CASES: Final = ("lower", "upper")
 
 
 def condition_of(expr: Expr) -> tuple[str, Language, bool] | None:
-    """A term, the texts that an expression leaves to it, and whether it has to be a text."""
+    """Return a term's text, the language an expression limits it to, and True if it must be a text;
+    None if the expression is no such condition.
+    """
     call = expr.term
     if not isinstance(call, Call):
         return None
@@ -67,7 +69,9 @@ def condition_of(expr: Expr) -> tuple[str, Language, bool] | None:
 
 
 def _texts_of(call: Call) -> tuple[str, Language] | None:
-    """A term and the texts for which a call is true; those that are equal to it for `!=`."""
+    """Return a term's text and the language for which a call is true; for `!=` that of its equal
+    texts.
+    """
     try:
         accepted = _accepted_by(call)
     except UnreadableError:
@@ -82,6 +86,9 @@ def _texts_of(call: Call) -> tuple[str, Language] | None:
 
 
 def _accepted_by(call: Call) -> tuple[Term, Language] | None:
+    """Return the term that a call tests and the language that makes it true; None if not
+    supported.
+    """
     args = call.args
     match call.name, len(args):
         case (("eq" | "equal" | "neq"), 2):
@@ -117,7 +124,7 @@ def _case_of(term: Term) -> str | None:
 
 @cache
 def _changes(name: str) -> Mapping[int, int]:
-    """The characters that `lower` or `upper` changes, and what each becomes."""
+    """Return the characters that `lower` or `upper` changes, with their replacements."""
     points = [each for each in range(LAST + 1) if each not in _SURROGATES]
     text = "".join(map(chr, points))
     changed: str = Engine().prepare(f"{name}(input)").answer(text)
@@ -127,7 +134,7 @@ def _changes(name: str) -> Mapping[int, int]:
 
 
 def _origin(name: str, ranges: Ranges) -> Ranges:
-    """The characters that become one of some."""
+    """Return the characters that `lower` or `upper` turns into one of `ranges`."""
     changes = _changes(name)
     added = [
         (point, point)

@@ -90,7 +90,9 @@ Part: TypeAlias = _Text | _Wild | _Class | _Choice
 
 
 def _is_one_of_others(part: Part) -> bool:
-    """Return true if a part stands for any character but some."""
+    """Return True for `?` and for a negated class such as `[!abc]`, which match any character but
+    some.
+    """
     if isinstance(part, _Class):
         return part.inside.startswith("^")
     return isinstance(part, _Wild) and part.sign == "?"
@@ -127,6 +129,9 @@ class _Parser:
         return here
 
     def part(self, char: str, *, nested: bool) -> Part:
+        """Parse one part whose first character `char` is already read: `?`, `*`, `**`, a class or
+        text.
+        """
         if char == "?":
             return _Wild("?")
         if char == "*":
@@ -140,6 +145,9 @@ class _Parser:
         return _Text(self.text("?*[{},"[: 6 if nested else 4]))
 
     def text(self, breakers: str) -> str:
+        """Read text up to one of the characters in `breakers`; a backslash escapes the next
+        character.
+        """
         out: list[str] = []
         while self.at < len(self.glob) and self.glob[self.at] not in breakers:
             if self.glob[self.at] == "\\":
@@ -149,6 +157,9 @@ class _Parser:
         return "".join(out)
 
     def range(self) -> _Class:
+        """Parse the inside of `[...]` up to the `]`: a range `a-z` or listed characters, negated by
+        `!`.
+        """
         negated = self.glob.startswith("!", self.at)
         self.at += negated
         if self.at >= len(self.glob):
@@ -165,6 +176,9 @@ class _Parser:
         return _Class(("^" if negated else "") + inside)
 
     def bounds(self) -> str:
+        """Parse `low-high` of a range as an RE2 class without brackets; "" if `low` is a NUL
+        character.
+        """
         low, high = self.glob[self.at], self.glob[self.at + 2 : self.at + 3]
         self.at += 3
         if not high:
@@ -183,7 +197,9 @@ def _choice(options: list[list[Part]]) -> _Choice:
 
 
 def _plain(parts: list[Part], stops: str) -> Matcher | None:
-    """The forms that need no pattern: a text, and a text around one `*` or `**`."""
+    """A matcher without a regular expression for plain text, or text around one `*` or `**`; else
+    None.
+    """
     texts = [part.text for part in parts if isinstance(part, _Text)]
     wilds = [part for part in parts if isinstance(part, _Wild) and part.sign != "?"]
     if len(texts) + len(wilds) != len(parts) or len(wilds) > 1:
@@ -199,6 +215,7 @@ def _plain(parts: list[Part], stops: str) -> Matcher | None:
 
 
 def _around(head: str, tail: str) -> Matcher:
+    """Return a matcher for texts that begin with `head` and end with `tail`."""
     least = len(head) + len(tail)
 
     def match(value: str) -> bool:
@@ -208,9 +225,11 @@ def _around(head: str, tail: str) -> Matcher:
 
 
 def _around_no(stops: str, head: str, tail: str) -> Matcher:
+    """Return a matcher for `head`, then characters outside `stops`, then `tail`."""
     start, cut = len(head), len(tail)
 
     def match_one(value: str) -> bool:
+        """Match with a single delimiter."""
         end = len(value) - cut
         return (
             end >= start
@@ -220,6 +239,7 @@ def _around_no(stops: str, head: str, tail: str) -> Matcher:
         )
 
     def match_many(value: str) -> bool:
+        """Match with no delimiter or several."""
         end = len(value) - cut
         if end < start or not (value.startswith(head) and value.endswith(tail)):
             return False

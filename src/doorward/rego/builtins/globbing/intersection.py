@@ -30,6 +30,7 @@ class _Token:
     flag: str = ""
 
     def meets(self, other: _Token) -> bool:
+        """Return True if some character matches both tokens; their flags are not considered."""
         if self.ranges is None or other.ranges is None:
             return True
         if len(self.ranges) == 1 == len(other.ranges):
@@ -57,7 +58,7 @@ class _Tokenizer:
         return BuiltinError(f"{context}: the input provided is invalid")
 
     def take(self) -> tuple[str, bool]:
-        """The next character and whether it is escaped."""
+        """Read one character; return it and True if it was escaped by a backslash."""
         char = self.text[self.at]
         if char != "\\":
             self.at += 1
@@ -68,6 +69,9 @@ class _Tokenizer:
         return self.text[self.at - 1], True
 
     def tokens(self) -> list[_Token]:
+        """Parse the whole pattern into tokens; neighbours with equal characters and a flag are
+        merged.
+        """
         if self.text.isalnum():
             return list(map(_character, self.text))
         merged: list[_Token] = []
@@ -82,6 +86,7 @@ class _Tokenizer:
         return merged
 
     def token(self) -> _Token:
+        """Parse one token: a character, `.` or `[set]`, and the flag `+` or `*` after it."""
         char, escaped = self.take()
         ranges: tuple[tuple[str, str], ...] | None = ((char, char),)
         if not escaped:
@@ -100,6 +105,7 @@ class _Tokenizer:
         return _Token(ranges)
 
     def set(self) -> tuple[tuple[str, str], ...]:
+        """Parse the inside of `[...]` up to `]` as ranges of characters, sorted and merged."""
         ranges: list[tuple[str, str]] = []
         previous = ""
         while self.at < len(self.text):
@@ -115,6 +121,7 @@ class _Tokenizer:
         raise self.refuse("found [ without matching ]")
 
     def range_end(self, previous: str) -> str:
+        """Parse the character after `-` in a set and return the range from `previous` to it."""
         if not previous:
             raise self.refuse("range character '-' must be preceded by a Unicode character")
         if self.at >= len(self.text) - 1:
@@ -135,7 +142,7 @@ def _character(char: str) -> _Token:
 
 
 def _in_order(ranges: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Ranges of the same characters, none of which touches another."""
+    """Sort the ranges and merge those that overlap or adjoin."""
     united: list[tuple[str, str]] = []
     for low, high in sorted(ranges):
         if united and ord(low) <= ord(united[-1][1]) + 1:
@@ -146,9 +153,8 @@ def _in_order(ranges: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def intersect(one: str, other: str, check_deadline: Callable[[], None]) -> bool:
-    """Return true if the two globs meet; BuiltinError for what is not a glob.
-
-    `check_deadline` is called on the way.
+    """Return true if some string matches both globs; BuiltinError for an invalid glob.
+    `check_deadline` is called regularly.
     """
     if max(len(one), len(other)) > MAX_TEXT:
         raise LimitError("globs are too long")
@@ -187,7 +193,9 @@ def _size(tokens: list[_Token]) -> int:
 
 
 def _trim(first: list[_Token], second: list[_Token]) -> tuple[list[_Token], list[_Token]] | None:
-    """Both without the tokens at their ends that meet one to one; the innermost of these stay."""
+    """Cut the tokens that match one to one off both ends of the two globs, except the innermost;
+    None if two of them cannot match.
+    """
     start = 0
     for a, b in zip(first, second, strict=False):
         if a.flag or b.flag:
@@ -219,7 +227,9 @@ class _Meeting:
         self.known: dict[tuple[int, int], bool] = {}
 
     def plain(self, i: int, j: int) -> bool:
-        """Return true if the rests from `i` and `j` on meet."""
+        """Return True if the rest of the first glob from `i` and of the second from `j` have a
+        common match.
+        """
         first, second = self.sides
         begun = (i, j)
         if begun in self.known:
@@ -244,7 +254,9 @@ class _Meeting:
         return self.plain(mine, theirs) if side == 0 else self.plain(theirs, mine)
 
     def flagged(self, side: int, mine: int, theirs: int) -> bool:
-        """The token at `mine` has a flag: it gobbles tokens of the other side."""
+        """Return True if the rests meet, where the token at `mine` has `+` or `*` and can match
+        several tokens of the other side.
+        """
         token = self.sides[side][mine]
         if token.flag == "*":
             return self.star(side, mine, theirs)
@@ -256,6 +268,9 @@ class _Meeting:
         return bool(other[theirs].flag) and self.rests(side, mine + 1, theirs)
 
     def star(self, side: int, mine: int, theirs: int) -> bool:
+        """Return True if the rests meet, where the token at `mine` matches zero or more tokens of
+        the other side.
+        """
         own, other = self.sides[side], self.sides[1 - side]
         token = own[mine]
         if mine + 1 == len(own):

@@ -48,7 +48,9 @@ def _description(node: Any) -> str:
 
 
 def from_query(document: Any) -> Object:
-    """The operations and fragments of a query document."""
+    """Convert a parsed query document to an object with its Operations and Fragments, as OPA shows
+    it.
+    """
     operations: list[Value] = []
     fragments: list[Value] = []
     for node in document.definitions:
@@ -62,6 +64,7 @@ def from_query(document: Any) -> Object:
 
 
 def _operation(node: Any) -> Object:
+    """The object of a query, mutation or subscription; empty lists are left out."""
     return _without_empty_lists(
         [
             ("Operation", node.operation.value),
@@ -74,6 +77,7 @@ def _operation(node: Any) -> Object:
 
 
 def _fragment(node: Any) -> Object:
+    """The object of a fragment definition; empty lists are left out."""
     return _without_empty_lists(
         [
             ("Name", _name(node)),
@@ -86,6 +90,9 @@ def _fragment(node: Any) -> Object:
 
 
 def _variable(node: Any) -> Object:
+    """The object of a variable definition, with its type and, if there is one, its default
+    value.
+    """
     variable: Object = {"Variable": _name(node.variable), "Type": _type(node.type), "Used": False}
     if node.default_value is not None:
         variable["DefaultValue"] = _value(node.default_value)
@@ -98,6 +105,7 @@ def _selections(node: Any) -> list[Value]:
 
 
 def _selection(node: Any) -> Object:
+    """The object of a field, fragment spread or inline fragment in a selection set."""
     directives = ("Directives", _directives(node))
     if node.kind == "fragment_spread":
         return _without_empty_lists([("Name", _name(node)), directives])
@@ -124,6 +132,7 @@ def _arguments(node: Any) -> list[Value]:
 
 
 def _directives(node: Any) -> list[Value]:
+    """The directives on a node, each an object with its name and arguments."""
     return [
         _without_empty_lists([("Name", _name(d)), ("Arguments", _arguments(d)), ("Location", "")])
         for d in node.directives or ()
@@ -131,6 +140,7 @@ def _directives(node: Any) -> list[Value]:
 
 
 def _type(node: Any) -> Object:
+    """The object of a type reference: `NamedType` or `Elem` for a list, and `NonNull`."""
     required = node.kind == "non_null_type"
     inner = node.type if required else node
     if inner.kind == "list_type":
@@ -139,6 +149,9 @@ def _type(node: Any) -> Object:
 
 
 def _value(node: Any) -> Object:
+    """The object of a literal or variable: its text `Raw`, its `Kind` as a number, and its
+    `Children`.
+    """
     raw, kind = "", 0
     children: list[Value] = []
     if node.kind == "variable":
@@ -163,7 +176,7 @@ def _value(node: Any) -> Object:
 
 
 def _block_text(node: Any) -> str:
-    """The text of a block string; its first line counts for the common indentation, as in OPA."""
+    """The text of a block string; as in OPA the first line counts for the common indentation."""
     source = node.loc.source.body[node.loc.start + 3 : node.loc.end - 3].replace('\\"""', '"""')
     lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     indents = [len(line) - len(line.lstrip(" \t")) for line in lines if line.strip(" \t")]
@@ -174,7 +187,7 @@ def _block_text(node: Any) -> str:
 
 
 def from_schema(document: Any) -> Object:
-    """The definitions of a schema document."""
+    """Convert a parsed schema document to an object with its definitions, as OPA shows it."""
     parts: dict[str, list[Value]] = {
         "Schema": [],
         "SchemaExtension": [],
@@ -199,6 +212,7 @@ def from_schema(document: Any) -> Object:
 
 
 def _schema(node: Any) -> Object:
+    """The object of a `schema { ... }` block: description, directives and root operation types."""
     operations: list[Value] = [
         {"Operation": o.operation.value, "Type": _name(o.type)} for o in node.operation_types or ()
     ]
@@ -212,6 +226,7 @@ def _schema(node: Any) -> Object:
 
 
 def _directive_definition(node: Any) -> Object:
+    """The object of a `directive @name(...) on ...` definition."""
     return _without_empty_lists(
         [
             ("Description", _description(node)),
@@ -224,6 +239,9 @@ def _directive_definition(node: Any) -> Object:
 
 
 def _definition(node: Any, kind: str) -> Object:
+    """The object of a type definition; `kind` is graphql-core's node kind without `_definition` or
+    `_extension`.
+    """
     fields: list[Value] = []
     if kind == "input_object_type":
         fields = [_input_value(field) for field in node.fields or ()]
@@ -245,6 +263,7 @@ def _definition(node: Any, kind: str) -> Object:
 
 
 def _field(node: Any) -> Object:
+    """The object of a field definition: its arguments, type and directives."""
     return _without_empty_lists(
         [
             ("Description", _description(node)),
@@ -257,6 +276,7 @@ def _field(node: Any) -> Object:
 
 
 def _input_value(node: Any) -> Object:
+    """The object of an argument or input field, with `DefaultValue` if it has one."""
     value = _without_empty_lists(
         [
             ("Description", _description(node)),
@@ -271,6 +291,7 @@ def _input_value(node: Any) -> Object:
 
 
 def _enum_value(node: Any) -> Object:
+    """The object of one value of an enum definition."""
     return _without_empty_lists(
         [
             ("Description", _description(node)),
@@ -281,12 +302,16 @@ def _enum_value(node: Any) -> Object:
 
 
 def _get(node: Value, name: str) -> Value:
+    """The field `name` of an AST object, None if absent; BuiltinError if `node` is not an
+    object.
+    """
     if not isinstance(node, dict):
         raise BuiltinError(f"GraphQL AST node must be object but got {kind_name(node)}")
     return node.get(name)
 
 
 def _items(node: Value, name: str) -> list[Value]:
+    """The array in field `name`, [] if absent; BuiltinError if it is not an array."""
     items = _get(node, name)
     if items is None:
         return []
@@ -296,6 +321,7 @@ def _items(node: Value, name: str) -> list[Value]:
 
 
 def _string(node: Value, name: str) -> str:
+    """The string in field `name`, "" if absent; BuiltinError if it is not a string."""
     text = _get(node, name)
     if text is None:
         return ""
@@ -305,7 +331,7 @@ def _string(node: Value, name: str) -> str:
 
 
 def _word(node: Value, name: str) -> str:
-    """A name: nothing that could be more than one token."""
+    """The name in field `name`; BuiltinError for a text that is more than one GraphQL token."""
     text = _string(node, name)
     if text and not (text.isascii() and text.replace("_", "a").isalnum()):
         raise BuiltinError(f"GraphQL AST: {name} is not a name")
@@ -318,7 +344,7 @@ def _names(node: Value, name: str) -> list[str]:
 
 
 def query_text(query: Value) -> str:
-    """The query document whose object this is."""
+    """Write a query document's object back as GraphQL text."""
     parts = [_operation_text(item) for item in _items(query, "Operations")]
     for item in _items(query, "Fragments"):
         variables = _variables_text(item, "VariableDefinition")
@@ -328,6 +354,7 @@ def query_text(query: Value) -> str:
 
 
 def _variables_text(node: Value, name: str) -> str:
+    """Variable definitions as `($x: T = default, ...)`, "" if there are none."""
     variables = [
         f"${_word(v, 'Variable')}: {_type_text(_get(v, 'Type'))}"
         f"{_default_text(v)}{_directives_text(v)}"
@@ -337,6 +364,9 @@ def _variables_text(node: Value, name: str) -> str:
 
 
 def _operation_text(node: Value) -> str:
+    """An operation's object as GraphQL text: keyword, name, variables, directives and
+    selections.
+    """
     variables = _variables_text(node, "VariableDefinitions")
     head = f"{_word(node, 'Operation') or 'query'} {_word(node, 'Name')}"
     return f"{head}{variables}{_directives_text(node)} {_selections_text(node)}"
@@ -348,6 +378,7 @@ def _selections_text(node: Value) -> str:
 
 
 def _selection_text(node: Value) -> str:
+    """A field, fragment spread or inline fragment as GraphQL text."""
     directives, inner = _directives_text(node), _selections_text(node)
     if not isinstance(node, dict) or "TypeCondition" in node or "Name" not in node:
         condition = _word(node, "TypeCondition")
@@ -361,6 +392,7 @@ def _selection_text(node: Value) -> str:
 
 
 def _arguments_text(node: Value) -> str:
+    """The arguments of a field or directive as `(name: value, ...)`, "" if there are none."""
     items = [
         f"{_word(arg, 'Name')}: {_value_text(_get(arg, 'Value'))}"
         for arg in _items(node, "Arguments")
@@ -374,6 +406,7 @@ def _directives_text(node: Value) -> str:
 
 
 def _type_text(node: Value) -> str:
+    """A type reference as GraphQL text, such as `[T!]!`."""
     element = _get(node, "Elem")
     inner = f"[{_type_text(element)}]" if element is not None else _word(node, "NamedType")
     return f"{inner}!" if _get(node, "NonNull") is True else inner
@@ -385,6 +418,9 @@ def _default_text(node: Value) -> str:
 
 
 def _value_text(node: Value) -> str:
+    """A value's object as GraphQL text; BuiltinError for a `Raw` text that is more than one
+    token.
+    """
     kind, raw = _get(node, "Kind") or 0, _string(node, "Raw")
     if kind == _VARIABLE:
         return f"${_word(node, 'Raw')}"
@@ -403,7 +439,7 @@ def _value_text(node: Value) -> str:
 
 
 def schema_text(schema: Value) -> str:
-    """The schema document whose object this is."""
+    """Write a schema document's object back as GraphQL text."""
     parts = [_schema_text(item, "schema") for item in _items(schema, "Schema")]
     parts += [_schema_text(item, "extend schema") for item in _items(schema, "SchemaExtension")]
     parts += [_directive_definition_text(item) for item in _items(schema, "Directives")]
@@ -418,6 +454,7 @@ def _describe(node: Value) -> str:
 
 
 def _schema_text(node: Value, word: str) -> str:
+    """A schema block as GraphQL text; `word` is `schema` or `extend schema`."""
     items = [f"{_word(o, 'Operation')}: {_word(o, 'Type')}" for o in _items(node, "OperationTypes")]
     block = " { " + " ".join(items) + " }" if items else ""
     description = "" if word.startswith("extend") else _describe(node)
@@ -425,6 +462,7 @@ def _schema_text(node: Value, word: str) -> str:
 
 
 def _directive_definition_text(node: Value) -> str:
+    """A directive definition as GraphQL text."""
     locations = [location for location in _items(node, "Locations") if isinstance(location, str)]
     if not all(location.replace("_", "A").isalpha() for location in locations):
         raise BuiltinError("GraphQL AST: Locations are not names")
@@ -439,6 +477,7 @@ def _parameters_text(node: Value) -> str:
 
 
 def _input_text(node: Value) -> str:
+    """An argument or input field as `name: Type = default @directives`."""
     kind = _type_text(_get(node, "Type"))
     head = f"{_describe(node)}{_word(node, 'Name')}: {kind}"
     return f"{head}{_default_text(node)}{_directives_text(node)}"
@@ -464,6 +503,7 @@ _WORDS: Final = {
 
 
 def _definition_text(node: Value, extend: str) -> str:
+    """A type definition as GraphQL text; `extend` is "extend " for an extension, else ""."""
     word = _WORDS.get(_string(node, "Kind"))
     if word is None:
         raise BuiltinError("GraphQL AST: Kind of a definition is not known")

@@ -73,6 +73,9 @@ class ResponseCache:
             self._used += stored.size
 
     def _remove_stale(self) -> None:
+        """Remove the entries that are no longer fresh, unless `stale_after` is 0 or the last
+        removal is more recent than it.
+        """
         if not self._stale_after or (now := self._clock()) < self._looked_at + self._stale_after:
             return
         self._looked_at = now
@@ -80,12 +83,13 @@ class ResponseCache:
             self._remove(key)
 
     def _remove(self, key: Hashable) -> None:
+        """Remove an entry, if there is one, and subtract its size from the bytes in use."""
         stored = self._entries.pop(key, None)
         if stored is not None:
             self._used -= stored.size
 
     def note_use(self, *, was_fresh: bool) -> None:
-        """Count a request that was answered by what is here, or was not."""
+        """Count a request as a hit if the cache had a fresh response, else as a miss."""
         with self._lock:
             self.hits += was_fresh
             self.misses += not was_fresh

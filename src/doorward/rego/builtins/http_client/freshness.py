@@ -21,9 +21,8 @@ MAX_AGE: Final = 10 * 365 * 24 * 3600
 
 
 def keep(response: HTTPResponse, now: int, forced_seconds: int | None) -> StoredResponse | None:
-    """Return how long a response that has just arrived is fresh; None: it is not stored.
-
-    `forced_seconds` overrides what the server says of freshness.
+    """Return the entry to store for a new response, or None if it must not be stored.
+    `forced_seconds` replaces the freshness that the server states.
     """
     if response.status_code not in _CACHEABLE:
         return None
@@ -40,7 +39,7 @@ def keep(response: HTTPResponse, now: int, forced_seconds: int | None) -> Stored
 
 
 def revalidated(stored: StoredResponse, answer: HTTPResponse, now: int) -> StoredResponse:
-    """`stored`, renewed by a 304 answer."""
+    """Return the stored entry, renewed by a 304 response."""
     renewed = {**dict(stored.response.headers), **dict(answer.headers)}
     headers = tuple((name, value) for name, value in renewed.items() if name != "content-length")
     response = replace(stored.response, headers=headers)
@@ -54,13 +53,16 @@ def _directives(response: HTTPResponse) -> dict[str, str]:
 
 
 def _validators(response: HTTPResponse) -> tuple[tuple[str, str], ...]:
+    """The conditional request headers for a response: If-None-Match and If-Modified-Since, where it
+    allows them.
+    """
     pairs = [("if-none-match", "etag"), ("if-modified-since", "last-modified")]
     headers = [(asking, response.header(given)) for asking, given in pairs]
     return tuple((asking, value) for asking, value in headers if value)
 
 
 def _lifetime(response: HTTPResponse, directives: dict[str, str]) -> int:
-    """Seconds from now; what the response has aged on its way is taken off."""
+    """The seconds for which a response stays fresh, less its Age."""
     age = response.header("age")
     aged = int(age) if age.isascii() and age.isdecimal() and len(age) < 10 else 0
     if "max-age" in directives:

@@ -66,7 +66,7 @@ class HTTPXSender:
             self._clients.clear()
 
     def client_for(self, certificates: Certificates, socket: str) -> httpx.Client:
-        """The client whose connections requests like these share."""
+        """The client, with its pool of connections, for these TLS settings and this socket."""
         key = (certificates, socket)
         with self._lock:
             client = self._clients.get(key)
@@ -77,7 +77,9 @@ class HTTPXSender:
             return client
 
     def send(self, request: HTTPRequest, deadline: float | None) -> HTTPResponse:
-        """The response, by `deadline` (monotonic seconds); SendError if none comes."""
+        """Send the request with its retries and return the response; SendError if none comes by
+        `deadline` (monotonic seconds).
+        """
         end = time.monotonic() + request.timeout if deadline is None else deadline
         pause = _FIRST_PAUSE
         left = request.retries
@@ -94,6 +96,9 @@ class HTTPXSender:
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _send_once(self, request: HTTPRequest, end: float) -> HTTPResponse:
+        """Send once in a thread of its own and wait until `end` (monotonic seconds); SendError on
+        failure.
+        """
         if not self._pending.acquire(timeout=max(end - time.monotonic(), 0)):
             raise _timeout_error(request)
         exchange = _Exchange(self, request, end, self._pending)
@@ -124,6 +129,7 @@ class _Exchange(Thread):
         """What nobody expected: it ends the evaluation, which must not go on without an answer."""
 
     def run(self) -> None:
+        """Run the exchange; keep an unexpected exception as `fault` and give the slot back."""
         try:
             with foreign_code():
                 self._answer()
@@ -133,6 +139,7 @@ class _Exchange(Thread):
             self.pending.release()
 
     def _answer(self) -> None:
+        """Set `response`, or `error` with the SendError that describes a failure of the network."""
         try:
             self.response = self._exchange()
         except SendError as error:
@@ -143,6 +150,9 @@ class _Exchange(Thread):
             self.error = SendError(f"{_request_text(self.request)}: {_reason(error)}")
 
     def _exchange(self) -> HTTPResponse:
+        """Return the response after at most `MAX_REDIRECTS` redirects; SendError if there are
+        more.
+        """
         request = self.request
         url, socket = _split_socket(request.url)
         try:
@@ -162,7 +172,9 @@ class _Exchange(Thread):
         raise SendError(f"{_request_text(self.request)}: stopped after {MAX_REDIRECTS} redirects")
 
     def _follow_redirect(self, request: HTTPRequest, status: int, url: str) -> HTTPRequest:
-        """The next request: to an allowed host, without credentials if it is another one."""
+        """Build the request for a redirect; the host must be allowed, and another host gets no
+        credentials.
+        """
         old, new = httpx.URL(request.url), httpx.URL(url)
         hosts = request.allowed_hosts
         if hosts is not None and new.host.lower() not in hosts:
@@ -187,6 +199,9 @@ class _Exchange(Thread):
         )
 
     def _hop(self, client: httpx.Client, url: str, left: float) -> tuple[HTTPResponse, str]:
+        """Send one request without redirects; return its response and the URL it redirects to, or
+        "".
+        """
         request = self.request
         host = httpx.URL(url).host
         _check_host(request, host)
@@ -227,6 +242,7 @@ class _Exchange(Thread):
         return HTTPResponse(response.status_code, _status(response), kept, body), following
 
     def _read(self, response: httpx.Response, encoding: str) -> bytes:
+        """Read and decompress the body; SendError if it is larger than `MAX_BODY` or late."""
         chunks: list[bytes] = []
         size = 0
         try:
@@ -251,7 +267,9 @@ _NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
 
 
 def _own_headers(request: HTTPRequest) -> list[tuple[str, str]]:
-    """The headers that a policy names, the last of each name; SendError for what is none."""
+    """The headers set by the policy, the last of each name; SendError for one that httpx cannot
+    send.
+    """
     named = {name.lower(): (name, value) for name, value in request.headers}
     for name, value in named.values():
         if any((char < " " and char != "\t") or char == "\x7f" for char in value):
@@ -260,9 +278,8 @@ def _own_headers(request: HTTPRequest) -> list[tuple[str, str]]:
 
 
 def _check_host(request: HTTPRequest, host: str) -> None:
-    """SendError for an address in a spelling that only some resolvers read: `127.1`, `0x7f.1`.
-
-    A policy that compares hosts as texts does not know them.
+    """SendError for an IP address in an unusual spelling, such as `127.1` or `0x7f.1`: resolvers
+    differ on these, and a policy that compares host texts would not recognise them.
     """
     if _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]):
         try:
@@ -277,7 +294,7 @@ def _status(response: httpx.Response) -> str:
 
 
 def _request_text(request: HTTPRequest) -> str:
-    """Method and URL as Go's errors name them, without a password."""
+    """The method and URL, without a password, as Go's errors show them."""
     parts = urlsplit(request.url)
     user, at, host = parts.netloc.rpartition("@")
     shown = f"{user.partition(':')[0]}:***@{host}" if at else host
@@ -285,12 +302,14 @@ def _request_text(request: HTTPRequest) -> str:
 
 
 def _internal(text: str) -> SendError:
+    """A SendError that does not count as a failure of the network."""
     error = SendError(text)
     error.is_network = False
     return error
 
 
 def _timeout_error(request: HTTPRequest) -> SendError:
+    """A SendError, marked as timed out, for a request whose time is over."""
     error = SendError(f"{_request_text(request)}: request timed out")
     error.timed_out = True
     return error
@@ -302,7 +321,9 @@ def _reason(error: Exception) -> str:
 
 
 def _split_socket(url: str) -> tuple[str, str]:
-    """`unix://host/path?socket=/run/x.sock` as the URL to ask for and the socket to ask at."""
+    """Split `unix://host/path?socket=/run/x.sock` into the HTTP URL and the socket's path; "" for
+    other URLs.
+    """
     parts = urlsplit(url)
     if parts.scheme != "unix":
         return url, ""
@@ -317,6 +338,9 @@ def _split_socket(url: str) -> tuple[str, str]:
 
 
 def _client(certificates: Certificates, socket: str) -> httpx.Client:
+    """A client for these TLS settings, over a Unix socket if `socket` is not empty; it keeps no
+    cookies.
+    """
     context = _tls(certificates)
     limits = httpx.Limits(max_connections=MAX_PENDING, max_keepalive_connections=16)
     transport = httpx.HTTPTransport(verify=context, uds=socket, limits=limits) if socket else None
@@ -330,6 +354,9 @@ def _client(certificates: Certificates, socket: str) -> httpx.Client:
 
 
 def _tls(certificates: Certificates) -> ssl.SSLContext:
+    """A TLS client context, at least TLS 1.2, with these authorities, client certificate and
+    checks.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if certificates.system_authorities:
@@ -345,6 +372,7 @@ def _tls(certificates: Certificates) -> ssl.SSLContext:
 
 
 def _load_chain(context: ssl.SSLContext, certificate: Source, key: Source) -> None:
+    """Load the client certificate and key into the context; SendError if they cannot be used."""
     # Python reads a key from a file only; the directory is ours alone, and gone a moment later.
     with TemporaryDirectory() as directory:
         path = Path(directory) / "client.pem"
@@ -357,6 +385,7 @@ def _load_chain(context: ssl.SSLContext, certificate: Source, key: Source) -> No
 
 
 def _text(source: Source) -> str:
+    """The PEM text of a source: inline, from an environment variable, or read from a file."""
     if source.kind == "text":
         return source.value
     if source.kind == "variable":

@@ -15,9 +15,12 @@ __all__ = ["inverse"]
 
 
 def inverse(name: str, *options: str) -> Callable[[int, Any, Sequence[Any]], Iterable[Any]]:
-    """`invert_<name>`, or what it makes of `options`."""
+    """Return a function that loads `invert_<name>` when first called, applied to `options` if there
+    are any.
+    """
 
     def candidates(position: int, want: Any, operands: Sequence[Any]) -> Iterable[Any]:
+        """Values for the operand at `position` with which the result may be `want`."""
         function: Any = getattr(import_module(f"{__name__}.inverses"), f"invert_{name}")
         invert = function(*options) if options else function
         operand_values: Iterable[Any] = invert(position, want, operands)

@@ -83,6 +83,9 @@ def invert_order(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_member(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Operands of `x in collection` for which the result is `want`: members, keys, or larger
+    collections.
+    """
     item, collection = o[-2:]
     kind = kind_name(collection)
     if i == len(o) - 2:
@@ -105,7 +108,7 @@ _HOLDING: Final = ("array", "object", "set")
 
 
 def invert_kind(kind: str) -> Inverse:
-    """The inverse of `is_<kind>`."""
+    """Return the inverse of `is_<kind>`: values of that kind, or of others."""
     others = [value for other, values in _WITNESSES.items() if other != kind for value in values]
     return lambda _i, want, _o: _truth(want, _WITNESSES[kind], others)
 
@@ -122,6 +125,7 @@ def invert_plus(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_minus(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Operands `i` of `-` for which the result, a number or set, is `want`."""
     if kind_name(want) == "set":
         return [want | o[1], want] if i == 0 else [o[0] - want]
     return [want + o[1]] if i == 0 else [o[0] - want]
@@ -136,6 +140,7 @@ def invert_div(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def _quotients(value: Any, divisor: Any) -> Iterator[Any]:
+    """`value / divisor`, also rounded down for integers; nothing for a zero divisor."""
     if divisor:
         if type(value) is int and type(divisor) is int:
             yield value // divisor
@@ -143,6 +148,7 @@ def _quotients(value: Any, divisor: Any) -> Iterator[Any]:
 
 
 def invert_rem(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Candidates for operand `i` of `%` for which the remainder is `want`."""
     value, divisor = o
     if i == 0:
         near = value - value % divisor if type(value) is int else 0
@@ -163,9 +169,10 @@ def invert_range(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_bits(name: str) -> Inverse:
-    """The inverse of `bits.<name>`."""
+    """Return the inverse of `bits.<name>`."""
 
     def invert(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+        """Candidates for operand `i` for which the bit operation gives `want`."""
         match name:
             case "and":
                 return [want, want | ~o[1 - i]]
@@ -188,13 +195,16 @@ def invert_bits(name: str) -> Inverse:
 
 
 def invert_count(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Collections or texts of `want` items, at most 256, made from the present operand."""
     if type(want) is not int or not 0 <= want <= 256:
         return []
     return _sized(o[0], want)
 
 
 def _sized(value: Any, size: int) -> Iterator[Any]:
-    """The value grown or shrunk to a size: first with other items, then with the last one again."""
+    """The value grown or shrunk to `size` items: first by different items, then by copies of the
+    last one.
+    """
     missing = range(size - len(value) if kind_name(value) in (*_HOLDING, "string") else size)
     match kind_name(value):
         case "string":
@@ -214,13 +224,16 @@ def _sized(value: Any, size: int) -> Iterator[Any]:
 
 
 def invert_sum(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Arrays whose sum is `want`: one number, or the present ones with one added or changed."""
     rest: list[Any] = [value for _, value in iterate(o[0])][:64]
     numbers = [value for value in rest if kind_name(value) == "number"]
     return [[want], [*numbers, want - sum(numbers)], [*numbers[:-1], want - sum(numbers[:-1])]]
 
 
 def invert_one_item(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """For `product`, `max` and `min`: a collection of the wanted value alone, or beside others."""
+    """For `product`, `max` and `min`: a collection of the wanted value alone or with other
+    values.
+    """
     rest: list[Any] = [value for _, value in iterate(o[0])][:64]
     beside = [[*rest, want], [*rest[1:], want]] if rest else []
     return [[want], *beside, [want, *variants(want)[:1]], [want, 1], [want, want]]
@@ -240,6 +253,7 @@ def invert_all(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_array_concat(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """The part of `want` that operand `i` contributes, and all of `want`."""
     if i == 0:
         return [want[: len(want) - len(o[1])], want]
     return [want[len(o[0]) :], want]
@@ -250,6 +264,7 @@ def invert_array_reverse(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_array_slice(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Arrays whose slice is `want`, or small numbers for the bounds."""
     items, start, stop = o
     if i == 0 and 0 <= start <= 256:
         return [[*items[:start], *["a"] * (start - len(items)), *want, *items[stop:]]]
@@ -257,6 +272,9 @@ def invert_array_slice(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_object_get(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Objects in which the key has the value `want`, keys that have it, or `want` as the
+    default.
+    """
     owner, key, _ = o
     if i == 0:
         path = key if isinstance(key, list) else [key]
@@ -267,6 +285,9 @@ def invert_object_get(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def _put(owner: Any, path: Sequence[Any], value: Any) -> Any:
+    """A copy of the object with `value` at `path`; other kinds on the path are replaced by
+    objects.
+    """
     if not path:
         return value
     fields = owner if isinstance(owner, dict) else {}
@@ -283,6 +304,7 @@ def invert_object_filter(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_object_remove(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """The object `want` itself, or the keys that `want` no longer has."""
     if i == 0:
         return [want]
     return [[from_key(key) for key in o[0] if key not in want]]
@@ -293,12 +315,14 @@ def invert_object_union(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_document_edit(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """For those that leave out, or replace, parts of a document: what is wanted, or that and what
-    is there."""
+    """For built-ins that remove or replace parts of a document: `want`, alone or merged into the
+    present operand.
+    """
     return [] if i != 0 else [want, _merge(o[0], want)]
 
 
 def _merge(one: Any, other: Any) -> Any:
+    """Merge two documents recursively; where one is not an object the second is taken."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return other
     return one | {key: _merge(one.get(key), item) for key, item in other.items()}
@@ -309,6 +333,7 @@ def invert_union_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_reachable(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Initial nodes for `graph.reachable`: those in `want`, or single nodes of the graph."""
     if i != 1:
         return []
     nodes = [from_key(key) for key in want]
@@ -316,6 +341,7 @@ def invert_reachable(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_object_subset(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Operands for which `object.subset` is `want`: equal, extended or foreign ones."""
     if want is not True:
         return [{}, []] if i == 0 else [{"~": "~"}, ["~"]]
     if i == 1 or kind_name(o[0]) != kind_name(o[1]):
@@ -339,6 +365,7 @@ def invert_set_of_sets(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_startswith(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Texts with the present prefix, or prefixes of the present text; others if `want` is false."""
     text, base = o
     if i == 1:
         return _truth(want, [text, text[:1], ""], [f"{text}~", "~"])
@@ -346,6 +373,7 @@ def invert_startswith(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_endswith(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Texts with the present suffix, or suffixes of the present text; others if `want` is false."""
     text, base = o
     if i == 1:
         return _truth(want, [text, text[-1:], ""], [f"{text}~", "~"])
@@ -353,6 +381,7 @@ def invert_endswith(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_contains(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Texts that contain the other operand, or parts of it; others if `want` is false."""
     text, base = o
     if i == 1:
         return _truth(want, [text, text[:1], ""], [f"{text}~", "~"])
@@ -375,6 +404,7 @@ def invert_upper(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_split(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """A text that splits into `want`, or usual delimiters for operand 1."""
     if i != 0:
         return ["/", ",", " ", ".", ":", "-"]
     parts = ["a" if part is None else str(part) for part in want[:256]]
@@ -383,6 +413,7 @@ def invert_split(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_concat(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Arrays of strings that join to `want`, or usual delimiters for operand 0."""
     delimiter, parts = o
     if i == 0:
         return ["/", ",", " ", ".", ":", "-", ""]
@@ -394,6 +425,7 @@ def invert_concat(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_replace(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Texts in which replacing the old text by the new one gives `want`."""
     _, old, new = o
     if i != 0:
         return []
@@ -402,6 +434,9 @@ def invert_replace(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_replace_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Texts from which the replacements give `want`: `want` with each replacement undone, and
+    `want`.
+    """
     if i == 0:
         return []
     text = want
@@ -430,6 +465,7 @@ def invert_trim_space(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_substring(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Texts with `want` at the offset, or the offset or length at which `want` stands."""
     text, offset, length = o
     if i == 0 and 0 <= offset <= LONGEST:
         head = text[:offset].ljust(offset, "a")
@@ -439,6 +475,9 @@ def invert_substring(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_indexof(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Texts with the needle at index `want`, or needles that stand there; -1 means not
+    contained.
+    """
     text, needle = o
     if i == 1:
         return ["~"] if want < 0 else [text[want:], text[want : want + 1]]
@@ -467,7 +506,9 @@ _VERB: Final = re.compile(r"%[^a-zA-Z%]{0,16}([a-zA-Z%])")
 
 
 def invert_sprintf(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
-    """The text cut at what the format has between its verbs, from the left and from the right."""
+    """The arguments: the text `want` cut at the literal parts of the format, from the left and from
+    the right.
+    """
     if i == 0:
         return
     verbs, between, rest = [], [""], o[0][:LONGEST]
@@ -486,6 +527,7 @@ def invert_sprintf(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
 
 
 def _cut(text: str, between: Sequence[str], *, from_right: bool) -> list[str]:
+    """The parts of `text` between the literal texts in `between`; [] if its ends do not match."""
     first, *inner = between
     if not inner or not (text.startswith(first) and text.endswith(inner[-1])):
         return []
@@ -501,6 +543,9 @@ def _cut(text: str, between: Sequence[str], *, from_right: bool) -> list[str]:
 
 
 def _scanned(verb: str, text: str) -> Any:
+    """Parse the text that a format verb wrote: an integer for `d` and `x`, a boolean for `t`; else
+    the text.
+    """
     match verb:
         case "d":
             return int(text[:64])
@@ -524,6 +569,7 @@ def invert_regex(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_regex_find(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Texts that contain the matches in `want`, or any match of the pattern."""
     if i != 1:
         return []
     parts = [each if isinstance(each, str) else each[0] for each in want[:16]]
@@ -535,6 +581,7 @@ def invert_regex_split(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_regex_replace(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Texts in which replacing the matches of the pattern gives `want`."""
     if i != 0:
         return []
     old = regex_witnesses(o[1])
@@ -542,6 +589,7 @@ def invert_regex_replace(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_template_match(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Texts that match the template, its delimited patterns replaced by examples."""
     if i != 1 or not (o[2] and o[3]):
         return []
     text, rest = "", o[0][:LONGEST]
@@ -593,6 +641,7 @@ def invert_marshal(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_yaml_marshal(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """The value that the YAML text `want` spells."""
     from doorward.rego.golang import yaml as go_yaml  # it brings a parser that few need
 
     return [go_yaml.unmarshal(want)]
@@ -616,6 +665,7 @@ def invert_encode_object(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_decode_object(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """A URL query with the names and values of the object `want`."""
     pairs = [
         f"{go_url.query_escape(key)}={go_url.query_escape(value)}"
         for key, values in list(want.items())[:256]
@@ -626,6 +676,7 @@ def invert_decode_object(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_uri_parse(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
+    """URIs that are made of the parts in `want`, in several spellings of the host."""
     part = want.get
     query = f"?{part('raw_query')}" if part("raw_query") else ""
     fragment = f"#{part('fragment')}" if part("fragment") else ""
@@ -667,6 +718,9 @@ def _moment(stamp: Any) -> int:
 
 
 def invert_date(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
+    """Times in nanoseconds on the date `want`, `[year, month, day]`, near the present time of
+    day.
+    """
     year, month, day = [each if type(each) is int else 1 for each in (*want, None, None, None)][:3]
     year = year if year > 1 else 2_026
     before = (year - 1) // 4 - (year - 1) // 100 + (year - 1) // 400 - 477
@@ -679,6 +733,9 @@ def invert_date(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
 
 
 def invert_clock(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
+    """Times in nanoseconds at the clock time `want`, `[hour, minute, second]`, in several time
+    zones.
+    """
     hour, minute, second = [each if type(each) is int else 0 for each in (*want, 0, 0, 0)][:3]
     start = _moment(o[0]) // _DAY * _DAY
     of_day = (hour * 3_600 + minute * 60 + second) * 10**9
@@ -692,6 +749,7 @@ def invert_weekday(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_add_date(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Times in nanoseconds that reach about `want` when the years, months and days are added."""
     if i != 0:
         return [0, 1, -1]
     days = o[1] * 365 + o[2] * 30 + o[3]
@@ -699,6 +757,9 @@ def invert_add_date(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_diff(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Times in nanoseconds at the distance `want`, `[years, months, days, ...]`, from the other
+    operand.
+    """
     years, months, days, hours, minutes, seconds = [
         each if type(each) is int else 0 for each in (*want, *[0] * 6)
     ][:6]
@@ -711,6 +772,7 @@ def invert_diff(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_time_format(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """The time in nanoseconds that the ISO text `want` names, in the form of the operand."""
     from datetime import datetime  # few ask for it
 
     moment = datetime.fromisoformat(want)
@@ -722,12 +784,14 @@ def invert_to_number(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_units(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Texts with a unit, such as `1.5Ki` or `2k`, that mean the number `want`."""
     whole = want if type(want) is int else float(want)
     binary = [f"{whole / 1024**n:g}{u}i" for n, u in enumerate("KMG", 1)]
     return [f"{whole}", *binary, f"{whole * 1000}m", f"{whole / 1000:g}k", f"{whole / 10**6:g}M"]
 
 
 def invert_semver(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Versions equal to, just above and just below the other operand's version."""
     other = o[1 - i]
     parts = other.lstrip("v").partition("-")[0].partition("+")[0].split(".")
     major, minor, patch = [int(each[:18]) for each in parts[:3]]
@@ -783,6 +847,9 @@ def invert_decode_token(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_decode_verify(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
+    """Tokens, signed with the secret of the constraints, whose decoding is `want`; none without a
+    secret.
+    """
     valid, header, claims = [*want, None, None, None][:3]
     constraints = o[1]
     secret = constraints.get("secret")
@@ -798,9 +865,12 @@ def invert_decode_verify(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
 
 
 def invert_verify_token(size: str) -> Inverse:
-    """For `io.jwt.verify_hs…`: what the token says stays."""
+    """Return the inverse of `io.jwt.verify_hs<size>`, which keeps the token's claims and signs them
+    again.
+    """
 
     def invert(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+        """The token signed again with the secret, or an invalid one if `want` is false."""
         if i != 0:
             return []
         parts = o[0].split(".")

@@ -19,7 +19,9 @@ _CLASS: Final = re.compile(r"\[!?([^\][])[^\][]{0,64}\]")
 
 
 def glob_witnesses(pattern: str) -> list[str]:
-    """Texts for a glob: with its stars empty, short and across delimiters."""
+    """Texts that match a glob: with its stars matching nothing, a short text, and text with
+    delimiters.
+    """
     if len(pattern) > LONGEST:
         return []
     plain = _CLASS.sub(r"\1", _BRACES.sub(r"\1", pattern)).replace("?", "q")
@@ -28,9 +30,8 @@ def glob_witnesses(pattern: str) -> list[str]:
 
 
 def regex_witnesses(pattern: str) -> list[str]:
-    """Texts for a regular expression: the shortest, a longer one, and both with more around them.
-
-    [] for a pattern that Python reads otherwise than RE2, or not at all.
+    """Texts that match a regular expression: the shortest, a longer one, and both with text around
+    them. [] for a pattern that Python does not read as RE2 does.
     """
     if len(pattern) > LONGEST:
         return []
@@ -44,6 +45,9 @@ def regex_witnesses(pattern: str) -> list[str]:
 
 
 def _text(tree: Any, more: int) -> Iterator[str]:
+    """The pieces of a text that a parsed pattern matches, each repetition `more` times above its
+    minimum.
+    """
     for operator, operand in tree:
         match str(operator):
             case "LITERAL":
@@ -66,7 +70,7 @@ def _text(tree: Any, more: int) -> Iterator[str]:
 
 
 def _member(items: Any) -> str:
-    """A character of a class; for one that excludes, one that no usual class names."""
+    """A character in a class; for a negated class, a character that classes seldom list."""
     operator, operand = items[0]
     match str(operator):
         case "NEGATE":

@@ -67,7 +67,9 @@ class VerificationKey:
 
 @lru_cache(maxsize=128)
 def verification_keys(text: str) -> tuple[VerificationKey, ...]:
-    """The keys of a PEM certificate or public key, a JWK, or a JWK set."""
+    """The keys in a PEM certificate or public key, a JWK, or a JWK set; BuiltinError if they cannot
+    be read.
+    """
     if len(text) > MAX_MATERIAL:
         raise LimitError("key material is too large")
     block, end = pem.decode(text)
@@ -84,9 +86,8 @@ def _is_for_signatures(key: VerificationKey) -> bool:
 
 
 def public_part(key: VerificationKey) -> VerificationKey:
-    """The key as one that verifies: a private key does so by its public part.
-
-    `io.jwt.decode_verify` takes keys so, and `io.jwt.verify_rs256` and its like do not, as in OPA.
+    """Return the key's public part. `io.jwt.decode_verify` accepts a private key in this way,
+    `io.jwt.verify_rs256` and the like do not, as in OPA.
     """
     private = getattr(key.material, "public_key", None)
     if private is None:
@@ -95,6 +96,9 @@ def public_part(key: VerificationKey) -> VerificationKey:
 
 
 def _public_key(block: pem.Block) -> Any:
+    """The public key in a PEM certificate or public key; `USELESS` for one that can verify
+    nothing.
+    """
     # cryptography is only loaded by policies that use it
     from cryptography import x509
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -125,6 +129,7 @@ def parse_key_set(text: str) -> tuple[VerificationKey, ...]:
 
 
 def _key_set(text: str, context: str) -> tuple[VerificationKey, ...]:
+    """The keys of a JWK or JWK set; `context` begins the text of a BuiltinError."""
     try:
         document = unmarshal(text)
         if not isinstance(document, dict):
@@ -142,6 +147,7 @@ def _key_set(text: str, context: str) -> tuple[VerificationKey, ...]:
 
 
 def _parse_key(key: object) -> VerificationKey:
+    """The key in one JWK object, by its `kty`; BuiltinError for an invalid field."""
     if not isinstance(key, dict):
         raise BuiltinError("a JWK is an object")
     # Go finds the last kind, in any case; the reader of that kind looks in small letters.
@@ -178,6 +184,7 @@ _ALGORITHMS: Final = frozenset(
 
 
 def _optional(key: Mapping[Any, Any], name: str) -> str:
+    """The string in field `name`, "" if absent; BuiltinError if it is not a string."""
     text = key.get(name)
     if text is None:
         return ""
@@ -187,12 +194,14 @@ def _optional(key: Mapping[Any, Any], name: str) -> str:
 
 
 def _check_operations(operations: object) -> None:
+    """BuiltinError unless `key_ops` is absent or a list of strings."""
     listed = [] if operations is None else operations
     if not isinstance(listed, list) or any(not isinstance(each, str | None) for each in listed):
         raise BuiltinError("failed to decode value for key key_ops: expected an array of strings")
 
 
 def _check_chain(chain: object) -> None:
+    """BuiltinError unless `x5c` is a list of certificates in base64."""
     from cryptography import x509  # loaded by those who use it
 
     if not isinstance(chain, list):
@@ -210,6 +219,9 @@ _STANDARD: Final = bytes.maketrans(b"-_", b"+/")
 
 
 def _octets(key: Mapping[Any, Any], name: str) -> bytes:
+    """The bytes of a required base64 field, URL-safe or standard; BuiltinError if absent or
+    invalid.
+    """
     text = key.get(name)
     if text is None:
         raise BuiltinError(f"required field {name} is missing")
@@ -232,6 +244,9 @@ def _symmetric(key: Mapping[Any, Any]) -> bytes:
 
 
 def _rsa(key: Mapping[Any, Any]) -> Any:
+    """The RSA key, private if it has `d`; `USELESS` for one that no signature can match;
+    BuiltinError if invalid.
+    """
     from cryptography.hazmat.primitives.asymmetric import rsa  # loaded by those who use it
 
     public = rsa.RSAPublicNumbers(_integer(key, "e"), _integer(key, "n"))
@@ -272,10 +287,9 @@ def _rsa(key: Mapping[Any, Any]) -> Any:
 
 
 def is_rsa_key(numbers: Any) -> bool:
-    """Return true if the numbers of a private RSA key fit each other.
-
-    That its factors are prime is not asked, as Go does not ask: it takes cryptography a quarter of
-    a second at 4096 bits, and minutes at `MAX_RSA_BITS`.
+    """Return True if the numbers of a private RSA key fit each other. Its factors are not tested
+    for primality, as in Go: that would take cryptography a quarter of a second at 4096 bits, and
+    minutes at `MAX_RSA_BITS`.
     """
     p, q, d = numbers.p, numbers.q, numbers.d
     n, e = numbers.public_numbers.n, numbers.public_numbers.e
@@ -287,6 +301,9 @@ def is_rsa_key(numbers: Any) -> bool:
 
 
 def _elliptic(key: Mapping[Any, Any]) -> Any:
+    """The EC key, private if it has `d`; BuiltinError for an unknown curve or a point that is not
+    on it.
+    """
     from cryptography.hazmat.primitives.asymmetric import ec  # loaded by those who use it
 
     curve, size = _CURVES.get(_optional(key, "crv"), ("", 0))
@@ -307,6 +324,9 @@ def _elliptic(key: Mapping[Any, Any]) -> Any:
 
 
 def _octet_pair(key: Mapping[Any, Any]) -> Any:
+    """The Ed25519 key, private if it has `d`; `USELESS` for a public X25519 key; else
+    BuiltinError.
+    """
     from cryptography.hazmat.primitives.asymmetric import ed25519  # loaded by those who use it
 
     curve = _optional(key, "crv")

@@ -45,7 +45,7 @@ class VerifiedTokens:
         return entry
 
     def put(self, key: Hashable, value: Any) -> None:
-        """Keep an entry; the ones unused for longest may go."""
+        """Store an entry; the least recently used ones are removed above the capacity."""
         with self._lock:
             if len(self._young) >= self._half and key not in self._young:
                 self._old, self._young = self._young, {}

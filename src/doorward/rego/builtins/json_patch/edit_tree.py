@@ -62,7 +62,9 @@ class EditTree:
         return node.rendered()
 
     def insert(self, path: Path, value: Value) -> None:
-        """Put `value` at `path`: into an array before what is there, elsewhere in its place."""
+        """Insert `value` at `path`: in an array before the item there, elsewhere in place of the
+        present value.
+        """
         depth = self._sizes.of(value)[1] if isinstance(value, _CONTAINERS) else 0
         if len(path) + depth > MAX_DEPTH:
             raise LimitError(f"result is nested more than {MAX_DEPTH} deep")
@@ -72,7 +74,7 @@ class EditTree:
             self._root = _Node(value)
 
     def copy(self, source: Path, path: Path) -> None:
-        """Put what is at `source` also at `path`."""
+        """Insert the value at `source` also at `path`."""
         value = self.value_at(source)
         items, _ = self._sizes.of(value)
         self._copied += items
@@ -82,7 +84,7 @@ class EditTree:
         self.insert(path, value)
 
     def delete(self, path: Path) -> None:
-        """Take away what is at `path`."""
+        """Remove the value at `path`."""
         if path:
             self._open(path[:-1], "delete").delete(path[-1])
             return
@@ -91,7 +93,9 @@ class EditTree:
         self._root = None
 
     def _open(self, path: Path, operation: str) -> _Node:
-        """The node at `path`, which is about to change."""
+        """The node at `path`, prepared to be changed; BuiltinError, naming `operation`, if there is
+        none.
+        """
         node = self._root
         if node is None:
             raise BuiltinError(f"deleted node encountered during {operation} operation")
@@ -110,7 +114,9 @@ class _Sizes:
         self._known: dict[int, tuple[Value, tuple[int, int]]] = {}
 
     def of(self, value: Value) -> tuple[int, int]:
-        """Return the number of items in `value`, itself included, and its depth."""
+        """Return the number of items in `value`, itself included, and its depth; shared values are
+        measured once.
+        """
         waiting = [value]
         checks = self._context.checked_iter(repeat(None), 256)
         while waiting:
@@ -130,6 +136,9 @@ class _Sizes:
         return not isinstance(value, _CONTAINERS) or id(value) in self._known
 
     def _size(self, value: Value) -> tuple[int, int]:
+        """The item count and depth of a value whose parts are already measured; long texts count as
+        several items.
+        """
         if isinstance(value, _CONTAINERS):
             return self._known[id(value)][1]
         return 1 + (len(value) // TEXT_OF_ITEM if isinstance(value, str) else 0), 0
@@ -170,12 +179,13 @@ class _Node:
         self.fresh: tuple[Value] | None = (value,)
 
     def rendered(self) -> Value:
-        """The value that the edits have left."""
+        """The value after the edits."""
         if self.fresh is None:
             self.fresh = (self._render(),)
         return self.fresh[0]
 
     def _render(self) -> Value:
+        """Build the value after the edits; an unchanged node gives its original."""
         if self.parts is None:
             return self.original
         parts = self.parts.copy()
@@ -190,6 +200,7 @@ class _Node:
         return isinstance(self.original, frozenset)
 
     def _unfold(self) -> None:
+        """Copy the container's items into `parts`, once, so that they can be changed."""
         if self.parts is not None:
             return
         if isinstance(self.original, (list, dict)):
@@ -198,8 +209,9 @@ class _Node:
             self.parts = {key: from_key(key) for key in self.original}
 
     def _settle(self, step: Value) -> None:
-        """A member of a set that was changed is from now on found as what it has become: OPA does
-        so at the next step through the set that is a container."""
+        """Rebuild a set with its changed members, so that they are found by their new values. As in
+        OPA, this happens at the next path through the set whose step is an array, object or set.
+        """
         if self.parts is None or not isinstance(step, _CONTAINERS):
             return
         if not isinstance(self.original, frozenset):
@@ -209,7 +221,7 @@ class _Node:
             self.has_nodes, self.gone, self.fresh = False, {}, None
 
     def read(self, step: Value) -> _Node:
-        """The node below, which must be there, to look into."""
+        """The child at `step`, for reading; BuiltinError if there is none."""
         self._settle(step)
         if self.parts is None and self._is_set():
             self._unfold()
@@ -225,7 +237,7 @@ class _Node:
         return part if type(part) is _Node else _Node(part)
 
     def open(self, step: Value) -> _Node:
-        """The node below, which must be there, to change something in it."""
+        """The child at `step` as a node that can be changed; BuiltinError if there is none."""
         node = self.read(step)
         if isinstance(node.original, _CONTAINERS):
             self._unfold()
@@ -235,6 +247,7 @@ class _Node:
         return node
 
     def _refuse(self, step: Value, key: Any) -> NoReturn:
+        """Raise the BuiltinError, in OPA's words, for a step that leads to nothing."""
         if not isinstance(self.original, _CONTAINERS):
             raise BuiltinError(
                 f"expected composite type for path {to_rego(step)}, found {_scalar(self.original)}"
@@ -251,7 +264,7 @@ class _Node:
         raise BuiltinError(f"path {shown} does not exist in {kind} term {to_rego(self.original)}")
 
     def insert(self, step: Value, value: Value) -> None:
-        """Put `value` under `step`."""
+        """Insert `value` under the key or index `step`; BuiltinError for an index out of range."""
         self._settle(step)
         self._unfold()
         if isinstance(self.parts, list):
@@ -271,7 +284,7 @@ class _Node:
         self.parts[key] = value
 
     def delete(self, step: Value) -> None:
-        """Take away what is under `step`."""
+        """Remove the child at `step`; BuiltinError if there is none."""
         self._settle(step)
         self._unfold()
         key = to_key(step)
@@ -295,6 +308,7 @@ def _scalar(value: Value) -> str:
 
 
 def _index(step: Value, length: int) -> int:
+    """The array index that a path step means; `-` is `length`. BuiltinError for an invalid step."""
     if isinstance(step, str):
         if step == "-":
             return length

@@ -16,7 +16,7 @@ Object = dict[Key, Value]
 
 
 def apply_patch(tree: EditTree, patch: Value) -> None:
-    """Edit the tree as one object of a JSON patch says."""
+    """Apply one operation of a JSON patch (RFC 6902) to the tree; BuiltinError if it fails."""
     if not isinstance(patch, dict):
         raise BuiltinError(
             "must be an array of JSON-Patch objects, but at least one element is not an object"
@@ -32,6 +32,7 @@ def apply_patch(tree: EditTree, patch: Value) -> None:
 
 
 def _attribute(patch: Object, name: str) -> Value:
+    """The attribute `name` of a patch operation; BuiltinError if it is missing."""
     if name not in patch:
         raise BuiltinError(f"missing required attribute '{name}'")
     return patch[name]
@@ -46,12 +47,14 @@ def _remove_at(tree: EditTree, path: Path, patch: Object) -> None:
 
 
 def _replace(tree: EditTree, path: Path, patch: Object) -> None:
+    """Replace the value at `path` by the operation's `value`; BuiltinError if there is none."""
     value = _attribute(patch, "value")
     tree.delete(path)
     tree.insert(path, value)
 
 
 def _move(tree: EditTree, path: Path, patch: Object) -> None:
+    """Move the value at the operation's `from` to `path`."""
     source = read_path(_attribute(patch, "from"))
     value = tree.value_at(source)
     tree.delete(source)
@@ -63,6 +66,7 @@ def _copy(tree: EditTree, path: Path, patch: Object) -> None:
 
 
 def _test(tree: EditTree, path: Path, patch: Object) -> None:
+    """BuiltinError unless the value at `path` equals the operation's `value`."""
     value = tree.value_at(path)
     wanted = _attribute(patch, "value")
     if not equal(wanted, value):

@@ -24,7 +24,7 @@ SHORT: Final = 128
 
 
 def read_path(given: Value) -> Path:
-    """The steps of a pointer."""
+    """The steps of a JSON pointer text or of a path array; BuiltinError for other values."""
     if isinstance(given, str):
         return _kept_steps(given) if len(given) <= SHORT else _steps(given)
     if isinstance(given, list):
@@ -56,6 +56,7 @@ class _Tree(dict[Key, "_Tree | None"]):
 
 
 def _tree(paths: Iterable[Value]) -> _Tree:
+    """Merge paths into a tree of their steps; a shorter path covers the longer ones below it."""
     root = _Tree()
     for path in map(read_path, paths):
         node: _Tree | None = root
@@ -68,6 +69,7 @@ def _tree(paths: Iterable[Value]) -> _Tree:
 
 
 def _filter(value: Value, tree: _Tree | None) -> Value:
+    """The parts of `value` at the paths of the tree; for `json.filter`."""
     if tree is None:
         return value
     if isinstance(value, dict):
@@ -81,6 +83,7 @@ def _filter(value: Value, tree: _Tree | None) -> Value:
 
 
 def _remove(value: Value, tree: _Tree) -> Value:
+    """`value` without the parts at the paths of the tree; for `json.remove`."""
     if isinstance(value, dict):
         return {k: _less(v, tree, k) for k, v in value.items() if not _ends(tree, k)}
     if isinstance(value, list):

@@ -36,6 +36,8 @@ _RELATIVE_POINTER: Final = re.compile(r"(?:0|[1-9]\d*)(?:#|(?:/(?:[^~/]|~0|~1)*)
 
 
 def _text_of(is_valid: Callable[[str], bool]) -> Callable[[object], bool]:
+    """Make a check of strings a check of any value: a value that is not a string is valid."""
+
     def check(value: object) -> bool:
         return not isinstance(value, str) or is_valid(value)
 
@@ -43,7 +45,10 @@ def _text_of(is_valid: Callable[[str], bool]) -> Callable[[object], bool]:
 
 
 def _is_address(version: type[IPv4Address] | type[IPv6Address]) -> Callable[[str], bool]:
+    """Return a check for an IP address of this version, without a zone."""
+
     def is_valid(text: str) -> bool:
+        """Return True for an address of the version, without a zone such as `%eth0`."""
         try:
             version(text)
         except AddressValueError:
@@ -54,6 +59,7 @@ def _is_address(version: type[IPv4Address] | type[IPv6Address]) -> Callable[[str
 
 
 def _is_date(text: str) -> bool:
+    """Return True for an existing date as `YYYY-MM-DD`."""
     if not _DATE.fullmatch(text):
         return False
     try:
@@ -64,6 +70,7 @@ def _is_date(text: str) -> bool:
 
 
 def _is_time(text: str) -> bool:
+    """Return True for a time of day in the form that gojsonschema accepts."""
     match = _TIME.match(text)
     if not match:
         return False
@@ -75,6 +82,9 @@ def _is_time(text: str) -> bool:
 
 
 def _is_date_time(text: str) -> bool:
+    """Return True for a date and time separated by `T`, `t` or a space; after `T` a zone is
+    required.
+    """
     day, middle, clock = text[:10], text[10:11], text[11:]
     return (
         _is_date(day)
@@ -85,6 +95,7 @@ def _is_date_time(text: str) -> bool:
 
 
 def _is_uri(text: str) -> bool:
+    """Return True for a URI with a scheme, as Go parses it, and no backslash."""
     try:
         return "\\" not in text and "scheme" in go_url.parse(text)
     except BuiltinError:
@@ -92,6 +103,7 @@ def _is_uri(text: str) -> bool:
 
 
 def _is_uri_reference(text: str) -> bool:
+    """Return True for a URI or relative reference, as Go parses it, and no backslash."""
     try:
         go_url.parse(text)
     except BuiltinError:
@@ -100,12 +112,14 @@ def _is_uri_reference(text: str) -> bool:
 
 
 def _is_uri_template(text: str) -> bool:
+    """Return True for a URI reference whose `{...}` expressions are balanced and not nested."""
     return _is_uri_reference(re.sub(r"\{[^{}]*\}", "x", text)) and "{" not in re.sub(
         r"\{[^{}]*\}", "", text
     )
 
 
 def _is_regex(text: str) -> bool:
+    """Return True for a regular expression that RE2 accepts."""
     try:
         matcher(text)
     except BuiltinError:

@@ -15,7 +15,7 @@ __all__ = ["prepare_schema", "read_json"]
 
 
 def read_json(value: Value) -> Value:
-    """A document, or one that a string holds as JSON."""
+    """The document itself; a string is parsed as JSON. BuiltinError for invalid JSON."""
     if isinstance(value, str):
         try:
             return unmarshal(value)
@@ -27,7 +27,7 @@ def read_json(value: Value) -> Value:
 
 
 def prepare_schema(context: Context, schema: Value) -> Schema:
-    """The schema to match documents with; BuiltinError for what is not one."""
+    """Compile a schema for matching documents; BuiltinError for an invalid one."""
     text = _canonical(schema) if isinstance(schema, str) else marshal(read_json(schema))
     with context.enforce_deadline(len(text)):
         return _cached_schema(text)
@@ -41,6 +41,7 @@ def _canonical(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _cached_schema(text: str) -> Schema:
+    """Compile the schema in a JSON text; LimitError if it is nested too deeply."""
     try:
         return read_schema(unmarshal(text))
     except RecursionError:

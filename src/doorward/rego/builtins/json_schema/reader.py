@@ -30,13 +30,14 @@ _SCHEMAS: Final = "Array Of Schemas"
 
 
 def read_schema(document: Any) -> Schema:
-    """The schema that a document of plain JSON is; BuiltinError if it is not one."""
+    """Compile a JSON Schema document; BuiltinError if it is invalid."""
     draft = _draft(document)
     reader = _Reader(document)
     return reader.read(document, draft)
 
 
 def _draft(document: Any) -> int:
+    """The draft that `$schema` names, as a number; `_HYBRID` if it names none that is known."""
     if isinstance(document, bool):
         return _HYBRID
     if not isinstance(document, dict):
@@ -62,7 +63,9 @@ class _Reader:
         self._resolve(document, "")
 
     def _resolve(self, node: Any, base: str) -> None:
-        """Make references absolute, and note what has a name, in all of the document."""
+        """Make all references below `node` absolute and record every schema with an id; `base` is
+        the URI they are relative to.
+        """
         waiting: list[tuple[Any, str]] = [(node, base)]
         while waiting:
             node, base = waiting.pop()
@@ -72,6 +75,9 @@ class _Reader:
                 waiting += self._resolve_ids(node, base)
 
     def _resolve_ids(self, node: dict[str, Any], base: str) -> Iterator[tuple[Any, str]]:
+        """Record the node's id and make its `$ref` absolute; yield its parts with the base URI for
+        each.
+        """
         name = node.get("id" if "id" in node else "$id")
         if isinstance(name, str):
             base = _absolute(base, name)
@@ -89,11 +95,13 @@ class _Reader:
                 yield part, base
 
     def read(self, document: Any, draft: int) -> Schema:
+        """Compile `document` into a new schema."""
         schema = Schema()
         self.fill(schema, document, draft)
         return schema
 
     def fill(self, schema: Schema, document: Any, draft: int) -> None:
+        """Compile `document` into `schema`, keyword by keyword; BuiltinError for an invalid one."""
         if isinstance(document, bool) and draft >= 6:
             schema.passes = document
             return
@@ -108,7 +116,7 @@ class _Reader:
         part.finish()
 
     def refer(self, reference: str, draft: int) -> Schema:
-        """The schema at `reference`, which may be one that is being read now."""
+        """The schema at `reference`, which may still be in compilation."""
         document = self._find(reference)
         if not isinstance(document, (dict, bool)):
             raise BuiltinError(f"{_SCHEMA} must be of type object")
@@ -117,6 +125,9 @@ class _Reader:
         return schema
 
     def _find(self, reference: str) -> Any:
+        """The document at an absolute reference; BuiltinError if it cannot be resolved without
+        fetching.
+        """
         if reference in self.known:
             return self.known[reference]
         address, _, fragment = reference.partition("#")
@@ -133,6 +144,9 @@ class _Reader:
 
 
 def _absolute(base: str, reference: str) -> str:
+    """`reference` resolved against the URI `base`, without an empty fragment; BuiltinError if
+    invalid.
+    """
     try:
         if urlsplit(reference).scheme:
             return reference.removesuffix("#")
@@ -144,6 +158,7 @@ def _absolute(base: str, reference: str) -> str:
 
 
 def _step(here: Any, name: str) -> Any:
+    """The child of a document at one step of a JSON pointer; BuiltinError if there is none."""
     if isinstance(here, dict):
         if name not in here:
             raise BuiltinError(f"Object has no key '{name}'")
@@ -173,7 +188,7 @@ class _Part:
         self.more_items: Schema | bool = True
 
     def finish(self) -> None:
-        """Add what several keywords say together."""
+        """Add the checks that depend on several keywords, after all keywords are read."""
         if self.patterns or self.other_names is not True:
             rule = rules.other_names(self.names, self.patterns, self.other_names)
             self.schema.add("additionalProperties", rule)
@@ -184,7 +199,7 @@ class _Part:
         return self.reader.read(document, self.draft)
 
     def number(self, keyword: str) -> Any:
-        """The number of a keyword that is read already, else None."""
+        """The number in `keyword` of this schema, None if it has none."""
         value = self.document.get(keyword)
         return value if _is_number(value) else None
 
@@ -201,6 +216,9 @@ def _is_schema(value: Any) -> bool:
 
 
 def _schemas_by_name(part: _Part, keyword: str, value: Any) -> None:
+    """Check a keyword whose value is an object of schemas, such as `definitions`; BuiltinError if
+    one is invalid.
+    """
     if not isinstance(value, dict):
         raise _invalid_type(_SCHEMAS, keyword)
     for name in sorted(value):
@@ -215,6 +233,7 @@ def _words(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _reference(part: _Part, keyword: str, value: Any) -> None:
+    """Read `$ref`: set the schema's reference; the other keywords beside it are then ignored."""
     _words(part, keyword, value)
     known = part.reader.referred.get(value)
     # What is beside a reference means nothing; mistakes in it are looked for the second time.
@@ -223,6 +242,7 @@ def _reference(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _type(part: _Part, keyword: str, value: Any) -> None:
+    """Read `type`: add one or several type names; BuiltinError for an unknown or repeated name."""
     for kind in value if isinstance(value, list) else [value]:
         if not isinstance(kind, str):
             raise _invalid_type("type", "string/Array Of Strings")
@@ -237,6 +257,9 @@ def _type(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _properties(part: _Part, keyword: str, value: Any) -> None:
+    """Read `properties`: a value that has the name must match the schema; BuiltinError if not an
+    object.
+    """
     if not isinstance(value, dict):
         raise BuiltinError("Properties must be of type object")
     properties = {name: part.read(value[name]) for name in sorted(value)}
@@ -245,6 +268,9 @@ def _properties(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _pattern_properties(part: _Part, keyword: str, value: Any) -> None:
+    """Read `patternProperties`: schemas by regular expression; BuiltinError for an invalid
+    expression.
+    """
     if not isinstance(value, dict):
         raise _invalid_type(_SCHEMA, keyword)
     for pattern in sorted(value):
@@ -260,6 +286,9 @@ def _other_names(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _schema_or_boolean(part: _Part, keyword: str, value: Any) -> Schema | bool:
+    """Read the value of a keyword that may be a schema or a boolean; BuiltinError for other
+    values.
+    """
     if isinstance(value, dict):
         return part.read(value)
     if isinstance(value, bool):
@@ -268,12 +297,14 @@ def _schema_or_boolean(part: _Part, keyword: str, value: Any) -> Schema | bool:
 
 
 def _property_names(part: _Part, keyword: str, value: Any) -> None:
+    """Read `propertyNames`: a schema that every name in an object must match."""
     if not _is_schema(value):
         raise _invalid_type(_SCHEMA, "patternProperties")
     part.schema.add(keyword, rules.property_names(part.read(value)))
 
 
 def _dependencies(part: _Part, keyword: str, value: Any) -> None:
+    """Read `dependencies`: by name, a schema, or the names that must be present beside it."""
     if not isinstance(value, dict):
         raise BuiltinError("dependencies must be of type object")
     dependencies: dict[str, Schema | list[str]] = {}
@@ -289,6 +320,7 @@ def _dependencies(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _items(part: _Part, keyword: str, value: Any) -> None:
+    """Read `items`: one schema for every item, or a list of schemas by position."""
     if isinstance(value, list) and all(map(_is_schema, value)):
         part.items = [part.read(item) for item in value]
     elif _is_schema(value):
@@ -302,6 +334,7 @@ def _additional_items(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _multiple_of(part: _Part, keyword: str, value: Any) -> None:
+    """Read `multipleOf`; BuiltinError unless it is a number above 0."""
     if not _is_number(value):
         raise _invalid_type("Number", keyword)
     if exact_number(value) <= 0:
@@ -310,6 +343,9 @@ def _multiple_of(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _limit(part: _Part, keyword: str, value: Any) -> None:
+    """Read `minimum` or `maximum`; in draft 4 a boolean `exclusiveMinimum` or `exclusiveMaximum`
+    makes it strict.
+    """
     if not _is_number(value):
         raise BuiltinError(f"{keyword} must be of a Number")
     exclusive = f"exclusive{keyword.capitalize()}"
@@ -319,6 +355,9 @@ def _limit(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _exclusive_limit(part: _Part, keyword: str, value: Any) -> None:
+    """Read `exclusiveMinimum` or `exclusiveMaximum`: a number, or in draft 4 a boolean beside the
+    limit.
+    """
     beside = keyword.removeprefix("exclusive").lower()
     by_boolean = part.draft in (4, _HYBRID)
     if isinstance(value, bool) and by_boolean:
@@ -332,6 +371,9 @@ def _exclusive_limit(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _count(part: _Part, keyword: str, value: Any) -> None:
+    """Read a bound on a length, such as `minItems`; BuiltinError if it is not an integer ≥ 0 or
+    exceeds the maximum.
+    """
     whole = 0 if _is_number(value) and number_text(value) == "-0" else value
     if type(whole) is not int or integer_of(whole) is None:
         raise BuiltinError(f"{keyword} must be of an integer")
@@ -346,6 +388,7 @@ def _count(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _pattern(part: _Part, keyword: str, value: Any) -> None:
+    """Read `pattern`; BuiltinError for an invalid regular expression."""
     if not isinstance(value, str):
         raise _invalid_type("string", keyword)
     try:
@@ -356,12 +399,14 @@ def _pattern(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _format(part: _Part, keyword: str, value: Any) -> None:
+    """Read `format`; an unknown format matches everything. BuiltinError if it is not a string."""
     if not isinstance(value, str):
         raise _invalid_type("string", keyword)
     part.schema.add(keyword, rules.format_(value))
 
 
 def _read_required(part: _Part, keyword: str, value: Any) -> None:
+    """Read `required`; BuiltinError unless it is a list of different strings."""
     if not isinstance(value, list):
         raise BuiltinError("required must be of an array")
     names: dict[str, None] = {}
@@ -375,6 +420,7 @@ def _read_required(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _unique_items(part: _Part, keyword: str, value: Any) -> None:
+    """Read `uniqueItems`; BuiltinError unless it is a boolean."""
     if not isinstance(value, bool):
         raise BuiltinError("uniqueItems must be of a boolean")
     if value:
@@ -390,6 +436,7 @@ def _const(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _enum(part: _Part, keyword: str, value: Any) -> None:
+    """Read `enum`; BuiltinError unless it is a list of different values."""
     if not isinstance(value, list):
         raise BuiltinError("enum must be of an array")
     texts: dict[str, None] = {}
@@ -402,6 +449,7 @@ def _enum(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _alternatives(part: _Part, keyword: str, value: Any) -> None:
+    """Read `anyOf`, `oneOf` or `allOf`; BuiltinError unless it is a list of schemas."""
     if not isinstance(value, list):
         raise BuiltinError(f"{keyword} must be of an array")
     if value:
@@ -413,6 +461,7 @@ def _not(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _if(part: _Part, keyword: str, value: Any) -> None:
+    """Read `if` with the `then` and `else` beside it."""
     condition = _condition(part, keyword, value)
     branches: dict[str, Schema] = {
         name: _condition(part, name, part.document[name])
@@ -428,6 +477,7 @@ def _branch(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _condition(part: _Part, keyword: str, value: Any) -> Schema:
+    """Read a schema for `if`, `then` or `else`; BuiltinError if it is not one."""
     if not _is_schema(value):
         raise BuiltinError(f"{keyword} must be of an object")
     return part.read(value)

@@ -72,7 +72,7 @@ class Schema:
         self.rules: dict[str, list[tuple[int, Rule]]] = {}
 
     def add(self, keyword: str, rule: Rule) -> None:
-        """Add what a keyword says, in its place among the others."""
+        """Add the rule of a keyword, in the order in which gojsonschema applies the keywords."""
         phase, rank = _RANKS[keyword]
         placed = self.rules.setdefault(phase, [])
         placed.append((rank, rule))
@@ -103,9 +103,8 @@ Rule: TypeAlias = "Callable[[Match, Any, Path, Result], None]"
 def findings(
     schema: Schema, value: Value, most: int, check_deadline: Callable[[], None]
 ) -> list[Value]:
-    """The first `most` things that are wrong with `value`, as objects.
-
-    `check_deadline` is called often.
+    """The first `most` violations of `schema` by `value`, as objects. `check_deadline` is called
+    regularly.
     """
     result = Match(most, check_deadline).result(schema, value, None)
     rows: list[Value] = []
@@ -123,6 +122,7 @@ _FIELD: Final = "\0field\0"
 
 
 def _field(path: Path) -> str:
+    """The path of a value as text, such as `a.0.b`; `(Root)` for the document itself."""
     names: list[str] = []
     while path is not None:
         path, name = path
@@ -138,17 +138,17 @@ class Match:
         self.check_deadline = check_deadline
 
     def result(self, schema: Schema, value: Any, path: Path) -> Result:
-        """Return the findings of a schema, apart from those around it."""
+        """Match `value` with `schema` alone and return the result."""
         result = Result()
         self.ask(schema, value, path, result)
         return result
 
     def bound(self, result: Result) -> None:
-        """Forget what would not be told."""
+        """Drop the errors beyond the `most` that are reported."""
         del result.errors[self.most :]
 
     def ask(self, schema: Schema, value: Any, path: Path, result: Result) -> None:
-        """Add what a schema finds to `result`."""
+        """Match `value` with `schema` and add the violations to `result`."""
         self.check_deadline()
         if schema.reference is not None:
             schema = _follow_references(schema)
@@ -170,6 +170,9 @@ class Match:
 
 
 def _follow_references(schema: Schema) -> Schema:
+    """Return the schema at the end of a chain of `$ref`; LimitError if it is longer than
+    `_MAX_REFERENCES`.
+    """
     for _ in range(_MAX_REFERENCES):
         if schema.reference is None:
             return schema
@@ -184,6 +187,7 @@ _NUMBER: Final = (int, float)
 
 
 def _kind(value: Any) -> str:
+    """The JSON Schema type of a value; a number without a fraction is an `integer`."""
     kind = _KINDS.get(type(value))
     if kind is not None:
         return kind
@@ -236,7 +240,7 @@ _RANKS: Final = {
 
 
 def exact_number(number: Any) -> int | Fraction:
-    """The exact value, which `numbers.exact` would round to a mantissa."""
+    """The exact value of a number; `numbers.exact` would round it to a mantissa."""
     if type(number) is int:
         return number
     value = Fraction(number_text(number))
@@ -249,6 +253,7 @@ def canonical(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
+    """Copy a value with its numbers in one form, so that equal values have equal JSON texts."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, dict):
@@ -260,7 +265,7 @@ def _plain(value: Any) -> Any:
 
 
 def _show(number: int | Fraction) -> str:
-    """A number with ten digits at the most, as Go prints the limits of a schema."""
+    """Write a number with at most ten digits, as Go prints the limits of a schema."""
     if type(number) is int and -(10**10) < number < 10**10:
         return str(number)
     digits = _TEN.divide(Decimal(number.numerator), Decimal(number.denominator)).normalize(_TEN)
@@ -284,7 +289,9 @@ def _require_one(
     finding: tuple[str, Path, str],
     result: Result,
 ) -> None:
-    """Add the finding, and those of the nearest miss, where no value fits its schema."""
+    """Add `finding`, and the errors of the attempt that got furthest, if no value matches its
+    schema.
+    """
     best: Result | None = None
     for schema, value, path in tries:
         one = match.result(schema, value, path)
@@ -298,6 +305,8 @@ def _require_one(
 
 
 def alternatives_any(schemas: Sequence[Schema]) -> Rule:
+    """Return the rule of `anyOf`: at least one schema must match."""
+
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
         finding = "number_any_of", path, "Must validate at least one schema (anyOf)"
         _require_one(match, ((schema, value, path) for schema in schemas), finding, result)
@@ -306,7 +315,10 @@ def alternatives_any(schemas: Sequence[Schema]) -> Rule:
 
 
 def alternatives_one(schemas: Sequence[Schema]) -> Rule:
+    """Return the rule of `oneOf`: exactly one schema must match."""
+
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        """Add an error, and those of the closest schema, unless exactly one schema matches."""
         best: Result | None = None
         count = 0
         for schema in schemas:
@@ -324,7 +336,10 @@ def alternatives_one(schemas: Sequence[Schema]) -> Rule:
 
 
 def alternatives_all(schemas: Sequence[Schema]) -> Rule:
+    """Return the rule of `allOf`: every schema must match."""
+
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        """Add the errors of every schema that does not match."""
         wrong = False
         for schema in schemas:
             one = match.result(schema, value, path)
@@ -337,6 +352,8 @@ def alternatives_all(schemas: Sequence[Schema]) -> Rule:
 
 
 def not_(schema: Schema) -> Rule:
+    """Return the rule of `not`: the schema must not match."""
+
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
         if not match.result(schema, value, path).errors:
             result.add("number_not", path, "Must not validate the schema (not)")
@@ -345,7 +362,12 @@ def not_(schema: Schema) -> Rule:
 
 
 def if_(condition: Schema, branches: Mapping[str, Schema]) -> Rule:
+    """Return the rule of `if`: apply the branch `then` if the condition matches, else the branch
+    `else`.
+    """
+
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        """Match the branch that the condition selects and add its errors."""
         holds = not match.result(condition, value, path).errors
         name = "then" if holds else "else"
         if name not in branches:
@@ -360,7 +382,10 @@ def if_(condition: Schema, branches: Mapping[str, Schema]) -> Rule:
 
 
 def dependencies(wanted: Mapping[str, Schema | list[str]]) -> Rule:
+    """Return the rule of `dependencies`: schemas or other names required when a name is present."""
+
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        """Check the requirement of each name that the object has."""
         if not isinstance(value, dict):
             return
         for name, other in wanted.items():
@@ -377,7 +402,10 @@ def dependencies(wanted: Mapping[str, Schema | list[str]]) -> Rule:
 
 
 def each_item(schema: Schema) -> Rule:
+    """Return the rule of `items` with one schema for all items."""
+
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        """Match every item with the schema."""
         for index, item in enumerate(value):
             match.ask(schema, item, (path, str(index)), result)
             match.bound(result)
@@ -386,7 +414,12 @@ def each_item(schema: Schema) -> Rule:
 
 
 def items(schemas: Sequence[Schema], more: Schema | bool) -> Rule:
+    """Return the rule of `items` with one schema per position; `more` applies to the items after
+    those.
+    """
+
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        """Match each item with the schema of its position, further ones with `more`."""
         for index, (schema, item) in enumerate(zip(schemas, value, strict=False)):
             match.ask(schema, item, (path, str(index)), result)
         if not schemas or len(value) <= len(schemas):
@@ -402,6 +435,7 @@ def items(schemas: Sequence[Schema], more: Schema | bool) -> Rule:
 
 
 def unique_items(match: Match, value: Any, path: Path, result: Result) -> None:
+    """Rule of `uniqueItems`: add an error for each item that equals an earlier one."""
     seen: dict[str, int] = {}
     for index, item in enumerate(value):
         match.check_deadline()
@@ -413,7 +447,10 @@ def unique_items(match: Match, value: Any, path: Path, result: Result) -> None:
 
 
 def contains(schema: Schema) -> Rule:
+    """Return the rule of `contains`: at least one item must match the schema."""
+
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        """Add an error unless one item matches."""
         items = ((schema, item, (path, str(index))) for index, item in enumerate(value))
         finding = "contains", path, "At least one of the items must match"
         _require_one(match, items, finding, result)
@@ -422,7 +459,10 @@ def contains(schema: Schema) -> Rule:
 
 
 def required(names: Sequence[str]) -> Rule:
+    """Return the rule of `required`: an object must have all these names."""
+
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        """Add an error for each name that is missing."""
         for name in names:
             if name in value:
                 result.points += 1
@@ -438,9 +478,12 @@ Matcher: TypeAlias = Callable[[str], bool]
 def other_names(
     known: frozenset[str], patterns: Sequence[tuple[Matcher, Schema]], others: Schema | bool
 ) -> Rule:
-    """Check the names that match a pattern, and those that no other keyword mentions."""
+    """Return the rule of `patternProperties` and `additionalProperties`: names that match a pattern
+    follow its schema, names that no keyword mentions follow `others`.
+    """
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        """Check each name of the object, in order."""
         for name in sorted(value):
             match.check_deadline()
             match.bound(result)
@@ -461,7 +504,10 @@ def other_names(
 
 
 def property_names(schema: Schema) -> Rule:
+    """Return the rule of `propertyNames`: each name of an object must match the schema."""
+
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        """Add an error for each name that does not match."""
         for name in sorted(value):
             one = match.result(schema, name, path)
             if one.errors:
@@ -473,7 +519,10 @@ def property_names(schema: Schema) -> Rule:
 
 
 def properties(schemas: Mapping[str, Schema]) -> Rule:
+    """Return the rule of `properties`: a value under one of these names must match its schema."""
+
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        """Match the values whose names the object has."""
         for name, schema in schemas.items():
             if name in value:
                 match.ask(schema, value[name], (path, name), result)
@@ -482,6 +531,8 @@ def properties(schemas: Mapping[str, Schema]) -> Rule:
 
 
 def const(wanted: str) -> Rule:
+    """Return the rule of `const`; `wanted` is the canonical JSON text of the only valid value."""
+
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
         if canonical(value) != wanted:
             result.add("const", path, f"{_FIELD} does not match: {wanted}")
@@ -490,6 +541,7 @@ def const(wanted: str) -> Rule:
 
 
 def enum(allowed: Sequence[str]) -> Rule:
+    """Return the rule of `enum`; `allowed` are the canonical JSON texts of the valid values."""
     known = frozenset(allowed)
     listed = ", ".join(allowed)
 
@@ -501,6 +553,7 @@ def enum(allowed: Sequence[str]) -> Rule:
 
 
 def format_(name: str) -> Rule:
+    """Return the rule of `format`; a format without a check accepts everything."""
     is_valid = FORMATS.get(name)
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
@@ -511,6 +564,8 @@ def format_(name: str) -> Rule:
 
 
 def pattern(text: str, matches: Matcher) -> Rule:
+    """Return the rule of `pattern`; `matches` is the compiled expression `text`."""
+
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
         if not matches(value):
             result.add("pattern", path, f"Does not match pattern '{text}'")
@@ -519,6 +574,7 @@ def pattern(text: str, matches: Matcher) -> Rule:
 
 
 def multiple_of(divisor: Any) -> Rule:
+    """Return the rule of `multipleOf`; it computes with exact numbers."""
     exact = exact_number(divisor)
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
@@ -537,6 +593,7 @@ _LIMITS: Final[dict[str, tuple[str, str, Callable[[Any, Any], bool]]]] = {
 
 
 def limit(keyword: str, number: Any) -> Rule:
+    """Return the rule of `minimum`, `maximum`, `exclusiveMinimum` or `exclusiveMaximum`."""
     kind, words, holds = _LIMITS[keyword]
     exact = exact_number(number)
 
@@ -558,6 +615,7 @@ _COUNTS: Final[dict[str, tuple[str, str]]] = {
 
 
 def count(keyword: str, number: int) -> Rule:
+    """Return the rule of a bound on a length, such as `minItems` or `maxLength`."""
     kind, words = _COUNTS[keyword]
     holds = operator.ge if keyword.startswith("min") else operator.le
 

@@ -85,6 +85,7 @@ class Environment:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
+    """Return True if the frame or one of its callers is part of Python's import system."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -119,7 +120,9 @@ class Context:
         self._now_ns = now_ns
 
     def check_deadline(self) -> None:
-        """For built-ins that may take long: EvaluationAborted past the deadline."""
+        """Raise EvaluationAborted if the decision's deadline is over; for built-ins that may take
+        long.
+        """
         deadline = (self.origin or self).deadline
         if deadline is not None and (time.monotonic() > deadline or is_stopped()):
             halt = EvaluationAborted("caller cancelled query execution")
@@ -130,7 +133,7 @@ class Context:
         """For built-ins whose result holds more than can be seen of it: count `items` as made."""
 
     def checked_iter(self, items: Iterable[T], every: int = 128) -> Iterator[T]:
-        """`items` as they are, with a check of the deadline before each `every` of them."""
+        """Yield the items unchanged; check the deadline before each group of `every` items."""
         left = 0
         for item in items:
             left -= 1
@@ -141,10 +144,9 @@ class Context:
 
     @contextmanager
     def enforce_deadline(self, size: int) -> Iterator[None]:
-        """Stop other people's Python code at the deadline, where `size` says that it may be long.
-
-        Python's profiler calls us at each call that the code makes, which doubles what it takes:
-        only where there is a deadline, and nobody profiles.
+        """Stop library code at the deadline if `size` says that it may take long. Python's profiler
+        then calls us at each call that the code makes, which doubles its time; this is done only if
+        there is a deadline and no other profiler.
         """
         if size < LONG or (self.origin or self).deadline is None or sys.getprofile() is not None:
             yield
@@ -152,6 +154,9 @@ class Context:
         calls = repeat(None, _CALLS)
 
         def check(frame: FrameType, *_event: object) -> None:  # pragma: no cover - not seen
+            """Profiler callback: check the deadline every `_CALLS` calls, except during an
+            import.
+            """
             nonlocal calls
             for _ in calls:
                 return
@@ -173,7 +178,7 @@ class Context:
 
     @property
     def now_ns(self) -> int:
-        """Nanoseconds since the epoch, read once."""
+        """The time of the decision in nanoseconds since the epoch, read once."""
         if self._now_ns is None:
             origin = self.origin
             self._now_ns = self.environment.clock() if origin is None else origin.now_ns
@@ -181,11 +186,14 @@ class Context:
 
     @now_ns.setter
     def now_ns(self, value: int) -> None:
+        """The time of the decision in nanoseconds since the epoch, read once."""
         self._now_ns = value
 
     @property
     def drawn(self) -> dict[object, Value]:
-        """Answers that must stay the same within one decision (uuid.rfc4122, rand.intn, …)."""
+        """Results that must stay the same within one decision (uuid.rfc4122, rand.intn, …), by
+        key.
+        """
         if self.origin is not None:
             return self.origin.drawn
         if self._drawn is None:
@@ -194,7 +202,7 @@ class Context:
 
     @property
     def errors(self) -> list[EvalError]:
-        """Errors of built-ins that made their expression undefined, the first few."""
+        """The first few errors of built-ins that made their expression undefined."""
         if self.origin is not None:
             return self.origin.errors
         if self._errors is None:

@@ -33,7 +33,7 @@ _SCALARS: Final = ("boolean", "null", "number", "string")
 
 
 def to_declaration(builtin: Builtin) -> dict[str, Any]:
-    """One entry of the file."""
+    """The entry of a built-in in a capabilities file."""
     signature = builtin.signature
     declaration: dict[str, Any] = {"type": "function"}
     if signature.args:
@@ -60,6 +60,7 @@ _ORDER: Final = {kind: number for number, kind in enumerate(_KINDS)}
 
 
 def _type(type_: Type) -> dict[str, Any]:
+    """A type in the notation of capabilities files."""
     match type_:
         case ScalarType(kind):
             return {"type": kind}
@@ -81,7 +82,9 @@ def _type(type_: Type) -> dict[str, Any]:
 
 
 def declared(entry: dict[str, Any]) -> Builtin:
-    """The built-in without code that an entry declares; ValueError if its types are not valid."""
+    """A built-in without code from an entry of a capabilities file; ValueError for invalid
+    types.
+    """
     name, declaration = str(entry["name"]), entry.get("decl")
     check_name(name)
     try:
@@ -102,6 +105,7 @@ def declared(entry: dict[str, Any]) -> Builtin:
 
 
 def _signature(declaration: Any) -> Function:
+    """Parse `decl` of an entry; ValueError if it is not a valid function type."""
     if not isinstance(declaration, dict) or declaration.get("type") != "function":
         raise ValueError("`decl` must be an object of type function")
     args = _list(declaration, "args")
@@ -116,6 +120,9 @@ def _signature(declaration: Any) -> Function:
 
 
 def _read(document: Any, depth: int = 0) -> Type:
+    """Parse a type in the notation of capabilities files; ValueError if it is invalid or nested too
+    deeply.
+    """
     if depth > MAX_DEPTH:
         raise ValueError("types nest too deeply")
     kind = document.get("type") if isinstance(document, dict) else None
@@ -135,6 +142,7 @@ def _read(document: Any, depth: int = 0) -> Type:
 
 
 def _read_object(document: dict[str, Any], depth: int) -> ObjectType:
+    """Parse an object type with its `static` and `dynamic` parts; ValueError if it is invalid."""
     fields = []
     for each in _list(document, "static"):
         if not isinstance(each, dict) or "key" not in each:
@@ -151,6 +159,7 @@ def _read_object(document: dict[str, Any], depth: int) -> ObjectType:
 
 
 def _list(document: dict[str, Any], field: str) -> list[Any]:
+    """The list in `field`, [] if absent; ValueError if it is not a list."""
     items = document.get(field)
     if items is not None and not isinstance(items, list):
         raise ValueError(f"`{field}` must be a list")
@@ -158,6 +167,10 @@ def _list(document: dict[str, Any], field: str) -> list[Any]:
 
 
 def _absent(name: str) -> Callable[..., NoReturn]:
+    """Return a body that ends the evaluation, since only a capabilities file declares the
+    built-in.
+    """
+
     def absent(*_operands: object) -> NoReturn:
         """Declared by a capabilities file, and not there."""
         halt = EvaluationAborted("unsupported built-in")

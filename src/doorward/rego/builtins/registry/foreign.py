@@ -39,7 +39,7 @@ class ForeignError(Exception):
 
 @contextmanager
 def foreign_code() -> Iterator[None]:
-    """Turns whatever is raised inside into a ForeignError."""
+    """Context in which any exception becomes a ForeignError."""
     try:
         yield
     except _ENDS:
@@ -54,9 +54,8 @@ def is_foreign(body: Callable[..., Any]) -> bool:
 
 
 def guarded(name: str, body: Callable[..., Any], *, relation: bool) -> Callable[..., Any]:
-    """`body` such that it returns Rego values and raises nothing but what a built-in may raise.
-
-    ValueError for a body that can only be awaited.
+    """Wrap a custom built-in: its result becomes a Rego value, and an exception other than
+    BuiltinError ends the evaluation. ValueError for an async function.
     """
     if iscoroutinefunction(body):
         raise ValueError(f"built-in `{name}` is a coroutine: policies cannot await")
@@ -64,6 +63,7 @@ def guarded(name: str, body: Callable[..., Any], *, relation: bool) -> Callable[
 
     @wraps(body)
     def call(*operands: Any) -> Any:
+        """Call the body; EvaluationAborted if it raises anything other than BuiltinError."""
         try:
             result = body(*operands)
             return result if type(result) in _AS_THEY_ARE else to_value(result)
@@ -92,7 +92,7 @@ def _values(solutions: Any) -> list[Any]:
 
 
 def _message_of(error: BaseException) -> str:
-    """Return the message of an exception, and the line that raised it."""
+    """The message of an exception and the line that raised it."""
     import traceback  # only what went wrong needs it
 
     text = "".join(traceback.format_exception_only(error)).strip()

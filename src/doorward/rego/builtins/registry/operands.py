@@ -55,8 +55,9 @@ def refuse_operand(position: int, wanted: str, got: str) -> NoReturn:
 
 
 def binary_operand(value: AnyNumber) -> Binary:
-    """The form to compute with; a Python float that is not finite, and a literal of a policy that
-    is past `MAX_BITS`, is an error."""
+    """The number as mantissa and exponent; an error for infinity, NaN, or a literal beyond
+    `MAX_BITS`.
+    """
     try:
         form = binary(value)
     except ValueError as error:
@@ -67,13 +68,13 @@ def binary_operand(value: AnyNumber) -> Binary:
 
 
 def exact_operand(value: AnyNumber) -> int | Fraction:
-    """`binary_operand` as one number."""
+    """The exact value of a number operand; errors as for `binary_operand`."""
     binary_operand(value)
     return exact(value)
 
 
 def integer_operand(position: int, value: Value, wanted: str = "integer") -> int:
-    """Operand `position` as an integer: `2.0` is one, `2.5` and what is not a number are not."""
+    """Operand `position` as an integer; `2.0` counts as one, `2.5` raises OperandError."""
     if type(value) is int:
         return value
     if not is_number(value):
@@ -86,7 +87,9 @@ def integer_operand(position: int, value: Value, wanted: str = "integer") -> int
 
 
 def machine_integer(position: int, value: Value) -> int:
-    """Operand `position` as an integer that fits 64 bits and is written as one: no `2e0`."""
+    """Operand `position` as an integer of 64 bits, written as an integer: `2e0` raises
+    OperandError.
+    """
     if not is_number(value):
         refuse_operand(position, "number", kind_name(value))
     integer = integer_of(value)  # type: ignore[arg-type] # a number by now
@@ -96,25 +99,25 @@ def machine_integer(position: int, value: Value) -> int:
 
 
 def integer_result(value: int) -> int:
-    """A computed integer; past `MAX_BITS` it is an error, not more memory."""
+    """Return a computed integer; LimitError beyond `MAX_BITS`."""
     check_size(value, 0)
     return value
 
 
 def binary_result(mantissa: int, exponent: int) -> int | Number:
-    """The number for a computed form; past `MAX_BITS` it is an error, not more memory."""
+    """The number `mantissa * 2**exponent`; LimitError beyond `MAX_BITS`."""
     check_size(mantissa, exponent)
     return from_binary(mantissa, exponent)
 
 
 def number_result(value: Fraction) -> int | Number:
-    """The number for a computed fraction; past `MAX_BITS` it is an error, not more memory."""
+    """The number for a computed fraction; LimitError beyond `MAX_BITS`."""
     check_size(value.numerator, 1 - value.denominator.bit_length())
     return from_fraction(value)
 
 
 def check_size(mantissa: int, exponent: int) -> None:
-    """Refuse a computed form past `MAX_BITS`."""
+    """LimitError if the number `mantissa * 2**exponent` is beyond `MAX_BITS`."""
     size = mantissa.bit_length() + exponent - 1
     if abs(size) > MAX_BITS and mantissa:
         raise LimitError(f"number is too {'large' if size > 0 else 'small'}")

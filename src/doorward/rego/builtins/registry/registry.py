@@ -62,7 +62,7 @@ class Builtin:
         return inspect.getdoc(self.body) or ""
 
     def answered_by(self, call: Callable[..., Any], *, context: bool) -> Builtin:
-        """The same declaration with `call` in place of the body, which is taken to be impure."""
+        """A copy of the declaration with `call` as the body, which counts as impure."""
         return Builtin(
             name=self.name,
             signature=self.signature,
@@ -82,7 +82,7 @@ _NAME: Final = re.compile(rf"(?!(?:data|input)(?:\.|\Z)){_PART}(?:\.{_PART})*")
 
 
 def check_name(name: str) -> None:
-    """ValueError where a built-in cannot have that name."""
+    """ValueError if `name` is not a valid name for a built-in."""
     if not _NAME.fullmatch(name):
         # Generated code tells built-ins from rules (`data.a.p`) by name.
         raise ValueError(f"`{name}` is not a name for a built-in")
@@ -101,7 +101,9 @@ class _Entry:
         self.builtin = builtin
 
     def load(self) -> Builtin:
-        """The built-in; at the first use its module is imported, which fills the entry."""
+        """Return the built-in; the first call imports its module, whose decorator fills the
+        entry.
+        """
         if self.builtin is None:
             import_module(self.module)
             # The table of names and modules is wrong otherwise; a test compares the two.
@@ -125,7 +127,9 @@ class Registry:
                     raise ValueError(f"built-in `{name}` is declared twice")
 
     def declare_in(self, package: str, names: Mapping[str, str]) -> None:
-        """Name the built-ins that modules of `package` declare: by module, separated by spaces."""
+        """Declare, without importing them, which built-ins the modules of `package` define: names
+        separated by spaces, by module.
+        """
         for module, declared in names.items():
             for name in declared.split():
                 self._entries[name] = _Entry(f"{package}.{module}")
@@ -168,6 +172,9 @@ class Registry:
         """
 
         def register(body: Body) -> Body:
+            """Check the declaration and add the built-in; return the body. ValueError if it is
+            invalid or repeated.
+            """
             check_name(name)
             entry = self._entries.get(name) or _Entry(body.__module__)
             if entry.builtin is not None or entry.module != body.__module__:
@@ -207,7 +214,9 @@ class Registry:
         return register
 
     def restricted(self, names: Container[str], others: Iterable[Builtin] = ()) -> Registry:
-        """Those of these built-ins that `names` holds, and `others` under names not among them."""
+        """A registry with only the built-ins in `names`, and those of `others` whose names are not
+        among them.
+        """
         new = Registry()
         new._entries = {name: entry for name, entry in self._entries.items() if name in names}
         for each in others:
@@ -232,6 +241,8 @@ class Registry:
 
 
 def _checking_deadline(body: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a body so that the deadline is checked before each call."""
+
     @wraps(body)
     def checking(context: Any, *operands: Value) -> Any:
         context.check_deadline()
@@ -243,6 +254,7 @@ def _checking_deadline(body: Callable[..., Any]) -> Callable[..., Any]:
 def _check_types(
     name: str, args: Sequence[Type], returns: Type | None, variadic: Type | None
 ) -> None:
+    """ValueError if a declared operand or result type is not one of `doorward.rego.types`."""
     types = {f"operand {number}": type_ for number, type_ in enumerate(args, start=1)}
     types |= {"result": returns or any_, "variadic operand": variadic or any_}
     for role, type_ in types.items():
@@ -252,6 +264,7 @@ def _check_types(
 
 
 def _check_parameters(name: str, body: Callable[..., Any], count: int, variadic: bool) -> None:
+    """ValueError if the body's parameters do not match the declared operands."""
     parameters = inspect.signature(body).parameters.values()
     positional = [p for p in parameters if p.kind is not p.VAR_POSITIONAL]
     rest = len(positional) != len(parameters)
@@ -260,7 +273,9 @@ def _check_parameters(name: str, body: Callable[..., Any], count: int, variadic:
 
 
 def operand_error(position: int, value: Value, *wanted: str) -> OperandError:
-    """OPA's words for operand `position` (from 1) that is not of a wanted kind."""
+    """OPA's error for operand `position` (from 1) of the wrong kind; `wanted` are the right
+    kinds.
+    """
     want = wanted[0] if len(wanted) == 1 else "one of {" + ", ".join(wanted) + "}"
     return OperandError(f"operand {position} must be {want} but got {kind_name(value)}")
 
@@ -271,7 +286,7 @@ def refuse_as_first(*operands: Value) -> None:
 
 
 def _check(body: Callable[..., Any], refusal: _Refusal, *, context: bool) -> Callable[..., Any]:
-    """`body` behind the check of its operands' kinds."""
+    """Wrap the body in a check of its operands' kinds, specialised by their number."""
     if not any(map(kinds, refusal.signature.args)):
         return body
     wanted = [_classes(type_) for type_ in refusal.signature.args]
@@ -290,6 +305,7 @@ def _check(body: Callable[..., Any], refusal: _Refusal, *, context: bool) -> Cal
         return _ternary(body, refusal, wanted[0], wanted[1], wanted[2])
 
     def call(*operands: Value) -> Any:
+        """Call the body; a wrong kind of operand raises OperandError."""
         for want, operand in zip(wanted, operands, strict=False):
             if type(operand) not in want:
                 refusal.refuse(operands)
@@ -301,7 +317,10 @@ def _check(body: Callable[..., Any], refusal: _Refusal, *, context: bool) -> Cal
 def _context_n(
     body: Callable[..., Any], refusal: _Refusal, wanted: Sequence[Container[type]]
 ) -> Callable[..., Any]:
+    """Wrap a body with a context and any number of operands in the check."""
+
     def call(context: object, *operands: Value) -> Any:
+        """Call the body; a wrong kind of operand raises OperandError."""
         for want, operand in zip(wanted, operands, strict=False):
             if type(operand) not in want:
                 refusal.refuse(operands)
@@ -313,7 +332,10 @@ def _context_n(
 def _context_1(
     body: Callable[..., Any], refusal: _Refusal, want: Container[type]
 ) -> Callable[..., Any]:
+    """Wrap a body with a context and one operand in the check."""
+
     def call(context: object, a: Value) -> Any:
+        """Call the body; a wrong kind of operand raises OperandError."""
         if type(a) not in want:
             refusal.refuse((a,))
         return body(context, a)
@@ -327,7 +349,10 @@ def _context_2(
     first: Container[type],
     second: Container[type],
 ) -> Callable[..., Any]:
+    """Wrap a body with a context and two operands in the check."""
+
     def call(context: object, a: Value, b: Value) -> Any:
+        """Call the body; a wrong kind of operand raises OperandError."""
         if type(a) not in first or type(b) not in second:
             refusal.refuse((a, b))
         return body(context, a, b)
@@ -338,7 +363,10 @@ def _context_2(
 def _unary(
     body: Callable[..., Any], refusal: _Refusal, want: Container[type]
 ) -> Callable[..., Any]:
+    """Wrap a body with one operand in the check."""
+
     def call(a: Value) -> Any:
+        """Call the body; a wrong kind of operand raises OperandError."""
         if type(a) not in want:
             refusal.refuse((a,))
         return body(a)
@@ -352,7 +380,10 @@ def _binary(
     first: Container[type],
     second: Container[type],
 ) -> Callable[..., Any]:
+    """Wrap a body with two operands in the check."""
+
     def call(a: Value, b: Value) -> Any:
+        """Call the body; a wrong kind of operand raises OperandError."""
         if type(a) not in first or type(b) not in second:
             refusal.refuse((a, b))
         return body(a, b)
@@ -367,7 +398,10 @@ def _ternary(
     second: Container[type],
     third: Container[type],
 ) -> Callable[..., Any]:
+    """Wrap a body with three operands in the check."""
+
     def call(a: Value, b: Value, c: Value) -> Any:
+        """Call the body; a wrong kind of operand raises OperandError."""
         if type(a) not in first or type(b) not in second or type(c) not in third:
             refusal.refuse((a, b, c))
         return body(a, b, c)
@@ -383,6 +417,9 @@ class _Refusal:
     first: Callable[..., object] | None
 
     def refuse(self, operands: tuple[Value, ...]) -> NoReturn:
+        """Raise OPA's error for the first operand of the wrong kind; the built-in's `refuse` may
+        raise its own before.
+        """
         if self.first is not None:
             self.first(*operands)
         wanted = [kinds(type_) for type_ in self.signature.args]

@@ -26,6 +26,7 @@ class _LookUp(Thread):
         self.error: OSError | None = None
 
     def run(self) -> None:
+        """Resolve the host in this thread; set `addresses` or `error`."""
         import socket  # only policies that look names up need it
 
         try:
@@ -40,7 +41,9 @@ class _LookUp(Thread):
 
 
 def resolve(name: str, seconds: float) -> list[str]:
-    """The addresses of `name`; TimeoutError after `seconds`, OSError if it has none."""
+    """The IP addresses of `name`; TimeoutError after `seconds`, OSError if it cannot be
+    resolved.
+    """
     if not _pending.acquire(timeout=seconds):
         raise TimeoutError
     look_up = _LookUp(name)

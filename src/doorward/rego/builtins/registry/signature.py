@@ -121,7 +121,7 @@ def any_of(*options: Type) -> AnyOf:
 
 
 def is_type(type_: object) -> bool:
-    """Return True if a declaration may name it: a type whose parts are types."""
+    """Return True if the object is a type, with types as its parts, that a declaration may use."""
     match type_:
         case ScalarType():
             return True
@@ -138,7 +138,9 @@ def is_type(type_: object) -> bool:
 
 
 def kinds(type_: Type) -> tuple[str, ...]:
-    """The kinds of value that `type_` admits, in the order errors name them; () for any."""
+    """The kinds of value that `type_` accepts, in the order errors name them; () if it accepts
+    all.
+    """
     if not isinstance(type_, AnyOf):
         return (type_.kind,)
     names: list[str] = []
@@ -151,7 +153,7 @@ def kinds(type_: Type) -> tuple[str, ...]:
 
 
 def type_text(type_: Type) -> str:
-    """A type as a reader of policies says it: `array of string`."""
+    """A type as text for users, such as `array of string`."""
     match type_:
         case AnyOf(options=()):
             return "any"
@@ -170,7 +172,7 @@ def type_text(type_: Type) -> str:
 
 
 def signature_text(signature: Function) -> str:
-    """Operands and result: `(string, number) → string`."""
+    """The operands and result as text, such as `(string, number) → string`."""
     operands = [type_text(type_) for type_ in signature.args]
     if signature.variadic is not None:
         operands.append(f"{type_text(signature.variadic)} …")

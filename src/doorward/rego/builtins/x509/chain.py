@@ -47,9 +47,8 @@ class Options:
 def verified_chain(
     certificates: list[CertificateFields], options: Options, check_deadline: Callable[[], None]
 ) -> list[int]:
-    """Indices of a chain from the last certificate to the first, which is trusted.
-
-    `check_deadline` is called on the way.
+    """The indices of a chain from the last certificate (the leaf) to the first (the root, which is
+    trusted); Unverified if there is none. `check_deadline` is called regularly.
     """
     search = _Search(certificates, options, check_deadline)
     leaf = len(certificates) - 1
@@ -73,7 +72,9 @@ class _Search:
     loaded: dict[int, Any] = field(default_factory=dict)
 
     def chains(self, chain: list[int]) -> Iterable[list[int]]:
-        """Chains that end at the root, the shortest way first."""
+        """Yield the chains from the end of `chain` to the root whose certificates and signatures
+        are valid.
+        """
         child = self.certificates[chain[-1]]
         for parent in range(len(self.certificates) - 1):
             if parent in chain or self.certificates[parent].subject != child.issuer:
@@ -91,7 +92,9 @@ class _Search:
                 yield from self.chains([*chain, parent])
 
     def check(self, index: int, chain: list[int]) -> None:
-        """Check that a certificate may follow `chain` (or be the leaf, if that is empty)."""
+        """Raise Unverified if the certificate cannot follow `chain`; an empty chain means that it
+        is the leaf.
+        """
         self.check_deadline()
         certificate = self.certificates[index]
         if certificate.unhandled:
@@ -110,6 +113,7 @@ class _Search:
             raise Unverified("too many intermediates for path length constraint")
 
     def check_signature(self, child: int, parent: int) -> None:
+        """Raise Unverified unless `parent` is an authority and has signed `child`."""
         # only chains need it
         from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
@@ -133,6 +137,7 @@ class _Search:
             raise Unverified("invalid signature") from error
 
     def load(self, index: int) -> Any:
+        """Return cryptography's object of a certificate; Unverified if it cannot be read."""
         from cryptography import x509  # only chains need it
         from cryptography.exceptions import UnsupportedAlgorithm
 
@@ -146,7 +151,7 @@ class _Search:
 
 
 def _is_for(purposes: tuple[int, ...], chain: list[CertificateFields]) -> bool:
-    """Return true if one of `purposes` is admitted all the way."""
+    """Return True if every certificate of the chain allows one of `purposes`."""
     left = set(purposes)
     if ANY_PURPOSE in left:
         return True
@@ -158,6 +163,7 @@ def _is_for(purposes: tuple[int, ...], chain: list[CertificateFields]) -> bool:
 
 
 def _check_name(leaf: CertificateFields, name: str) -> None:
+    """Raise Unverified unless the certificate is for this DNS name or IP address."""
     literal = name[1:-1] if name.startswith("[") and name.endswith("]") else name
     try:
         address = ip_address(literal)
@@ -172,8 +178,9 @@ def _check_name(leaf: CertificateFields, name: str) -> None:
 
 
 def _matches(given: str, wanted: str) -> bool:
-    """Return true if a name of a certificate, perhaps with a wildcard as its first label, is
-    `wanted`."""
+    """Return True if a certificate's name, which may begin with a wildcard label, covers
+    `wanted`.
+    """
     first, dot, rest = given.removesuffix(".").partition(".")
     if first == "*" and dot:
         label, wanted_dot, wanted_rest = wanted.partition(".")
@@ -184,6 +191,9 @@ def _matches(given: str, wanted: str) -> bool:
 def _check_constraints(
     issuer: CertificateFields, below: CertificateFields, check_deadline: Callable[[], None]
 ) -> None:
+    """Raise Unverified if a name of the certificate `below` breaks the issuer's name
+    constraints.
+    """
     kinds: list[tuple[Any, Any, Any, Callable[[Any, Any], bool]]] = [
         (below.names.dns, issuer.permitted.dns, issuer.excluded.dns, _in_domain),
         (below.names.emails, issuer.permitted.emails, issuer.excluded.emails, _in_mailbox),
@@ -200,6 +210,7 @@ def _check_constraints(
 
 
 def _in_domain(name: str, constraint: str) -> bool:
+    """Return True if a DNS name is in the constraint's domain; with a leading dot only below it."""
     name, constraint = name.lower().removesuffix("."), constraint.lower()
     if not constraint:
         return True
@@ -209,12 +220,14 @@ def _in_domain(name: str, constraint: str) -> bool:
 
 
 def _in_mailbox(name: str, constraint: str) -> bool:
+    """Return True if an e-mail address equals the constraint or is at its host or domain."""
     if "@" in constraint:
         return name == constraint
     return _in_host(name.rpartition("@")[2], constraint)
 
 
 def _in_uri_domain(name: str, constraint: str) -> bool:
+    """Return True if the URI's host is in the constraint's domain; False for an invalid URI."""
     try:
         return _in_host(urlsplit(name).hostname or "", constraint)
     except ValueError:
@@ -222,7 +235,9 @@ def _in_uri_domain(name: str, constraint: str) -> bool:
 
 
 def _in_host(host: str, constraint: str) -> bool:
-    """Mailboxes and URIs: a domain is itself only, with a dot before it what is under it."""
+    """Return True if the host equals the constraint or, if that begins with a dot, is below it; for
+    e-mail and URIs.
+    """
     host, constraint = host.lower(), constraint.lower()
     if not constraint:
         return True
@@ -230,6 +245,9 @@ def _in_host(host: str, constraint: str) -> bool:
 
 
 def _in_range(address: bytes, constraint: bytes) -> bool:
+    """Return True if an IP address is in the constraint, which is an address followed by its
+    mask.
+    """
     half = len(constraint) // 2
     if len(address) != half:
         return False

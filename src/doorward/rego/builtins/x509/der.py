@@ -35,7 +35,7 @@ class Element:
         return int.from_bytes(self.content, "big", signed=True)
 
     def oid(self) -> tuple[int, ...]:
-        """The numbers of an object identifier."""
+        """The numbers of the object identifier in this element."""
         numbers: list[int] = []
         value = 0
         for octet in self.content:
@@ -55,7 +55,7 @@ class Element:
         return self.content[1:]
 
     def text(self) -> str:
-        """The text of any kind of string."""
+        """The text of a string element of any type."""
         if self.tag == 0x1E:
             return self.content.decode("utf-16-be")
         if self.tag == 0x1C:
@@ -65,7 +65,7 @@ class Element:
         return self.content.decode("utf-8")
 
     def time(self) -> datetime:
-        """The moment of a UTCTime or GeneralizedTime."""
+        """The time in a UTCTime or GeneralizedTime element."""
         text = self.content.decode("ascii")
         if self.tag == 0x17:
             text = ("19" if text[:2] >= "50" else "20") + text
@@ -74,7 +74,7 @@ class Element:
 
 
 def read(octets: bytes) -> Element:
-    """The one element that the bytes are."""
+    """Parse bytes that are exactly one DER element; ValueError if they are not."""
     elements = list(read_all(octets))
     if len(elements) != 1:
         raise ValueError("not one element")
@@ -82,7 +82,7 @@ def read(octets: bytes) -> Element:
 
 
 def read_all(octets: bytes) -> Iterator[Element]:
-    """The elements that the bytes are, one after another."""
+    """Parse the DER elements that follow one another in the bytes; ValueError if one is invalid."""
     offset = 0
     while offset < len(octets):
         element = _element(octets, offset)
@@ -91,6 +91,7 @@ def read_all(octets: bytes) -> Iterator[Element]:
 
 
 def _element(octets: bytes, start: int) -> Element:
+    """Parse the element that begins at `start`; ValueError if it is truncated or has a long tag."""
     if start + 2 > len(octets) or octets[start] & 0x1F == 0x1F:
         raise ValueError("truncated tag or length")
     length, offset = octets[start + 1], start + 2

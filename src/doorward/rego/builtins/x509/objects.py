@@ -101,6 +101,7 @@ class _Names:
     uris: list[str] = field(default_factory=list)
 
     def add(self, element: Element) -> None:
+        """Add a GeneralName to the list of its kind; other kinds are ignored."""
         kind = element.tag & 0x1F
         if kind == 1:
             self.emails.append(element.content.decode("ascii"))
@@ -153,6 +154,7 @@ class _Extension:
 
 
 def _extensions(sequence: Element) -> list[_Extension]:
+    """The extensions in a DER sequence: identifier, whether it is critical, and value."""
     extensions = []
     for element in sequence.children():
         parts = element.children()
@@ -176,6 +178,7 @@ class _Parts:
 
 
 def _parts(certificate: Element) -> _Parts:
+    """Split a certificate into the parts of its signed sequence; ValueError if it is malformed."""
     signed, outer, *_ = certificate.children()
     items = signed.children()
     version = 1
@@ -200,6 +203,7 @@ def certificate_fields(octets: bytes) -> CertificateFields:
 
 
 def _fields(certificate: Element) -> CertificateFields:
+    """The fields that chain building needs; ValueError for a malformed certificate."""
     try:
         parts = _parts(certificate)
         fields = CertificateFields(
@@ -221,6 +225,9 @@ def _fields(certificate: Element) -> CertificateFields:
 
 
 def _basic_constraints(fields: CertificateFields, extension: _Extension) -> bool:
+    """Store whether the certificate is an authority and its path length; return True
+    (understood).
+    """
     fields.basic_constraints, fields.max_path = True, -1
     for element in read(extension.value).children():
         if element.tag == 0x01:
@@ -231,6 +238,7 @@ def _basic_constraints(fields: CertificateFields, extension: _Extension) -> bool
 
 
 def _key_usage(fields: CertificateFields, extension: _Extension) -> bool:
+    """Store the key usage as bits; return True (understood)."""
     octets = read(extension.value).bits()
     for bit in range(9):
         if bit // 8 < len(octets) and octets[bit // 8] & (0x80 >> bit % 8):
@@ -239,6 +247,7 @@ def _key_usage(fields: CertificateFields, extension: _Extension) -> bool:
 
 
 def _purposes(fields: CertificateFields, extension: _Extension) -> bool:
+    """Store the extended key usages, known and unknown; return True (understood)."""
     for element in read(extension.value).children():
         purpose = _PURPOSES.get(element.oid())
         if purpose is None:
@@ -249,6 +258,7 @@ def _purposes(fields: CertificateFields, extension: _Extension) -> bool:
 
 
 def _alternative_names(fields: CertificateFields, extension: _Extension) -> bool:
+    """Store the alternative names; return True if one of them is of a known kind."""
     for element in read(extension.value).children():
         fields.names.add(element)
     names = fields.names
@@ -256,6 +266,7 @@ def _alternative_names(fields: CertificateFields, extension: _Extension) -> bool
 
 
 def _name_constraints(fields: CertificateFields, extension: _Extension) -> bool:
+    """Store the permitted and excluded names; return True if all of them are of known kinds."""
     fields.has_constraints, fields.constraints_critical = True, extension.critical
     understood = True
     for part in read(extension.value).children():
@@ -273,6 +284,7 @@ def _subject_key(fields: CertificateFields, extension: _Extension) -> bool:
 
 
 def _authority_key(fields: CertificateFields, extension: _Extension) -> bool:
+    """Store the identifier of the issuer's key; return True (understood)."""
     for element in read(extension.value).children():
         if element.tag == 0x80:
             fields.authority_key = element.content
@@ -280,6 +292,7 @@ def _authority_key(fields: CertificateFields, extension: _Extension) -> bool:
 
 
 def _distribution_points(fields: CertificateFields, extension: _Extension) -> bool:
+    """Store the URLs of revocation lists; return True (understood)."""
     for point in read(extension.value).children():
         for part in point.children():
             for name in part.children() if part.tag == 0xA0 else ():
@@ -291,6 +304,7 @@ def _distribution_points(fields: CertificateFields, extension: _Extension) -> bo
 
 
 def _authority_access(fields: CertificateFields, extension: _Extension) -> bool:
+    """Store the URLs of OCSP servers and of issuer certificates; return True (understood)."""
     for description in read(extension.value).children():
         method, location = description.children()
         if location.tag == 0x86:
@@ -321,7 +335,9 @@ _HANDLED: Final[dict[Oid, Any]] = {
 
 
 def certificate_object(octets: bytes, *, uri_strings: bool = True) -> Object:
-    """The object of the certificate whose DER this is."""
+    """The object that OPA shows for a certificate in DER; ValueError or IndexError if it is
+    malformed.
+    """
     certificate = read(octets)
     fields = _fields(certificate)
     signed, algorithm, signature = certificate.children()
@@ -372,7 +388,7 @@ _POLICY_LIMITS: Final = ("InhibitAnyPolicy", "InhibitPolicyMapping", "RequireExp
 def _signed_fields(
     whole: Element, algorithm: Element, signature: Element, key: Element, subject: Element
 ) -> Object:
-    """Return the fields that certificates and requests have in common."""
+    """The fields that certificates and certificate requests have in common."""
     return {
         "Raw": _base64(whole.raw),
         "RawSubjectPublicKeyInfo": _base64(key.raw),
@@ -387,6 +403,7 @@ def _signed_fields(
 
 
 def _signature_algorithm(algorithm: Element) -> int:
+    """Go's number for the signature algorithm; 0 for an unknown one."""
     oid, *parameters = algorithm.children()
     if oid.oid() != _PSS or not parameters:
         return _SIGNATURE_ALGORITHMS.get(oid.oid(), 0)
@@ -397,7 +414,7 @@ def _signature_algorithm(algorithm: Element) -> int:
 
 
 def public_key_object(key: Element) -> Value:
-    """The object of a public key; null for a kind that Go does not know."""
+    """The object of a public key; null for a kind of key that Go does not know."""
     algorithm, bits = key.children()
     oid = algorithm.children()[0].oid()
     if oid == _RSA:
@@ -412,6 +429,7 @@ def public_key_object(key: Element) -> Value:
 
 
 def _name(name: Element) -> Object:
+    """The object of a distinguished name with the fields of Go's `pkix.Name`."""
     fields: Object = {
         known: "" if known in _ONE_OF else None for known in sorted(_NAME_FIELDS.values())
     }
@@ -433,6 +451,7 @@ def _name(name: Element) -> Object:
 
 
 def _names_object(names: _Names) -> Object:
+    """The alternative names as the fields of Go's certificate."""
     return {
         "DNSNames": _or_null(list(names.dns)),
         "EmailAddresses": _or_null(list(names.emails)),
@@ -442,6 +461,7 @@ def _names_object(names: _Names) -> Object:
 
 
 def _uri(uri: str) -> Object:
+    """The object of a URI with the fields of Go's `url.URL`; ValueError for an invalid URI."""
     try:
         parts = go_url.parse(uri)
         url = go_url.split(uri)
@@ -463,6 +483,7 @@ def _uri(uri: str) -> Object:
 
 
 def _constraints_object(prefix: str, names: _Names) -> Object:
+    """The name constraints as fields of Go's certificate; `prefix` is "Permitted" or "Excluded"."""
     ranges: list[Value] = []
     for octets in names.addresses:
         half = len(octets) // 2
@@ -480,7 +501,7 @@ _EXTENSION_REQUEST: Final = (1, 2, 840, 113549, 1, 9, 14)
 
 
 def request_object(octets: bytes) -> Object:
-    """The object of the certificate request whose DER this is."""
+    """The object that OPA shows for a certificate request in DER."""
     request = read(octets)
     signed, algorithm, signature = request.children()
     version, subject, key, *rest = signed.children()
@@ -509,6 +530,7 @@ def request_object(octets: bytes) -> Object:
 
 
 def _attributes(items: list[Element]) -> Value:
+    """The attributes of a certificate request: type, and value in base64."""
     pairs: list[Value] = []
     for item in items:
         kind, *_, value = item.children()

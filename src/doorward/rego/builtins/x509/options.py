@@ -32,6 +32,9 @@ _PURPOSES: Final = (
 
 
 def read_options(given: Object, now: int) -> Options:
+    """Read the verification options of a policy, `now` in seconds by default; BuiltinError for an
+    invalid one.
+    """
     name, purposes = "", Options(now).purposes
     for key in sorted_keys(given):
         value = given[key]
@@ -51,6 +54,7 @@ def read_options(given: Object, now: int) -> Options:
 
 
 def _whole(name: str, value: Value) -> int:
+    """The option as an integer; BuiltinError if it is not one."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise BuiltinError(f"'{name}' should be a number")
     number = integer_of(value)
@@ -60,6 +64,7 @@ def _whole(name: str, value: Value) -> int:
 
 
 def _purposes(value: Value) -> tuple[int, ...]:
+    """The numbers of the key usages that an array or set names; BuiltinError for unknown names."""
     if not isinstance(value, (list, frozenset)):
         raise BuiltinError("'KeyUsages' should be an Array or Set")
     names = [item for _, item in iterate(value)]

@@ -32,7 +32,9 @@ class Block:
 
 
 def decode(text: str, start: int = 0) -> tuple[Block | None, int]:
-    """The first block from `start` on and where it ends; text around it does not count."""
+    """The first PEM block from `start` on and the position after it, ignoring text around it; None
+    if there is none.
+    """
     while match := _BLOCK.search(text, start):
         label, headers, body = match.groups()
         digits = "".join(body.split())
@@ -44,7 +46,7 @@ def decode(text: str, start: int = 0) -> tuple[Block | None, int]:
 
 
 def decode_all(text: str) -> tuple[list[Block], str]:
-    """Every block, and the text after the last."""
+    """All PEM blocks, and the text after the last one."""
     blocks: list[Block] = []
     end = 0
     while True:

@@ -22,6 +22,7 @@ Object = dict[Key, Value]
 
 
 def load_private(block: pem.Block) -> Any:
+    """The private key in a PEM block, of any kind; BuiltinError if it cannot be read."""
     # only policies that handle private keys need it
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -40,6 +41,7 @@ def load_private(block: pem.Block) -> Any:
 
 
 def public_numbers(key: Any) -> Value:
+    """The object of the key's public part, with the fields of Go's types."""
     from cryptography.hazmat.primitives.asymmetric import ec, rsa  # loaded by now
 
     public = key.public_key()
@@ -53,6 +55,9 @@ def public_numbers(key: Any) -> Value:
 
 
 def private_object(key: Any) -> Value:
+    """The object of a private key, with the fields of Go's types; BuiltinError for an unknown
+    kind.
+    """
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa  # loaded by now
 
     public = public_numbers(key)
@@ -73,6 +78,7 @@ def private_object(key: Any) -> Value:
 
 
 def private_jwk(key: Any) -> Value:
+    """A private key as a JWK object; BuiltinError for an unknown kind."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa  # loaded by now
 
     if isinstance(key, rsa.RSAPrivateKey):

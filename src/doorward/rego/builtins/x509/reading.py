@@ -38,6 +38,7 @@ _MALFORMED: Final = "x509: malformed certificate"
 
 
 def certificate_of(octets: bytes, *, uri_strings: bool) -> Object:
+    """The object of a certificate in DER; BuiltinError if it is malformed."""
     try:
         return certificate_object(octets, uri_strings=uri_strings)
     except (ValueError, IndexError):
@@ -45,13 +46,16 @@ def certificate_of(octets: bytes, *, uri_strings: bool) -> Object:
 
 
 def bounded(text: str) -> str:
+    """Return the text unchanged; LimitError if it is longer than `MAX_TEXT`."""
     if len(text) > MAX_TEXT:
         raise LimitError(f"longer than {MAX_TEXT} characters")
     return text
 
 
 def split_certificates(text: str) -> list[bytes]:
-    """The DER of each certificate."""
+    """The DER of each certificate in PEM or base64 text; BuiltinError if there is something
+    else.
+    """
     if not bounded(text).startswith(_BEGIN):
         octets = base64.decode(text)
         if not octets.startswith(_BEGIN.encode()):
@@ -65,6 +69,9 @@ def split_certificates(text: str) -> list[bytes]:
 
 
 def _split(octets: bytes) -> list[bytes]:
+    """Split concatenated DER certificates; BuiltinError if one is malformed, LimitError if there
+    are too many.
+    """
     try:
         certificates = [element.raw for element in islice(read_all(octets), MAX_CERTIFICATES + 1)]
     except ValueError:
@@ -77,6 +84,9 @@ def _split(octets: bytes) -> list[bytes]:
 
 
 def request_of(text: str) -> Object:
+    """The object of a certificate request in PEM, or base64 of PEM or DER; BuiltinError if it is
+    malformed.
+    """
     octets = b""
     if not text.startswith("-----BEGIN CERTIFICATE REQUEST-----"):
         octets = base64.decode(text)
@@ -91,6 +101,9 @@ def request_of(text: str) -> Object:
 
 
 def pair_of(cert: str, pem: str) -> Object:
+    """The object of a certificate chain and its private key; BuiltinError if the key does not
+    match.
+    """
     certificates = split_certificates(cert)
     if not certificates:
         raise BuiltinError("tls: failed to find any PEM data in certificate input")
@@ -119,6 +132,7 @@ def _kind(public: Value) -> list[str]:
 
 
 def pem_blocks(text: str) -> list[pem.Block]:
+    """The blocks of a PEM text, or of the base64 of one; LimitError if it is too long."""
     if not bounded(text).startswith(_BEGIN):
         text = from_bytes(base64.decode(text))
     return pem.decode_all(text)[0]
