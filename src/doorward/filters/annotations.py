@@ -29,9 +29,8 @@ class Told:
 
 
 def read_annotations(engine: Engine, path: Sequence[object]) -> Told:
-    """Read the METADATA of the rule at `path`, and of its document and packages.
-
-    Unreadable where a block of any policy is broken, or where an unknown is not a document.
+    """Read the METADATA of the rule at `path`, its document and packages. Unreadable if a block of
+    any policy is invalid, or an unknown is not a document.
     """
     modules = _with_annotations(engine)
     first = next((m for m in modules if any(_path(r, m) == list(path) for r in m.rules)), None)
@@ -55,12 +54,14 @@ def read_annotations(engine: Engine, path: Sequence[object]) -> Told:
 
 
 def _absolute(mask: str, module: Module) -> str:
+    """Return a mask rule as a path below `data`; a relative one is in the module's package."""
     if not mask or mask == "data" or mask.startswith(("data.", "data[")):
         return mask
     return f"{path_text(module.package.path)}.{mask}"
 
 
 def _with_annotations(engine: Engine) -> list[Module]:
+    """Parse all modules with their METADATA; Unreadable with the errors if some is invalid."""
     modules: list[Module] = []
     faults: list[Diagnostic] = []
     for name, module in engine.trees.items():
@@ -82,6 +83,7 @@ def _with_annotations(engine: Engine) -> list[Module]:
 
 
 def _path(rule: Rule, module: Module) -> list[object]:
+    """Return the constant parts of a rule's full path."""
     ref = rule.head.ref
     head = [ref.head.name] if isinstance(ref.head, Var) else []
     return [*module.package.path, *head, *(a.value for a in ref.args if isinstance(a, Scalar))]
@@ -90,7 +92,9 @@ def _path(rule: Rule, module: Module) -> list[object]:
 def _chain(
     rule: Rule, module: Module, modules: Iterable[Module]
 ) -> Iterator[tuple[Mapping[str, Any], Span]]:
-    """From the rule outwards: its own blocks, those of its document, package and packages above."""
+    """Yield the `compile` annotations that apply to a rule with their positions, from its own
+    outwards to the packages above.
+    """
     path, package = _path(rule, module), list(module.package.path)
     own = [a for a in rule.annotations if a.scope == "rule"]
     siblings = [(r, m) for m in modules for r in m.rules if _path(r, m) == path]

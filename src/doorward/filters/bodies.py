@@ -78,7 +78,7 @@ class BodyReader:
         self._left = MAX_CONDITIONS
 
     def body(self, body: Body, scope: Scope) -> tuple[Condition, ...] | None:
-        """None for a body that never holds."""
+        """Return a body as conditions that all must hold; None if it never holds."""
         self._left -= len(body)
         if self._left < 0:
             if self._left + len(body) >= 0:
@@ -123,7 +123,7 @@ class BodyReader:
     def _bind_names(
         self, body: Sequence[Expr], scope: Scope, needed: list[Condition]
     ) -> list[Expr]:
-        """The expressions that do more than name something; those that do are in `scope`."""
+        """Bind the names in `scope`; return the expressions that do more than that."""
         left = list(body)
         while True:
             rest = [expr for expr in left if not self._binds(expr, scope, needed)]
@@ -132,6 +132,9 @@ class BodyReader:
             left = rest
 
     def _binds(self, expr: Expr, scope: Scope, needed: list[Condition]) -> bool:
+        """Return True if an equation only gives a variable its meaning, which is then bound in
+        `scope`.
+        """
         call = expr.term
         if expr.negated or expr.withs or not isinstance(call, Call):
             return False
@@ -158,9 +161,8 @@ class BodyReader:
     def _condition(
         self, expr: Expr, scope: Scope, needed: list[Condition]
     ) -> Condition | bool | None:
-        """A condition; whether it holds, where that is known; None after a fault.
-
-        What must hold besides is put to `needed`.
+        """Return a condition, or True or False if the expression is decided; None after an error.
+        Further conditions go to `needed`.
         """
         term = expr.term
         if expr.withs:
@@ -194,6 +196,9 @@ class BodyReader:
         return None
 
     def _translate_call(self, expr: Expr, call: Call, scope: Scope) -> Condition | bool | None:
+        """Return the condition for a call, or True or False if it is decided; None after an
+        error.
+        """
         own = Scope(scope, only_one=True) if expr.negated else scope
         written, call = call, _as_search(_as_equation(call))
         if call.name == MEMBER and own.begins_here(call.args[1]):
@@ -225,7 +230,7 @@ class BodyReader:
         return whole
 
     def _element(self, expr: Expr, call: Call, own: Scope) -> Condition | None:
-        """Require that a known value or a column is an element of a column."""
+        """Return the condition that a known value or a column is an element of a column."""
         location, element = own.read(call.args[1]), own.read(call.args[0])
         value = element.field if isinstance(element, Place) else element
         if not isinstance(location, Place) or not location.name or location.function:
@@ -248,7 +253,7 @@ class BodyReader:
         return Group((own.around([*operands, replace(some, negated=True)]),))
 
     def _truth(self, expr: Expr, term: Term, scope: Scope) -> Condition | bool | None:
-        """An expression that is a column or row alone: it is there, and not false."""
+        """Return the condition for a column or row alone: it exists and is not false."""
         own = Scope(scope, only_one=True) if expr.negated else scope
         location = own.read(term)
         if not isinstance(location, Place):
@@ -262,6 +267,9 @@ class BodyReader:
     def _every(
         self, every: Every, expr: Expr, scope: Scope, needed: list[Condition]
     ) -> Condition | bool | None:
+        """Return the condition for an `every` over related rows or a known collection; None after
+        an error.
+        """
         location = None
         if not expr.negated and isinstance(every.domain, (Ref, Var, Array, Set, Object)):
             location = scope.read(every.domain)
@@ -283,7 +291,7 @@ class BodyReader:
     def _every_known(
         self, every: Every, domain: Array | Set | Object, scope: Scope
     ) -> Condition | bool:
-        """One condition for each value of a known collection."""
+        """Return the conditions for an `every` over a known collection, one per value."""
         pairs: Sequence[tuple[Term, Term]]
         match domain:
             case Array(items):
@@ -315,7 +323,9 @@ class BodyReader:
         *,
         wanted: Meaning | None = None,
     ) -> Condition | None:
-        """Require that a rule of the residual is true, or that `wanted` is among its values."""
+        """Return the condition that a rule of the residual is true, or has `wanted` among its
+        values.
+        """
         rules = self._rules.get(tuple(path))
         if rules and args is None and wanted is None and _has_default(rules):
             return self._either(rules, lambda value: value is not False, expr, scope)
@@ -343,7 +353,7 @@ class BodyReader:
     def _value_of_rule(
         self, ref: Ref, operator: str, known: object, expr: Expr, scope: Scope
     ) -> Condition | None:
-        """A comparison of a rule that has known values and a default."""
+        """Return the condition for a comparison of a rule that has known values and a default."""
         rules = self._rules.get(names_of(ref), ())
         if not _has_default(rules):
             name = path_text([str(name) for name in names_of(ref)])
@@ -359,10 +369,8 @@ class BodyReader:
         expr: Expr,
         scope: Scope,
     ) -> Condition:
-        """Conditions under which the value of a rule fulfils a test: that of its bodies, or its
-        default.
-
-        No two bodies with different values hold at once: rules that may are a fault.
+        """Return the condition that a rule's value passes a test: one of its bodies holds, or its
+        default applies. Bodies with different values must not hold together: that is an error.
         """
         bodies: list[tuple[Condition, ...]] = []
         alternatives: list[tuple[Condition, ...]] = []
@@ -387,9 +395,8 @@ def _value_of(rule: Rule) -> ScalarValue:
 
 
 def _has_default(rules: Sequence[Rule]) -> bool:
-    """Return True for a rule that has known values where it holds, and another one elsewhere.
-
-    Where both are those of a condition, `_is_plain` says so.
+    """Return True for a rule with known values and a different default; `_is_plain` covers rules
+    that are only true or false.
     """
     if any(
         rule.else_rule is not None
@@ -403,7 +410,7 @@ def _has_default(rules: Sequence[Rule]) -> bool:
 
 
 def _require_value(meaning: Meaning, text: Callable[[], str]) -> list[Condition]:
-    """Require that a column has a value, as a name or an operand must."""
+    """Return the conditions that a column has a value, as a name or operand must."""
     field = meaning.field if isinstance(meaning, Place) else None
     if field is None or not field.column:
         return []
@@ -411,7 +418,9 @@ def _require_value(meaning: Meaning, text: Callable[[], str]) -> list[Condition]
 
 
 def _as_search(call: Call) -> Call:
-    """A call that matches a pattern as a search for a text, where it is one."""
+    """Return a pattern match as a search for a plain text, if it is equivalent; otherwise the call
+    itself.
+    """
     known = [arg.value for arg in call.args if isinstance(arg, Scalar)]
     search = None
     match call.name, call.args, known:
@@ -428,7 +437,7 @@ def _as_search(call: Call) -> Call:
 
 
 def _at_time(expr: Expr, now: Scalar) -> Expr:
-    """An expression with the time in place of `time.now_ns()`."""
+    """Return an expression with the time in place of `time.now_ns()`."""
     call = expr.term
     if not isinstance(call, Call):
         return expr
@@ -441,7 +450,7 @@ def _at_time(expr: Expr, now: Scalar) -> Expr:
 
 
 def _as_equation(call: Call) -> Call:
-    """A call whose last operand is its value as an equation with that."""
+    """Return a call with an output operand as an equation."""
     if FUNCTIONS.get(call.name, -1) != len(call.args) - 1:
         return call
     operand = replace(call, args=call.args[:-1])
@@ -449,7 +458,7 @@ def _as_equation(call: Call) -> Call:
 
 
 def _asks_rules(call: Call) -> bool:
-    """Return True if a rule is called, or an operand is one."""
+    """Return True if the call or one of its operands refers to a rule."""
     for term in (call.operator, *call.args):
         if type(term) is Ref and type(term.head) is Var and term.head.name == "data":
             return True
@@ -457,13 +466,14 @@ def _asks_rules(call: Call) -> bool:
 
 
 def _is_plain_call(call: Call) -> bool:
-    """Return True if each reference is `input.TABLE.COLUMN`, which means the same in every
-    scope."""
+    """Return True if all references are `input.TABLE.COLUMN`, which means the same in every
+    scope.
+    """
     return all(not isinstance(arg, Ref) or len(arg.args) == 2 for arg in call.args)
 
 
 def _resolve_constant(term: Term, scope: Scope) -> Term:
-    """The value that a variable stands for, where it is known."""
+    """Return the known value that a variable stands for, otherwise the term itself."""
     meaning = scope.read(term) if isinstance(term, Var) else term
     return meaning if isinstance(meaning, (Scalar, Array, Set, Object)) else term
 
@@ -473,7 +483,7 @@ def _equation(key: Term) -> Call:
 
 
 def _is_plain(rule: Rule, args: Sequence[Meaning] | None, wanted: Meaning | None) -> bool:
-    """Return True if a rule is true or not there: or for a `wanted` value a set."""
+    """Return True if a rule can only be true or undefined, or, for a `wanted` value, is a set."""
     head: Head = rule.head
     if rule.else_rule is not None or (head.key is None) != (wanted is None):
         return False
@@ -486,7 +496,7 @@ def _is_plain(rule: Rule, args: Sequence[Meaning] | None, wanted: Meaning | None
 
 
 def names_of(ref: Ref) -> tuple[object, ...]:
-    """The constant names of a reference below `data`, or of a rule's in its package."""
+    """Return the constant names of a reference below `data`, or of a rule's name in its package."""
     head = [ref.head.name] if isinstance(ref.head, Var) and ref.head.name != "data" else []
     names = [part.value if isinstance(part, Scalar) else part for part in ref.args]
     return (*head, *names)

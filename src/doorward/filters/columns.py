@@ -93,7 +93,9 @@ def refused(reason: str, hint: str | None = None) -> Column:
 
 
 def column_of(declared: Kind | Column | None) -> Column | None:
-    """The description of a column that is declared by its kind alone."""
+    """Return the description of a column that is declared by its kind alone; None if it is not
+    declared.
+    """
     if declared is None or isinstance(declared, Column):
         return declared
     if declared not in KINDS or declared in ("choice", "array"):
@@ -105,7 +107,9 @@ def column_of(declared: Kind | Column | None) -> Column | None:
 
 
 def to_document(column: Column | None, value: Any, name: str) -> Value:
-    """The value that a policy sees; InputError for a column that has none in Rego."""
+    """Return a column's value as the policy sees it; InputError for a column or value without a
+    form in Rego.
+    """
     if column is None or (column.kind is None and value is not None):
         reason = "has no value in Rego" if column is None else column.reason
         raise InputError(f"{name} {reason}")
@@ -117,8 +121,9 @@ def to_document(column: Column | None, value: Any, name: str) -> Value:
 
 
 def relations_below(relations: Iterable[str] | None, known: Iterable[str]) -> dict[str, list[str]]:
-    """The relations of a row, and those of the rows that each leads to. None: all that are known,
-    and none of these rows. LookupError for a relation that is not known."""
+    """Return the relations of a row, each with those to follow from its rows. None: all known ones,
+    without further ones. LookupError for an unknown relation.
+    """
     names = list(known)
     if relations is None:
         return {name: [] for name in names}
@@ -132,6 +137,7 @@ def relations_below(relations: Iterable[str] | None, known: Iterable[str]) -> di
 
 
 def _aware(value: datetime.datetime, name: str) -> datetime.datetime:
+    """Return a time in UTC; InputError if it has no zone."""
     if value.utcoffset() is None:
         raise InputError(f"{name} is a time without a zone, which is not one moment")
     return value.astimezone(datetime.UTC)
@@ -142,6 +148,7 @@ def _moment_text(value: datetime.datetime) -> str:
 
 
 def _parse_moment(text: str) -> datetime.datetime | None:
+    """Return the time of a text as the policy sees times; None for any other text."""
     try:
         value = datetime.datetime.fromisoformat(text.removesuffix("Z"))
     except ValueError:
@@ -152,6 +159,7 @@ def _parse_moment(text: str) -> datetime.datetime | None:
 
 
 def _parse_date(text: str) -> datetime.date | None:
+    """Return the date of a text `YYYY-MM-DD`; None for any other text."""
     try:
         value = datetime.date.fromisoformat(text)
     except ValueError:
@@ -160,6 +168,7 @@ def _parse_date(text: str) -> datetime.date | None:
 
 
 def _parse_uuid(text: str) -> UUID | None:
+    """Return the UUID of a text in lower case with hyphens; None for any other text."""
     try:
         value = UUID(text)
     except ValueError:
@@ -182,9 +191,8 @@ Bound: TypeAlias = "tuple[str, Stored] | bool"
 
 
 def written_test(kind: Kind, operator: str, text: str) -> list[Bound]:
-    """Return the conditions on a column whose text must fulfil `operator text`: all of them.
-
-    `operator`: eq, lt, lte, startswith, endswith or contains.
+    """Return conditions on a column that together are equivalent to `operator text` on its text
+    form. `operator`: eq, lt, lte, startswith, endswith or contains.
     """
     if operator == "eq":
         value = _PARSERS[kind](text)
@@ -207,18 +215,20 @@ _HINTS: Final = {"date": DATES, "moment": MOMENTS, "uuid": MEMBERS}
 
 
 def _first_day(text: str) -> int:
-    """The number of the first day whose text does not come before this one."""
+    """Return the number of the first day whose text does not sort before this text."""
     days = range(1, _LAST_DAY + 1)
     return 1 + bisect_left(days, text, key=lambda day: datetime.date.fromordinal(day).isoformat())
 
 
 def _before(day: int) -> Bound:
+    """Return the condition for days before number `day`; a boolean if it always or never holds."""
     if day == 1 or day > _LAST_DAY:
         return day > _LAST_DAY
     return "lt", datetime.date.fromordinal(day)
 
 
 def _not_before(day: int) -> Bound:
+    """Return the condition for days from number `day` on; a boolean if it always or never holds."""
     if day == 1 or day > _LAST_DAY:
         return day == 1
     return "gte", datetime.date.fromordinal(day)
@@ -229,9 +239,8 @@ MOST_NS: Final = (1 << 63) - 1
 
 
 def moment_bound(operator: str, nanoseconds: int | Number) -> Bound:
-    """A comparison of the nanoseconds of a moment as one of the moment, which has microseconds.
-
-    `operator`: eq, lt or lte.
+    """Return a comparison of a time's nanoseconds as a comparison of the time, which has
+    microseconds. `operator`: eq, lt or lte.
     """
     micros = Fraction(number_text(nanoseconds)) / 1000
     if operator == "eq":
@@ -246,6 +255,7 @@ def moment_bound(operator: str, nanoseconds: int | Number) -> Bound:
 
 
 def _moment(micros: int) -> datetime.datetime | None:
+    """Return the time at microseconds since the epoch; None if it is out of range."""
     try:
         return _EPOCH + micros * _MICROSECOND
     except OverflowError:
@@ -276,7 +286,7 @@ def decides(value: Scalar, operator: str, other: Scalar | list[Scalar]) -> bool:
 
 
 def rank_of(value: Scalar) -> int:
-    """The place of a value's type in the order of Rego; 0 for null."""
+    """Return the rank of a value's type in Rego's order, from 0 for null."""
     match value:
         case None:
             return 0

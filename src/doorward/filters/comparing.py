@@ -84,14 +84,16 @@ class Comparer:
         return partial(text_of, expr, self._literals)
 
     def fail(self, span: Span, message: str, details: str = "", hint: str | None = None) -> None:
-        """One more fault."""
+        """Record an error at a position."""
         more = Details((details,), {"details": details}) if details else None
         fault = Diagnostic(FRAGMENT_ERROR, message, hint=hint, details=more)
         # The query has no location: it is made of a path.
         self.faults.append(replace(fault, span=span) if span.source.name else fault)
 
     def conflict(self, path: str, first: Span, second: Span) -> None:
-        """Two rules that may give a document two values at once, for which a decision fails."""
+        """Record that two rules may give a document different values, for which a decision
+        fails.
+        """
         first, second = sorted((first, second), key=lambda span: (span.file, span.row))
         lines = f"{_place(first)} and {_place(second)}"
         if first == second:
@@ -100,7 +102,7 @@ class Comparer:
         self.fail(first, shown, hint=EXCLUSIVE)
 
     def comparison(self, expr: Expr, field: Fields) -> Comparison | bool | None:
-        """The comparison; whether it holds where both sides are known; None after a fault."""
+        """Return the comparison, or True or False if both sides are known; None after an error."""
         call = expr.term
         if expr.withs or not isinstance(call, Call):
             return None
@@ -131,7 +133,7 @@ class Comparer:
         return Comparison(one, name, pattern[0], expr.negated, self._writer(expr))
 
     def _is_known(self, call: Call, expr: Expr, location: Span) -> bool:
-        """Return True if the targets know the built-in."""
+        """Return True if all targets support the built-in; otherwise record an error."""
         name = call.name
         if name == "internal.member_3":
             self.fail(location, 'invalid use of "... in ..."', hint=INDEX)
@@ -149,6 +151,7 @@ class Comparer:
         return False
 
     def _lacking(self, name: str) -> str:
+        """Return the targets that do not support a built-in, as text; "" if all do."""
         lacking = self._unsupported.get(name)
         if lacking is None:
             builtin = "eq" if name == "equal" else name
@@ -156,7 +159,9 @@ class Comparer:
         return lacking
 
     def _is_operand(self, term: Term, name: str, location: Span) -> bool:
-        """Return True if what is not a column may be known."""
+        """Return True if an operand that is not a column may be a known value; otherwise record an
+        error.
+        """
         if isinstance(term, Call):
             shown = f"{name}: nested call operand: {self.text(term)}"
             self.fail(location, shown, hint=builtin_hint(term.name))
@@ -171,6 +176,9 @@ class Comparer:
     def _compare(
         self, expr: Expr, call: Call, one: Field | None, other: Field | None, location: Span
     ) -> Comparison | bool | None:
+        """Return the comparison of two operands, at least one of them a column; None after an
+        error.
+        """
         left, right = call.args
         operator = COMPARISONS[call.name]
         if one and other:
@@ -189,9 +197,8 @@ class Comparer:
     def _compare_constants(
         self, expr: Expr, left: Constant, right: Constant | None, location: Span
     ) -> bool | None:
-        """Evaluate a comparison of two known values, which partial evaluation may leave.
-
-        OPA's targets have no word for orders of known values.
+        """Evaluate a comparison of two known values, which partial evaluation may leave; None after
+        an error. OPA's targets cannot express orders of known values.
         """
         name = expr.term.name if isinstance(expr.term, Call) else ""
         if right is not None and self._has_orders and name in _ORDERS:
@@ -207,6 +214,7 @@ class Comparer:
         return (same == (name != "neq")) != expr.negated
 
     def _member(self, expr: Expr, call: Call, field: Field, location: Span) -> Comparison | None:
+        """Return the comparison that a column is one of known scalars; None after an error."""
         collection = call.args[1]
         if not isinstance(collection, (Array, Set, Object, Scalar)):
             shown = f"in: a known collection is needed: {self.text(collection)}"
@@ -225,7 +233,7 @@ def _place(span: Span) -> str:
 
 
 def _members(collection: Term) -> list[Known] | None:
-    """The scalars in a known collection; none in a scalar."""
+    """Return the scalars in a known collection, [] for a scalar; None if there are other values."""
     match collection:
         case Array(items) | Set(items):
             terms: Sequence[Term] = items
@@ -238,7 +246,7 @@ def _members(collection: Term) -> list[Known] | None:
 
 
 def _constant(term: Term) -> Constant | None:
-    """None for what is not known."""
+    """Return the value of a known term, wrapped; None for an unknown one."""
     if isinstance(term, Scalar):
         return (to_scalar(term.value),)
     return ([],) if isinstance(term, (Array, Set, Object)) else None
@@ -249,10 +257,9 @@ def _is_number(value: object) -> bool:
 
 
 def text_of(tree: Expr | Term, literals: Container[Key] | None = None) -> str:
-    """Return the text of an expression as in OPA's errors: calls by name, not infix.
-
-    `literals`: the scalars of the policies; others are those of the input or of data, which may be
-    secret: they are shown as `…`. None: all are shown.
+    """Return the text of an expression as OPA's errors show it: calls by name. `literals`: the
+    scalars in the policies; other scalars, from input or data, may be secret and are shown as `…`.
+    None: all are shown.
     """
     if literals is not None:
         tree = _without_values(tree, literals)
@@ -268,6 +275,7 @@ def text_of(tree: Expr | Term, literals: Container[Key] | None = None) -> str:
 
 
 def _without_values(tree: Any, literals: Container[Key]) -> Any:
+    """Return a tree in which scalars that are not `literals` are hidden."""
     if isinstance(tree, Scalar):
         value = tree.value
         is_shown = value is None or isinstance(value, bool) or to_key(value) in literals
@@ -293,7 +301,7 @@ _HIDDEN: Final = Var("…")
 
 
 def without_idle(expr: Expr) -> Expr:
-    """`expr` without each `with` that replaces nothing it reads."""
+    """Return `expr` without each `with` that replaces nothing it reads."""
     if not expr.withs:
         return expr
     read = [_path(node) for node in walk(expr.term) if isinstance(node, Ref)]
@@ -303,6 +311,7 @@ def without_idle(expr: Expr) -> Expr:
 
 
 def _replaces(target: Term, read: Sequence[tuple[object, ...]]) -> bool:
+    """Return True if a `with` target overlaps one of the paths that are read."""
     path = _path(target)
     return path[0] != "input" or any(
         all(a == b for a, b in zip(path, other, strict=False)) for other in read
@@ -310,7 +319,7 @@ def _replaces(target: Term, read: Sequence[tuple[object, ...]]) -> bool:
 
 
 def _path(term: Term) -> tuple[object, ...]:
-    """The constant beginning of a reference."""
+    """Return the constant beginning of a reference."""
     if not isinstance(term, Ref):
         return (term.name,) if isinstance(term, Var) else ()
     path: list[object] = [term.head.name] if isinstance(term.head, Var) else []

@@ -121,7 +121,7 @@ def is_always(conditions: Conditions) -> bool:
 
 
 def comparisons(body: tuple[Condition, ...]) -> Iterator[Comparison]:
-    """The conditions for those who know columns alone; FilterError for one that is more."""
+    """Yield the conditions as comparisons of columns; FilterError if one is more than that."""
     for each in body:
         if not isinstance(each, Comparison):
             raise fault("relations and rules of their own can only be said in Python")
@@ -129,14 +129,16 @@ def comparisons(body: tuple[Condition, ...]) -> Iterator[Comparison]:
 
 
 def without_relation(conditions: Conditions, table: str, relation: str) -> Conditions:
-    """The conditions with what they say of the row that a relation leads to said of `table`: for
-    documents that have the columns of one row in two objects."""
+    """Return the conditions with those on the row that a relation leads to moved to `table`: for
+    documents that split the columns of one row into two objects.
+    """
     return tuple(
         [tuple([_move_into(each, table, relation) for each in body]) for body in conditions]
     )
 
 
 def _move_into(condition: Condition, table: str, relation: str) -> Condition:
+    """Move a condition on the related row to the table."""
     match condition:
         case Some(owner, name, row, False, inner, negated) if (owner, name) == (table, relation):
             moved = without_relation(inner, table, relation)
@@ -160,12 +162,13 @@ def _move_into(condition: Condition, table: str, relation: str) -> Condition:
 
 
 def _rename_table(condition: Condition, row: str, table: str) -> Condition:
-    """A condition about `table` in place of `row`."""
+    """Return a condition on `row` as one on `table`."""
 
     def rename(field: Field) -> Field:
         return dataclasses.replace(field, table=table) if field.table == row else field
 
     def inside(conditions: Conditions) -> Conditions:
+        """Rename the table in nested conditions."""
         return tuple(
             [tuple([_rename_table(each, row, table) for each in body]) for body in conditions]
         )
@@ -189,8 +192,9 @@ def fault(message: str, hint: str | None = None) -> FilterError:
 
 
 def to_scalar(value: object) -> Scalar:
-    """A scalar of Rego as filters know it: the one place where the classes of values are told
-    apart. AssertionError for a class that stands for none."""
+    """Return a Rego scalar as filters represent it; AssertionError for other classes. This is the
+    only function that tells the classes apart.
+    """
     kind = type(value)
     if value is None or kind is bool or kind is int or kind is str or kind is Number:
         return value  # type: ignore[return-value]  # of these classes by now
@@ -201,7 +205,7 @@ def to_scalar(value: object) -> Scalar:
 
 
 def checked_text(text: str) -> str:
-    """A text that every database takes."""
+    """Return a text unchanged; FilterError for one that some database refuses."""
     if "\0" in text:
         raise fault("a text with a NUL cannot be compared in a database")
     if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):

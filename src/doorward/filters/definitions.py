@@ -50,7 +50,9 @@ class _Case:
 def allowed_conditions(
     definitions: Definitions, reader: BodyReader, comparer: Comparer
 ) -> Conditions:
-    """The rows for which the document is allowed; `comparer` collects the faults."""
+    """Return the conditions for the rows for which the document is allowed; `comparer` records
+    errors.
+    """
     cases = list(_cases(definitions, reader, comparer))
     if sum(1 for each in cases if each.is_allowed) * len(cases) > MAX_PAIRS:
         first = definitions.rules[0][0]
@@ -67,7 +69,7 @@ def allowed_conditions(
 def _body_of(
     case: _Case, cases: Sequence[_Case], definitions: Definitions
 ) -> tuple[Condition, ...]:
-    """The body of a case that leads to its value, and that no other rule contradicts."""
+    """Return the conditions of a case under which no other rule gives another value."""
     before = [each for each in cases if each.rule == case.rule and each.branch < case.branch]
     others = [
         each
@@ -84,6 +86,7 @@ def _body_of(
 
 
 def _in_turn(case: _Case, cases: Sequence[_Case]) -> tuple[Condition, ...]:
+    """Return the conditions of an `else` case: its own, and that no branch before it holds."""
     before = [
         each.conditions for each in cases if each.rule == case.rule and each.branch < case.branch
     ]
@@ -95,6 +98,7 @@ def _without(bodies: Sequence[tuple[Condition, ...]]) -> tuple[Condition, ...]:
 
 
 def _cases(definitions: Definitions, reader: BodyReader, comparer: Comparer) -> Iterator[_Case]:
+    """Yield the cases in which rules give values, with their conditions."""
     for number, rule in enumerate(definitions.rules):
         for position, branch in enumerate(rule):
             for outcome in branch.outcomes:
@@ -107,7 +111,7 @@ def _cases(definitions: Definitions, reader: BodyReader, comparer: Comparer) -> 
 def _values(
     outcome: Outcome, branch: Branch, comparer: Comparer
 ) -> Iterator[tuple[_Value, bool, Body]]:
-    """The values of an outcome as keys, whether they are allowed, and the bodies for them."""
+    """Yield the values of an outcome as keys, True if the value allows, and the body for each."""
     constant = outcome.constant
     if not isinstance(constant, Undefined):
         yield to_key(constant), is_allowed(constant), outcome.body
@@ -124,7 +128,9 @@ def _values(
 
 
 def _template(value: Term) -> tuple[Var, Value] | None:
-    """The variable that a value depends on, and the value where the variable is true."""
+    """Return the variable that a value depends on, and the value if the variable is true; None for
+    other values.
+    """
     if isinstance(value, Var):
         return value, True
     if not isinstance(value, Object):
@@ -144,7 +150,9 @@ def _template(value: Term) -> tuple[Var, Value] | None:
 
 
 def _bodies_for(var: Var, body: Body) -> tuple[Body, Body] | None:
-    """`body` where the variable is true, and where it has another value."""
+    """Return `body` for the case that the variable is true, and for the case of another value; None
+    if that is not possible.
+    """
     uses = [expr for expr in body if any(node == var for node in walk(expr))]
     if len(uses) != 1:
         return None
@@ -179,7 +187,9 @@ def _compare_with_true(like: Expr, name: str, var: Var) -> Expr:
 
 
 def check_flat(definitions: Definitions, comparer: Comparer) -> None:
-    """Refuse what one list of queries cannot say: values that are not booleans, and conflicts."""
+    """Record an error for what a single list of queries cannot express: values other than booleans,
+    and conflicts.
+    """
     outcomes = [
         (number, position, branch, outcome)
         for number, rule in enumerate(definitions.rules)

@@ -46,8 +46,9 @@ _MOST: Final = Decimal("1e35")
 
 
 def check_decimal(value: int | Number) -> None:
-    """FilterError for a number that is not a double, and that MySQL cannot compare with the decimal
-    that it makes of a double: 30 digits behind the point and 35 before it."""
+    """FilterError for a number that is not a double and that MySQL cannot compare with the decimal
+    of a double: 30 digits after the point, 35 before it.
+    """
     decimal = Decimal(number_text(value))
     exponent = decimal.as_tuple().exponent
     assert isinstance(exponent, int)
@@ -122,8 +123,9 @@ class SQLDialect:
     """Functions that trim texts as Rego does."""
 
     def stored_test(self, kind: Kind, *, negated: bool) -> str:
-        """`Stored` as a template for the name of a column; what always or never holds where the
-        database sees to it. To MySQL and SQLite a boolean is a number, which may be 2."""
+        """Return the test for `Stored` as a template for a column's name; a constant one if the
+        database enforces types. For MySQL and SQLite a boolean is a number, which may be 2.
+        """
         tests = []
         if kind in self.stored_types:
             tests.append(f"typeof({{0}}) IN ({self.stored_types[kind]}, 'null')")

@@ -94,11 +94,9 @@ def to_q(
     *,
     nulls: Nulls = "null",
 ) -> Q:
-    """The rows of `model` that the policy lets through.
-
-    `tables`: where the tables of the policy are from there: "" is the model, anything
-    else a lookup path of relations to one other row each. FilterError for a column that is not
-    there, whose type has no kind, or behind a relation to many rows.
+    """Return the rows that the policy allows, as a `Q` on `model`. `tables`: for each table of the
+    policy its lookup path from the model, over relations to one row each; "" is the model.
+    FilterError for a missing column, a type without a kind, or a relation to many rows.
     """
     places = {name: _Place(_related(model, path), path) for name, path in tables.items()}
     schema = _Models(places)
@@ -108,12 +106,10 @@ def to_q(
 def document_of(
     row: Model, relations: Iterable[str] | None = None, *, nulls: Nulls = "null"
 ) -> dict[Anything, Anything]:
-    """Return the policy's view of a row: under the names, and with the values, that a filter of its
-    model compares, so that one policy serves lists and decisions.
-
-    `relations`: names of relations, with dots for those of related rows; None: all of the row
-    itself. Fields that no filter can compare are left out. InputError for a value that is none of
-    Rego.
+    """Return a row as the policy sees it: the names and values that a filter of its model compares,
+    so that one policy serves lists and decisions. `relations`: names of relations, with dots for
+    nested ones; None: all of the row. Fields that no filter can compare are left out. InputError
+    for a value without a form in Rego.
     """
     document: dict[Anything, Anything] = {}
     for name, column in columns_of(type(row)).items():
@@ -139,7 +135,7 @@ def document_of(
 
 
 def _related_rows(row: Model, field: Anything) -> dict[str, Anything]:
-    """The lookup of the rows that a relation leads to, as filters have it."""
+    """Return the lookup for the rows that a relation leads to."""
     joined = _join_fields(field)
     assert joined is not None
     lookup, own = joined
@@ -147,7 +143,7 @@ def _related_rows(row: Model, field: Anything) -> dict[str, Anything]:
 
 
 def relations_of(model: type[Model]) -> dict[str, Anything]:
-    """The relations of a model, under the names that policies have for them."""
+    """Return the relations of a model by their names in policies."""
     relations: dict[str, Anything] = {}
     for field in model._meta.get_fields(include_hidden=False):
         is_back = isinstance(field, ForeignObjectRel)
@@ -166,7 +162,7 @@ class _Place:
     depth: int = 0
 
     def column(self, name: str, depth: int) -> F:
-        """A field in the query at `depth`, which is this one or one inside of it."""
+        """Return a field in the query at `depth`, which is this query or one inside it."""
         path = f"{self.path}__{name}" if self.path else name
         column: F = F(path) if depth == self.depth else OuterRef(path)
         for _ in range(depth - self.depth - 1):
@@ -185,6 +181,9 @@ class _Models:
         return columns_of(table.model).get(name)
 
     def related(self, table: _Place, relation: str) -> tuple[_Place, bool] | None:
+        """Return the place that a relation leads to, and True if it leads to many rows; None if
+        there is no such relation.
+        """
         field = _relation(table.model, relation)
         if field is None:
             return None
@@ -192,7 +191,7 @@ class _Models:
 
 
 def _relation(model: type[Model], name: str) -> Anything:
-    """The relation of a name, be it that of a field or of the attribute on the other side."""
+    """Return the relation with a name, of a field or of the reverse side; None if there is none."""
     for field in model._meta.get_fields(include_hidden=False):
         names = {field.name}
         if isinstance(field, ForeignObjectRel):
@@ -203,9 +202,8 @@ def _relation(model: type[Model], name: str) -> Anything:
 
 
 def _join_fields(field: Anything) -> tuple[str, str] | None:
-    """The lookup on the other side of a relation, and the field that it is equal to on this one.
-
-    None for relations by content types.
+    """Return the lookup on the other side of a relation, and the field it equals on this side; None
+    for relations by content types.
     """
     if isinstance(field, ForeignObjectRel):
         if field.many_to_many:
@@ -223,7 +221,9 @@ def _join_fields(field: Anything) -> tuple[str, str] | None:
 
 
 def _related(model: type[Model], path: str) -> type[Model]:
-    """The model behind relations to one row each."""
+    """Return the model that a path of relations to one row each leads to; FilterError for
+    others.
+    """
     for name in filter(None, path.split("__")):
         try:
             relation = model._meta.get_field(name)
@@ -236,7 +236,7 @@ def _related(model: type[Model], path: str) -> type[Model]:
 
 
 def columns_of(model: type[Model]) -> dict[str, Column]:
-    """The columns of a model, under the names that policies have for them."""
+    """Return the columns of a model by their names in policies."""
     columns: dict[str, Column] = {}
     for field in [*model._meta.concrete_fields, model._meta.pk]:
         # The column of a relation to one row is that of the key on the other side.
@@ -250,7 +250,7 @@ def columns_of(model: type[Model]) -> dict[str, Column]:
 
 
 def _target(field: Anything) -> Anything:
-    """The field whose values a column holds."""
+    """Return the field whose values a column holds: for a foreign key the one it refers to."""
     seen = 0
     while isinstance(field, ForeignKey) and seen < MAX_KEYS:
         field, seen = field.target_field, seen + 1
@@ -258,7 +258,7 @@ def _target(field: Anything) -> Anything:
 
 
 def _describe(field: Anything) -> Column:
-    """Return the kind of a field for a policy."""
+    """Return the kind of a field, or the reason why it has none."""
     name = type(field).__name__
     if isinstance(field, models.JSONField):
         is_plain = type(field) is models.JSONField and not (field.encoder or field.decoder)
@@ -300,6 +300,7 @@ class _Writer:
         self._count = 0
 
     def predicate(self, predicate: Predicate) -> Q:
+        """Return a predicate as a `Q`."""
         match predicate:
             case Null(field, negated):
                 return Q(IsNull(self._view(field, "text"), not negated))
@@ -340,8 +341,9 @@ class _Writer:
                 return condition
 
     def _view(self, field: Field, kind: Kind) -> Anything:
-        """Return the operand to compare: a column, a value in a document, or the value of a
-        function."""
+        """Return the operand to compare: a column, a value in a document, or a function of
+        either.
+        """
         if field.path or (field.table in self._elements and self._elements[field.table][2]):
             view: Anything = _Json(*self._document(field), field.path, kind)
         else:
@@ -349,13 +351,14 @@ class _Writer:
         return _Function(view, field.function, field.operand) if field.function else view
 
     def _document(self, field: Field) -> tuple[Anything, str]:
-        """A document, and the name of the element that a path is in."""
+        """Return the document of a field and the name of the element that its path is in, or ""."""
         if field.table in self._elements:
             document, element, _ = self._elements[field.table]
             return document, element
         return self._column(Field(field.table, field.column)), ""
 
     def _exists(self, elements: Elements) -> Q:
+        """Return the test that an array or document has an element for which something holds."""
         self._count += 1
         name = f"element_{self._count}"
         document, element = self._document(elements.field)
@@ -371,11 +374,12 @@ class _Writer:
         return Q(exists)
 
     def _field_of(self, field: Field) -> Anything:
-        """The field of a model that a column is of."""
+        """Return the model's field for a column."""
         meta = self._table(field.table).model._meta
         return _target(meta.get_field(meta.pk.name if field.column == "pk" else field.column))
 
     def _related(self, related: Related) -> Q:
+        """Return the test that a relation leads to a row for which something holds."""
         table = self._table(related.table)
         field = _relation(table.model, related.relation)
         lookup, own = _join_fields(field) or ("", "")
@@ -389,17 +393,21 @@ class _Writer:
         return Q(~selection if related.negated else selection)
 
     def _table(self, name: str) -> _Place:
+        """Return the model, or the related row, for a table's name."""
         table = self._rows.get(name) or self._schema.table(name)
         assert table is not None
         return table
 
     def _column(self, field: Field) -> F:
+        """Return the expression for a column in the present query."""
         if field.table in self._elements:
             return self._elements[field.table][0]
         return self._table(field.table).column(field.column, self._depth)
 
     def _check(self, field: Field, value: StoredValue) -> None:
-        """Refuse a number that a column of doubles may or may not hold."""
+        """FilterError for a number of which it depends on the database whether a column of doubles
+        holds it.
+        """
         if not isinstance(value, (int, Number)) or isinstance(value, bool):
             return
         if field.path or field.table in self._elements:
@@ -408,6 +416,7 @@ class _Writer:
             check_double(value)
 
     def _compare(self, column: Anything, operator: str, value: StoredValue, kind: Kind) -> Q:
+        """Return the comparison of a column with a known value, exact in every database."""
         if kind in _FIELDS:
             return self._operation(column, operator, Value(value, output_field=_FIELDS[kind]()))
         if kind == "text":
@@ -421,6 +430,7 @@ class _Writer:
         return self._operation(column, operator, known)
 
     def _fields(self, left: Anything, operator: str, right: Anything, kind: Kind) -> Q:
+        """Return the comparison of two operands of the same kind."""
         if kind == "text":
             left, right = _ExactText(left), _ExactText(right)
         if kind == "number":
@@ -428,7 +438,9 @@ class _Writer:
         return self._operation(left, operator, right)
 
     def _compare_exactly(self, left: Anything, operator: str, right: Anything) -> Q:
-        """A comparison of numbers that may be doubles: of equal ones the decimals are compared."""
+        """Return the comparison of numbers that may be doubles: equal ones are compared as
+        decimals.
+        """
         exact = self._operation(_Decimal(left), operator, _Decimal(right))
         if operator == "eq":
             return self._operation(left, "eq", right) & exact
@@ -438,6 +450,9 @@ class _Writer:
         return strictly | (self._operation(left, "eq", right) & exact)
 
     def _operation(self, left: Anything, operator: str, right: Anything) -> Q:
+        """Return the comparison of two operands; `ne` as two tests, neither of which holds for
+        NULL.
+        """
         if operator == "ne":  # two tests that hold for no NULL, without a `NOT`
             return Q(LessThan(left, right)) | Q(GreaterThan(left, right))
         return Q(_LOOKUPS[operator](left, right))
@@ -451,6 +466,7 @@ _FIELDS: Final = {
 
 
 def _bound(value: Anything) -> bool | int | Decimal:
+    """Return a known value as a boolean, an integer of 64 bits or a Decimal."""
     if isinstance(value, bool):
         return value
     decimal = Decimal(number_text(value))
@@ -469,6 +485,9 @@ class _Known(Value):  # type: ignore[misc]  # Django has no types
     def as_sqlite(
         self, compiler: Anything, connection: Anything, **options: Anything
     ) -> tuple[str, list[Anything]]:
+        """Return the SQL of a number for SQLite; FilterError if a double does not hold it
+        exactly.
+        """
         value = self.value
         if isinstance(value, Decimal):
             value = float(value)
@@ -483,6 +502,9 @@ class _PerDatabase(Func):  # type: ignore[misc]  # Django has no types
     templates: Mapping[str, str] = {}
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        """Return the SQL by the database's template; NotSupportedError for a database without
+        one.
+        """
         template = self.templates.get(connection.vendor)
         if template is None:
             raise NotSupportedError(f"texts cannot be compared exactly on {connection.vendor}")
@@ -524,6 +546,7 @@ class _Stored(_PerDatabase):
         self.negated = negated
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        """Return the SQL of the test that the stored value is of the declared kind."""
         column = self.source_expressions[0]
         dialect = dialect_of(connection.vendor)
         if dialect.name == "postgresql" and isinstance(column.output_field, models.IntegerField):
@@ -544,6 +567,7 @@ class _Function(Func):  # type: ignore[misc]  # Django has no types
         self.operand = operand
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        """Return the SQL of a function of a text."""
         text, parameters = compiler.compile(self.source_expressions[0])
         template = function_of(dialect_of(connection.vendor), self.call, self.operand, "\0")
         return template.replace("\0", text), parameters
@@ -568,6 +592,7 @@ class _Json(Func):  # type: ignore[misc]  # Django has no types
         self.kind = kind
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        """Return the SQL of a value in a document."""
         text, parameters = _plain_sql(compiler, self.source_expressions[0])
         dialect = dialect_of(connection.vendor)
         document_path = json_place(dialect, text, self.element, self.path)
@@ -596,6 +621,7 @@ class _JsonType(Func):  # type: ignore[misc]  # Django has no types
         self.negated = negated
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        """Return the SQL of the test for the type of a value in a document."""
         text, parameters = _plain_sql(compiler, self.source_expressions[0])
         dialect = dialect_of(connection.vendor)
         document_path = json_place(dialect, text, self.element, self.path)
@@ -641,6 +667,7 @@ class _Elements(Func):  # type: ignore[misc]  # Django has no types
         self.negated = negated
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        """Return the SQL of the test for an element of an array or document."""
         document, holds = self.source_expressions
         text, parameters = _plain_sql(compiler, document)
         dialect = dialect_of(connection.vendor)
@@ -658,7 +685,9 @@ class _Elements(Func):  # type: ignore[misc]  # Django has no types
 
 
 def _plain_sql(compiler: Anything, document: Anything) -> tuple[str, list[Anything]]:
-    """A column as text, which may stand in a template more than once: it has no parameters."""
+    """Return the SQL of a column; it has no parameters, so that it can be repeated in a
+    template.
+    """
     text, parameters = compiler.compile(document)
     assert not parameters, text
     return text, []
@@ -668,6 +697,7 @@ class _Related(Exists):  # type: ignore[misc] # Django has no types
     """Return True if there is such a row."""
 
     def as_mysql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        """Return the SQL of an EXISTS in the form that MariaDB does not rewrite."""
         text, parameters = self.as_sql(compiler, connection, **options)
         begin, _, rest = text.partition(" FROM ")
         assert rest.endswith(" LIMIT 1)"), text
@@ -698,6 +728,7 @@ class _Matches(_PerDatabase):
         return (f"(NOT {text})" if self.negated else text), parameters
 
     def _test(self, compiler: Anything, connection: Anything) -> Anything:
+        """Return the SQL of a text search without regard to collations."""
         subject, wanted = self.source_expressions
         text, parameters = compiler.compile(subject)
         other, more = compiler.compile(wanted)

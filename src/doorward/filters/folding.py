@@ -47,8 +47,9 @@ _CASES: Final = {"lower": lower, "upper": upper}
 
 
 def folding_of(function: str, operand: str, text: str) -> tuple[str, str] | None:
-    """The function of predicates that makes of a column what is compared with `text`, and its
-    operand; None where no text becomes this one."""
+    """Return the predicate's function for a column that is compared with `text` after `function`,
+    and its operand; None if no text gives `text`.
+    """
     if function == "trim_space":
         return "trim", _SPACES
     if function in TRIMS:
@@ -72,7 +73,7 @@ def pairs_of(operand: str) -> list[tuple[str, str]]:
 
 @cache
 def _letters(function: str) -> dict[str, list[str]]:
-    """The other letters that become a letter."""
+    """Return, by letter, the other letters that `function` turns into it."""
     fold = _CASES[function]
     others: dict[str, list[str]] = {}
     for code in range(LAST_CASED):

@@ -31,7 +31,9 @@ _NUMBER: Final = (
 
 
 def plain_literal(text: str) -> str:
-    """A name or letters as a literal; FilterError for what databases read in several ways."""
+    """Return a name or letters as an SQL literal; FilterError for one that databases read
+    differently.
+    """
     if not _PLAIN.fullmatch(text):
         raise fault("a name or letter with a quote, a backslash or the like", JSON)
     return f"'{text}'"
@@ -42,8 +44,9 @@ class JsonViews(Protocol):
     it, as `location` returns them and the other functions take them."""
 
     def location(self, column: str, element: str, names: Sequence[str]) -> tuple[str, str]:
-        """A document, and the path of `names` in it; `element`: what `elements` calls the element
-        that they are in, if they are in one."""
+        """Return a document and the path of `names` in it. `element`: the alias, given by
+        `elements`, of the element that they are in, or "".
+        """
         ...
 
     def value(self, column: str, path: str, kind: str) -> str:
@@ -51,8 +54,9 @@ class JsonViews(Protocol):
         ...
 
     def type_test(self, column: str, path: str, types: Sequence[str], *, negated: bool) -> str:
-        """A condition that there is a value of one of these types; or, `negated`, none.
-        `characters` stands for a text that is not empty."""
+        """Return the condition that a value is of one of these types, or, if `negated`, is not.
+        `characters` means a text that is not empty.
+        """
         ...
 
     def elements(self, column: str, path: str, alias: str) -> str:
@@ -68,6 +72,7 @@ class PostgresJson:
         return (f"{element}.value" if element else column), steps
 
     def value(self, column: str, path: str, kind: str) -> str:
+        """Return the SQL of a value as text, boolean or number; NULL if it is of another type."""
         views = {
             "text": "({0} #>> '{{}}')",
             "boolean": "(({0} #>> '{{}}') = 'true')",
@@ -76,11 +81,13 @@ class PostgresJson:
         return views[kind].format(f"({column}{path})")
 
     def type_test(self, column: str, path: str, types: Sequence[str], *, negated: bool) -> str:
+        """Return the condition on the type of a value, for PostgreSQL."""
         stored_type = f"jsonb_typeof({column}{path})"
         characters = f"coalesce(({column}{path}) <> '\"\"' AND {stored_type} = 'string', FALSE)"
         return _type_test(stored_type, types, characters, negated=negated)
 
     def elements(self, column: str, path: str, alias: str) -> str:
+        """Return the SQL source of an array's items or an object's values, for PostgreSQL."""
         value = f"({column}{path})"
         arrays = f"CASE WHEN jsonb_typeof({value}) = 'array' THEN {value} ELSE '[]' END"
         objects = f"CASE WHEN jsonb_typeof({value}) = 'object' THEN {value} ELSE '{{}}' END"
@@ -104,6 +111,7 @@ class SqliteJson:
     }
 
     def location(self, column: str, element: str, names: Sequence[str]) -> tuple[str, str]:
+        """Return the document and the path in SQLite's notation."""
         steps = "".join([f'."{plain_literal(each)[1:-1]}"' for each in names])
         if not element:
             return column, f"'${steps}'"
@@ -115,6 +123,7 @@ class SqliteJson:
         return f"CAST({value} AS text)" if kind == "text" else value
 
     def type_test(self, column: str, path: str, types: Sequence[str], *, negated: bool) -> str:
+        """Return the condition on the type of a value, for SQLite."""
         stored_type = f"json_type({column}, {path})"
         value = f"json_extract({column}, {path})"
         characters = f"coalesce({stored_type} = 'text' AND {value} <> '', 0)"
@@ -127,6 +136,9 @@ class SqliteJson:
 
 
 def _type_test(stored_type: str, names: Sequence[str], characters: str, *, negated: bool) -> str:
+    """Return the condition that a stored type is one of `names`, or not; for `characters` that
+    condition.
+    """
     if "characters" in names:
         assert len(names) == 1
         return f"NOT ({characters})" if negated else characters

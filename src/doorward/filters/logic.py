@@ -243,10 +243,8 @@ class _Inside:
 
 
 def is_double(value: int | Number) -> bool:
-    """Return True if a number of double precision is this one, to who reads it as its shortest
-    text.
-
-    Databases compare columns of doubles with any other number by the double that is next to it.
+    """Return True if the shortest text of the nearest double is this number. Databases compare
+    columns of doubles with other numbers by the nearest double.
     """
     if type(value) is int and -_EXACT < value < _EXACT:
         return True
@@ -260,8 +258,9 @@ def is_double(value: int | Number) -> bool:
 
 
 def check_double(value: int | Number) -> None:
-    """FilterError for an integer that a column of doubles holds, and whose double has the text of
-    another integer: 2**63 is 9223372036854776000 to who reads that text."""
+    """FilterError for an integer that a column of doubles holds but whose double has another
+    integer's text: 2**63 reads as 9223372036854776000.
+    """
     decimal = Decimal(number_text(value))
     double = float(decimal)
     if not math.isfinite(double) or decimal != decimal.to_integral_value():
@@ -274,7 +273,9 @@ _EXACT: Final = 1 << 53
 
 
 def check_range(value: Number) -> None:
-    """FilterError for a number next to 0 that MariaDB compares with integers and decimals as 0."""
+    """FilterError for a number so near to 0 that MariaDB compares it with integers and decimals as
+    0.
+    """
     decimal = Decimal(number_text(value))
     if decimal and abs(decimal) < _SMALLEST:
         raise fault("databases have no exact number for what a column is compared with")
@@ -290,10 +291,9 @@ def to_predicate(
     *,
     stored: Collection[Kind] = KINDS,
 ) -> Predicate:
-    """Return the condition on rows. FilterError for a column or relation that is not there.
-
-    `stored`: a row that holds something else than declared in a column of one of these kinds that
-    is compared is not let through, nor because of a related row that does.
+    """Return the predicate on rows; FilterError for a missing column or relation. `stored`: rows
+    are refused that hold something else than declared in a compared column of one of these kinds,
+    or are allowed only because of such a related row.
     """
     return _Maker(schema, nulls, stored=stored).whole(conditions)
 
@@ -311,12 +311,12 @@ class _Maker(Generic[T]):
         """Whether what holds here refuses."""
 
     def whole(self, conditions: Conditions) -> Predicate:
-        """For the rows of the tables."""
+        """Return the predicate for rows of the policy's tables."""
         self._compared[""] = {}
         return self._require_declared("", self.conditions(conditions, {}))
 
     def _require_declared(self, row: str, holds: Predicate) -> Predicate:
-        """`holds`, but what is not as declared never lets through."""
+        """Return `holds` restricted to rows whose compared columns hold what is declared."""
         compared = self._compared.pop(row).items()
         tests: list[Predicate] = [
             Stored(each, kind, self._refuses)
@@ -329,6 +329,7 @@ class _Maker(Generic[T]):
         return _any([_all([self._of(each, rows) for each in body]) for body in conditions])
 
     def _of(self, condition: Condition, rows: Mapping[str, _Row[T]]) -> Predicate:
+        """Return the predicate for one condition."""
         match condition:
             case Comparison():
                 return self._comparison(condition, rows)
@@ -341,6 +342,9 @@ class _Maker(Generic[T]):
                 return self._some(condition, rows)
 
     def _some(self, some: Some, rows: Mapping[str, _Row[T]]) -> Predicate:
+        """Return the predicate that a relation leads to a row for which the conditions hold;
+        FilterError if it is not declared.
+        """
         table = self._table(some.table, rows)
         name = Field(some.table, some.relation).name
         if isinstance(table, _Inside):
@@ -370,7 +374,7 @@ class _Maker(Generic[T]):
         return Related(some.table, some.relation, some.row, holds, some.negated)
 
     def _inside(self, some: Some, target: _Inside, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the condition on an object in a document, or on an element of an array."""
+        """Return the predicate on an object in a document, or on an element of an array."""
         field, column = target.field, target.column
         self._refuses ^= some.negated
         if not some.many:
@@ -397,6 +401,9 @@ class _Maker(Generic[T]):
         return rows[name] if name in rows else self._schema.table(name)
 
     def _comparison(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
+        """Return the predicate for a comparison; an operand without a value makes it undefined, as
+        in Rego.
+        """
         value = comparison.value
         if comparison.field.function == OBJECT_GET:
             return self._with_default(comparison, rows)
@@ -433,7 +440,7 @@ class _Maker(Generic[T]):
         return _all([*there, _opposite(holds)])
 
     def _with_default(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """A comparison of a column, or of what stands for it where it has no value."""
+        """Return the predicate for a comparison of a column, or of a default if it has no value."""
         field, value = comparison.field, comparison.value
         if comparison.operator == "defined":
             return ALWAYS
@@ -451,7 +458,7 @@ class _Maker(Generic[T]):
         return _opposite(whole) if comparison.negated else whole
 
     def _there(self, field: Field, column: Column) -> list[Predicate]:
-        """Require that an operand has a value."""
+        """Return the predicates that an operand has a value."""
         if field.function == NANOSECONDS:
             if column.kind != "moment":
                 return [NEVER]
@@ -470,6 +477,7 @@ class _Maker(Generic[T]):
         return [IsNull(field, negated=True)]
 
     def _is_defined(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
+        """Return the predicate that a column, value or related row exists."""
         field = comparison.field
         if field.function == COUNT:
             return self._countable(replace(field, function="", operand=""), rows)
@@ -484,7 +492,9 @@ class _Maker(Generic[T]):
         return Related(field.table, field.column, f"{field.column}#0", ALWAYS)
 
     def _collection(self, field: Field, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Require a collection, which may be empty; `_some` refuses other values."""
+        """Return the predicate that a value is a collection, perhaps empty; `_some` refuses
+        others.
+        """
         table = self._table(field.table, rows)
         if isinstance(table, _Inside):
             return JsonType(_member(table, field.column).field, ("array", "object"))
@@ -496,7 +506,9 @@ class _Maker(Generic[T]):
         return ALWAYS
 
     def _json_field(self, field: Field, rows: Mapping[str, _Row[T]]) -> Field | None:
-        """A document of JSON, or a value in one, as predicates name it; None for other things."""
+        """Return a JSON document, or a value in one, as a field of predicates; None for other
+        columns.
+        """
         table = self._table(field.table, rows)
         if isinstance(table, _Inside):
             inside = _member(table, field.column) if field.column else table
@@ -505,14 +517,18 @@ class _Maker(Generic[T]):
         return field if column is not None and column.kind == "json" else None
 
     def _countable(self, field: Field, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Require a value that can be counted: a text in a document has its characters."""
+        """Return the predicate that a value can be counted; a text in a document counts its
+        characters.
+        """
         document = self._json_field(field, rows)
         if document is None:
             return self._collection(field, rows)
         return JsonType(document, ("string", "array", "object"))
 
     def _count(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """A comparison of how many rows or elements there are, which tells none from some."""
+        """Return the predicate for a comparison of a number of rows or elements that only tells
+        none from some; FilterError for others.
+        """
         field, operator, value = comparison.field, comparison.operator, comparison.value
         if isinstance(value, Field):
             raise fault(f"count is compared with a known number: {comparison.text()}", COUNTS)
@@ -540,7 +556,9 @@ class _Maker(Generic[T]):
     def _column(
         self, field: Field, rows: Mapping[str, _Row[T]], comparison: Comparison
     ) -> tuple[Field, Column]:
-        """A column, or what is inside of one, as predicates name it, and its description."""
+        """Return a column, or a value inside one, as a field of predicates, with its description;
+        FilterError if it is not declared.
+        """
         table = self._table(field.table, rows)
         if isinstance(table, _Inside):
             inside = _member(table, field.column) if field.column else table
@@ -571,12 +589,18 @@ class _Maker(Generic[T]):
 
 
 def _member(inside: _Inside, name: str) -> _Inside:
+    """Return the value under a name in a document; FilterError for a column that is not a
+    document.
+    """
     if inside.column.kind != "json":
         raise fault(f"{inside.field.name} is not an object: it has no {name}", ROWS)
     return _Inside(replace(inside.field, path=(*inside.field.path, name)), inside.column)
 
 
 def _not_a_text(field: Field, column: Column) -> Predicate:
+    """Return NEVER for a function of texts on a column of another kind; FilterError if it may hold
+    texts.
+    """
     if column.kind in ("boolean", "number", "array"):
         return NEVER
     shown = f"{field.function} can be called with columns of texts alone: {field.name}"
@@ -593,7 +617,7 @@ def _safe_name(field: Field, comparison: Comparison) -> str:
 
 
 def _text(condition: Condition) -> str:
-    """The first expression about a related row."""
+    """Return the text of the first expression about a related row."""
     match condition:
         case Comparison():
             return condition.text()
@@ -607,7 +631,9 @@ def _text(condition: Condition) -> str:
 def _compare_constant(
     field: Field, column: Column, operator: str, value: Scalar | list[Scalar]
 ) -> tuple[Field, Predicate]:
-    """A comparison with a known value, of the field as predicates name it."""
+    """Return the field, as predicates name it, and the predicate that compares it with a known
+    value.
+    """
     if field.function == NANOSECONDS:
         plain = Field(field.table, field.column)
         return plain, _nanoseconds(plain, operator, value)
@@ -619,6 +645,9 @@ def _compare_constant(
 
 
 def _value(field: Field, column: Column, operator: str, value: Scalar | list[Scalar]) -> Predicate:
+    """Return the predicate that compares a column with a known value, in Rego's order of all
+    types.
+    """
     kind = column.kind
     assert kind is not None
     if kind == "choice":
@@ -655,6 +684,7 @@ def _value(field: Field, column: Column, operator: str, value: Scalar | list[Sca
 
 
 def _within_bounds(field: Field, kind: Kind, bounds: Sequence[Bound]) -> Predicate:
+    """Return the predicate that all bounds hold for a column."""
     parts: list[Predicate] = []
     for bound in bounds:
         if isinstance(bound, bool):
@@ -665,6 +695,7 @@ def _within_bounds(field: Field, kind: Kind, bounds: Sequence[Bound]) -> Predica
 
 
 def _in(field: Field, column: Column, items: Sequence[Scalar]) -> Predicate:
+    """Return the predicate that a column is one of known values."""
     kind = column.kind
     assert kind is not None
     values = [each for each in items if each is not None]
@@ -680,7 +711,9 @@ def _in(field: Field, column: Column, items: Sequence[Scalar]) -> Predicate:
 
 
 def _choice(field: Field, column: Column, operator: str, value: Scalar | list[Scalar]) -> Predicate:
-    """The members of an enumeration for which a comparison holds."""
+    """Return the predicate that a column is one of the enumeration's members for which the
+    comparison holds.
+    """
     domain = tuple([stored for stored, _ in column.members])
     holds = tuple([stored for stored, seen in column.members if decides(seen, operator, value)])
     parts: list[Predicate] = [In(field, holds, "choice", domain=domain)] if holds else []
@@ -690,7 +723,7 @@ def _choice(field: Field, column: Column, operator: str, value: Scalar | list[Sc
 
 
 def _nanoseconds(field: Field, operator: str, value: Scalar | list[Scalar]) -> Predicate:
-    """A comparison of the nanoseconds of a moment that has them."""
+    """Return the predicate for a comparison of a time's nanoseconds."""
     if operator == "in":
         assert isinstance(value, list)
         return _any([_nanoseconds(field, "eq", each) for each in value])
@@ -710,7 +743,7 @@ def _nanoseconds(field: Field, operator: str, value: Scalar | list[Scalar]) -> P
 def _of_function(
     field: Field, column: Column, operator: str, value: Scalar | list[Scalar]
 ) -> Predicate:
-    """A comparison of a text that a built-in makes of another one."""
+    """Return the predicate for a comparison of a text that a built-in makes from a column."""
     if operator == "in":
         assert isinstance(value, list)
         return _any([_of_function(field, column, "eq", each) for each in value])
@@ -733,7 +766,7 @@ def _of_function(
 
 
 def _json(field: Field, operator: str, value: Scalar | list[Scalar]) -> Predicate:
-    """A comparison of a value in a document of JSON."""
+    """Return the predicate for a comparison of a value in a JSON document."""
     if operator == "in":
         assert isinstance(value, list)
         return _any([_json(field, "eq", each) for each in value])
@@ -763,6 +796,7 @@ def _json(field: Field, operator: str, value: Scalar | list[Scalar]) -> Predicat
 
 
 def _kind_of(value: bool | int | Number | str) -> Kind:
+    """Return the kind of a known value; FilterError for a number that MariaDB takes for 0."""
     match value:
         case bool():
             return "boolean"
@@ -781,6 +815,9 @@ def _kind_of(value: bool | int | Number | str) -> Kind:
 
 
 def _fields(left: Field, column: Column, operator: str, right: Field, other: Column) -> Predicate:
+    """Return the predicate that compares two columns; FilterError if their kinds cannot be
+    compared.
+    """
     if operator in _MIRRORED:
         return _fields(right, other, _MIRRORED[operator], left, column)
     if operator == "ne":
@@ -818,6 +855,7 @@ def _fields(left: Field, column: Column, operator: str, right: Field, other: Col
 
 
 def _opposite(predicate: Predicate) -> Predicate:
+    """Return the predicate for exactly the rows that the given one does not allow."""
     match predicate:
         case IsNull(field, negated):
             return IsNull(field, not negated)
@@ -849,6 +887,7 @@ def _opposite(predicate: Predicate) -> Predicate:
 
 
 def _all(parts: list[Predicate]) -> Predicate:
+    """Return the predicate that all parts hold, simplified."""
     flat: list[Predicate] = []
     for part in parts:
         if type(part) is Any and not part.parts:
@@ -859,6 +898,7 @@ def _all(parts: list[Predicate]) -> Predicate:
 
 
 def _any(parts: list[Predicate]) -> Predicate:
+    """Return the predicate that one of the parts holds, simplified."""
     flat: list[Predicate] = []
     for part in parts:
         if type(part) is All and not part.parts:
@@ -869,7 +909,7 @@ def _any(parts: list[Predicate]) -> Predicate:
 
 
 def _without_repetition(parts: list[Predicate]) -> tuple[Predicate, ...]:
-    """Tests for NULL are what comes twice."""
+    """Return the parts without repeated tests for NULL."""
     nulls: set[tuple[Field, bool]] = set()
     unique: list[Predicate] = []
     for part in parts:

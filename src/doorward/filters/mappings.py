@@ -22,9 +22,8 @@ class Names:
         self._tables = {k: v for k, v in tables.items() if isinstance(v, Mapping)}
 
     def of(self, field: Field) -> tuple[str, ...]:
-        """The table and the column; the column alone where no table is known.
-
-        ValueError where a name of the mapping is not a text.
+        """Return the table's and column's names, or the column's alone without a table. ValueError
+        if a name in the mapping is not a text.
         """
         first, column = (field.table, field.column) if field.table else (field.column, "")
         if not column and (short := self._name(first, "$table", "")):
@@ -37,6 +36,9 @@ class Names:
         return (self._name(name, "$self", name),)
 
     def _name(self, table: str, key: str, default: str) -> str:
+        """Return the name mapped for a key of a table, or the default; ValueError if it is not a
+        text.
+        """
         name = self._tables.get(table, {}).get(key, default)
         if not isinstance(name, str):
             message = f"invalid mappings: {table}.{key}: expected string, got {_kind(name)}"
@@ -45,7 +47,7 @@ class Names:
 
 
 def _kind(value: object) -> str:
-    """Return Go's name of the type of a JSON value."""
+    """Return the name of a JSON value's type in Go."""
     if value is None:
         return "<nil>"
     if isinstance(value, bool):
@@ -56,7 +58,9 @@ def _kind(value: object) -> str:
 
 
 def names_for(mappings: Mapping[str, Any] | None, target: Target) -> Names:
-    """The names for a target: those of its dialect, its kind or all; ValueError if not names."""
+    """Return the names for a target: those of its dialect, its kind, or all; ValueError if they are
+    invalid.
+    """
     chosen = mappings or {}
     for what, key in (("dialect", target.variant), ("target", target.kind)):
         own = chosen.get(key)
@@ -68,7 +72,7 @@ def names_for(mappings: Mapping[str, Any] | None, target: Target) -> Names:
 
 
 def short_names(mappings: Mapping[str, Any] | None) -> frozenset[str]:
-    """Names below `input` that a mapping says to be columns."""
+    """Return the names below `input` that a mapping declares as columns."""
     return frozenset(
         name
         for tables in (mappings or {}).values()

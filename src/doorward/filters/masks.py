@@ -31,7 +31,7 @@ class Masks:
         return self.columns.get(table, frozenset())
 
     def drop(self, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of a row that may be seen."""
+        """Return the fields of a row that may be shown."""
         masked = self.of(table)
         return {name: value for name, value in row.items() if name not in masked}
 
@@ -41,8 +41,9 @@ class Masks:
 
 
 def read_masks(value: Any) -> Masks:
-    """The masks that a rule says; undefined and null mask nothing, as over HTTP. FilterError for a
-    value of another shape."""
+    """Return the masks in the mask rule's value; undefined and null mask nothing, as over HTTP.
+    FilterError for a value of another shape.
+    """
     if value is UNDEFINED or value is None:
         return Masks({})
     tables: dict[str, frozenset[str]] = {}
@@ -53,12 +54,14 @@ def read_masks(value: Any) -> Masks:
 
 
 def _object(value: Any) -> dict[str, Any]:
+    """Return the value if it is an object with string keys; FilterError otherwise."""
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
         raise fault("the value of the mask rule is not an object of tables and columns", MASKS)
     return value
 
 
 def _is_masked(mask: Any) -> bool:
+    """Return True if a column's mask replaces its value; FilterError for an invalid mask."""
     if not isinstance(mask, dict) or mask.keys() - {"replace"}:
         raise fault("a mask is not an object with `replace`, or an empty one", MASKS)
     return bool(mask)

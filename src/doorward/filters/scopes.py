@@ -43,8 +43,9 @@ class Place:
 
     @property
     def field(self) -> Field | None:
-        """The column; None for a row of a table. A row of a relation may be an element, which has
-        no name."""
+        """Return the column as a field; None for a row of a table. For a relation it may be an
+        element, which has no name.
+        """
         if not self.name and "#" not in self.row:
             return None
         return Field(self.row, self.name, (), self.function, self.operand, self.default)
@@ -84,6 +85,7 @@ class Scope:
     # Variables
 
     def meaning(self, name: str) -> Meaning | None:
+        """Return what a variable means here or in a scope around; None if it has no meaning."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope._meanings:
@@ -95,7 +97,7 @@ class Scope:
         self._meanings[name] = meaning
 
     def begins_here(self, term: Term) -> bool:
-        """Return True if the beginning of a reference, or a variable, has a meaning."""
+        """Return True if a variable, or the head of a reference, has a meaning."""
         if isinstance(term, Call):
             return _is_function(term) and self.begins_here(term.args[0])
         head = term.head if isinstance(term, Ref) else term
@@ -106,7 +108,7 @@ class Scope:
     # References
 
     def read(self, term: Term) -> Meaning:
-        """Return the meaning of a term; UnclearError for a term that has none in a filter."""
+        """Return the meaning of a term; UnclearError if it has none in a filter."""
         match term:
             case Scalar() | Array() | Set() | Object():
                 return term
@@ -124,7 +126,9 @@ class Scope:
         raise UnclearError("it is not a column", COLUMN)
 
     def _read_call(self, call: Call) -> Place:
-        """Return the meaning of a built-in's call with a column."""
+        """Return the meaning of a built-in's call with a column; UnclearError if it is not
+        supported.
+        """
         if call.name == OBJECT_GET:
             return self._with_default(call)
         location = self.read(call.args[0])
@@ -137,7 +141,7 @@ class Scope:
         return Place(location.row, location.name, call.name, text)
 
     def _with_default(self, call: Call) -> Place:
-        """A column, and what stands for it where it has no value."""
+        """Return the meaning of `object.get` on a column: the column and its default."""
         terms: list[Term | Meaning] = [
             self.read(each) if isinstance(each, (Ref, Var)) else each for each in call.args
         ]
@@ -150,7 +154,7 @@ class Scope:
         raise UnclearError("object.get has a column and a known scalar as its default", DEFAULTS)
 
     def field(self, term: Term) -> Field | None:
-        """The column that a term stands for, if it does."""
+        """Return the column that a term stands for; None if it stands for none."""
         if type(term) is not Ref and type(term) is not Var and type(term) is not Call:
             return None
         if type(term) is Ref and len(term.args) == 2 and term.head == _INPUT:
@@ -166,6 +170,9 @@ class Scope:
         return location.field if isinstance(location, Place) else None
 
     def _along(self, location: Place, parts: Sequence[Term]) -> Place:
+        """Follow the parts of a reference from a place; UnclearError if they lead to no column or
+        row.
+        """
         for part in parts:
             match part:
                 case _ if location.function:
@@ -181,6 +188,9 @@ class Scope:
         return location
 
     def _index(self, name: str) -> Index:
+        """Return the meaning of a variable in brackets, new unless it has one; UnclearError if it
+        is not an element.
+        """
         meaning = self.meaning(name)
         if meaning is None and not self._only_one:
             meaning = Index(next(self._numbers))
@@ -190,7 +200,7 @@ class Scope:
         return meaning
 
     def _row(self, location: Place, index: Index | None) -> str:
-        """The name of the row that a relation leads to."""
+        """Return the name of the row that a relation leads to, the same for the same index."""
         scope: Scope | None = self
         while scope is not None:
             if (location, index) in scope._rows:
@@ -218,7 +228,9 @@ class Scope:
     def around(
         self, conditions: Sequence[Condition], *, negated: bool = False
     ) -> tuple[Condition, ...]:
-        """The conditions of the body: those about rows of its own are inside of these rows."""
+        """Return the conditions of the body, those about its own rows nested in the existence of
+        these rows.
+        """
         if not self._rows:
             return tuple(conditions)
         rows = {row: key for key, row in self._rows.items()}
@@ -242,7 +254,7 @@ def _field(table: str, column: str) -> Field:
 
 
 def _group_connected(rows: dict[str, _Key], needs: Sequence[set[str]]) -> list[set[str]]:
-    """Rows that conditions or relations bring together."""
+    """Return groups of rows that conditions or relations connect."""
     links = [*needs, *({row, location.row} & rows.keys() for row, (location, _) in rows.items())]
     groups: list[set[str]] = []
     for link in links:
@@ -256,7 +268,9 @@ def _group_connected(rows: dict[str, _Key], needs: Sequence[set[str]]) -> list[s
 def _nest_rows(
     rows: Sequence[tuple[str, _Key]], conditions: Sequence[Condition], negated: bool
 ) -> Condition:
-    """One row inside of the other, each condition where all its rows are there."""
+    """Return a condition that nests one row in the other, each condition placed where all its rows
+    are known.
+    """
     inner: list[Condition] = []
     left = list(conditions)
     names = [row for row, _ in rows]
@@ -280,7 +294,7 @@ def _nest_rows(
 
 
 def _rows_in(condition: Condition) -> set[str]:
-    """The names of the rows and tables that a condition is about, but for rows of its own."""
+    """Return the rows and tables that a condition is about, except rows introduced in it."""
     match condition:
         case Comparison(field, _, value):
             return {field.table} | ({value.table} if isinstance(value, Field) else set())

@@ -24,7 +24,9 @@ _NAMES: Final = {
 
 
 def search_of_regex(pattern: str) -> tuple[str, str] | None:
-    """The built-in that does the same, and its text; None where there is none."""
+    """Return the built-in and text that are equivalent to a regular expression; None if there are
+    none.
+    """
     begins = pattern.startswith("^")
     ends = pattern.endswith("$") and not pattern.endswith("\\$")
     text = _plain(pattern[begins : len(pattern) - ends])
@@ -32,7 +34,7 @@ def search_of_regex(pattern: str) -> tuple[str, str] | None:
 
 
 def _plain(pattern: str) -> str | None:
-    """The one text that a pattern without an anchor matches."""
+    """Return the only text that a pattern without anchors matches; None if there are several."""
     letters: list[str] = []
     rest = iter(pattern)
     for letter in rest:
@@ -47,9 +49,8 @@ def _plain(pattern: str) -> str | None:
 
 
 def search_of_glob(pattern: str, *, has_delimiters: bool) -> tuple[str, str] | None:
-    """The built-in that does the same, and its text; None where there is none.
-
-    `has_delimiters`: `*` ends at one of them, which `**` does not.
+    """Return the built-in and text that are equivalent to a glob; None if there are none.
+    `has_delimiters`: `*` stops at a delimiter, `**` does not.
     """
     stars = ("**",) if has_delimiters else ("**", "*")
     begin = next((each for each in stars if pattern.startswith(each)), "")

@@ -77,10 +77,9 @@ def to_sql(
     placeholder: str | None = None,
     nulls: Nulls = "null",
 ) -> Clause:
-    """The rows that the policy lets through. `columns` declares every column that is compared.
-
-    `placeholder`: `?` or `%s`; by default what the drivers of the dialect take. FilterError for a
-    column that is not declared, and for what the dialect cannot decide exactly.
+    """Return the condition for the rows that the policy allows. `columns` declares every compared
+    column. `placeholder`: `?` or `%s`, by default that of the dialect's drivers. FilterError for an
+    undeclared column, or what the dialect cannot decide exactly.
     """
     known = DIALECTS[dialect]
     schema = _Declared(columns, relations or {}, known)
@@ -103,6 +102,9 @@ class _Declared:
         return name if name in self._columns else None
 
     def column(self, table: str, name: str) -> Column | None:
+        """Return the declared column; one that the dialect stores in different ways is refused with
+        a reason, None if it is not declared.
+        """
         column = column_of(self._columns.get(table, {}).get(name))
         if column is not None and column.kind not in (None, *self._dialect.kinds):
             shown = (
@@ -137,6 +139,7 @@ class _Writer:
         self.parameters: list[Parameter] = []
 
     def predicate(self, predicate: Predicate) -> str:
+        """Return a predicate as SQL."""
         match predicate:
             case Compare(field, operator, value, kind):
                 return self._compare(self._view(field, kind), operator, value, kind)
@@ -164,8 +167,9 @@ class _Writer:
                 return self._elements(predicate)
 
     def _view(self, field: Field, kind: Kind) -> str:
-        """Return the operand to compare: a column, a value in a document, or the value of a
-        function."""
+        """Return the operand to compare: a column, a value in a document, or a function of
+        either.
+        """
         if field.path or field.table in self._documents:
             view = json_of(self._dialect, *self._json(field), kind)
         else:
@@ -175,7 +179,7 @@ class _Writer:
         return function_of(self._dialect, field.function, field.operand, self._exact(view))
 
     def _json(self, field: Field) -> tuple[str, str]:
-        """A document, and the path in it as the dialect writes paths."""
+        """Return a document, and the path in it in the dialect's notation."""
         if field.table in self._documents:
             column, element = self._documents[field.table]
         else:
@@ -183,6 +187,9 @@ class _Writer:
         return json_place(self._dialect, column, element, field.path)
 
     def _elements(self, elements: Elements) -> str:
+        """Return the SQL test that an array or document has an element for which something
+        holds.
+        """
         self._aliases += 1
         alias = f"element_{self._aliases}"
         if elements.kind == "array":
@@ -200,6 +207,7 @@ class _Writer:
         return f" {operator} ".join([f"({self.predicate(part)})" for part in parts])
 
     def _related_rows(self, related: Related) -> str:
+        """Return the SQL test that a relation leads to a row for which something holds."""
         table, _ = self._rows.get(related.table, (related.table, ""))
         relation = self._schema.relation(table, related.relation)
         assert relation is not None
@@ -218,6 +226,7 @@ class _Writer:
         return f"{'NOT ' if related.negated else ''}EXISTS (SELECT {columns} {rows}{end})"
 
     def _field(self, field: Field) -> str:
+        """Return the quoted SQL name of a column, of an element, or of a related row's column."""
         if field.table in self._elements_of:
             return self._elements_of[field.table]
         if field.table in self._rows:
@@ -229,12 +238,18 @@ class _Writer:
         return self._columns[key]
 
     def _column(self, field: Field) -> str:
+        """Return the quoted SQL name of a column; FilterError if it could be mistaken for a related
+        table's.
+        """
         names = self._names.of(field)
         if self._rows and len(names) < 2:  # alone it could be a column of the related table
             raise fault(f"the column {field.name} needs the name of its table beside relations")
         return self._quote_names(names)
 
     def _quote_names(self, names: Sequence[str]) -> str:
+        """Return names quoted and joined by dots; FilterError for one that a database cannot
+        have.
+        """
         try:
             name = ".".join([quoted_name(part, self._dialect.name) for part in names])
         except ValueError as error:
@@ -246,6 +261,7 @@ class _Writer:
         return self._mark
 
     def _parameter(self, value: StoredValue) -> Parameter:
+        """Return a known value as a parameter for the driver."""
         if isinstance(value, date) and self._dialect.dates_are_texts:
             return value.isoformat()
         if isinstance(value, (bool, UUID, date)):
@@ -255,7 +271,9 @@ class _Writer:
         return self._number(value)
 
     def _number(self, value: int | Number) -> Parameter:
-        """A number that the driver hands over exactly."""
+        """Return a number in a form that the driver passes on exactly; FilterError if there is
+        none.
+        """
         if type(value) is int and -_INT64 < value < _INT64:
             return value
         decimal = Decimal(number_text(value))
@@ -272,6 +290,7 @@ class _Writer:
         return self._dialect.exact.format(text)
 
     def _compare(self, name: str, operator: str, value: StoredValue, kind: str) -> str:
+        """Return the SQL comparison of a column with a known value, exact for its kind."""
         sign = _OPERATORS[operator]
         if kind == "number" and not is_double(value):  # type: ignore[arg-type]  # a number
             self._dialect.check_number(value)  # type: ignore[arg-type]
@@ -297,7 +316,9 @@ class _Writer:
         right: Callable[[], str],
         right_decimal: Callable[[], str] | None = None,
     ) -> str:
-        """A comparison of numbers that may be doubles: of equal ones the decimals are compared."""
+        """Return the SQL comparison of numbers that may be doubles: equal ones are compared as
+        decimals.
+        """
         exact = right_decimal or right
         sign = _OPERATORS[operator]
         if operator == "eq":
@@ -307,6 +328,7 @@ class _Writer:
         return f"{left} {sign[0]} {right()} OR ({left} = {right()} AND {decimal} {sign} {exact()})"
 
     def _equal(self, name: str, value: StoredValue) -> str:
+        """Return the SQL test that a text equals a value exactly, trailing spaces included."""
         same = f"{self._exact(name)} = {self._exact(self._bind(value))}"
         if self._dialect.ignores_last_spaces:
             same += f" AND DATALENGTH({name} + N'.') = DATALENGTH({self._bind(value)} + N'.')"
@@ -317,6 +339,7 @@ class _Writer:
             raise fault("SQL Server ignores spaces at the end of texts: it cannot order them")
 
     def _fields(self, left: str, operator: str, right: str, kind: str) -> str:
+        """Return the SQL comparison of two columns of the same kind."""
         sign = _OPERATORS[operator]
         if kind == "number" and self._dialect.decimal:
             one, other = [self._dialect.decimal.format(each) for each in (left, right)]
@@ -332,6 +355,7 @@ class _Writer:
         return holds
 
     def _in(self, name: str, values: Sequence[Anything], kind: str, *, negated: bool) -> str:
+        """Return the SQL test that a column is, or is not, one of known values."""
         if kind == "text":
             operator = "ne" if negated else "eq"
             tests = [f"({self._compare(name, operator, value, kind)})" for value in values]
@@ -350,6 +374,7 @@ class _Writer:
         return _SEARCHES[self._dialect.searches](self, name, operator, text)
 
     def like(self, name: str, operator: str, text: str) -> str:
+        """Return a text search by LIKE, special characters escaped."""
         # Not by a backslash, which may be an escape in the literal that names it.
         special = "!" + self._dialect.wildcards
         escaped = "".join([f"!{c}" if c in special else c for c in text])
@@ -358,12 +383,12 @@ class _Writer:
         return f"{self._exact(name)} LIKE {pattern} ESCAPE '!'"
 
     def locate(self, name: str, operator: str, text: str) -> str:
-        """By functions of MySQL that know no collation."""
+        """Return a text search by functions of MySQL that ignore collations."""
         wanted = self._exact(self._bind(text))
         return MARIADB_MATCHES[operator].format(self._exact(name), wanted)
 
     def instr(self, name: str, operator: str, text: str) -> str:
-        """By functions of SQLite that know no collation."""
+        """Return a text search by functions of SQLite that ignore collations."""
         if operator == "contains":
             return f"instr({name}, {self._bind(text)}) > 0"
         if operator == "endswith":

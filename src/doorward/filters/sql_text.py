@@ -31,7 +31,9 @@ _OPERATORS: Final = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "
 
 
 def to_sql_text(conditions: Conditions, names: Names, dialect: str) -> str | None:
-    """`WHERE …`; "" for every row, None for no row. ValueError for what the dialect cannot say."""
+    """Return `WHERE …` with literals; "" for all rows, None for no row. ValueError for what the
+    dialect cannot express.
+    """
     if not conditions:
         return None
     if is_always(conditions):
@@ -41,7 +43,9 @@ def to_sql_text(conditions: Conditions, names: Names, dialect: str) -> str | Non
 
 
 def quoted_name(name: str, dialect: str) -> str:
-    """A name of a table or column; ValueError for one that a database cannot have."""
+    """Return the quoted name of a table or column; ValueError for one that a database cannot
+    have.
+    """
     if _PLAIN.fullmatch(name):
         return name
     if not name or not name.isprintable():
@@ -63,6 +67,7 @@ class _Writer:
         return _join("AND", [self._comparison(each) for each in comparisons(body)])
 
     def _comparison(self, comparison: Comparison) -> str:
+        """Return a comparison as SQL text, with `NOT` if it is negated."""
         if comparison.negated and comparison.operator == "in" and not comparison.value:
             # `NOT` over what knows no NULL would let rows through where the column has none.
             return f"{self._field(comparison.field)} IS NOT NULL"
@@ -70,6 +75,9 @@ class _Writer:
         return f"NOT {text}" if comparison.negated else text
 
     def _positive(self, comparison: Comparison) -> str:
+        """Return a comparison as SQL text, ignoring its negation; ValueError for an order with
+        null.
+        """
         field, operator, value = comparison.field, comparison.operator, comparison.value
         name = self._field(field)
         if isinstance(value, Field):
@@ -90,6 +98,7 @@ class _Writer:
         return ".".join([quoted_name(part, self._dialect.name) for part in self._names.of(field)])
 
     def _literal(self, value: Any) -> str:
+        """Return a scalar as an SQL literal."""
         if value is None:
             return "NULL"
         if isinstance(value, bool):
@@ -99,6 +108,7 @@ class _Writer:
         return self._number(value)
 
     def _text(self, text: str) -> str:
+        """Return a string as an SQL literal; ValueError for one with a NUL."""
         if "\0" in text:
             raise ValueError("a text with a NUL has no literal")
         if self._dialect.has_backslashes:
@@ -106,7 +116,7 @@ class _Writer:
         return self._dialect.literal.format(text.replace("'", "''"))
 
     def _number(self, number: int | Number) -> str:
-        """Write a number in digits: with an exponent it would be a double to some dialects."""
+        """Return a number as digits, since an exponent would make it a double in some dialects."""
         decimal = Decimal(number_text(number))
         _, digits, exponent = decimal.as_tuple()
         assert isinstance(exponent, int)
@@ -120,6 +130,7 @@ class _Writer:
         return format(decimal, "f") if decimal else "0"
 
     def _pattern(self, before: str, after: str, text: str) -> str:
+        """Return a LIKE pattern for `text` with `before` and `after` around it, escaped."""
         special = "\\" + self._dialect.wildcards
         escaped = "".join([f"\\{each}" if each in special else each for each in text])
         literal = self._text(f"{before}{escaped}{after}")
@@ -131,7 +142,7 @@ _PATTERNS: Final = {"startswith": ("", "%"), "endswith": ("%", ""), "contains": 
 
 
 def _escape_backslashes(text: str) -> str:
-    """For dialects to which a backslash is an escape."""
+    """Double the backslashes for dialects in which they are escapes."""
     for character, escape in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
         text = text.replace(character, escape)
     return text

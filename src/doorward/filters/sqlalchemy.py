@@ -112,10 +112,9 @@ SINGLE: Final = 24
 def where(
     conditions: Conditions, tables: Mapping[str, Anything], *, nulls: Nulls = "null"
 ) -> ColumnElement[bool]:
-    """The rows that the policy lets through.
-
-    `tables`: mapped classes, aliases of them or tables, by the names of the policy. FilterError for
-    a column that is not there, or whose type has no kind.
+    """Return the rows that the policy allows, as an SQLAlchemy condition. `tables`: mapped classes,
+    aliases or tables by their names in the policy. FilterError for a missing column or one whose
+    type has no kind.
     """
     schema = _Mapped({name: _Table(table) for name, table in tables.items()})
     return _Writer(schema).predicate(to_predicate(conditions, schema, nulls))
@@ -124,12 +123,10 @@ def where(
 def document_of(
     row: Anything, relations: Iterable[str] | None = None, *, nulls: Nulls = "null"
 ) -> dict[Anything, Anything]:
-    """Return the policy's view of an instance of a mapped class: under the names, and with the
-    values, that a filter of its class compares, so that one policy serves lists and decisions.
-
-    `relations`: names of relationships, with dots for those of related rows; None: all of the row
-    itself. Columns that no filter can compare are left out. InputError for a value that is none of
-    Rego.
+    """Return an instance of a mapped class as the policy sees it: the names and values that a
+    filter compares, so that one policy serves lists and decisions. `relations`: names of
+    relationships, with dots for nested ones; None: all of the row. Columns that no filter can
+    compare are left out. InputError for a value without a form in Rego.
     """
     mapper: Anything = inspect(type(row))
     document: dict[Anything, Anything] = {}
@@ -152,8 +149,9 @@ def document_of(
 
 
 def without_masked(entity: Anything, columns: Iterable[str]) -> list[Anything]:
-    """Options of a query that leaves masked columns of a mapped class in the database: to read one
-    is an error. LookupError for a column that is not there."""
+    """Return query options that do not load the masked columns of a mapped class; reading one is an
+    error. LookupError for a missing column.
+    """
     attributes = {each.key for each in inspect(entity).mapper.column_attrs}
     for name in columns:
         if name not in attributes:
@@ -178,7 +176,9 @@ class _Table:
         self._relations = dict(mapper.relationships)
 
     def is_many(self, relation: str) -> bool | None:
-        """None where there is no relation of that name."""
+        """Return True if the relation leads to many rows, False for one; None if there is no such
+        relation.
+        """
         declared = self._relations.get(relation)
         return None if declared is None else bool(declared.uselist)
 
@@ -189,7 +189,7 @@ class _Table:
     def leads_to(
         self, relation: str, row: _Table, holds: ColumnElement[bool]
     ) -> ColumnElement[bool]:
-        """Return True if there is such a row for which that holds."""
+        """Return the condition that the relation leads to a row for which `holds` is true."""
         attribute = getattr(self._entity, relation).of_type(row._entity)
         result: ColumnElement[bool] = (
             attribute.any(holds) if self.is_many(relation) else attribute.has(holds)
@@ -213,7 +213,7 @@ class _Mapped:
 
 
 def describe(type_: TypeEngine[Anything]) -> Column:
-    """Return the kind of a column type for a policy."""
+    """Return the kind of a column type, or the reason why it has none."""
     columns = [_describe(each) for each in (type_, *type_._variant_mapping.values())]
     if any(each != columns[0] for each in columns[1:]):
         return refused("has types that a policy sees as different values")
@@ -221,6 +221,7 @@ def describe(type_: TypeEngine[Anything]) -> Column:
 
 
 def _describe(type_: TypeEngine[Anything]) -> Column:
+    """Return the kind of a column type that is not cached yet."""
     if type(type_).__module__.partition(".")[0] == "sqlalchemy":
         match type_:
             case Enum():
@@ -262,7 +263,9 @@ def _describe(type_: TypeEngine[Anything]) -> Column:
 
 
 def _choice(type_: Anything) -> Column:
-    """An enumeration: what is stored are names, by default, and what a policy sees are values."""
+    """Return the description of an enumeration, which by default stores names while policies see
+    values.
+    """
     members = []
     for label in type_.enums:
         member = type_._object_lookup[label] if type_.enum_class else label
@@ -274,6 +277,7 @@ def _choice(type_: Anything) -> Column:
 
 
 def _array(type_: Anything) -> Column:
+    """Return the description of an array type, or the reason why it cannot be compared."""
     item = describe(type_.item_type)
     if item.kind is None:
         return refused(item.reason, item.hint)
@@ -301,6 +305,7 @@ class _Exactly(TypeDecorator[Decimal]):
         return dialect.type_descriptor(Float() if lossy else Numeric())  # type: ignore[no-any-return]
 
     def process_bind_param(self, value: Anything, dialect: Anything) -> Anything:
+        """Return the parameter; as a double for SQLite, FilterError if that is not exact."""
         if dialect.name != "sqlite" or value is None:
             return value
         double = float(value)
@@ -318,6 +323,7 @@ class _Writer:
         self._count = 0
 
     def predicate(self, predicate: Predicate) -> ColumnElement[bool]:
+        """Return a predicate as an SQLAlchemy condition."""
         match predicate:
             case IsNull(field, negated):
                 column = self._view(field, "text")
@@ -363,8 +369,9 @@ class _Writer:
                 return or_(false(), *[self.predicate(part) for part in parts])
 
     def _view(self, field: Field, kind: Kind) -> ColumnElement[Anything]:
-        """Return the operand to compare: a column, a value in a document, or the value of a
-        function."""
+        """Return the operand to compare: a column, a value in a document, or a function of
+        either.
+        """
         is_element = field.table in self._elements
         if field.path or (is_element and isinstance(self._elements[field.table][0].type, JSON)):
             view: ColumnElement[Anything] = _JSON_VIEWS[kind](*self._json(field))
@@ -377,13 +384,16 @@ class _Writer:
         return _Function(_exact_text(view), *call)
 
     def _json(self, field: Field) -> list[ColumnElement[Anything]]:
-        """A document, the name of the element that the path is in, and the path."""
+        """Return the document, the name of the element that the path is in, and the path."""
         column, element = self._elements.get(field.table, (None, ""))
         if column is None:
             column = self._column(Field(field.table, field.column))
         return [column, *[literal_column(_quote(each)) for each in (element, *field.path)]]
 
     def _exists(self, elements: Elements) -> ColumnElement[bool]:
+        """Return the condition that an array or document has an element for which something
+        holds.
+        """
         self._count += 1
         name = f"element_{self._count}"
         source = self._json(elements.field)
@@ -398,17 +408,20 @@ class _Writer:
         return not_(exists) if elements.negated else exists
 
     def _related_rows(self, related: Related) -> ColumnElement[bool]:
+        """Return the condition that a relation leads to a row for which something holds."""
         table = self._table(related.table)
         row = self._rows[related.row] = table.row(related.relation)
         holds = _Related(table.leads_to(related.relation, row, self.predicate(related.holds)))
         return not_(holds) if related.negated else holds
 
     def _table(self, name: str) -> _Table:
+        """Return the table, or related row, for a name."""
         table = self._rows.get(name) or self._schema.table(name)
         assert table is not None
         return table
 
     def _column(self, field: Field) -> ColumnElement[Anything]:
+        """Return the column, or element, for a field."""
         if field.table in self._elements:
             return self._elements[field.table][0]
         return self._table(field.table).columns[field.column]
@@ -420,6 +433,7 @@ class _Writer:
         value: StoredValue,
         kind: Kind,
     ) -> ColumnElement[bool]:
+        """Return the comparison of a column with a known value, exact for its kind."""
         if kind == "uuid":
             of_uuid: Anything = column.type
             bound_uuid = literal(value if of_uuid.as_uuid else str(value), column.type)
@@ -458,7 +472,7 @@ class _Writer:
         left_decimal: ColumnElement[Anything],
         right_decimal: ColumnElement[Anything],
     ) -> ColumnElement[bool]:
-        """A comparison with doubles: of equal ones the decimals are compared."""
+        """Return a comparison with doubles: equal ones are compared as decimals."""
         exact = self._operation(left_decimal, operator, right_decimal)
         if operator == "eq":
             return and_(left == right, exact)
@@ -470,13 +484,15 @@ class _Writer:
     def _operation(
         self, left: ColumnElement[Anything], operator: str, right: ColumnElement[Anything]
     ) -> ColumnElement[bool]:
+        """Return the comparison of two operands by the operator's name."""
         result: ColumnElement[bool] = getattr(left, _OPERATORS[operator])(right)
         return result
 
 
 def _as_seen(column: ColumnElement[Anything]) -> ColumnElement[Anything]:
-    """A column by what programs read from it: 0.1 of single precision is not 0.1 in SQL, and what
-    SQLite keeps as a double is read with the digits of its type."""
+    """Return a column by what programs read from it: 0.1 in single precision is not 0.1 in SQL, and
+    SQLite's doubles are read with the digits of their type.
+    """
     if isinstance(column.type, Numeric) and not _is_float(column.type):
         return _Rounded(column)
     is_float = _is_float(column.type) and not isinstance(column.type, Double)
@@ -490,6 +506,7 @@ def _is_float(type_: TypeEngine[Anything]) -> bool:
 
 
 def _bound(value: bool | int | Number | str) -> ColumnElement[Anything]:
+    """Return a known boolean or number as an SQL parameter that keeps its exact value."""
     if isinstance(value, bool):
         return literal(value, Boolean())
     decimal = Decimal(number_text(value))  # type: ignore[arg-type]  # a number
@@ -647,6 +664,7 @@ class _StoredAs(FunctionElement[bool]):
 
 
 def _stored_as(kind: Kind, *, negated: bool) -> type[_StoredAs]:
+    """Return the class of the test that a column holds a value of the kind, or does not."""
     body = {
         "inherit_cache": True,
         "name": f"{'not_' if negated else ''}stored_{kind}",
@@ -732,6 +750,9 @@ _TAIL: Final = {
 
 
 def _dialect(compiler: Anything) -> str:
+    """Return the dialect's name, MariaDB's being mysql; CompileError for one that cannot compare
+    texts exactly.
+    """
     name = str(compiler.dialect.name)
     name = {"mariadb": "mysql"}.get(name, name)
     if name not in _EXACT:
@@ -747,6 +768,7 @@ def _compile_exact(element: _ExactText, compiler: Anything, **options: Anything)
 
 @compiles(_PaddedText)
 def _compile_padded(element: _PaddedText, compiler: Anything, **options: Anything) -> str:
+    """Return the SQL of a text with the spaces that PostgreSQL's char type adds."""
     if _dialect(compiler) != "postgresql":
         return _compile_exact(element, compiler, **options)
     (inner,) = [compiler.process(clause, **options) for clause in element.clauses]
@@ -764,7 +786,7 @@ def _quote(text: str) -> str:
 
 
 def _parts(element: Anything, compiler: Anything, **options: Anything) -> tuple[str, Anything]:
-    """A document as text, and the element and path in it."""
+    """Return a document as SQL, and the element and path in it."""
     column, *names = list(element)
     texts = [each.name[1:-1] for each in names]
     if isinstance(column.type, JSON) and compiler.dialect.name == "postgresql":
@@ -787,6 +809,7 @@ def _compile_label(element: _Label, compiler: Anything, **options: Anything) -> 
 
 @compiles(_Zoned)
 def _compile_zoned(element: _Zoned, compiler: Anything, **options: Anything) -> str:
+    """Return the SQL of a time with a zone; FilterError for databases that store none."""
     (column,) = element.clauses
     if compiler.dialect.name != "postgresql":
         raise fault(f"{compiler.dialect.name} keeps no zone of a time", MOMENTS)
@@ -803,6 +826,7 @@ def _compile_function(element: _Function, compiler: Anything, **options: Anythin
 @compiles(_JsonNumber)
 @compiles(_JsonBoolean)
 def _compile_json(element: _JsonText, compiler: Anything, **options: Anything) -> str:
+    """Return the SQL of a value in a document."""
     dialect = _dialect_of(compiler)
     column, (inside, *path) = _parts(element.clauses, compiler, **options)
     return json_of(dialect, *json_place(dialect, column, inside, path), element.kind)
@@ -811,6 +835,7 @@ def _compile_json(element: _JsonText, compiler: Anything, **options: Anything) -
 @compiles(_JsonType)
 @compiles(_NotJsonType)
 def _compile_json_type(element: _JsonType, compiler: Anything, **options: Anything) -> str:
+    """Return the SQL of the test for the type of a value in a document."""
     dialect = _dialect_of(compiler)
     types: Anything
     types, *where_ = list(element.clauses)
@@ -821,6 +846,7 @@ def _compile_json_type(element: _JsonType, compiler: Anything, **options: Anythi
 
 @compiles(_Element)
 def _compile_element(element: _Element, compiler: Anything, **options: Anything) -> str:
+    """Return the SQL of an array's element."""
     name: Anything
     (name,) = element.clauses
     return f"{name.name}.value"
@@ -829,6 +855,7 @@ def _compile_element(element: _Element, compiler: Anything, **options: Anything)
 @compiles(_ElementsOfArray)
 @compiles(_ElementsOfJson)
 def _compile_elements(element: _ElementsOfArray, compiler: Anything, **options: Anything) -> str:
+    """Return the SQL of the test for an element of an array or document."""
     alias: Anything
     alias, holds, *where_ = list(element.clauses)
     dialect = _dialect_of(compiler)
@@ -844,6 +871,7 @@ def _compile_elements(element: _ElementsOfArray, compiler: Anything, **options: 
 
 @compiles(_Rounded)
 def _compile_rounded(element: _Rounded, compiler: Anything, **options: Anything) -> str:
+    """Return the SQL of a number rounded, in SQLite, to the digits of its type."""
     (column,) = element.clauses
     inner: str = compiler.process(column, **options)
     if compiler.dialect.name != "sqlite":
@@ -855,6 +883,7 @@ def _compile_rounded(element: _Rounded, compiler: Anything, **options: Anything)
 
 @compiles(_Single)
 def _compile_single(element: _Single, compiler: Anything, **options: Anything) -> str:
+    """Return the SQL of a single-precision number by the digits that programs read."""
     (column,) = element.clauses
     stored: Anything = column.type
     inner: str = compiler.process(column, **options)
@@ -868,6 +897,7 @@ def _compile_single(element: _Single, compiler: Anything, **options: Anything) -
 
 @compiles(_StoredAs)
 def _compile_stored(element: _StoredAs, compiler: Anything, **options: Anything) -> str:
+    """Return the SQL of the test that the stored value is of the declared kind."""
     (column,) = element.clauses
     inner: str = compiler.process(column, **options)
     dialect = _dialect_of(compiler)
@@ -880,6 +910,7 @@ def _compile_stored(element: _StoredAs, compiler: Anything, **options: Anything)
 
 @compiles(_Related)
 def _compile_related(element: _Related, compiler: Anything, **options: Anything) -> str:
+    """Return the SQL of an EXISTS, for MariaDB in the form that it does not rewrite."""
     (exists,) = element.clauses
     text: str = compiler.process(exists, **options)
     if compiler.dialect.name not in ("mysql", "mariadb"):
@@ -901,6 +932,7 @@ def _compile_match(element: _Match, compiler: Anything, **options: Anything) -> 
 
 
 def _match_text(element: _Match, compiler: Anything, **options: Anything) -> str:
+    """Return the SQL of a text search without regard to collations."""
     name = _dialect(compiler)
     subject, wanted = [compiler.process(clause, **options) for clause in element.clauses]
     operator = element.operator

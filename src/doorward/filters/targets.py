@@ -48,7 +48,7 @@ PYTHON: Final = Target("python", "", _ALL, _SQL, "Python")
 
 
 def target_of(kind: str, variant: str) -> Target:
-    """ValueError in OPA's words for a target that does not exist."""
+    """Return the target; ValueError, in OPA's words, if it does not exist."""
     target = _TARGETS.get((kind, variant.lower()))
     if target is not None:
         return target
@@ -60,13 +60,16 @@ def target_of(kind: str, variant: str) -> Target:
 
 
 def unsupported(targets: Iterable[Target], name: str) -> str:
-    """The targets that have not the built-in `name`, as an error; "" if all have it."""
+    """Return an error text with the targets that do not support the built-in `name`; "" if all
+    do.
+    """
     return "\n".join(
         f"unsupported for {each.shown}" for each in targets if each.lacks_builtin(name)
     )
 
 
 def missing_feature(targets: Iterable[Target], feature: str) -> str:
+    """Return an error text with the targets that do not support a feature; "" if all do."""
     return "\n".join(
         f'unsupported feature "{feature}" for {each.shown}'
         for each in targets

@@ -45,12 +45,11 @@ def to_conditions(
     shorts: Iterable[str] = (),
     now_ns: int | None = None,
 ) -> Conditions:
-    """The rows for which the document of a residual is allowed; FilterError names each expression
-    that cannot be a condition, and rules that may contradict each other.
-
-    `now_ns`: the time, for policies that compare columns with it, where that is not known yet.
-    `shorts`: names below `input` that stand for columns by themselves. Related rows, `every` and
-    rules behind `not` are for callers in Python only: OPA's targets have no words for them.
+    """Return the conditions for the rows for which a residual's document is allowed; FilterError
+    names each expression that cannot be a condition, and rules that may contradict each other.
+    `now_ns`: the time, for policies that compare columns with it. `shorts`: names below `input`
+    that are columns by themselves. Related rows, `every` and rules behind `not` are only for
+    callers in Python, since OPA's targets cannot express them.
     """
     if not residual.only_truth:
         raise fault("a filter is made of a residual with `only_truth=True`")
@@ -87,7 +86,7 @@ class _Reader:
         self._shorts = shorts
 
     def body(self, body: Body) -> tuple[Comparison, ...] | None:
-        """None for a body that never holds."""
+        """Return a body as comparisons; None if it never holds."""
         comparisons: list[Comparison] = []
         never = False
         for each in body:
@@ -106,6 +105,7 @@ class _Reader:
     # What an expression is
 
     def _check_call(self, expr: Expr) -> None:
+        """Record an error for an expression that is not a plain call."""
         is_call = isinstance(expr.term, Call)
         if expr.negated:
             if not is_call:
@@ -119,6 +119,7 @@ class _Reader:
             self._comparer.fail(expr.span, '"with" not permitted', hint=WITH)
 
     def _fail_bare(self, expr: Expr) -> None:
+        """Record the error, in OPA's words, for an expression that is not a call."""
         term = expr.term
         if isinstance(term, Every):
             self._comparer.fail(expr.span, '"every" not permitted', hint=EVERY)
@@ -140,6 +141,7 @@ class _Reader:
             )
 
     def _support_fault(self, path: Sequence[object]) -> str:
+        """Return OPA's words for a rule that cannot be inlined."""
         rules = [
             rule
             for module in self._support
@@ -154,6 +156,7 @@ class _Reader:
         return f"use of a rule in {name}"
 
     def _field(self, term: Term) -> Field | None:
+        """Return the column that a term names; None for other terms."""
         if not isinstance(term, Ref) or not isinstance(term.head, Var):
             return None
         names = [part.value for part in term.args if isinstance(part, Scalar)]

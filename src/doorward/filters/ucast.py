@@ -17,7 +17,7 @@ __all__ = ["to_ucast"]
 
 
 def to_ucast(conditions: Conditions, names: Names) -> dict[str, Any] | None:
-    """The tree; {} for every row, None for no row."""
+    """Return the conditions as a UCAST tree; {} for all rows, None for no row."""
     if not conditions:
         return None
     if is_always(conditions):
@@ -27,12 +27,14 @@ def to_ucast(conditions: Conditions, names: Names) -> dict[str, Any] | None:
 
 
 def _compound(operator: str, nodes: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a node that joins others; a single node is not wrapped, except by `not`."""
     if len(nodes) == 1 and operator != "not":
         return nodes[0]
     return {"operator": operator, "type": "compound", "value": nodes}
 
 
 def _node(comparison: Comparison, names: Names) -> dict[str, Any]:
+    """Return the UCAST node of a comparison."""
     value = comparison.value
     node = {
         "field": ".".join(names.of(comparison.field)),
@@ -44,12 +46,14 @@ def _node(comparison: Comparison, names: Names) -> dict[str, Any]:
 
 
 def _json(value: Any) -> Any:
+    """Return a value with numbers as OPA writes them."""
     if isinstance(value, list):
         return [_json(item) for item in value]
     return _number(value) if isinstance(value, Number) else value
 
 
 def _number(number: Number) -> Any:
+    """Return a number as OPA writes it: by its nearest double if that is exact."""
     text = number_text(number)
     double = float(text)
     try:

@@ -14,6 +14,9 @@ __all__ = ["check_arrays", "elements_of", "function_of", "json_of", "json_place"
 
 
 def _json(dialect: SQLDialect) -> JsonViews:
+    """Return how the dialect reads JSON documents; FilterError if it does not read them as programs
+    do.
+    """
     if dialect.json is None:
         raise fault(f"{dialect.name} does not read documents of JSON as programs do", JSON)
     return dialect.json
@@ -22,9 +25,8 @@ def _json(dialect: SQLDialect) -> JsonViews:
 def json_place(
     dialect: SQLDialect, column: str, element: str, names: Sequence[str]
 ) -> tuple[str, str]:
-    """A document, and the path to a value in it, as other functions take them.
-
-    `element`: what `elements_of` calls the element that `names` are in, if they are in one.
+    """Return a document and the path to a value in it, for other functions. `element`: the alias,
+    given by `elements_of`, of the element that `names` are in, or "".
     """
     return _json(dialect).location(column, element, names)
 
@@ -37,14 +39,14 @@ def json_of(dialect: SQLDialect, column: str, path: str, kind: str) -> str:
 def json_type_of(
     dialect: SQLDialect, column: str, path: str, types: Sequence[str], *, negated: bool
 ) -> str:
-    """Return a condition that there is a value of one of these types; or, `negated`, none.
-    `characters` stands for a text that is not empty."""
+    """Return the condition that a value is of one of these types, or, if `negated`, is not.
+    `characters` means a text that is not empty.
+    """
     return _json(dialect).type_test(column, path, types, negated=negated)
 
 
 def elements_of(dialect: SQLDialect, column: str, path: str, alias: str) -> str:
-    """Return the source to select from for the elements of an array, or the values of an object, at
-    a path."""
+    """Return the SQL source of an array's items, or an object's values, at a path."""
     return _json(dialect).elements(column, path, alias)
 
 
@@ -55,7 +57,7 @@ def check_arrays(dialect: SQLDialect) -> None:
 
 
 def function_of(dialect: SQLDialect, function: str, operand: str, text: str) -> str:
-    """The value of a function of a text that is compared by its code points."""
+    """Return the SQL of a function of a text that is compared by code points."""
     if function == REPLACE:
         for pair in pairs_of(operand):
             one, other = [dialect.exact_literal.format(plain_literal(each)) for each in pair]

@@ -77,7 +77,7 @@ NO_PARAMETERS: Final[Mapping[tuple[str, str], str]] = {}
 
 
 def subject_key(subject: Subject) -> Any:
-    """A total order of subjects."""
+    """Return a key that gives subjects a total order."""
     lists, scalars = sorted(subject.lists), sorted(subject.scalars)
     return subject.name, subject.values, lists, scalars, subject.location, subject.form
 

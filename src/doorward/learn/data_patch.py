@@ -37,7 +37,7 @@ class DataFile:
     """The line of each member that is cut."""
 
     def inside(self, locations: Iterable[Location]) -> list[Location]:
-        """The members that this file has, as paths in its document."""
+        """Return the members that this file has, as paths in its document."""
         document = read_document(self.path, self.text.encode())
         number = len(self.prefix)
         return [
@@ -50,6 +50,7 @@ class DataFile:
 
 
 def _has(document: Any, location: Location) -> bool:
+    """Return True if the document has a member at the location."""
     for key in location:
         if isinstance(document, dict):
             if key not in document:
@@ -61,7 +62,9 @@ def _has(document: Any, location: Location) -> bool:
 
 
 def cut_members(file: DataFile, locations: Sequence[Location]) -> str | None:
-    """The text of the file without members of its document; None where that cannot be cut."""
+    """Return the file's text without members of its document, comments and layout kept; None if
+    they cannot be cut out.
+    """
     tree: Tree = {}
     for location in locations:
         inner = tree
@@ -81,6 +84,7 @@ def cut_members(file: DataFile, locations: Sequence[Location]) -> str | None:
 
 
 def _cuts_of(file: DataFile, tree: Tree) -> Iterator[tuple[int, int]]:
+    """Yield the spans of text to cut; ValueError for a format or style that is not supported."""
     try:
         yield from _JSON(file, tree).cuts()
     except ValueError:
@@ -100,17 +104,18 @@ class _JSON:
         self._cuts: list[tuple[int, int]] = []
 
     def cuts(self) -> list[tuple[int, int]]:
-        """The spans to take out. ValueError for what is not JSON."""
+        """Return the spans of text to cut; ValueError if the text is not JSON."""
         self._value(self._blank(0), self._tree, ())
         return self._cuts
 
     def _blank(self, at: int) -> int:
+        """Return the offset of the next character that is not white space."""
         while self._text[at] in _BLANK:
             at += 1
         return at
 
     def _value(self, at: int, tree: Tree | None, location: Location) -> int:
-        """Read a value, and the members of it that are in the tree; where it ends."""
+        """Read a value, cutting the members that are in the tree; return the offset after it."""
         if not tree or self._text[at] not in "{[":
             return self._decoder.raw_decode(self._text, at)[1]
         is_object = self._text[at] == "{"
@@ -143,7 +148,7 @@ class _JSON:
         return at + 1
 
     def _cut(self, spans: list[tuple[int, int, bool]]) -> None:
-        """Each with the comma after it; at the end, with the one before."""
+        """Record the spans to cut, each with the comma after it, or at the end the one before."""
         last = max([n for n, span in enumerate(spans) if not span[2]], default=-1)
         for number, (start, _, is_cut) in enumerate(spans):
             if is_cut and number < last:
@@ -165,13 +170,15 @@ class _YAML:
         self._cuts: list[tuple[int, int]] = []
 
     def cuts(self) -> list[tuple[int, int]]:
-        """The spans to take out. ValueError for other styles."""
+        """Return the spans of text to cut; ValueError for styles other than block style."""
         node = yaml.compose(self._file.text, Loader=yaml.SafeLoader)
         self._node(node, self._tree, (), len(self._starts) - 1)
         return self._cuts
 
     def _node(self, node: Any, tree: Tree, location: Location, end: int) -> None:
-        """The members of a node that ends before a line."""
+        """Record the lines of a node's members that are in the tree; the node ends before line
+        `end`.
+        """
         if node is None or getattr(node, "flow_style", True):
             raise ValueError
         items: list[tuple[Any, Any, Any]]

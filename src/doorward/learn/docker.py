@@ -130,7 +130,7 @@ def role_of(user: str) -> str:
 
 
 def learn_docker(calls: Calls, limits: Limits) -> LearnedCalls:
-    """Learn what users need from their calls."""
+    """Learn from their calls what users of the Docker plugin need."""
     days = 0
     for cell in calls.used.values():
         days |= cell.days
@@ -161,6 +161,7 @@ class _Learner:
         self._members: Mapping[str, frozenset[str]] = {}
 
     def read(self, calls: Calls) -> None:
+        """Count the calls by setting, value and user."""
         for (user, section, name, value), cell in sorted(calls.used.items()):
             if section == "roles":
                 self._actions[user][value] = cell
@@ -169,7 +170,7 @@ class _Learner:
                 self._totals[user, (section, name)] += cell.count
 
     def roles(self, calls: Calls) -> Iterator[Value]:
-        """The roles of each user, whose members are known from then on."""
+        """Yield the roles that each user needs, and remember their members."""
         roles_by_user: defaultdict[str, set[str]] = defaultdict(set)
         for user, used in self._actions.items():
             for need in needed_roles(user, used, calls, self._enough):
@@ -188,7 +189,7 @@ class _Learner:
         self._members = members_of(roles_by_user)
 
     def values(self) -> Iterator[Value]:
-        """The values of all settings."""
+        """Yield the values of all settings, with proposals."""
         for setting, by_value in self._used.items():
             if setting[0] == "limits":
                 yield from self._limits_of(setting, by_value)
@@ -203,6 +204,7 @@ class _Learner:
                     yield each
 
     def _judge(self, setting: Setting, value: str, cells: Cells) -> Iterator[Value]:
+        """Yield a value for the role that uses it, if it is spread, and for each user."""
         closed = why_closed(setting, value)
         role = "" if closed else self._role_for(setting, cells)
         if role:
@@ -214,6 +216,9 @@ class _Learner:
             yield self._for_user(setting, value, user, cell, closed or missing)
 
     def _for_user(self, setting: Setting, value: str, user: str, cell: Cell, reason: str) -> Value:
+        """Return a value for one user; `reason` says why it has to be asked about, "" if it is
+        allowed.
+        """
         share = cell.count / max(1, self._totals[user, setting])
         proposal = ASK if reason else ALLOW
         return Value(
@@ -221,6 +226,7 @@ class _Learner:
         )
 
     def _for_role(self, setting: Setting, value: str, role: str, cells: Cells) -> Value:
+        """Return a value for all users of a role."""
         members = self._members[role]
         users = tuple(sorted(cells.keys() & members))
         total = Cell()
@@ -241,7 +247,9 @@ class _Learner:
         )
 
     def _role_for(self, setting: Setting, cells: Cells) -> str:
-        """The role whose users all use a value as often as chance would bring; "" for none."""
+        """Return the role whose users use a value as evenly as chance would have it; "" if there is
+        none.
+        """
         spread: dict[str, int] = {}
         for role, members in self._members.items():
             inside = {user: cell for user, cell in cells.items() if user in members}
@@ -256,6 +264,7 @@ class _Learner:
         )
 
     def _is_spread(self, setting: Setting, cells: Cells, members: frozenset[str]) -> bool:
+        """Return True if the members use a value about as evenly as chance would have it."""
         weights = [self._totals[user, setting] for user in sorted(members)]
         weights = [each for each in weights if each]
         total = Cell()
@@ -272,7 +281,9 @@ class _Learner:
         return len(cells) >= sum(chances) - 2 * deviation
 
     def _limits_of(self, setting: Setting, by_value: Mapping[str, Cells]) -> Iterator[Value]:
-        """A limit is the highest that enough calls needed: each counts for all lower ones too."""
+        """Yield the limits of a setting: the highest value that enough calls needed, where each
+        call counts for lower values too.
+        """
         reached: dict[str, Cell] = {}
         role = ""
         for value in sorted(by_value, key=lambda each: -(float(each) or math.inf)):
@@ -290,7 +301,9 @@ class _Learner:
     def _varying(
         self, setting: Setting, by_value: Mapping[str, Cells]
     ) -> Iterator[tuple[Value, list[str]]]:
-        """The folder that many folders are in, the range that many ports are in, with these."""
+        """Yield the folder or port range that contains many rarely used ones, with the values
+        inside.
+        """
         if setting not in (_FOLDERS, _PORTS):
             return
         rare: defaultdict[str, Cells] = defaultdict(dict)
@@ -313,7 +326,7 @@ class _Learner:
 
 
 def _parents(folders: Mapping[str, Cell]) -> Iterator[tuple[str, list[str]]]:
-    """The parents of many folders, with these."""
+    """Yield the parent of many folders, with these."""
     by_parent: defaultdict[str, list[str]] = defaultdict(list)
     for folder in folders:
         by_parent[folder.rpartition("/")[0]].append(folder)
@@ -321,7 +334,7 @@ def _parents(folders: Mapping[str, Cell]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _near_ports(ranges: Mapping[str, Cell]) -> Iterator[tuple[str, list[str]]]:
-    """The range of ports that were published, where it has enough of them."""
+    """Yield the range of published ports if enough of it was used, with the ranges inside."""
     inside = sorted(ranges, key=ports_of)
     if len(inside) >= VARYING:
         first, last = ports_of(inside[0])[0], max([ports_of(each)[1] for each in inside])
@@ -330,8 +343,9 @@ def _near_ports(ranges: Mapping[str, Cell]) -> Iterator[tuple[str, list[str]]]:
 
 
 def settle(learned: LearnedCalls) -> None:
-    """Let a decision about one value count for others: what is denied is not learned in another
-    way, and what a role has is not asked of its users."""
+    """Apply decisions about one value to others: a denied value is not learned in another form, and
+    users are not asked about what their role has.
+    """
     members = _members_of(learned.values)
     by_key: defaultdict[tuple[Setting, str], list[Value]] = defaultdict(list)
     for each in learned.values:
@@ -357,7 +371,7 @@ def settle(learned: LearnedCalls) -> None:
 
 
 def _settle_one(values: Iterable[Value], members: Mapping[str, frozenset[str]]) -> None:
-    """Settle one value of a setting, or one limit, of all roles and users."""
+    """Settle one value of a setting, or one limit, for all roles and users."""
     shared: list[Value] = []
     personal: defaultdict[str, list[Value]] = defaultdict(list)
     for each in values:
@@ -381,7 +395,9 @@ def _settle_one(values: Iterable[Value], members: Mapping[str, frozenset[str]]) 
 
 
 def _members_of(values: Iterable[Value]) -> Mapping[str, frozenset[str]]:
-    """The users by role: those to whom the setting `roles` grants it, or one that includes it."""
+    """Return the users of each role: those to whom a granted value gives it or a role that includes
+    it.
+    """
     roles_by_user: defaultdict[str, set[str]] = defaultdict(set)
     for each in values:
         if each.setting == ROLES and each.is_granted:
@@ -390,7 +406,7 @@ def _members_of(values: Iterable[Value]) -> Mapping[str, frozenset[str]]:
 
 
 def members_of(roles_by_user: Mapping[str, Iterable[str]]) -> Mapping[str, frozenset[str]]:
-    """By shipped role, the users who have it or one that can do all of it, by what they have."""
+    """Return, by shipped role, the users who have it or a role that can do everything it can."""
     known = roles()
     return {
         role: frozenset(
@@ -403,7 +419,7 @@ def members_of(roles_by_user: Mapping[str, Iterable[str]]) -> Mapping[str, froze
 
 
 def _ask_after_denial(one: Value, others: Iterable[Value]) -> None:
-    """Ask about a value where a person denied it, or a narrower limit, elsewhere."""
+    """Change the proposal to ask if a person denied the value, or a narrower limit, elsewhere."""
     if one.decision or one.proposal != ALLOW:
         return
     for each in others:
@@ -414,6 +430,7 @@ def _ask_after_denial(one: Value, others: Iterable[Value]) -> None:
 
 
 def _overlap(setting: Setting, value: str, denied: str) -> bool:
+    """Return True if a folder or port range contains, or overlaps, a denied one."""
     if setting == _FOLDERS:
         return f"{denied}/".startswith(f"{value}/")
     first, last = ports_of(value)

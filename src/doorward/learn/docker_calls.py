@@ -52,7 +52,7 @@ Setting: TypeAlias = tuple[str, str]
 
 
 def is_call(document: Any) -> TypeGuard[dict[Any, Any]]:
-    """Return True for a line of the plugin's audit log."""
+    """Return True if a JSON value is a line of the plugin's audit log."""
     return isinstance(document, dict) and all(
         type(document.get(name)) is str for name in ("action", "phase", "decision", "uri", "user")
     )
@@ -78,7 +78,7 @@ class Calls:
     unreadable: int = 0
 
     def add(self, line: Mapping[Any, Any]) -> None:
-        """Count a line."""
+        """Count a line of the audit log."""
         self.events += 1
         user, action, input = line["user"], line["action"], line.get("input")
         too_long = len(user) > LONGEST or len(action) > LONGEST
@@ -111,6 +111,9 @@ class Calls:
             self.digests[user] = before[0] + has_digest, before[1] + (not has_digest)
 
     def _use(self, key: tuple[str, str, str, str]) -> Cell:
+        """Return the counts for a user and a value, new if necessary; LearnError above the
+        limit.
+        """
         cell = self.used.get(key)
         if cell is None:
             cell = self.used[key] = Cell()
@@ -118,6 +121,7 @@ class Calls:
         return cell
 
     def _check(self) -> None:
+        """LearnError if the log has more combinations than the limit."""
         if len(self.used) + len(self.denied) > MAX_CELLS:
             raise LearnError(
                 f"the log has more than {MAX_CELLS:,} combinations of a user and a value: learn "
@@ -125,7 +129,7 @@ class Calls:
             )
 
     def merge(self, other: Calls) -> None:
-        """Count what `other` counted."""
+        """Add the counts of another part of the log."""
         self.events += other.events
         self.without_input += other.without_input
         self.unreadable += other.unreadable
@@ -140,7 +144,7 @@ class Calls:
 
 
 def _values(input: Mapping[Any, Any]) -> Iterator[tuple[Setting, Any]]:
-    """The values of a request that settings of the data are about."""
+    """Yield the settings that the shipped data have for a request, with the values it needs."""
     action = input.get("action")
     for image in _images(input, action):
         if image.get("name") and image.get("unresolved") is not True:
@@ -169,7 +173,7 @@ def _values(input: Mapping[Any, Any]) -> Iterator[tuple[Setting, Any]]:
 
 
 def _images(input: Mapping[Any, Any], action: Any) -> Iterator[Mapping[Any, Any]]:
-    """The images that a request is judged by."""
+    """Yield the images that the shipped policies check for a request."""
     images: list[Any] = [input.get("image")] if action in _OF_IMAGES else []
     if action in ("container.create", "image.build"):
         images += _list(input, "images")
@@ -181,7 +185,7 @@ def _images(input: Mapping[Any, Any], action: Any) -> Iterator[Mapping[Any, Any]
 
 
 def _registries(input: Mapping[Any, Any], action: Any) -> Iterator[Any]:
-    """The registries that the daemon contacts for a request."""
+    """Yield the registries that the daemon contacts for a request."""
     yield input.get("registry")
     if action in _CONTACTING:
         yield _object(input, "image").get("registry")
@@ -194,7 +198,9 @@ def _registries(input: Mapping[Any, Any], action: Any) -> Iterator[Any]:
 def _of_subject(
     subject: Mapping[Any, Any], *, has_ports: bool = True
 ) -> Iterator[tuple[Setting, Any]]:
-    """The values of what a request creates, or of the container that it is for."""
+    """Yield the settings and values for what a request creates, or for the container it is
+    about.
+    """
     for mount in _list(subject, "mounts"):
         if not isinstance(mount, dict):
             continue
@@ -228,7 +234,7 @@ def _of_subject(
 
 
 def _of_limits(input: Mapping[Any, Any]) -> Iterator[tuple[Setting, Any]]:
-    """The limits that a request asks for, of those that the shipped policies would hold it to."""
+    """Yield the limits that a request needs, among those that the shipped policies enforce."""
     action, resources = input.get("action"), _object(input, "resources")
     changed = {each for each in _list(resources, "changed") if type(each) is str}
     for limit in LIMITS:
@@ -248,6 +254,7 @@ def _is_buildkit(input: Mapping[Any, Any]) -> bool:
 
 
 def _of_networks(input: Mapping[Any, Any], action: Any) -> Iterator[tuple[Setting, Any]]:
+    """Yield the settings and values for a request's networks."""
     network = _object(input, "network")
     if action == "network.create":
         yield ("networks", "drivers"), network.get("driver")
@@ -258,8 +265,9 @@ def _of_networks(input: Mapping[Any, Any], action: Any) -> Iterator[tuple[Settin
 
 
 def _of_admins(input: Mapping[Any, Any]) -> Iterator[str]:
-    """The parts of a request that no data of the shipped policies grants to anybody but an
-    admin."""
+    """Yield the parts of a request that the shipped policies allow only to an admin, whatever the
+    data.
+    """
     security = _object(input, "security")
     if security.get("privileged") is True:
         yield "privileged"
@@ -282,6 +290,7 @@ def _list(document: Mapping[Any, Any], name: str) -> list[Any]:
 
 
 def _seconds(text: Any) -> int:
+    """Return the seconds since the epoch of an ISO time; 0 if it is not one."""
     try:
         return int(datetime.fromisoformat(text).timestamp()) if type(text) is str else 0
     except (ValueError, OverflowError):

@@ -64,7 +64,7 @@ def shipped_data() -> Any:
 
 
 def why_closed(setting: Setting, value: str) -> str:
-    """Why a value is not learned, whatever the evidence; "" for one that may be."""
+    """Return the reason why a value is never learned, whatever the evidence; "" if it may be."""
     if setting in CLOSED:
         return f"the shipped data allow no {CLOSED[setting]}"
     if setting in LISTS:
@@ -87,12 +87,13 @@ def why_closed(setting: Setting, value: str) -> str:
 
 
 def ports_of(value: str) -> tuple[int, int]:
-    """The first and the last port of `first-last`. ValueError for another text."""
+    """Return the first and last port of `first-last`; ValueError for other texts."""
     first, _, last = value.partition("-")
     return int(first), int(last)
 
 
 def _why_not_mounted(folder: str) -> str:
+    """Return the reason why a folder is never learned; "" if it may be."""
     if not _FOLDER.match(folder) or ".." in folder.split("/") or "." in folder.split("/"):
         return "the folder is not a plain path of at least two names"
     inside = f"{folder}/"
@@ -102,6 +103,7 @@ def _why_not_mounted(folder: str) -> str:
 
 
 def _why_not_subnet(value: str) -> str:
+    """Return the reason why a subnet is never learned; "" if the shipped data allow it."""
     try:
         subnet: Any = ipaddress.ip_network(value)
         allowed: Iterable[Any] = [

@@ -28,7 +28,7 @@ _FLAGS: Final = (
 
 
 def docker_data(learned: LearnedCalls) -> dict[str, Any]:
-    """The content of data.json."""
+    """Return the content of data.json for what was learned."""
     granted = [each for each in learned.values if each.is_granted]
     roles_by_user: defaultdict[str, set[str]] = defaultdict(set)
     for each in granted:
@@ -50,7 +50,7 @@ def docker_data(learned: LearnedCalls) -> dict[str, Any]:
 
 
 def _data_without_grants() -> dict[str, Any]:
-    """The shipped data, without all that may be added."""
+    """Return the shipped data without everything that grants can add."""
     data: dict[str, Any] = json.loads(json.dumps(shipped_data()))
     for section, name in (*LISTS, *CLOSED, ("images", "allow"), ("mounts", "allow")):
         data[section][name] = []
@@ -62,7 +62,7 @@ def _data_without_grants() -> dict[str, Any]:
 
 
 def _additions(granted: Iterable[Value], used: set[str]) -> defaultdict[str, Settings]:
-    """The settings by role; a role that can do all of another one has its settings too."""
+    """Return the settings to add by role; a role that includes another one has its settings too."""
     known = roles()
     added: defaultdict[str, Settings] = defaultdict(dict)
     for each in granted:
@@ -85,6 +85,9 @@ def _additions(granted: Iterable[Value], used: set[str]) -> defaultdict[str, Set
 
 
 def _holders(value: Value, used: set[str], known: Mapping[str, frozenset[str]]) -> list[str]:
+    """Return the roles that get a value: a user's own, or a shared one and those that include
+    it.
+    """
     if not value.is_shared:
         return [value.holder]
     above = {role for role in used & known.keys() if known[role] >= known[value.holder]}
@@ -97,7 +100,9 @@ def _put_ceilings(
     granted: Iterable[Value],
     roles_by_user: Mapping[str, set[str]],
 ) -> None:
-    """The ceilings of roles and users; the lowest of them is that of everybody else."""
+    """Write the limits into `data` and `added`: the lowest applies to everybody, higher ones to
+    roles and users.
+    """
     known = roles()
     members = members_of(roles_by_user)
     for limit in LIMITS:
@@ -125,6 +130,7 @@ def _is_member(holder: str, users: Iterable[str]) -> bool:
 
 
 def _ceiling(width: float) -> int | float:
+    """Return a limit as data.json has it; 0 means none."""
     if math.isinf(width):
         return 0
     return int(width) if width.is_integer() else width
@@ -133,7 +139,7 @@ def _ceiling(width: float) -> int | float:
 def _put_digests(
     data: dict[str, Any], added: defaultdict[str, Settings], digests: Mapping[str, bool]
 ) -> None:
-    """Allow images without a digest to those users who use them, where others name digests only."""
+    """Require digests of images if some users only use such, and exempt the users who do not."""
     data["images"]["require_digest"] = True in digests.values()
     if True in digests.values():
         for user, is_strict in digests.items():

@@ -29,8 +29,9 @@ _HEAD = """\
 
 
 def _order(value: Value) -> tuple[int, bool, bool, float, tuple[str, str], str, str]:
-    """Order grants for the review: what few calls of a user need, roles and new values first; then
-    questions, then the rest."""
+    """Return the sort key for the review: first granted values with little support (roles and new
+    ones before others), then questions, then the rest.
+    """
     rank = 0 if value.is_odd else 1 if value.proposal != ALLOW else 2
     share = value.share if value.is_odd else 1.0
     is_later = value.setting != ROLES, not value.is_new
@@ -43,7 +44,7 @@ def _rows(learned: LearnedCalls) -> list[Value]:
 
 
 def docker_yaml(learned: LearnedCalls) -> str:
-    """The file."""
+    """Return the text of review.yaml."""
     rows = [_row(each) for each in _rows(learned)]
     dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     return _HEAD + yaml.dump(
@@ -52,6 +53,7 @@ def docker_yaml(learned: LearnedCalls) -> str:
 
 
 def _row(value: Value) -> dict[str, Any]:
+    """Return one value as a row of review.yaml."""
     row: dict[str, Any] = {
         "id": value.identifier,
         "decision": value.decision,
@@ -78,8 +80,9 @@ def _row(value: Value) -> dict[str, Any]:
 
 
 def keep_decisions(learned: LearnedCalls, text: str, name: str) -> None:
-    """Give values the decisions of an earlier review, and let them count for other values.
-    LearnError for what is not one."""
+    """Apply the decisions in an earlier review.yaml, and let them count for other values;
+    LearnError for an invalid decision.
+    """
     if text:
         try:
             rows = read_yaml(text, name)["values"] or []
@@ -98,7 +101,7 @@ def keep_decisions(learned: LearnedCalls, text: str, name: str) -> None:
 
 
 def _read_row(row: Any, location: str) -> Value:
-    """A value of an earlier run, as one that is no longer seen."""
+    """Return a value of an earlier review that the log no longer shows."""
     section, _, name = row["setting"].partition(".")
     user, role = row.get("user"), row.get("role")
     holder = role if role in roles() and user is None else role_of(user)
@@ -122,6 +125,7 @@ def docker_markdown(learned: LearnedCalls, calls: Calls, limits: Limits) -> str:
 
 
 def _lines(learned: LearnedCalls, calls: Calls, limits: Limits) -> Iterator[str]:
+    """Yield the lines of the report."""
     yield "# What was learned\n"
     yield f"From {counted(calls.events, 'call')}. data.json is for the shipped policies.\n"
     yield (
@@ -153,6 +157,7 @@ def _lines(learned: LearnedCalls, calls: Calls, limits: Limits) -> Iterator[str]
 
 
 def _line(value: Value) -> str:
+    """Return the report's line for one value."""
     state = "granted" if value.is_granted else "not granted"
     users = f" by {len(value.users)} of {value.members} users" if value.is_shared else ""
     reason = f"; look: {code(value.reason)}" if value.reason else ""

@@ -24,7 +24,7 @@ class Enough(NamedTuple):
     days: int
 
     def missing(self, cell: Cell) -> str:
-        """Return the evidence that a value lacks; "" for none."""
+        """Return what a value's evidence lacks, as text; "" if it is enough."""
         if cell.count < self.events:
             return f"fewer than {self.events} calls"
         return "on one day only" if cell.days.bit_count() < self.days else ""
@@ -42,7 +42,7 @@ class Need(NamedTuple):
 
 @cache
 def roles() -> Mapping[str, frozenset[str]]:
-    """The actions of each role, as the shipped policies have them."""
+    """Return the actions of each role in the shipped policies."""
     sources = {path.name: path.read_text(encoding="utf-8") for path in shipped_policies()}
     engine = Engine(sources, {})
     actions_by_role: Any = engine.prepare("data.policy.docker.roles.actions").value({})
@@ -52,7 +52,9 @@ def roles() -> Mapping[str, frozenset[str]]:
 def needed_roles(
     user: str, used: Mapping[str, Cell], calls: Calls, enough: Enough
 ) -> Iterator[Need]:
-    """The least roles that have the usual actions of a user, and those that others would need."""
+    """Yield the smallest roles with the usual actions of a user, then those that rarer actions
+    would need.
+    """
     known = roles()
     usual = {
         action
@@ -87,6 +89,7 @@ def needed_roles(
 
 
 def _total(used: Mapping[str, Cell], actions: list[str]) -> Cell:
+    """Return the counts of several actions together."""
     total = Cell()
     for action in actions:
         total.merge(used[action])
@@ -94,7 +97,9 @@ def _total(used: Mapping[str, Cell], actions: list[str]) -> Cell:
 
 
 def _least(actions: set[str]) -> tuple[str, ...]:
-    """The fewest surplus actions, and then the fewest roles."""
+    """Return the roles that cover the actions with the fewest surplus actions, then the fewest
+    roles.
+    """
     known = roles()
     best: tuple[int, int, tuple[str, ...]] | None = None
     for number in range(4):

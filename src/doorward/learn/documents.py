@@ -50,7 +50,9 @@ _OTHER: Final = "another-value"
 
 
 def identifier_of(grant: Grant, sets: Mapping[str, Values]) -> str:
-    """A name for a grant that it has in every run: a digest of what it says, without its words."""
+    """Return an identifier that a grant has in every run: a digest of its content, without the
+    words of sets.
+    """
     parts = [
         [part.kind, sets[part.value].source if part.kind == "set" else part.value, part.attribute]
         for part in grant.parts
@@ -91,7 +93,7 @@ class Claims:
         return (*self.root, *attribute[1:]) if attribute[0] == "claims" else self.location[1]
 
     def document(self) -> dict[str, Any]:
-        """The part of the data that says so."""
+        """Return the part of the data that describes where the claims are."""
         scalars = [self.path(each) for each in sorted(self.scalars) if each[0] == "claims"]
         if self.are_of_token:
             return {"from": "token", "claims": [], "user": [], "scalars": scalars}
@@ -102,7 +104,7 @@ class Claims:
 def document_of(
     grants: Mapping[str, Grant], sets: Mapping[str, Values], claims: Claims
 ) -> dict[str, Any]:
-    """The data of the policy for grants by their identifiers."""
+    """Return the data of the learned policy for grants by their identifiers."""
     used = sorted({p.value for grant in grants.values() for p in grant.parts if p.kind == "set"})
     rules = {identifier: _rule(identifier, grant, claims) for identifier, grant in grants.items()}
     routes: dict[str, Any] = {}
@@ -131,6 +133,7 @@ def engine_of(document: Mapping[str, Any]) -> Engine:
 
 
 def _rule(identifier: str, grant: Grant, claims: Claims) -> dict[str, Any]:
+    """Return one rule of the data: path, who, query parameters and owned fields."""
     return {
         "id": identifier,
         "path": [_part(each, claims) for each in grant.parts],
@@ -148,6 +151,7 @@ def _part(part: Part, claims: Claims) -> dict[str, Any]:
 
 
 def _condition(condition: Condition, grant: Grant, claims: Claims) -> dict[str, Any]:
+    """Return a condition on a claim, as the data have it."""
     kind = "text"
     if condition.attribute in grant.lists:
         kind = "words" if condition.attribute[-1] in WORDS else "list"
@@ -160,7 +164,9 @@ def _condition(condition: Condition, grant: Grant, claims: Claims) -> dict[str, 
 def _tests(
     grants: Mapping[str, Grant], learned: Mapping[str, Any], claims: Claims
 ) -> dict[str, Any]:
-    """A request that each rule allows, and one near it that no rule allows."""
+    """Return the tests in the data: a request that each rule allows, and a similar one that no rule
+    allows.
+    """
     sets = {name: {_MEMBER: True} for name in learned["sets"]}
     # Claims are in the input of a test, also where the policy has them from a token.
     told = {**claims.document(), "from": "input", "claims": list(claims.root)}
@@ -178,6 +184,7 @@ def _tests(
 
 
 def _request(grant: Grant, claims: Claims) -> dict[str, Any]:
+    """Return an input for the policy that a grant allows."""
     request: dict[str, Any] = {}
     _put(request, claims, ("claims", "sub"), "subject-1")
     if claims.location and claims.location[1]:
@@ -203,6 +210,7 @@ def _request(grant: Grant, claims: Claims) -> dict[str, Any]:
 
 
 def _example(part: Part, request: Mapping[str, Any], claims: Claims) -> str:
+    """Return an example of a path segment for a part of a template."""
     if part.kind == "own":
         return str(_get(request, claims, part.attribute))
     if part.kind == "type":
@@ -213,6 +221,7 @@ def _example(part: Part, request: Mapping[str, Any], claims: Claims) -> str:
 
 
 def _http(grant: Grant, claims: Claims, path: list[str]) -> dict[str, Any]:
+    """Return the HTTP part of an input for a path, in the form of the log."""
     more: dict[str, Any] = {"parsed_query": {}, "parsed_body": {}}
     if claims.form != ENVOY:
         written: Any = path if claims.form == LIST else "/" + "/".join(path)
@@ -228,7 +237,9 @@ def _http(grant: Grant, claims: Claims, path: list[str]) -> dict[str, Any]:
 
 
 def _near(grant: Grant, request: dict[str, Any], claims: Claims) -> Iterable[dict[str, Any]]:
-    """Requests that differ in one thing: whose it is, who asks, a value, a word, the length."""
+    """Return inputs that differ in one respect: owner, subject, a value, a word, or the path's
+    length.
+    """
     path = [_example(part, request, claims) for part in grant.parts]
     order = {"own": 0, "set": 2, "type": 3, "prefix": 3, "word": 4}
     changes: list[tuple[int, dict[str, Any]]] = []
@@ -245,6 +256,7 @@ def _near(grant: Grant, request: dict[str, Any], claims: Claims) -> Iterable[dic
 
 
 def _put(request: dict[str, Any], claims: Claims, attribute: Attribute, value: Any) -> None:
+    """Set an attribute of the subject in an input; a second list is appended."""
     inner: dict[str, Any] = request
     *above, last = claims.location_of(attribute)
     for name in above:
@@ -255,6 +267,7 @@ def _put(request: dict[str, Any], claims: Claims, attribute: Attribute, value: A
 
 
 def _get(request: Mapping[str, Any], claims: Claims, attribute: Attribute) -> Any:
+    """Return an attribute of the subject in an input; None if it is absent."""
     value: Any = request
     for name in claims.location_of(attribute):
         value = value.get(name) if isinstance(value, dict) else None

@@ -27,7 +27,7 @@ class Gathered:
     taken: int = 0
 
     def merge(self, other: Gathered) -> None:
-        """Count what `other` counted."""
+        """Add the counts of another part of the log."""
         self.observations.merge(other.observations)
         self.calls.merge(other.calls)
         self.taken += other.taken
@@ -48,7 +48,7 @@ class Gather:
         return Gathered()
 
     def decide(self, content: bytes) -> Gathered:
-        """The counts of some lines."""
+        """Return the counts for some lines of a log."""
         gathered = Gathered()
         observations = gathered.observations
         for document in documents_of(content):
@@ -65,7 +65,9 @@ class Gather:
 
 
 def failed_requests(files: Sequence[str]) -> frozenset[int]:
-    """The digests of ids of requests that did not succeed, by access logs and response events."""
+    """Return digests of the ids of requests that did not succeed, from access logs and response
+    events.
+    """
     failed: set[int] = set()
     for chunk in chunks_of(files):
         for document in documents_of(chunk.read()):

@@ -85,7 +85,7 @@ class Grant:
 
     @property
     def score(self) -> float:
-        """The weight in the review: the higher, the earlier."""
+        """The weight of a grant in the review: higher ones come first."""
         evidence = self.evidence
         return (
             2 * (1 - evidence.spread)
@@ -109,7 +109,7 @@ class Learned:
 
 
 def learn(observations: Observations, limits: Limits) -> Learned:
-    """The grants of all observations; nothing depends on the order in which they were made."""
+    """Return the grants for all observations; the result does not depend on their order."""
     for subject in observations.searching:
         observations.activity.pop(subject, None)
     groups = Groups.find(observations.activity)
@@ -149,6 +149,7 @@ class _Denials:
     def _fits(
         self, parts: Template, tokens: tuple[Token, ...], subject: Subject, cell: Cell
     ) -> bool:
+        """Return True if a denied request matches the template."""
         for position, (part, token) in enumerate(zip(parts, tokens, strict=True)):
             if part.kind == "own":
                 if type(token) is not tuple or part.attribute not in token:
@@ -169,6 +170,7 @@ def _is_of_type(part: Part, token: Token, subject: Subject, cell: Cell) -> bool:
 
 
 def _texts(token: Token, position: int, subject: Subject, cell: Cell) -> set[str]:
+    """Return the texts that a token may stand for."""
     if type(token) is str:
         return {token}
     if is_typed(token):
@@ -196,7 +198,9 @@ class _Owned:
                         counts[entry.subject] += entry.cell.count
 
     def events(self, item: Item, subjects: Iterable[Subject]) -> int:
-        """The most events of the subjects with their own things in the place of others'."""
+        """Return the most events in which the subjects did the same with their own things at some
+        position.
+        """
         chosen = frozenset(subjects)
         most = 0
         for position, part in enumerate(item.parts):
@@ -207,7 +211,9 @@ class _Owned:
 
 
 def _without(item: Item, position: int) -> _Key:
-    """An item without what is at a position; sets below are others in each branch."""
+    """Return an item's key without the part at a position, and without sets after it, which differ
+    per branch.
+    """
     parts: list[object] = [("set",) if each.kind == "set" else each for each in item.parts]
     parts[position] = None
     return item.host, item.method, tuple(parts)
@@ -244,7 +250,7 @@ class _Judge:
             self._events[entry.subject] += entry.cell.count
 
     def into(self, learned: Learned) -> None:
-        """Add the grants, the questions, and what is too rare to ask."""
+        """Add the grants, the questions, and the counts of what is too rare to ask about."""
         learned.rare_values += self._rare_values
         accepted: list[Grant] = []
         left = Counter(self._events)
@@ -259,7 +265,7 @@ class _Judge:
         self._ask(left, learned)
 
     def _next(self, left: Counter[Subject], learned: Learned) -> Grant | None:
-        """The best group that nothing speaks against; None where there is none."""
+        """Return the grant for the best group without objections; None if there is none."""
         for who in self._candidates(left):
             events = self._inside(who, left)
             if self._objections(who, events):
@@ -278,7 +284,9 @@ class _Judge:
         return None
 
     def _candidates(self, left: Counter[Subject]) -> list[Who]:
-        """Groups of those who are left, the ones that explain most first, then small ones."""
+        """Return the groups of the remaining subjects: first those that explain most, then small
+        ones.
+        """
         counts: Counter[Condition] = Counter()
         for subject, number in left.items():
             for condition in self._groups.of.get(subject, ()):
@@ -294,7 +302,7 @@ class _Judge:
         return Counter({each: number for each, number in left.items() if each in members})
 
     def _objections(self, who: Who, events: Counter[Subject]) -> tuple[str, ...]:
-        """All that speaks against a grant to a group."""
+        """Return everything that speaks against a grant to a group, as texts."""
         limits = self._limits
         total = sum(events.values())
         users = len({each.name for each in events})
@@ -320,6 +328,7 @@ class _Judge:
         return tuple(reasons)
 
     def _days(self, subjects: Iterable[Subject]) -> int:
+        """Return the number of days on which the subjects did the item."""
         days = 0
         for subject in subjects:
             for entry in self._entries[subject]:
@@ -338,6 +347,7 @@ class _Judge:
         reasons: tuple[str, ...],
         learned: Learned,
     ) -> Grant:
+        """Return a grant, or a question, for a group with its evidence."""
         cells = [entry.cell for subject in events for entry in self._entries[subject]]
         total = sum(events.values())
         members = self._groups.matching(who)
@@ -376,7 +386,7 @@ class _Judge:
         )
 
     def _narrow_sets(self, events: Counter[Subject], learned: Learned) -> Template:
-        """The parts, with a set replaced by the words that the group used, if those are few."""
+        """Return the template, in which a set is replaced by the few words that the group used."""
         parts = list(self._item.parts)
         for position, part in enumerate(parts):
             if part.kind != "set":
@@ -404,7 +414,7 @@ class _Judge:
         return tuple(parts)
 
     def _rarest(self) -> tuple[str, ...]:
-        """The words of sets that fewest subjects used, by anybody."""
+        """Return the words of sets that the fewest subjects used."""
         users: dict[str, set[str]] = defaultdict(set)
         events: Counter[str] = Counter()
         for entry in self._item.entries:
@@ -417,6 +427,9 @@ class _Judge:
     def _parameters(
         self, events: Counter[Subject]
     ) -> tuple[tuple[str, ...], tuple[tuple[Parameter, Attribute], ...]]:
+        """Return the query parameters that enough subjects used, and those whose value is the
+        subject's own.
+        """
         users: dict[Parameter, set[str]] = defaultdict(set)
         counts: dict[Parameter, Counter[Attribute | None]] = defaultdict(Counter)
         values: dict[tuple[Parameter, Attribute], set[str]] = defaultdict(set)
@@ -453,7 +466,9 @@ class _Judge:
         return names, tuple(owned)
 
     def _fold(self, grants: list[Grant], learned: Learned) -> list[Grant]:
-        """One grant to every subject, if all groups of one attribute have it, and they are all."""
+        """Return one grant to all subjects if the grants to all groups of one attribute together
+        cover everybody; else the grants.
+        """
         if len(grants) < 3 or any(len(each.who) != 1 for each in grants):
             return grants
         if (
@@ -467,7 +482,7 @@ class _Judge:
         return [self._grant((), self._events, ALLOW, (), learned)]
 
     def _ask(self, left: Counter[Subject], learned: Learned) -> None:
-        """Questions about those who are left, by the group that most of them are in."""
+        """Add questions about the remaining subjects, by the group that contains most of them."""
         for _ in range(ROUNDS):
             candidates = self._candidates(left)
             if not candidates:
@@ -488,6 +503,9 @@ class _Judge:
 
 
 def _add_set(learned: Learned, base: str, words: tuple[str, ...]) -> str:
+    """Add a set of words under a name derived from `base`; return the name. An equal set is
+    reused.
+    """
     for name, known in learned.sets.items():
         if known.words == words and name.startswith(base):
             return name

@@ -77,7 +77,7 @@ def expected_distinct(amounts: Collection[int], draws: float) -> float:
 
 
 def is_unlikely(seen: int, draws: int, share: float) -> bool:
-    """Return True where so few (below the share) or so many are not chance."""
+    """Return True if a number this far from the share is very unlikely by chance."""
     if draws <= 0 or not 0 < share < 1:
         return draws > 0 and seen != (draws if share >= 1 else 0)
     expected = draws * share
@@ -99,7 +99,7 @@ def is_unlikely(seen: int, draws: int, share: float) -> bool:
 
 
 def _near(seen: int, draws: int, *, lower: bool) -> range:
-    """The counts that matter of a long tail: those next to `seen`."""
+    """Return the counts of a tail that matter: those next to `seen`."""
     return (
         range(seen, max(seen - 400, -1), -1) if lower else range(seen, min(seen + 400, draws + 1))
     )
@@ -119,7 +119,7 @@ class Groups:
 
     @classmethod
     def find(cls, activity: Mapping[Subject, int]) -> Groups:
-        """The groups of the subjects that were active."""
+        """Return the groups of the active subjects."""
         members: defaultdict[Condition, set[Subject]] = defaultdict(set)
         domains: defaultdict[Attribute, dict[str, set[Subject]]] = defaultdict(dict)
         for subject in activity:
@@ -143,7 +143,7 @@ class Groups:
         return groups
 
     def matching(self, who: Who) -> frozenset[Subject]:
-        """The active subjects that all conditions hold for."""
+        """Return the active subjects for whom all conditions hold."""
         known = self._matching.get(who)
         if known is None:
             sets = [self.members[each] for each in who]
@@ -152,7 +152,7 @@ class Groups:
         return known
 
     def weights(self, who: Who) -> Weights:
-        """Return the distribution of the activity of a group."""
+        """Return the distribution of the activity in a group."""
         known = self._weights.get(who)
         if known is None:
             amounts = [self.activity[each] for each in self.matching(who)]
@@ -160,12 +160,14 @@ class Groups:
         return known
 
     def spread(self, who: Who, users: int, events: int) -> float:
-        """Users over the number that chance would have brought, at most 1."""
+        """Return the number of users divided by the number expected by chance, at most 1."""
         expected = self.weights(who).distinct(events)
         return min(1.0, users / expected) if expected else 0.0
 
     def refinement(self, who: Who, events: Mapping[Subject, int]) -> Condition | None:
-        """A further condition without which nearly nobody did it, though many could have."""
+        """Return a further condition that nearly all users satisfy, though many of the group do
+        not; None if there is none.
+        """
         capped: Counter[Condition] = Counter()
         total = 0
         for subject, number in events.items():

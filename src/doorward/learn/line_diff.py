@@ -19,12 +19,15 @@ Edit: TypeAlias = tuple[int, int, int, int]
 
 
 def diff_of_cut(before: Sequence[str], after: Sequence[str], name: str) -> Iterator[str] | None:
-    """The lines of the diff; None where `after` is not what is left of `before`."""
+    """Yield the lines of a unified diff; None if `after` is not `before` with lines removed."""
     edits = _edits(before, after)
     return None if edits is None else _lines(before, after, edits, name)
 
 
 def _edits(before: Sequence[str], after: Sequence[str]) -> list[Edit] | None:
+    """Return the ranges of lines that were removed or changed; None if there are other
+    differences.
+    """
     edits: list[Edit] = []
     position = 0
     start: tuple[int, int] | None = None
@@ -50,6 +53,7 @@ def _without_comma(line: str) -> str:
 def _lines(
     before: Sequence[str], after: Sequence[str], edits: Sequence[Edit], name: str
 ) -> Iterator[str]:
+    """Yield the lines of the unified diff."""
     if edits:
         yield f"--- a/{name}\n"
         yield f"+++ b/{name}\n"
@@ -69,7 +73,7 @@ def _lines(
 
 
 def _hunks(edits: Sequence[Edit]) -> Iterator[list[Edit]]:
-    """The edits, together where the context of one reaches that of the next."""
+    """Yield the edits in groups whose contexts touch."""
     hunk = list(edits[:1])
     for one, other in pairwise(edits):
         if other[0] - one[1] > 2 * CONTEXT:
@@ -81,6 +85,7 @@ def _hunks(edits: Sequence[Edit]) -> Iterator[list[Edit]]:
 
 
 def _range(start: int, end: int) -> str:
+    """Return a range of lines as unified diffs write it."""
     length = end - start
     if length == 1:
         return str(start + 1)

@@ -63,7 +63,7 @@ class Cell:
     """How often each was there (None), and how often it was the value of an attribute."""
 
     def add(self, seconds: int, example: str) -> None:
-        """Count one access; the example is the least id, in any order."""
+        """Count an access; the lowest decision id is kept as the example, whatever the order."""
         self.count += 1
         if seconds:
             self.days |= 1 << (seconds // _DAY % _DAYS)
@@ -75,7 +75,7 @@ class Cell:
             self.example = example
 
     def add_values(self, shape: Shape, segments: Sequence[str]) -> None:
-        """Keep the values of typed segments that are among the first ones."""
+        """Record the values of typed segments that belong to the sample."""
         known = self.values
         if known is None:
             known = self.values = {}
@@ -84,8 +84,9 @@ class Cell:
                 self._keep_lowest(known, position, segments[position])
 
     def _keep_lowest(self, known: dict[int, tuple[str, ...]], position: int, value: str) -> None:
-        """Add a value if it is among the `SAMPLE` values of the lowest ranks, which are a fair
-        sample; the highest drops out."""
+        """Add a value if its rank is among the `SAMPLE` lowest, a fair sample; the highest drops
+        out.
+        """
         before = known.get(position, ())
         if value in before:
             return
@@ -98,7 +99,7 @@ class Cell:
     def add_parameters(
         self, parameters: Mapping[Parameter, str], owners: Mapping[str, tuple[Attribute, ...]]
     ) -> None:
-        """Count parameters, and those that are the value of an attribute."""
+        """Count parameters, and those whose value is an attribute of the subject."""
         if self.parameters is None:
             self.parameters = {}
         for parameter, value in parameters.items():
@@ -107,7 +108,7 @@ class Cell:
             counts.update(owners.get(value, ()))
 
     def merge(self, other: Cell) -> None:
-        """Count what `other` counted."""
+        """Add the counts of another cell."""
         self.count += other.count
         self.days |= other.days
         self.first = min([each for each in (self.first, other.first) if each], default=0)
@@ -149,7 +150,7 @@ class Observations:
     _owners: dict[Subject, dict[str, tuple[Attribute, ...]]] = field(default_factory=dict)
 
     def skip(self, reason: str, number: int = 1) -> None:
-        """Count what is of no use."""
+        """Count lines that are not used, by reason."""
         known = reason in self.skipped or len(self.skipped) < MAX_REASONS
         self.skipped[reason if known else "other reasons"] += number
 
@@ -176,6 +177,9 @@ class Observations:
             cell.add_parameters(access.parameters, owners)
 
     def _count(self, cells: Cells, shape: Shape, subject: Subject, access: Access) -> Cell | None:
+        """Count an access in its cell and return that; None for a subject who tried too many
+        paths.
+        """
         if subject in self.searching:
             self.searching[subject] += 1
             return None
@@ -193,6 +197,9 @@ class Observations:
         return cell
 
     def _count_cell(self, subject: Subject) -> None:
+        """Count a new cell; a subject with too many is given up, LearnError above the total
+        limit.
+        """
         self.cells += 1
         self.shapes[subject] += 1
         if self.shapes[subject] > MAX_SHAPES:
@@ -201,7 +208,7 @@ class Observations:
             self._refuse()
 
     def merge(self, other: Observations) -> None:
-        """Count what `other` counted of another part of the log."""
+        """Add the observations of another part of the log."""
         self.events += other.events
         self.taken += other.taken
         self.first = min([each for each in (self.first, other.first) if each], default=0)
@@ -220,6 +227,7 @@ class Observations:
     def _merge_cells(
         self, mine: Cells, shape: Shape, cells: Iterable[tuple[Subject, Cell]]
     ) -> None:
+        """Merge the cells of one shape."""
         known = mine.setdefault(shape, {})
         for subject, cell in cells:
             if subject in self.searching:
@@ -231,7 +239,9 @@ class Observations:
                 self._count_cell(subject)
 
     def choose_location(self) -> tuple[str, Location]:
-        """The form of most requests, and where their claims are; others are left out."""
+        """Return the form of most requests and the location of their claims; requests of another
+        form are dropped.
+        """
         events: Counter[tuple[str, Location]] = Counter()
         for subject, number in self.activity.items():
             events[subject.form, subject.location] += number
@@ -248,7 +258,7 @@ class Observations:
         return best
 
     def _give_up(self, subject: Subject) -> None:
-        """Take out everything that a subject did."""
+        """Remove everything that a subject did, who is counted as searching."""
         if subject in self.searching:
             return
         number = 0
@@ -261,6 +271,7 @@ class Observations:
         self.searching[subject] = number
 
     def _refuse(self) -> None:
+        """Raise LearnError for too many subjects, or too many combinations."""
         if len(self.activity) > MAX_SUBJECTS:
             raise LearnError(
                 f"the log has more than {MAX_SUBJECTS:,} subjects: learn from the log of one "

@@ -40,7 +40,9 @@ class Made:
 
 
 def make_files(gathered: Gathered, limits: Limits, folder: Path) -> Made:
-    """All files for what was gathered; decisions are those of the folder. LearnError."""
+    """Return all files for what was gathered, with the decisions found in the folder; LearnError if
+    nothing can be learned.
+    """
     before = _read(folder / REVIEW)
     calls, observations = gathered.calls, gathered.observations
     if calls.events and observations.events:
@@ -84,6 +86,7 @@ def make_files(gathered: Gathered, limits: Limits, folder: Path) -> Made:
 
 
 def _reasons(gathered: Gathered) -> str:
+    """Return how many lines were not used, by reason, as text."""
     skipped = gathered.observations.skipped
     return ", ".join([f"{number:,} {reason}" for reason, number in sorted(skipped.items())]) or (
         "it is empty"
@@ -91,6 +94,7 @@ def _reasons(gathered: Gathered) -> str:
 
 
 def _read(path: Path) -> str:
+    """Return the text of an earlier file, "" if there is none; LearnError if it cannot be read."""
     try:
         with path.open(encoding="utf-8") as file:
             text = file.read(MAX_FILE + 1)
@@ -102,7 +106,7 @@ def _read(path: Path) -> str:
 
 
 def write_files(files: Mapping[str, str], folder: Path) -> None:
-    """Replace the files one by one, the policy last. LearnError where one cannot be written."""
+    """Replace the files one by one, the policy last; LearnError if one cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in _TEXTS.items():

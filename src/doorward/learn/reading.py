@@ -94,7 +94,9 @@ def is_access_line(document: Mapping[Any, Any]) -> bool:
 
 
 def read_access(document: Any, options: Options) -> Access | str | None:
-    """The event that a JSON value is, or why it is of no use; None for what is not an event."""
+    """Return the access that a JSON value describes, or the reason why it is not used; None if it
+    is not an event.
+    """
     if not isinstance(document, dict):
         return None
     event = read_event(document)
@@ -104,6 +106,7 @@ def read_access(document: Any, options: Options) -> Access | str | None:
 
 
 def _of_decision(event: Event, options: Options) -> Access | str:
+    """Return the access in an event of a decision log, or the reason why it is not used."""
     if options.decisions and event.path not in options.decisions:
         return "another decision"
     input: Any = event.input
@@ -147,6 +150,7 @@ def _of_decision(event: Event, options: Options) -> Access | str:
 
 
 def _of_line(line: Mapping[Any, Any], options: Options) -> Access | str:
+    """Return the access in a line of an access log, or the reason why it is not used."""
     status = _status(_first(line, _STATUS))
     if status is None:
         return "no status"
@@ -180,6 +184,7 @@ def _access(
     parameters: Mapping[tuple[str, str], str] | None,
     options: Options,
 ) -> Access | str:
+    """Return the access, or the reason why its method, path or host is not used."""
     subject, host, method, path, outcome = what
     if type(method) is not str or not (method.isascii() and method.isalpha() and len(method) <= 20):
         return "no method"
@@ -209,7 +214,7 @@ def _access(
 
 
 def _is_written_plainly(target: Any, path: Any) -> bool:
-    """Return True if the path as it was sent is its segments, without escapes or empty ones."""
+    """Return True if the path as sent equals its segments, without escapes or empty ones."""
     if type(target) is not str or type(path) is not list:
         return False
     return all(type(each) is str for each in path) and target.partition("?")[0] == "/" + "/".join(
@@ -223,6 +228,7 @@ def _is_written_plainly(target: Any, path: Any) -> bool:
 def _subject_of(
     event: Event, input: Mapping[Any, Any], form: str, options: Options
 ) -> Subject | str:
+    """Return the subject of a decision, or the reason why it is not known."""
     logged = event.custom.get("claims")
     if isinstance(logged, dict) and logged and not options.claims and not options.user:
         tokens = list(logged.values())
@@ -251,6 +257,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _subject_of_line(line: Mapping[Any, Any], options: Options) -> Subject | str:
+    """Return the subject of an access log's line, or the reason why it is not known."""
     claims: Any = _at(line, options.claims or ("claims",))
     user = _at(line, options.user) if options.user else _first(line, _LOGGED_USERS)
     if isinstance(claims, dict):
@@ -267,7 +274,7 @@ def _subject(
     location: Location = (),
     form: str = ENVOY,
 ) -> Subject | str:
-    """A subject with its bounded, sorted attributes; the one of equal claims from before."""
+    """Return the subject with bounded, sorted attributes; equal ones share one object."""
     if len(claims) > MAX_FIELDS:
         return f"more than {MAX_FIELDS} claims"
     try:
@@ -291,6 +298,7 @@ _SUBJECTS: Final[dict[tuple[Any, ...], Subject | str]] = {}
 def _new_subject(
     claims: Mapping[Any, Any], name: Any, user: str, location: Location, form: str
 ) -> Subject | str:
+    """Return a new subject for the claims, or the reason why it is not used."""
     attributes: dict[Attribute, tuple[str, ...]] = {}
     lists: set[Attribute] = set()
     scalars: set[Attribute] = set()
@@ -321,6 +329,9 @@ def _add(
     attribute: Attribute,
     value: Any,
 ) -> None:
+    """Add an attribute's values and record if it is a list or a scalar; too long ones are
+    dropped.
+    """
     if type(value) is list or (type(value) is str and attribute[-1] in _OF_WORDS):
         items = value.split() if type(value) is str else value
         texts = {each for each in items if type(each) is str and 0 < len(each) <= LONGEST}
@@ -334,7 +345,7 @@ def _add(
 
 
 def _scalar(value: Any) -> str:
-    """A text, number or boolean as a text; "" for anything else."""
+    """Return a string, number or boolean as text; "" for other values."""
     if type(value) is str:
         return value
     return to_json(value) if isinstance(value, (bool, int, float)) else ""
@@ -344,6 +355,7 @@ def _scalar(value: Any) -> str:
 
 
 def _parameters(input: Mapping[Any, Any]) -> Mapping[tuple[str, str], str] | None:
+    """Return the scalar values of query and body by part and name; None for too many."""
     query, body = input.get("parsed_query"), input.get("parsed_body")
     if not query and not body:
         return NO_PARAMETERS
@@ -353,7 +365,7 @@ def _parameters(input: Mapping[Any, Any]) -> Mapping[tuple[str, str], str] | Non
 
 
 def _of_fields(part: str, fields: Mapping[Any, Any]) -> Mapping[tuple[str, str], str] | None:
-    """The scalar values by name; one that is there twice is "". None for too many."""
+    """Return the scalar values by name, "" for a repeated one; None for too many."""
     if part == "query" and len(fields) > MAX_PARAMETERS:
         return None
     texts: dict[tuple[str, str], str] = {}
@@ -371,14 +383,16 @@ def _of_fields(part: str, fields: Mapping[Any, Any]) -> Mapping[tuple[str, str],
 
 
 def request_id_of(text: Any) -> int:
-    """A digest of the id of a request, by which logs are joined; 0 for none."""
+    """Return a digest of a request's id, by which logs are joined; 0 if there is none."""
     if type(text) is not str or not text:
         return 0
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
 
 
 def status_of(document: Any) -> tuple[int, int] | None:
-    """The digest of the id and the status of a line that tells how a request ended."""
+    """Return the digest of the id, and the status, in a line about the end of a request; None for
+    other lines.
+    """
     if not isinstance(document, dict):
         return None
     input = document.get("input")
@@ -392,12 +406,14 @@ def status_of(document: Any) -> tuple[int, int] | None:
 
 
 def _status(value: Any) -> int | None:
+    """Return an HTTP status; None if the value is not one."""
     if type(value) is str and value.isascii() and value.isdecimal() and len(value) == 3:
         value = int(value)
     return value if type(value) is int and 100 <= value < 600 else None
 
 
 def _seconds(text: Any) -> int:
+    """Return the seconds since the epoch of an ISO time; 0 if it is not one."""
     if type(text) is not str:
         return 0
     try:
@@ -407,6 +423,7 @@ def _seconds(text: Any) -> int:
 
 
 def _first(document: Mapping[Any, Any], names: Sequence[str]) -> Any:
+    """Return the first value in a document under one of the names; None if there is none."""
     for name in names:
         value = document.get(name)
         if value is not None:
@@ -415,6 +432,7 @@ def _first(document: Mapping[Any, Any], names: Sequence[str]) -> Any:
 
 
 def _at(document: Any, path: Sequence[str]) -> Any:
+    """Return the value at a path of names; None if there is none."""
     value = document
     for name in path:
         if not isinstance(value, dict):

@@ -25,7 +25,7 @@ _ESCAPED: Final = str.maketrans({each: f"\\u{ord(each):04x}" for each in "`|<>&[
 
 
 def code(text: str) -> str:
-    """A value of a log as Markdown that can mean nothing else."""
+    """Return a value of the log as Markdown code, whatever characters it has."""
     cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
     return f"`{json.dumps(cut)[1:-1].translate(_ESCAPED)}`"
 
@@ -33,13 +33,14 @@ def code(text: str) -> str:
 def markdown(
     rows: Iterable[Row], learned: Learned, observations: Observations, limits: Limits
 ) -> str:
-    """The page."""
+    """Return the report as Markdown."""
     return "\n".join(_lines(list(rows), learned, observations, limits)) + "\n"
 
 
 def _lines(
     rows: list[Row], learned: Learned, observations: Observations, limits: Limits
 ) -> Iterator[str]:
+    """Yield the lines of the report."""
     allowed = [row for row in rows if row.is_granted]
     questions = [row for row in rows if row.grant.proposal != ALLOW and not row.decision]
     first, last = when(observations.first), when(observations.last)
@@ -75,7 +76,9 @@ def _lines(
 
 
 def _unseen(learned: Learned, observations: Observations) -> Iterator[str]:
-    """The share of what is done once: an estimate of what the log does not show."""
+    """Yield the lines with the share of what was done only once, an estimate of what the log does
+    not show.
+    """
     once = sum(
         [cell.count == 1 for cells in observations.allowed.values() for cell in cells.values()]
     )
@@ -88,6 +91,7 @@ def _unseen(learned: Learned, observations: Observations) -> Iterator[str]:
 
 
 def _rule(row: Row) -> Iterator[str]:
+    """Yield the lines about one rule: who, evidence, generalisations and reasons to look."""
     grant, evidence = row.grant, row.grant.evidence
     yield f"### {code(f'{grant.method} {grant.host}{path_text(grant.parts)}')}\n"
     yield f"- rule `{row.identifier}`, for {code(who_text(grant.who))}"
@@ -107,6 +111,7 @@ def _rule(row: Row) -> Iterator[str]:
 
 
 def _generalisations(row: Row) -> Iterator[str]:
+    """Yield, for one rule, what it allows beyond what was seen, and why."""
     grant = row.grant
     for part in grant.parts:
         if part.kind == "own":
@@ -133,6 +138,7 @@ def _generalisations(row: Row) -> Iterator[str]:
 
 
 def _left_out(learned: Learned, observations: Observations) -> Iterator[str]:
+    """Yield the lines about what was not used."""
     yield "## Left out\n"
     for reason, number in sorted(observations.skipped.items()):
         yield f"- {counted(number, 'line')}: {code(reason)}"

@@ -63,14 +63,14 @@ class Row:
 
     @property
     def is_granted(self) -> bool:
-        """The person's decision, or else the proposal."""
+        """True if the person's decision, or without one the proposal, is to allow."""
         if self.decision:
             return self.decision == ALLOW
         return self.grant.proposal == ALLOW and not self.is_unused
 
     @property
     def order(self) -> tuple[int, float, str]:
-        """The order of the review: suspicious grants, then questions, then the rest."""
+        """The sort key of the review: suspicious grants, then questions, then the rest."""
         score = self.grant.score
         if self.is_unused:
             return 3, 0.0, self.identifier
@@ -80,7 +80,7 @@ class Row:
 
 
 def review(learned: Learned, before: Iterable[Row]) -> list[Row]:
-    """The rows of this run, with the decisions of those before, in the order of the review."""
+    """Return the rows of this run with earlier decisions, in the order of the review."""
     rows: dict[str, Row] = {}
     for grant in learned.grants:
         identifier = identifier_of(grant, learned.sets)
@@ -106,7 +106,7 @@ def _words_of(row: Row) -> frozenset[str]:
 
 
 def granted(rows: Iterable[Row]) -> tuple[dict[str, Grant], dict[str, Values]]:
-    """The grants of the policy by identifier, and the closed sets that they name."""
+    """Return the policy's grants by identifier, and the sets of words they use."""
     grants: dict[str, Grant] = {}
     sets: dict[str, Values] = {}
     for row in sorted(rows, key=lambda each: (each.is_unused, each.identifier)):
@@ -124,7 +124,9 @@ def granted(rows: Iterable[Row]) -> tuple[dict[str, Grant], dict[str, Values]]:
 
 
 def _name_for(name: str, words: tuple[str, ...], sets: dict[str, Values]) -> str:
-    """A name under which `sets` has exactly these words: rows of other runs may have taken it."""
+    """Return a name under which `sets` has exactly these words; rows of other runs may have taken
+    it.
+    """
     known = name
     number = 2
     while known in sets and sets[known].words != words:
@@ -138,7 +140,7 @@ def _name_for(name: str, words: tuple[str, ...], sets: dict[str, Values]) -> str
 
 
 def to_yaml(rows: Iterable[Row]) -> str:
-    """The file. Keys are in the order in which they are read."""
+    """Return the text of review.yaml, with keys in reading order."""
     document = {"rules": [_row(each) for each in rows]}
     dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     return _HEAD + yaml.dump(
@@ -152,6 +154,7 @@ def when(seconds: int) -> str:
 
 
 def _row(row: Row) -> dict[str, Any]:
+    """Return one row of review.yaml."""
     grant, evidence = row.grant, row.grant.evidence
     document: dict[str, Any] = {
         "id": row.identifier,
@@ -206,7 +209,7 @@ def _row(row: Row) -> dict[str, Any]:
 
 
 def read_rows(text: str, name: str) -> list[Row]:
-    """The rows of an earlier run. LearnError for what is not such a file."""
+    """Return the rows of an earlier review.yaml; LearnError if it is invalid."""
     try:
         rows = read_yaml(text, name)["rules"] or []
         return [_read_row(each, f"{name}: rule {n}") for n, each in enumerate(rows, 1)]
@@ -215,7 +218,7 @@ def read_rows(text: str, name: str) -> list[Row]:
 
 
 def read_yaml(text: str, name: str) -> Any:
-    """The value of a YAML text of bounded size. LearnError."""
+    """Parse a YAML text of bounded size; LearnError if it is invalid or too large."""
     try:
         return unmarshal(text, max_text=MAX_FILE)
     except BuiltinError as error:
@@ -224,13 +227,16 @@ def read_yaml(text: str, name: str) -> Any:
 
 
 def read_decision(value: Any, location: str) -> str:
-    """A decision: allow, deny, or "". LearnError for others, such as `no`, which is false."""
+    """Return a decision: allow, deny, or ""; LearnError for others, such as `no`, which YAML reads
+    as false.
+    """
     if value is not None and value not in ("", ALLOW, DENY):
         raise LearnError(f"{location}: decision is `{value!s:.20}`: write allow, deny, or nothing")
     return str(value or "")
 
 
 def _read_row(row: Any, location: str) -> Row:
+    """Return a row; ValueError, KeyError or TypeError if it is invalid."""
     decision = read_decision(row["decision"], location)
     note = row.get("note") or ""
     rule = row["rule"]
@@ -261,6 +267,7 @@ def _read_row(row: Any, location: str) -> Row:
 
 
 def _read_part(part: Mapping[str, Any], words: Mapping[str, Any]) -> Part:
+    """Return a part of a template; ValueError if it is invalid."""
     ((kind, value),) = part.items()
     if kind == "own":
         return Part("own", "", _attribute(value))
@@ -276,6 +283,7 @@ def _read_part(part: Mapping[str, Any], words: Mapping[str, Any]) -> Part:
 
 
 def _read_evidence(support: Mapping[str, Any]) -> Evidence:
+    """Return the evidence of a row."""
     return Evidence(
         events=int(support["requests"]),
         users=int(support["users"]),
@@ -295,12 +303,14 @@ def _seconds(text: Any) -> int:
 
 
 def _attribute(value: Any) -> tuple[str, ...]:
+    """Return the path of an attribute; ValueError if it is invalid."""
     if type(value) is not list or not value or value[0] not in ("claims", "user"):
         raise ValueError
     return tuple(map(_word, value))
 
 
 def _word(value: Any) -> str:
+    """Return a text; ValueError if it is not one or too long."""
     if type(value) is not str or len(value) > LONGEST:
         raise ValueError
     return value

@@ -99,7 +99,7 @@ def is_typed(token: Token) -> TypeGuard[Kind]:
 
 
 def type_of(text: str) -> Kind:
-    """The type of a segment; 0 for a word."""
+    """Return the type of a segment, such as a number or UUID; 0 for a word."""
     if not text.isascii() or text.endswith("\n"):
         return 0
     # Most words have no digit, and every type but few values of `hex` has one.
@@ -113,9 +113,8 @@ def type_of(text: str) -> Kind:
 
 
 def is_plain(segments: Sequence[str]) -> bool:
-    """Return True for segments that every reader of the path reads in one way.
-
-    Only the last may be empty (a slash at the end, or the root).
+    """Return True if every reader of the path gets the same segments. Only the last may be empty (a
+    slash at the end, or the root).
     """
     number = len(segments)
     if not 0 < number <= MOST:
@@ -125,7 +124,7 @@ def is_plain(segments: Sequence[str]) -> bool:
 
 
 def owners_in(subject: Subject) -> dict[str, tuple[Attribute, ...]]:
-    """By each value, the attributes of the subject that have it and no other value."""
+    """Return, by value, the attributes of a subject that have this value and no other."""
     owners: dict[str, list[Attribute]] = {}
     for attribute, values in subject.values:
         if attribute not in subject.lists and values and values[0]:
@@ -136,7 +135,9 @@ def owners_in(subject: Subject) -> dict[str, tuple[Attribute, ...]]:
 def tokens_of(
     segments: Iterable[str], owners: Mapping[str, tuple[Attribute, ...]]
 ) -> tuple[Token, ...]:
-    """The token of each segment of a request of the subject that `owners` are of."""
+    """Return the token of each segment: a word, a type, or the attributes in `owners` with its
+    value.
+    """
     return tuple([owners.get(each) or _kind(each) for each in segments])
 
 
@@ -148,6 +149,7 @@ class _Kinds(dict[str, Token]):
     """The tokens of segments met lately."""
 
     def add(self, text: str) -> Token:
+        """Compute and store the token of a segment."""
         token: Token = type_of(text) or text
         if len(self) >= 1 << 14:
             self.clear()
@@ -159,6 +161,6 @@ _KINDS: Final = _Kinds()
 
 
 def sort_key(shape: Shape) -> tuple[str, str, tuple[str, ...]]:
-    """A total order of shapes."""
+    """Return a key that gives shapes a total order."""
     host, method, tokens = shape
     return host, method, tuple([f"{type(each).__name__}:{each}" for each in tokens])

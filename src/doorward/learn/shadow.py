@@ -35,7 +35,9 @@ shadow:
 
 
 def entry_for(document: str) -> str:
-    """The module that answers `document` by the learned policy. LearnError for no document."""
+    """Return the text of a module in which `document` is answered by the learned policy; LearnError
+    for an invalid path.
+    """
     *package, rule = document.strip("/").split("/")
     text = _ENTRY.format(package=".".join(package), rule=rule)
     if not _DOCUMENT.fullmatch(document.strip("/")) or package[:2] == ["learned", "authz"]:
@@ -48,6 +50,6 @@ def entry_for(document: str) -> str:
 
 
 def shadow_text(folder: Path) -> str:
-    """The part of a configuration."""
+    """Return the part of a configuration that runs the learned policy as a shadow."""
     names = ("policy.rego", "data.json", "entry.rego")
     return _SHADOW.format(paths=json.dumps([str(folder / name) for name in names]))

@@ -68,7 +68,7 @@ class Part(NamedTuple):
     attribute: Attribute = ()
 
     def text(self) -> str:
-        """The part for people."""
+        """The part as text for people."""
         if self.kind == "word":
             return self.value
         if self.kind == "prefix":
@@ -156,6 +156,7 @@ class Templates:
             self._descend(by_host[host], 0)
 
     def _descend(self, entries: list[Entry], position: int) -> None:
+        """Give the entries their parts from a position on, branch by branch."""
         # One after the other, and not a call for each level of each branch.
         pending = [(entries, position)]
         while pending:
@@ -170,6 +171,7 @@ class Templates:
                 pending += [(each, position + 1) for each in self._branches(deeper, position)]
 
     def _finish(self, entry: Entry) -> None:
+        """Add an entry to the item for its template."""
         key = entry.host, entry.method, tuple(entry.parts)
         item = self.items.get(key)
         if item is None:
@@ -177,7 +179,7 @@ class Templates:
         item.entries.append(entry)
 
     def _branches(self, entries: list[Entry], position: int) -> Iterator[list[Entry]]:
-        """Entries that go on together, each with its part at the position."""
+        """Yield groups of entries that get the same part at the position."""
         words: defaultdict[str, list[Entry]] = defaultdict(list)
         typed: defaultdict[Kind, list[Entry]] = defaultdict(list)
         owned: list[Entry] = []
@@ -209,7 +211,7 @@ class Templates:
     def _split_by_owner(
         self, entries: list[Entry], position: int
     ) -> Iterator[tuple[Attribute, list[Entry]]]:
-        """Entries by the attribute that owns the segment; () for a coincidence."""
+        """Yield entries by the attribute that owns the segment; () if it only coincides."""
         while entries:
             events: Counter[Attribute] = Counter()
             for entry in entries:
@@ -222,6 +224,9 @@ class Templates:
             yield (best if len(values) >= DISTINCT else ()), group
 
     def _match_kind(self, entries: list[Entry], position: int, number: Kind) -> list[Entry]:
+        """Give entries whose segment is of a type that type as their part, or the few exact
+        values.
+        """
         users: defaultdict[str, set[str]] = defaultdict(set)
         for entry in entries:
             for value in (entry.cell.values or {}).get(position, ()):
@@ -238,7 +243,9 @@ class Templates:
     def _exact(
         self, entries: list[Entry], position: int, users: Mapping[str, set[str]]
     ) -> list[Entry]:
-        """Few values are a word or a set; entries of others, which one subject used, are rare."""
+        """Give entries a word or set for their few values; those with values of a single subject
+        are marked rare.
+        """
         shared = sorted([value for value, names in users.items() if len(names) >= 2])
         values = shared or sorted(users)[:1]
         for entry in entries:
@@ -253,6 +260,7 @@ class Templates:
     # Words.
 
     def _words(self, words: dict[str, list[Entry]], position: int) -> Iterator[list[Entry]]:
+        """Yield groups of entries with words: sets first, then single words."""
         for values, source in self._sets(words):
             group = [entry for word in values for entry in words.get(word, ())]
             name = self._name_set(group[0], position, values, source)
@@ -264,6 +272,7 @@ class Templates:
             yield _with_part(words[word], Part("word", word))
 
     def _sets(self, words: dict[str, list[Entry]]) -> Iterator[tuple[list[str], str]]:
+        """Yield sets of words with the reason why each is one set."""
         if len(words) < DISTINCT:
             return
         domain = self._domain(words)
@@ -275,7 +284,9 @@ class Templates:
                 yield cluster, "used by the same groups in the same way"
 
     def _domain(self, words: Mapping[str, list[Entry]]) -> tuple[list[str], str] | None:
-        """The values of an attribute of other subjects that the words are."""
+        """Return the values of some attribute that the words are, with the reason; None if there
+        are none.
+        """
         best: tuple[int, Attribute] | None = None
         for attribute, values in self._groups.domains.items():
             number = sum([word in values for word in words])
@@ -298,7 +309,7 @@ class Templates:
     def _owners(
         self, values: Mapping[str, set[Subject]], inside: list[str]
     ) -> tuple[Condition | None, set[str]]:
-        """The narrowest group whose values all the words are, and its values."""
+        """Return the narrowest group whose values include nearly all the words, and its values."""
         owners: Counter[Condition] = Counter()
         for word in inside:
             owners.update(
@@ -317,7 +328,7 @@ class Templates:
         return best[1], best[2]
 
     def _cluster(self, words: Mapping[str, list[Entry]]) -> list[str]:
-        """The words that are used alike, if they are enough."""
+        """Return the words that are used alike, if there are enough; else []."""
         uses = {word: _Use.of(entries, self._groups) for word, entries in words.items()}
         alike = [word for word in sorted(words) if uses[word].users >= WORD_USERS]
         pooled: dict[object, float] = {}
@@ -341,7 +352,7 @@ class Templates:
         return alike
 
     def _name_set(self, entry: Entry, position: int, words: Iterable[str], source: str) -> str:
-        """A name for a set: that of the last word before it."""
+        """Return a new name for a set, from the last word before it."""
         before = [part.value for part in entry.parts[:position] if part.kind == "word"]
         plain = "".join(
             [
@@ -369,7 +380,7 @@ class _Use(NamedTuple):
 
     @classmethod
     def of(cls, entries: list[Entry], groups: Groups) -> _Use:
-        """The use of the word that these entries have."""
+        """Return the use of the word that these entries have."""
         uses: defaultdict[object, set[str]] = defaultdict(set)
         for entry in entries:
             name = entry.subject.name
@@ -381,7 +392,7 @@ class _Use(NamedTuple):
         return cls(users, events, Counter({way: len(names) for way, names in uses.items()}))
 
     def is_like(self, pooled: Mapping[object, float]) -> bool:
-        """Return True unless chance would not have made this use of the common one."""
+        """Return True unless chance makes this use very unlikely under the common one."""
         return not any(
             is_unlikely(self.counts[way], self.users, share)
             for way, share in pooled.items()
@@ -390,6 +401,7 @@ class _Use(NamedTuple):
 
 
 def _pool(uses: list[_Use]) -> dict[object, float]:
+    """Return the share of each group or way in several uses together."""
     counts: Counter[object] = Counter()
     for use in uses:
         counts.update(use.counts)
@@ -398,12 +410,14 @@ def _pool(uses: list[_Use]) -> dict[object, float]:
 
 
 def _with_part(entries: list[Entry], part: Part) -> list[Entry]:
+    """Append a part to each entry's template; return the entries."""
     for entry in entries:
         entry.parts.append(part)
     return entries
 
 
 def _attributes(entry: Entry, position: int) -> tuple[Attribute, ...]:
+    """Return the attributes that own an entry's segment."""
     token = entry.tokens[position]
     assert isinstance(token, tuple)
     assert not isinstance(token, Numbered)

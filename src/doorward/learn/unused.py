@@ -90,7 +90,9 @@ def find_unused(
     data: Sequence[DataFile] = (),
     v0: bool = False,
 ) -> Unused:
-    """The unused parts of a policy and its data, by the allowed requests of a log. LearnError."""
+    """Find the parts of a policy and its data that no allowed request of a log needs; LearnError if
+    that is not possible.
+    """
     version = _compile(loaded, v0=v0)
     if version is None:
         raise LearnError("the policy cannot be compiled")
@@ -135,7 +137,9 @@ def _narrow_policies(
     *,
     v0: bool,
 ) -> tuple[list[Part], Version]:
-    """The parts of the policies that can go together, and the policies without them."""
+    """Return the parts of the policies that can be removed together, and the policies without
+    them.
+    """
     for _ in range(ROUNDS):
         removed = _reduce(loaded, candidates, examples, v0=v0)
         if not removed:
@@ -176,8 +180,9 @@ class _Log:
 def _data_parts(
     document: Any, members: Sequence[Location], data: Sequence[DataFile], *, has_tests: bool
 ) -> tuple[list[Part], list[str], tuple[str, ...]]:
-    """The members as parts, in the order of their files, a patch for each file, and those that
-    have none."""
+    """Return removed members as parts in the order of their files, a patch for each file, and the
+    files without a patch.
+    """
     parts: list[Part] = []
     patches: list[str] = []
     unpatched: list[str] = []
@@ -210,7 +215,7 @@ def _data_parts(
 
 
 def _tests_of(document: Any, members: Iterable[Location]) -> list[Location]:
-    """The tests in data of learned rules that are taken out."""
+    """Return the tests in the data that belong to removed learned rules."""
     gone = {each for location in members for each in _rule_names(document, location)}
     tests = document["learned"].get("tests", {})
     return [
@@ -222,7 +227,7 @@ def _tests_of(document: Any, members: Iterable[Location]) -> list[Location]:
 
 
 def _rule_names(document: Any, location: Location) -> list[str]:
-    """The names of the learned rules inside of a member."""
+    """Return the names of the learned rules in a member."""
     if location[:2] != ("learned", "routes") or len(location) > 6:
         return []
     names: list[str] = []
@@ -238,7 +243,7 @@ def _rule_names(document: Any, location: Location) -> list[str]:
 
 
 def _describe(document: Any, location: Location) -> str:
-    """The path of a member for people, and the learned rules that it has."""
+    """Describe a member for people: its path, and the learned rules in it."""
     text = "data"
     for key in location:
         plain = type(key) is str and key.isidentifier() and key.isascii()
@@ -252,7 +257,7 @@ def _describe(document: Any, location: Location) -> str:
 
 
 def parts_of(trees: Mapping[str, Module]) -> list[Part]:
-    """The parts whose removal can only deny, in the order of the text."""
+    """Return the parts whose removal can only deny more, in the order of the text."""
     modules = list(trees.values())
     parts: list[Part] = []
     for name, rules in _narrowing(modules).items():
@@ -264,7 +269,9 @@ def parts_of(trees: Mapping[str, Module]) -> list[Part]:
 
 
 def _narrowing(modules: Iterable[Module]) -> dict[tuple[str, ...], list[Rule]]:
-    """The rules that are true or undefined, and that only bodies of such rules ask for."""
+    """Return the rules that can only be true or undefined, and that only bodies of such rules refer
+    to.
+    """
     rules: defaultdict[tuple[str, ...], list[Rule]] = defaultdict(list)
     questions: Counter[str] = Counter()
     trees = list(modules)
@@ -298,6 +305,7 @@ def _narrowing(modules: Iterable[Module]) -> dict[tuple[str, ...], list[Rule]]:
 
 
 def _is_plain(rule: Rule) -> bool:
+    """Return True if a rule can only be true or undefined, or is a default of false."""
     value = rule.head.value
     if rule.default:
         return value == Scalar(False)
@@ -316,7 +324,7 @@ def _names(ref: Ref) -> list[str]:
 
 
 def _mentions(module: Module) -> Iterator[str]:
-    """Every name that could be one of a rule: variables, and constants in references."""
+    """Yield every name in a module that may refer to a rule."""
     for node in walk(module):
         if isinstance(node, Var):
             yield node.name
@@ -325,7 +333,7 @@ def _mentions(module: Module) -> Iterator[str]:
 
 
 def _positive(rule: Rule) -> Iterator[str]:
-    """The names that a rule asks to be true, as conditions of its own."""
+    """Yield the names that a rule requires to be true in its own conditions."""
     for expr in rule.body:
         if expr.negated or expr.withs or expr.before:
             continue
@@ -338,7 +346,7 @@ def _positive(rule: Rule) -> Iterator[str]:
 
 
 def _constants(rule: Rule) -> Iterator[Part]:
-    """The constants of collections that a value must be in, in conditions of the rule's own."""
+    """Yield the constants in collections that a rule's own conditions require a value to be in."""
     for expr in rule.body:
         domain = _domain(expr)
         if domain is None or len(domain.items) < 2:
@@ -354,6 +362,7 @@ def _constants(rule: Rule) -> Iterator[Part]:
 
 
 def _domain(expr: Expr) -> Set | Array | None:
+    """Return the literal collection of a membership; None for other expressions."""
     if expr.negated or expr.withs or expr.before:
         return None
     term: Any = expr.term
@@ -373,7 +382,7 @@ def _part(span: Any, text: str) -> Part:
 
 
 def without(loaded: Loaded, parts: Iterable[Part]) -> Loaded:
-    """The policies without these parts."""
+    """Return the policies without these parts."""
     by_file: defaultdict[str, list[Part]] = defaultdict(list)
     for part in parts:
         by_file[part.file].append(part)
@@ -384,6 +393,7 @@ def without(loaded: Loaded, parts: Iterable[Part]) -> Loaded:
 
 
 def _cut(text: str, parts: Iterable[Part]) -> str:
+    """Return a text without the parts, which may be nested."""
     end = len(text) + 1
     for part in sorted(parts, key=lambda each: (each.start, each.end), reverse=True):
         stop = min(part.end, end)
@@ -394,6 +404,7 @@ def _cut(text: str, parts: Iterable[Part]) -> str:
 
 
 def _compile(loaded: Loaded, *, v0: bool) -> Version | None:
+    """Compile the policies; None if they do not compile."""
     try:
         return Version.compile(loaded, v0=v0)
     except CompileError:
@@ -403,7 +414,9 @@ def _compile(loaded: Loaded, *, v0: bool) -> Version | None:
 def _reduce(
     loaded: Loaded, parts: Sequence[Part], examples: Sequence[Event], *, v0: bool
 ) -> list[Part]:
-    """Remove as many parts as possible, one after the other, so that all examples stay allowed."""
+    """Remove as many parts as possible, one after another, while all examples stay allowed; return
+    them.
+    """
     removed: list[Part] = []
     for part in parts:
         if any(
@@ -419,7 +432,9 @@ def _reduce(
 
 
 def _first(log: _Log, version: Version) -> tuple[list[Event], list[tuple[str, ...]], Counter[str]]:
-    """Some allowed requests, the documents that were decided (none for all), and counts."""
+    """Return some allowed requests, the documents that were decided ([] for all), and counts of
+    events.
+    """
     examples: list[Event] = []
     counts: Counter[str] = Counter()
     entries: set[str] = set()
@@ -440,7 +455,7 @@ def _first(log: _Log, version: Version) -> tuple[list[Event], list[tuple[str, ..
 
 
 def _differing(log: _Log, old: Version, new: Version) -> list[Event]:
-    """Allowed requests that the narrower policy denies."""
+    """Return allowed requests that the narrower policy denies; LearnError if it allows more."""
     items: list[Event] = []
     for event in log:
         before, now = old.answer(event), new.answer(event)
@@ -455,6 +470,7 @@ def _differing(log: _Log, old: Version, new: Version) -> list[Event]:
 
 
 def _patch(loaded: Loaded, parts: Sequence[Part]) -> Iterator[str]:
+    """Yield the lines of a patch that removes the parts from the policies."""
     after = without(loaded, parts).modules
     for file, text in loaded.modules.items():
         if str(text) != str(after[file]):
@@ -462,7 +478,7 @@ def _patch(loaded: Loaded, parts: Sequence[Part]) -> Iterator[str]:
 
 
 def _diff(file: str, before: str, after: str) -> Iterator[str]:
-    """A unified diff; a last line that has no end is followed by the note that says so."""
+    """Yield a unified diff; a last line without a line break is followed by the usual note."""
     name = file.lstrip("/")
     lines = before.splitlines(keepends=True), after.splitlines(keepends=True)
     diff = diff_of_cut(*lines, name)
@@ -473,7 +489,7 @@ def _diff(file: str, before: str, after: str) -> Iterator[str]:
 
 
 def _tidy(text: str) -> str:
-    """Two empty lines in a row, where a definition was, become one."""
+    """Return a text with runs of empty lines, left by removed definitions, reduced to one."""
     while "\n\n\n" in text:
         text = text.replace("\n\n\n", "\n\n")
     return text

@@ -37,7 +37,7 @@ Removed: TypeAlias = dict[Location, DataMember]
 def narrow_data(
     version: Version, data: Any, use: DataUse, log: Iterable[Event]
 ) -> tuple[Location, ...]:
-    """The members without which all allowed events are still allowed. LearnError."""
+    """Return the members of data without which all allowed events stay allowed."""
     narrowing = _Narrowing(version, data, use)
     if narrowing.removed:
         narrowing.read(log)
@@ -67,7 +67,7 @@ class _Narrowing:
         return self._version.with_data(self._removal.prune(self._data))
 
     def _take_out(self, member: DataMember) -> list[Location]:
-        """Take out what is removable inside a member."""
+        """Remove the removable members inside a member; return their locations."""
         inner = list(_outermost(member))
         for each in inner:
             self.removed[each.location] = self._members[each.location] = each
@@ -81,7 +81,7 @@ class _Narrowing:
         return [each.location for each in inner]
 
     def read(self, log: Iterable[Event]) -> bool:
-        """Put back what events need, and of it no more than they need; False for nothing."""
+        """Restore what events need, as little as possible; return False if nothing was needed."""
         before = len(self._needers)
         for event in log:
             if not allows(self._narrower.answer(event)) and allows(self._version.answer(event)):
@@ -89,6 +89,9 @@ class _Narrowing:
         return len(self._needers) > before
 
     def _restore(self, event: Event) -> None:
+        """Restore the members that an event needs, then remove the parts inside them that it does
+        not need.
+        """
         order = self._likely(event)
         if not self._is_enough(event, order):
             likely = set(order)
@@ -105,7 +108,7 @@ class _Narrowing:
             order = inner  # with all of it, the event was allowed
 
     def shrink(self) -> None:
-        """Take out again what other members that were put back later made needless."""
+        """Remove members again that others, restored later, made unnecessary."""
         empty = {each: self._needers[each] for each in self._needers if self._is_empty(each)}
         if not self._retry(list(empty)):
             for location in empty:
@@ -115,12 +118,12 @@ class _Narrowing:
         self._narrower = self._current()
 
     def _is_empty(self, location: Location) -> bool:
-        """Return True if a member was put back and all that is inside it was taken out again."""
+        """Return True if a member was restored and everything inside it was removed again."""
         inner = [each.location for each in _outermost(self._members[location])]
         return bool(inner) and all(each in self.removed for each in inner)
 
     def _retry(self, locations: Sequence[Location]) -> bool:
-        """Take out members if all events that needed something are allowed without them."""
+        """Remove members if all events that needed something stay allowed; return True if so."""
         present = [each for each in locations if each in self._needers]
         if not present:
             return True
@@ -139,7 +142,7 @@ class _Narrowing:
         return False
 
     def _least_needed(self, event: Event, order: Sequence[Location]) -> list[Location]:
-        """As few of removed members that are enough as make the event allowed, by halving."""
+        """Return a small set of removed members with which the event is allowed, by bisection."""
         needed: list[Location] = []
         end = len(order)
         while not needed or not self._is_enough(event, needed):
@@ -152,7 +155,7 @@ class _Narrowing:
         return needed
 
     def _likely(self, event: Event) -> list[Location]:
-        """The removed members that have most texts of an event's input in them."""
+        """Return the removed members that share most texts with the event's input."""
         scores: Counter[Location] = Counter()
         for text in frozenset(_texts(event.input)):
             locations = self._by_text.get(text, ())
@@ -161,7 +164,7 @@ class _Narrowing:
         return sorted(scores, key=lambda each: (-scores[each], str(each)))[:MAX_LIKELY]
 
     def _is_enough(self, event: Event, restored: Iterable[Location]) -> bool:
-        """Return True if the event is allowed once these members are put back."""
+        """Return True if the event is allowed with these members restored."""
         locations = [each for each in restored if each in self.removed]
         for each in locations:
             self._removal.discard(each)
@@ -172,7 +175,9 @@ class _Narrowing:
 
 
 def _shortest(end: int, is_enough: Callable[[int], bool]) -> int:
-    """The least number for which `is_enough` holds, as it does for `end`; small ones are cheap."""
+    """Return the least number up to `end` for which `is_enough` holds; small ones are tried
+    first.
+    """
     low, high = 0, 1
     while high < end and not is_enough(high):
         low, high = high, high * 2
@@ -187,6 +192,7 @@ def _shortest(end: int, is_enough: Callable[[int], bool]) -> int:
 
 
 def _outermost(member: DataMember) -> Iterator[DataMember]:
+    """Yield the outermost removable members inside a member."""
     waiting = member.children()
     while waiting:
         each = waiting.pop()
@@ -202,7 +208,7 @@ def _texts_of(member: DataMember) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Some texts inside a value."""
+    """Yield some of the texts in a value."""
     waiting, number = [value], 0
     while waiting and number < MAX_TEXTS:
         each = waiting.pop()
@@ -218,7 +224,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def value_at(data: Any, location: Location) -> Any:
-    """The member of data at a location that it has."""
+    """Return the member of data at an existing location."""
     value = data
     for key in location:
         value = value[key]
@@ -226,7 +232,7 @@ def value_at(data: Any, location: Location) -> Any:
 
 
 def without_members(data: Any, locations: Iterable[Location]) -> Any:
-    """A copy of data without members; what is not changed is shared."""
+    """Return a copy of data without members; unchanged parts are shared."""
     removed = _Removal()
     for location in locations:
         removed.put(location, None)
@@ -249,7 +255,7 @@ class _Removal:
         self._copy: Any = None
 
     def put(self, location: Location, inner: _Removal | None) -> _Removal | None:
-        """Remove a member (None), or what is inside it; what was removed inside it before."""
+        """Remove a member (None) or parts inside it; return what was removed there before."""
         node = self._node_of(location)
         before = node.inner.get(location[-1])
         node.inner[location[-1]] = inner
@@ -260,7 +266,7 @@ class _Removal:
         del self._node_of(location).inner[location[-1]]
 
     def _node_of(self, location: Location) -> _Removal:
-        """The collection that has a member; all on the way to it are copied again."""
+        """Return the collection with a member; those on the way are marked for copying."""
         node = self
         for key in location[:-1]:
             node._changed.add(key)
@@ -272,7 +278,7 @@ class _Removal:
         return node
 
     def prune(self, value: Any) -> Any:
-        """The copy; `value` is the same collection at each call."""
+        """Return the copy of `value`, which is the same collection at each call."""
         if self._copy is None or self._changed:
             if isinstance(value, dict):
                 is_first = self._copy is None

@@ -29,7 +29,9 @@ _WORD: Final = re.compile(r"\w+")
 def find_errors(
     parsed: Mapping[str, Parsed], registry: Registry, options: CheckOptions
 ) -> list[Diagnostic]:
-    """The errors of all files, by place; `parsed` by the names of the files."""
+    """Return the errors of all files, by position; `parsed` holds the results of parsing by file
+    name.
+    """
     errors = [error for each in parsed.values() for error in each.errors]
     errors += _of_the_rest(list(parsed.values()), registry, options)
     return sorted(errors, key=lambda error: (error.span.file, error.span.row, error.span.col))
@@ -38,6 +40,7 @@ def find_errors(
 def _of_the_rest(
     parsed: Sequence[Parsed], registry: Registry, options: CheckOptions
 ) -> Sequence[Diagnostic]:
+    """Check the modules repeatedly, without rules that have errors, to find further ones."""
     modules = [each.module for each in parsed if each.module is not None]
     lost = set[str]().union(*(each.lost for each in parsed))
     if any(each.errors for each in parsed):
@@ -64,7 +67,7 @@ def _names_any(error: Diagnostic, lost: set[str]) -> bool:
 
 
 def _without(module: Module, errors: Sequence[Diagnostic], lost: set[str]) -> Module:
-    """A module without the rules that `errors` are in; their names are `lost` as well."""
+    """Return a module without the rules that have `errors`; their names are added to `lost`."""
     spans = [error.span for error in errors if error.span.source is module.span.source]
     kept = []
     for rule in module.rules:

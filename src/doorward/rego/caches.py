@@ -32,7 +32,7 @@ _functions: Final[dict[str, list[_Cached]]] = {}
 
 
 def counted(name: str) -> Callable[[T], T]:
-    """A decorator: the cache of this function counts as a part of the one with this name."""
+    """Return a decorator; the function's cache counts as part of the one called `name`."""
 
     def noted(function: T) -> T:
         _functions.setdefault(name, []).append(function)
@@ -42,7 +42,7 @@ def counted(name: str) -> Callable[[T], T]:
 
 
 def function_counts() -> Iterator[tuple[str, CacheCounts]]:
-    """The caches of functions whose modules are loaded."""
+    """Yield the names and counts of the function caches in loaded modules."""
     for name, functions in list(_functions.items()):
         infos = [each.cache_info() for each in functions]
         entries, hits, misses = (

@@ -60,7 +60,7 @@ class Capabilities:
 
     @classmethod
     def from_document(cls, document: Any) -> Capabilities:
-        """The capabilities that a JSON document describes; ValueError if it is none."""
+        """Parse a capabilities document; ValueError if it is invalid."""
         if not isinstance(document, dict):
             raise ValueError("capabilities must be an object")
         builtins = document.get("builtins") or []
@@ -84,14 +84,14 @@ class Capabilities:
         return base.restricted(self.builtins, self.declared)
 
     def environment(self, base: Environment) -> Environment:
-        """`base` with no more hosts than allowed."""
+        """Return `base` restricted to the allowed hosts."""
         hosts = self.allow_net
         if hosts is not None and base.allow_net is not None:
             hosts &= base.allow_net
         return base if hosts is None else replace(base, allow_net=hosts)
 
     def problems(self, module: Module, *, v0: bool) -> list[Diagnostic]:
-        """Return the features that a module uses without being allowed to."""
+        """Return an error for each feature that a module uses without permission."""
         errors = [] if v0 else self._version(module.package.span)
         for item in module.imports:
             errors += self._import(item, v0=v0)
@@ -102,11 +102,13 @@ class Capabilities:
         return [problem for expr in body for problem in self._templates(expr)]
 
     def _version(self, span: Span) -> list[Diagnostic]:
+        """Return the error for a v1 module if v1 is not allowed; [] if it is."""
         if "rego_v1" in self.features:
             return []
         return [_problem("illegal capabilities: rego_v1 feature required for Rego v1", span)]
 
     def _import(self, item: Import, *, v0: bool) -> Iterator[Diagnostic]:
+        """Yield the errors of an import of `rego.v1` or keywords that are not allowed."""
         path = item.path
         if not isinstance(path, Ref) or not isinstance(path.head, Var):
             return
@@ -125,6 +127,7 @@ class Capabilities:
                 yield _problem(f"not supported by current capabilities: [{missing}]", path.span)
 
     def _templates(self, node: Any) -> Sequence[Diagnostic]:
+        """Return an error for each template string if they are not allowed."""
         if "template_strings" in self.features:
             return []
         text = "template strings are not supported by current capabilities"
@@ -132,6 +135,7 @@ class Capabilities:
 
 
 def _names(document: dict[str, Any], field: str) -> list[str]:
+    """Return the list of strings in `field`, [] if absent; ValueError for other values."""
     names = document.get(field) or []
     if not isinstance(names, list) or not all(isinstance(item, str) for item in names):
         raise ValueError(f"`{field}` must be a list of strings")

@@ -32,6 +32,8 @@ _is_due: Final = cycle([False] * (_STEPS - 1) + [True]).__next__
 
 
 def count_step() -> None:
-    """To be called for each collection that is gone through."""
+    """Count a step for this thread's deadline check; called for each collection that is
+    traversed.
+    """
     if _is_due() and CLOCK.check_deadline is not None:
         CLOCK.check_deadline()

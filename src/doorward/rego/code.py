@@ -51,7 +51,7 @@ class Code:
     """The code that decides errors, once it was needed."""
 
     def exact(self) -> Code:
-        """The code that decides errors, compiled function by function when it is called."""
+        """Return the code that decides errors, compiled function by function when called."""
         if self.plan.exact:
             return self
         if not self.in_order:
@@ -71,8 +71,9 @@ class Code:
         return self.in_order[0]
 
     def warm(self, nodes: Iterable[RuleNode]) -> None:
-        """Generate the functions of the rules at `nodes`, but for definitions that are asked for
-        one value of a table only."""
+        """Generate the functions of the rules at `nodes`, except definitions that a table selects
+        for a single value.
+        """
         namespace = self.linked.namespace
         for node in nodes:
             generate_now(namespace[node.name])
@@ -90,10 +91,9 @@ def generate_code(
     whole: bool = False,
     saved: SavedFunctions | None = None,
 ) -> Code:
-    """The code of `program`, with calls of `mocked` open to replacement.
-
-    `whole`: all of it is generated now. `saved`: the functions that an earlier run generated.
-    CompileError where Python's compiler refuses a rule.
+    """Generate the code of `program`; calls of `mocked` can be replaced. `whole`: everything is
+    generated now. `saved`: functions from an earlier run. CompileError if Python's compiler refuses
+    a rule.
     """
     limited = options.max_items is not None
     counted = limited and (options.max_items or 0) < ALWAYS_COUNTED

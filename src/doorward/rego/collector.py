@@ -16,9 +16,8 @@ __all__ = ["gc_once", "gc_paused"]
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """No collection meanwhile, in any thread; what became garbage is collected afterwards.
-
-    Of several at once the first one to begin ends it for all.
+    """Context in which no thread collects garbage; it is collected afterwards. Of nested uses the
+    first one ends the pause for all.
     """
     if not gc.isenabled():
         yield
@@ -32,8 +31,9 @@ def gc_paused() -> Iterator[None]:
 
 @contextmanager
 def gc_once() -> Iterator[None]:
-    """No collection meanwhile, and one of what was made at the end, which makes it the oldest
-    generation: else each generation would be traversed with all of it."""
+    """Context without garbage collection, at whose end everything moves to the oldest generation,
+    instead of being traversed by each generation.
+    """
     with gc_paused():
         try:
             yield

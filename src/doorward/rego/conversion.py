@@ -42,12 +42,10 @@ _EXACT: Final = 2.0**53
 
 
 def from_python(value: object, name: str = "value", *, copy: bool = False) -> Value:
-    """The Rego value that Python data stands for; `value` itself where it is one already, unless
-    `copy`: then nothing that the caller may change is a part of it.
-
-    Arrays are made of sequences, sets of sets, objects of mappings, dataclasses and pydantic
-    models; texts of UUIDs, dates and times with a zone (RFC 3339); numbers of Decimals, with their
-    digits; an Enum is its value. InputError for anything else, with its position below `name`.
+    """Convert Python data to a Rego value; a Rego value is returned as it is unless `copy`, which
+    shares no part that the caller may change. Sequences become arrays, sets sets; mappings,
+    dataclasses and pydantic models objects; UUIDs, dates and times with a zone texts (RFC 3339);
+    Decimals numbers; an Enum its value. InputError for others, with the position below `name`.
     """
     try:
         if not copy and is_value(value):
@@ -60,8 +58,7 @@ def from_python(value: object, name: str = "value", *, copy: bool = False) -> Va
 
 
 def is_value(value: object) -> bool:
-    """Return True if `value` is a Rego value as it is: parsed JSON, or what `from_python`
-    returned."""
+    """Return True if `value` is a Rego value already: parsed JSON, or a result of `from_python`."""
     level: list[Any] = [(value,)]
     for _ in range(MAX_DEPTH):
         below: list[Any] = []
@@ -101,7 +98,7 @@ def _is_key(key: object) -> bool:
 
 
 def _is_small(value: object) -> bool:
-    """Return True if `value` is a number that text can show."""
+    """Return True if `value` is a number within the limits for texts."""
     if type(value) is int:
         return -_LARGE < value < _LARGE
     return type(value) is float and -_EXACT < value < _EXACT
@@ -116,6 +113,7 @@ def _refuse(position: _Position, why: str) -> NoReturn:
 
 
 def _show(position: _Position) -> str:
+    """Return a position as text, such as `input.a[0]`."""
     keys: list[Any] = []
     above: _Position | None = position
     while above is not None:
@@ -126,6 +124,7 @@ def _show(position: _Position) -> str:
 
 
 def _convert(value: Any, position: _Position) -> Value:
+    """Convert a value; InputError with its position if it is not convertible."""
     kind = type(value)
     if kind in _PLAIN:
         return value  # type: ignore[no-any-return] # of these classes by now
@@ -151,7 +150,7 @@ _BYTES: Final = (bytes, bytearray, memoryview)
 
 
 def _to_scalar(value: Any, position: _Position) -> Any:
-    """The one text or number that `value` is, or UNDEFINED."""
+    """Return the text or number for a value; UNDEFINED if it is not a scalar."""
     from enum import Enum
 
     if isinstance(value, Enum):
@@ -178,6 +177,7 @@ def _to_scalar(value: Any, position: _Position) -> Any:
 
 
 def _from_decimal(value: Any, position: _Position) -> int | Number:
+    """Return the number for a Decimal; InputError if it is not finite or too large."""
     if not value.is_finite():
         _refuse(position, "is a number that is not finite")
     try:
@@ -187,6 +187,7 @@ def _from_decimal(value: Any, position: _Position) -> int | Number:
 
 
 def _from_datetime(value: Any, position: _Position) -> str:
+    """Return a time as RFC 3339; InputError if it has no zone."""
     offset = value.utcoffset()
     if offset is None:
         _refuse(position, "is a time without a zone, which is not one moment")
@@ -208,7 +209,7 @@ _WRITTEN: Final = (
 
 
 def _fields_of(value: Any) -> Any:
-    """Return the fields of a pydantic model or a dataclass; None for anything else."""
+    """Return the fields of a pydantic model or dataclass; None for other values."""
     pydantic = sys.modules.get("pydantic")
     if pydantic is not None and isinstance(value, pydantic.BaseModel):
         return value.model_dump()
@@ -220,6 +221,7 @@ def _fields_of(value: Any) -> Any:
 
 
 def _to_object(value: Mapping[Any, Any], position: _Position) -> dict[Key, Value]:
+    """Convert a mapping; InputError for multi-value mappings and for equal keys."""
     if hasattr(value, "getlist") or hasattr(value, "getall"):
         _refuse(position, f"is a {type(value).__name__}, which can hold many values for one key")
     converted: dict[Key, Value] = {}

@@ -25,7 +25,7 @@ __all__ = ["may_hold_credentials"]
 
 
 def _translate_for_re2(pattern: str) -> str:
-    """`pattern` of Python's `re` without regard to case, for RE2 and what a query may write."""
+    """Rewrite a pattern for `re` for RE2, ignoring case and allowing escapes of a query string."""
     return (
         pattern.replace("(", "(?:")
         .replace("[-_. ]", "(?:[-_. +]|%20)")
@@ -54,7 +54,7 @@ def _name_pattern(rest: str, end: str) -> str:
 
 
 def _not_masked() -> str:
-    """A value that is not masked already."""
+    """Return a pattern for a value that is not masked yet."""
     pattern = '[^&; "]'
     for char in reversed(MASKED):
         code = rf"\x{ord(char):02x}"

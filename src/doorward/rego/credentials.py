@@ -73,8 +73,7 @@ def mask_credentials(text: str) -> str:
 
 
 def may_contain_credentials(text: str) -> bool:
-    """Return True if `mask_credentials` may find something: a look at `text` that costs next to
-    nothing."""
+    """Return True if `mask_credentials` may find something in `text`; a cheap check."""
     return (
         "eyJ" in text
         or "-----BEGIN" in text
@@ -85,8 +84,7 @@ def may_contain_credentials(text: str) -> bool:
 
 
 def has_credential_names(text: str) -> bool:
-    """Return True if `text` is JSON, or holds some, of which a member has the name of a
-    credential."""
+    """Return True if `text` contains JSON with a member named like a credential."""
     if "\\u00" in text:
         text = _ESCAPE.sub(_unescape, text)
     return any(names_credential(name) for name in _MEMBER.findall(text))
@@ -138,6 +136,7 @@ _SEPARATOR: Final = re.compile(r"[=:>\n%\\-]|&#")
 
 @cache
 def _matcher_of_mentions() -> Callable[[bytes], bool]:
+    """Return a predicate for bytes that may contain a credential's name, in any spelling."""
     from doorward.rego.golang.regexp import byte_matcher  # it brings RE2
 
     return byte_matcher(
@@ -153,7 +152,7 @@ def mentions_credential(text: str) -> bool:
 
 
 def assigns_credential(text: str) -> bool:
-    """Return True if `text` gives a value to the name of a credential, however both are written."""
+    """Return True if `text` assigns a value to a credential's name, in any spelling."""
     if _SEPARATOR.search(text) is None or not _mentions(text):
         return False
     plain = _to_plain(text)
@@ -170,7 +169,7 @@ def _mentions(text: str) -> bool:
 
 
 def _to_plain(text: str) -> str:
-    """`text` with its characters as themselves, and blanks for quotes and backslashes."""
+    """Return `text` with escaped characters decoded, and blanks for quotes and backslashes."""
     for _ in range(_LAYERS):
         if "\\" not in text and "%" not in text and "&#" not in text:
             break
@@ -181,6 +180,7 @@ def _to_plain(text: str) -> str:
 
 
 def _to_char(match: re.Match[str]) -> str:
+    """Return the character for an escape sequence; the sequence itself if it is not ASCII."""
     decimal = match[match.re.groups]
     code = int(decimal) if decimal else int(next(filter(None, match.groups())), 16)
     return chr(code) if code < 128 else match[0]

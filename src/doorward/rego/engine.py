@@ -89,12 +89,10 @@ def compile(
     before: Policies | None = None,
     prepare: Preparation | None = None,
 ) -> Policies:
-    """The policies that `modules` are: file names to Rego text, or to what was parsed from it
-    (`parse_modules`). CompileError carries every diagnostic, parse errors included.
-
-    `before`: policies that were compiled earlier; modules that are the same in both are neither
-    parsed nor checked one by one again. `prepare`: gives the modules to compile for those that were
-    parsed, and its notes on them, which are `Policies.notes`; it depends on nothing else.
+    """Compile `modules`: file names to Rego text, or parsed modules (`parse_modules`). CompileError
+    carries all diagnostics, parse errors too. `before`: policies compiled earlier, whose results
+    for unchanged modules are reused. `prepare`: returns the modules to compile in place of the
+    parsed ones, and notes for `Policies.notes`; it must depend on nothing else.
     """
     options = options or Options()
     saved = options.saved if before is None else None
@@ -178,16 +176,14 @@ class Policies:
 
     @property
     def rule_tree(self) -> RuleNode:
-        """The rules where they are below `data`."""
+        """Return the tree of rules below `data`."""
         if self._rule_tree is None:
             self._rule_tree = insert_rules(self.program.modules)
         return self._rule_tree
 
     def question(self, query: str, unknowns: tuple[str, ...], options: PartialOptions) -> Question:
-        """A query for partial evaluation, which asks the same ones again and again.
-
-        CompileError for one that cannot be compiled; ValueError for a path or a namespace that is
-        not valid.
+        """Return a query prepared for partial evaluation, from a cache. CompileError if it cannot
+        be compiled; ValueError for an invalid path or namespace.
         """
         key = query, unknowns, options
         question = self._questions.get(key)
@@ -203,6 +199,7 @@ class Policies:
         return question
 
     def _resolve(self, query: str, package: str, imports: tuple[str, ...]) -> Body:
+        """Parse, check and resolve a query for partial evaluation."""
         v0 = self.options.v0
         body = _parse_query(query, v0=v0)
         path, imported = _surroundings(package, imports, v0=v0)
@@ -219,7 +216,7 @@ class Policies:
 
     @property
     def lowered(self) -> Lowered:
-        """The rules in the form that partial evaluation reads."""
+        """Return the rules in the form for partial evaluation."""
         from doorward.rego.partial.evaluate import Lowered  # few ask for it
 
         with self._lock:
@@ -233,7 +230,7 @@ class Policies:
         return [] if self.code.plan.marks is None else list(self.code.plan.marks.definitions)
 
     def labels(self, mark: Mark) -> dict[str, Any]:
-        """The `labels` that METADATA gives a definition, its package and what is above it."""
+        """Return the `labels` in METADATA for a definition, its package and the packages above."""
         labels = self._labels.get(mark.number)
         if labels is None:
             from doorward.rego.analysis.metadata import labels_at  # few policies have labels
@@ -245,13 +242,14 @@ class Policies:
 
     @cached_property
     def _modules_with_labels(self) -> list[Module]:
-        """The modules with their METADATA, which else is a comment; none where none has labels."""
+        """Return the modules parsed with their METADATA; [] if none has labels."""
         text = self.texts
         if not any(_LABELS in each for each in text.values()):
             return []
         return [self._parse_annotated(name, module) for name, module in self.modules.items()]
 
     def _parse_annotated(self, name: str, module: Module) -> Module:
+        """Parse a module with its METADATA; the module without it if that is invalid."""
         try:
             return parse_module(
                 module.span.source,
@@ -263,17 +261,14 @@ class Policies:
             return module  # its METADATA is broken: a comment, as for everybody else
 
     def bind(self, data: Any, *, is_parsed: bool = False) -> Engine:
-        """The policies with `data`, ready to be asked; nothing is compiled again.
-
-        `is_parsed`: the data was JSON or checked before, and is not looked through again, which
-        takes as long as it is large.
+        """Return an engine for these policies with `data`; nothing is compiled again. `is_parsed`:
+        the data is parsed JSON or was checked before, and is not checked again.
         """
         return Engine(data=data, policies=self, is_parsed=is_parsed)
 
     def traced(self, *, indexed: bool = False) -> Policies:
-        """The same policies with code that reports to tracers; nothing is checked again.
-
-        `indexed`: rules that OPA's index leaves out are not asked.
+        """Return the same policies with code that reports to tracers; nothing is checked again.
+        `indexed`: rules that OPA's index excludes are not evaluated.
         """
         with self._lock:
             if indexed not in self._traced:
@@ -282,7 +277,7 @@ class Policies:
             return self._traced[indexed]
 
     def code_for(self, mocked: frozenset[str]) -> Code:
-        """The code in which calls of `mocked` are open to replacement."""
+        """Return the code in which calls of `mocked` can be replaced."""
         if mocked <= self.code.plan.mocked:
             return self.code
         with self._lock:
@@ -295,27 +290,26 @@ class Policies:
             return code
 
     def warm(self) -> None:
-        """Generate the code of every rule, so that the first decision takes no longer than others.
-
-        A definition that is chosen from a table by a value is left to its first call.
+        """Generate the code of every rule, so that the first decision is not slower. A definition
+        that a table selects by value is left to its first call.
         """
         self.code.warm(node for node in self.program.root.walk() if node.definitions)
         if self.options.saved is not None and self.options.saved.with_code:
             self._save()
 
     def _save(self) -> None:
-        """Save the program for the next run, unless it came from an earlier one."""
+        """Save the program for the next run, unless it was loaded."""
         if self.options.saved is not None and self._key is not None:
             self.options.saved.write(self._key, self.program, self.code, self.notes)
             self._key = None
 
     def emit(self) -> dict[str, str]:
-        """The generated Python of each file, as text."""
+        """Return the generated Python of each file as text."""
         code = self.whole_code()
         return {item.file: item.text(code.linked.namespace) for item in code.units}
 
     def whole_code(self, mocked: frozenset[str] = frozenset()) -> Code:
-        """`code_for`, with all of it generated: what `emit` shows."""
+        """Return `code_for` with everything generated, as `emit` shows it."""
         code = self.code_for(mocked)
         return code if code.units else generate_code(self.program, self.options, mocked, whole=True)
 
@@ -373,8 +367,9 @@ class Engine:
         return self.policies.modules
 
     def cache_counts(self) -> dict[str, CacheCounts]:
-        """Return the size, hits and misses of the caches that decisions share: responses of
-        `http.send`, verified tokens, and patterns that come from inputs and data."""
+        """Return the sizes, hits and misses of the caches that decisions share: responses of
+        `http.send`, verified tokens, and patterns from inputs and data.
+        """
         environment = self.environment
         known = dict(function_counts()) | {"http.send": environment.responses.counts}
         # A cache of somebody else need not count.
@@ -382,10 +377,8 @@ class Engine:
         return known | {"tokens": counts} if isinstance(counts, CacheCounts) else known
 
     def check_data(self) -> None:
-        """CompileError where a rule is in a place that `data` fills.
-
-        In an evaluation the rule wins, and hides the data; who loads policies and data together
-        refuses that.
+        """Raise CompileError if a rule is at a path where `data` has a value. In an evaluation the
+        rule would hide the data.
         """
         errors = list(data_conflicts(self.policies.rule_tree, self.data))
         if errors:
@@ -408,10 +401,9 @@ class Engine:
         package: str = "",
         imports: Iterable[str] = (),
     ) -> Query:
-        """A question that can be put many times.
-
-        `deadline`: seconds that one evaluation may take. `package` and `imports` are what the
-        query sees as if it were in a module. CompileError if it cannot be compiled.
+        """Prepare a query for repeated use. `deadline`: seconds that one evaluation may take.
+        `package` and `imports` are visible to the query as in a module. CompileError if it cannot
+        be compiled.
         """
         return Query(
             self,
@@ -428,10 +420,9 @@ class Engine:
         unknowns: Iterable[str] = ("input",),
         options: PartialOptions | None = None,
     ) -> PartialQuery:
-        """A question that can be put many times while `unknowns` (paths such as `input.resource`,
-        `data.rows`) are not known: nothing is parsed or compiled when it is evaluated.
-
-        CompileError as for `prepare`; ValueError for a path or a namespace that is not valid.
+        """Prepare a query for repeated partial evaluation with `unknowns` (paths such as
+        `input.resource`, `data.rows`). CompileError as for `prepare`; ValueError for an invalid
+        path or namespace.
         """
         return PartialQuery(self, query, tuple(unknowns), options or PartialOptions())
 
@@ -453,7 +444,7 @@ class Engine:
         return prepared.evaluate(input, now_ns=now_ns, deadline=deadline, tracer=tracer)
 
     def _evaluation(self, input: Any, *, strict: bool) -> Evaluation:
-        """The state for an evaluation of no query of its own."""
+        """Return the state for an evaluation without a query."""
         code = self.policies.code
         code = code.exact() if strict else code
         answers = self.answers(code, strict=strict)
@@ -466,9 +457,8 @@ class Engine:
         return new
 
     def has_rules(self, path: Iterable[str | int]) -> bool:
-        """Return True if rules are at a path below `data`, on the way to it, or below it.
-
-        A number beside the names of rules counts: to the compiler that is an error of types.
+        """Return True if there are rules above, at or below a path below `data`. A number beside
+        rule names counts, since the compiler reports it as a type error.
         """
         node = self.policies.code.linked.root
         for key in path:
@@ -481,7 +471,7 @@ class Engine:
         return bool(node.children)
 
     def has_rule_at(self, path: Iterable[str | int]) -> bool:
-        """Return True if a rule is at a path below `data`, or on the way to it."""
+        """Return True if there is a rule at or above a path below `data`."""
         node = self.policies.code.linked.root
         for key in path:
             child = node.children.get(key)
@@ -493,7 +483,7 @@ class Engine:
         return False
 
     def base_document(self, path: Iterable[str | int]) -> Any:
-        """Return the data at a path, whatever rules define there; UNDEFINED if there is none."""
+        """Return the data at a path, ignoring rules; UNDEFINED if there is none."""
         value = self.data
         for key in path:
             value = lookup_data(value, key)
@@ -502,9 +492,8 @@ class Engine:
         return value
 
     def documents(self, query: str) -> Documents:
-        """Return the documents that a query may read: the input and data, and the rules.
-
-        The query need not make sense, as long as it can be parsed: CompileError otherwise.
+        """Return the documents that a query may read: input, data and rules. CompileError if the
+        query cannot be parsed; it need not be valid otherwise.
         """
         body, _ = resolve_query(_parse_query(query, v0=self.options.v0))
         return read_documents(body, self.policies.program.callees)
@@ -514,13 +503,12 @@ class Engine:
         return self.policies.emit()
 
     def read_marks(self, marks: Marks) -> list[Mark]:
-        """Return the outcomes that marks of an evaluation stand for, in the order of the
-        policies."""
+        """Return the outcomes in the marks of an evaluation, in the order of the policies."""
         table = self.policies.code.plan.marks
         return [] if table is None else list(table.read(marks))
 
     def answers(self, code: Code, *, strict: bool) -> dict[int, Any]:
-        """The answers that hold for the data whatever the input is, as far as they are known."""
+        """Return the cache of answers that depend only on data."""
         with self._lock:
             answers = self._answers.get(code)
             if answers is None:
@@ -542,9 +530,8 @@ class _Answers:
 
 
 def parse_term(text: str) -> Any:
-    """The Rego value that a ground term stands for: `{"a": {1, 2}}`.
-
-    CompileError if it is not a term; ValueError if it has no value.
+    """Return the Rego value of a ground term such as `{"a": {1, 2}}`. CompileError for other texts;
+    ValueError if it has no value.
     """
     value = Engine().prepare(text).value()
     if value is UNDEFINED:
@@ -573,12 +560,9 @@ class PartialQuery:
         deadline: float | None = None,
         tracer: PartialTracer | None = None,
     ) -> Partial:
-        """Return the expressions that are left when only a part of the documents is known.
-
-        For any values of what is unknown the residual decides as the query does. `deadline`: the
-        seconds that the evaluation may take. EvalError where what is known ends in an error, past
-        the deadline, and where the residual is larger than `PartialOptions.max_size`. `tracer`: it
-        is told what is asked, and what holds.
+        """Evaluate partially and return the residual: for any values of the unknowns it decides as
+        the query does. `deadline`: seconds. EvalError if the known part fails, past the deadline,
+        or above `PartialOptions.max_size`. `tracer`: is told what is evaluated and what holds.
         """
         if input is not UNDEFINED:
             input = from_python(input, "input")
@@ -624,6 +608,7 @@ class Query:
             self._compile(path, imported)
 
     def _compile(self, path: tuple[str, ...], imported: tuple[Import, ...]) -> None:
+        """Check the query and generate its code."""
         policies = self.engine.policies
         checked = check_query(self.source, policies.program, path, imported)
         self.body: Body = checked.body
@@ -652,8 +637,9 @@ class Query:
         return self._fast.exact()
 
     def _function(self, code: Code, *, single: bool) -> Callable[[Evaluation], Any]:
-        """Return the function for the value of the only expression: that of the rule, where it
-        names one; or the function for the rows."""
+        """Return the function for the value of the only expression (a rule's own if it names one),
+        or for the rows.
+        """
         rule = code.plan.only_rule(self.body[0]) if single else None
         if rule is not None:
             answer: Callable[[Evaluation], Any] = code.linked.namespace[rule]
@@ -666,7 +652,7 @@ class Query:
         return FunctionType(function, names)
 
     def _generate(self, code: Code, *, single: bool) -> tuple[Unit, dict[str, Any]]:
-        """The code, and its names beside those of the program."""
+        """Return the query's code, and its names in addition to the program's."""
         plan, body = code.plan, self.body
         if not plan.traced and (plan.exact or plan.failures.body(body)):
             body = query_in_steps(body, plan.callees)
@@ -678,7 +664,7 @@ class Query:
         return unit(Source("", self.text), [function]), constants.names
 
     def bind(self, engine: Engine) -> Query:
-        """The same query put to `engine`, which has the same policies; nothing is compiled."""
+        """Return the same query for another engine with the same policies; nothing is compiled."""
         if engine.policies is not self.engine.policies:
             raise ValueError("the engine has other policies")
         bound = copy(self)
@@ -687,32 +673,29 @@ class Query:
         return bound
 
     def emit(self) -> str:
-        """The generated Python of the query, as text."""
+        """Return the generated Python of the query as text."""
         code = self._code if self.strict else self.engine.policies.whole_code(self._mocked)
         compiled, names = self._generate(code, single=self._value is not None)
         return compiled.text(names)
 
     def warm(self) -> None:
-        """Generate the code of all rules that the query may ask, so that no decision waits for it.
-
-        A definition that is chosen from a table by a value is left to its first call.
+        """Generate the code of all rules that the query may read, so that no decision waits for it.
+        A definition that a table selects by value is left to its first call.
         """
         self._code.warm(self.rules_read)
 
     @property
     def rules_read(self) -> list[RuleNode]:
-        """The rules that the query may ask, and those that these ask in their turn."""
+        """Return the rules that the query may read, directly or through others."""
         program = self.engine.policies.program
         return nodes_read(self.body, program.callees, program.graph)
 
     def evaluation(
         self, input: Any = UNDEFINED, *, now_ns: int | None = None, deadline: float | None = None
     ) -> Evaluation:
-        """The state for one evaluation; `deadline` in seconds from now overrides the query's.
-
-        As in `answer`, nothing looks through the input.
-
-        Another thread may `cancel()` it while `value_of` or `rows_of` work on it.
+        """Return the state for one evaluation; `deadline` in seconds from now overrides the
+        query's. The input is not checked, as in `answer`. Another thread may call `cancel()` while
+        `value_of` or `rows_of` run.
         """
         engine = self.engine
         new = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
@@ -735,13 +718,16 @@ class Query:
 
     @property
     def input_paths(self) -> list[Path]:
-        """The paths at which the query may read the input: `("user", "name")`; `()` for all of
-        it."""
+        """Return the paths at which the query may read the input, such as `("user", "name")`; `()`
+        for all of it.
+        """
         return input_paths(self.body, self.engine.policies.program.callees)
 
     @property
     def near_misses(self) -> dict[str, str]:
-        """Paths below `data` that it reads and that lead nowhere, and the ones most like them."""
+        """Return the paths below `data` that the query reads and that do not exist, with the most
+        similar existing ones.
+        """
         from doorward.rego.analysis.hints import near_path
 
         root, data = self.engine.policies.program.root, self.engine.data
@@ -750,11 +736,9 @@ class Query:
         return {path_text(path[1:]): misses for path, misses in near.items() if misses is not None}
 
     def value(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> Any:
-        """The value of the query's only expression as a Rego value, or UNDEFINED.
-
-        Of several values the first in Rego's order. ValueError for a query of several
-        expressions; InputError where something in `input` stands for no one Rego value
-        (`from_python`); EvalError when evaluation stops.
+        """Return the value of the query's only expression, or UNDEFINED; of several values the
+        first in Rego's order. ValueError for a query of several expressions; InputError if `input`
+        cannot be converted (`from_python`); EvalError if evaluation fails.
         """
         if input is not UNDEFINED:
             input = from_python(input, "input")
@@ -766,9 +750,8 @@ class Query:
         return self.answer(input, now_ns=now_ns)
 
     def answer(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> Any:
-        """`value` for an input that was parsed from JSON, or made by `from_python`.
-
-        It is not looked through before, which takes longer than many policies.
+        """Return `value` for an input that is parsed JSON or comes from `from_python`; it is not
+        checked, which would take longer than many policies.
         """
         if self._is_plain and now_ns is None:
             # `evaluation`, written out: this precedes every decision.
@@ -789,7 +772,9 @@ class Query:
             return self._run(state, single=True)
 
     def _answer_in_time(self, state: Evaluation) -> Any:
-        """`_run`, written out for a single value under a deadline: it precedes every decision."""
+        """Evaluate as `_run`, specialised for a single value with a deadline, since every decision
+        goes through it.
+        """
         before = CLOCK.check_deadline
         CLOCK.check_deadline = state.halt_if_late
         try:
@@ -804,9 +789,8 @@ class Query:
     def marked_answer(
         self, input: Any = UNDEFINED, answered: dict[str, dict[Key, Any]] | None = None
     ) -> tuple[Any, Marks]:
-        """`answer`, and what code that is `marked` noted on the way, for `Engine.read_marks`.
-
-        `answered`: where built-ins write their answers, if they note them.
+        """Return `answer`, and the marks that `marked` code recorded, for `Engine.read_marks`.
+        `answered`: gets the results of built-ins if they record them.
         """
         table = self._marks
         if table is None or self.strict or self._counts or self._value is None:
@@ -824,13 +808,15 @@ class Query:
         return self._run(state, single=True), state.marks
 
     def value_of(self, evaluation: Evaluation) -> Any:
-        """The same for an evaluation made before, with a tracer, or to read its `errors`."""
+        """Return the value for an existing evaluation, which may have a tracer and keeps its
+        `errors`.
+        """
         if self._value is None:
             raise ValueError("the query has several expressions: use rows_of()")
         return self._run(evaluation, single=True)
 
     def results(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[dict[str, Any]]:
-        """Every binding of the query's variables, JSON-ready; [] when the query is undefined."""
+        """Return every binding of the query's variables for JSON; [] if the query is undefined."""
         if input is not UNDEFINED:
             input = from_python(input, "input")
         evaluation = self.evaluation(input, now_ns=now_ns)
@@ -840,6 +826,7 @@ class Query:
         return results
 
     def _to_results(self, rows: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+        """Return rows as objects by variable, without those in which an expression is false."""
         count = len(self._columns)
         return [
             {
@@ -851,21 +838,24 @@ class Query:
         ]
 
     def rows(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[tuple[Any, ...]]:
-        """For each solution the values of `variables`, then of the expressions in order."""
+        """Return, for each solution, the values of `variables`, then of the expressions in
+        order.
+        """
         if input is not UNDEFINED:
             input = from_python(input, "input")
         return self.rows_of(self.evaluation(input, now_ns=now_ns))
 
     def rows_of(self, evaluation: Evaluation) -> list[tuple[Any, ...]]:
-        """The same for an evaluation made before, whose `errors` can be read afterwards."""
+        """Return the rows for an existing evaluation, whose `errors` can be read afterwards."""
         if self._bindings is None:
             self._bindings = self._function(self._code, single=False)
         rows: list[tuple[Any, ...]] = self._run(evaluation, single=False)
         return rows
 
     def document_of(self, evaluation: Evaluation, path: Sequence[Key]) -> Any:
-        """The document at a path below `data`, UNDEFINED where there is none, for an evaluation
-        made before: what a query for the path would give, without one being compiled."""
+        """Return the document at a path below `data` for an existing evaluation, as a query for the
+        path would; UNDEFINED if there is none.
+        """
 
         def read(each: Evaluation) -> Any:
             return each.document_at(path)
@@ -873,16 +863,15 @@ class Query:
         return self._evaluate(evaluation, read, lambda: read)
 
     def _run(self, evaluation: Evaluation, *, single: bool) -> Any:
-        """The value or the rows."""
+        """Evaluate and return the value, or the rows."""
         work = self._value if single else self._bindings
         assert work is not None
         return self._evaluate(evaluation, work, lambda: self._exact_function(single=single))
 
     def _evaluate(self, evaluation: Evaluation, work: Work, exact: Callable[[], Work]) -> Any:
-        """Return the result of `work`; after an error exact code decides.
-
-        INVARIANT: all evaluations end here, or where `answer` does the same: the code that is fast
-        reports errors that OPA does not have, and `exact` has the last word.
+        """Return the result of `work`; after an error exact code decides. INVARIANT: all
+        evaluations end here, or in `answer` in the same way: fast code reports errors that OPA does
+        not have, so `exact` has the last word.
         """
         try:
             return self._run_at_any_depth(work, evaluation)
@@ -890,7 +879,7 @@ class Query:
             return self._exactly(evaluation, error, exact)
 
     def _run_at_any_depth(self, work: Work, evaluation: Evaluation) -> Any:
-        """Return the result of `work`, also where rules nest too deeply for Python's stack."""
+        """Return the result of `work`, even if rules nest too deeply for Python's stack."""
         try:
             return _run(work, evaluation)
         except _TooDeepError:
@@ -898,11 +887,9 @@ class Query:
             return _run(work, evaluation)
 
     def _answer_rules(self, evaluation: Evaluation) -> None:
-        """Evaluate the rules that the query reads, each behind those that it reads itself.
-
-        A chain of rules nests in Python's stack as deep as it is long; in this order each finds the
-        answers of the others. It includes rules that the query may not ask, so it is not for those
-        whose evaluation can be seen from outside.
+        """Evaluate the rules that the query reads, each after those it reads, so that a long chain
+        does not nest in Python's stack. Since it includes rules that the query may not need, it is
+        not used if their evaluation has outside effects.
         """
         if self._in_order is None:
             self._in_order = self._rules_in_order()
@@ -922,8 +909,9 @@ class Query:
                 # Reported where the query asks for this rule.
 
     def _rules_in_order(self) -> list[RuleNode]:
-        """Return the rules that the query reads, each behind those that it reads; none if one has
-        effects."""
+        """Return the rules that the query reads, each after those it reads; [] if one has outside
+        effects.
+        """
         program = self.engine.policies.program
         nodes = nodes_read(self.body, program.callees, program.graph)
         if has_effects(nodes, program.callees):
@@ -932,14 +920,14 @@ class Query:
         return [node for node in in_order(program.root, program.graph) if id(node) in read]
 
     def _exact_function(self, *, single: bool) -> Work:
-        """The exact code of the query."""
+        """Return the exact code of the query."""
         work = self._exact_work.get(single)
         if work is None:
             work = self._exact_work[single] = self._function(self._exact, single=single)
         return work
 
     def _exactly(self, evaluation: Evaluation, error: EvalError, exact: Callable[[], Work]) -> Any:
-        """Return the result of exact code where the other code raised `error`."""
+        """Return the result of exact code after other code raised `error`."""
         if self._code.plan.exact or error.code in _OWN_LIMITS:
             raise error
         answers = self.engine.answers(self._exact, strict=False)
@@ -959,8 +947,7 @@ _OWN_LIMITS: Final = frozenset({CANCEL_ERROR, INTERNAL_ERROR, LIMIT_ERROR})
 
 
 def _run(work: Callable[[Evaluation], Any], evaluation: Evaluation) -> Any:
-    """Return the result of `work` on an evaluation, whose deadline built-ins can check
-    meanwhile."""
+    """Run `work` on an evaluation, whose deadline built-ins can check meanwhile."""
     before = CLOCK.check_deadline
     CLOCK.check_deadline = evaluation.halt_if_late if evaluation.deadline is not None else None
     try:
@@ -973,9 +960,8 @@ def _run(work: Callable[[Evaluation], Any], evaluation: Evaluation) -> Any:
 
 @contextmanager
 def within(seconds: float | None) -> Iterator[None]:
-    """Around work on values outside of an evaluation, such as writing a result as JSON.
-
-    EvalError past the time; None: as long as it takes.
+    """Context for work on values outside an evaluation, such as writing JSON; EvalError after
+    `seconds`, None: no limit.
     """
     until = None if seconds is None else time.monotonic() + seconds
 
@@ -999,6 +985,7 @@ class _TooDeepError(EvalError):
 
 
 def _parse_query(text: str, *, v0: bool) -> Body:
+    """Parse a query; CompileError if it is invalid or empty."""
     try:
         body = parse_query(Source("", text), v0=v0)
     except ParseError as error:
@@ -1011,6 +998,7 @@ def _parse_query(text: str, *, v0: bool) -> Body:
 def _surroundings(
     package: str, imports: Sequence[str], *, v0: bool
 ) -> tuple[tuple[str, ...], tuple[Import, ...]]:
+    """Parse the package and imports of a query."""
     path: tuple[str, ...] = ()
     if package:
         text = f"package {package.removeprefix('data.')}"

@@ -102,7 +102,9 @@ class Diagnostic:
 
 
 def render(diagnostic: Diagnostic) -> str:
-    """The form for people: place, code, message, the source line with a caret, the hint."""
+    """Format a diagnostic for people: position, code, message, the source line with a caret, the
+    hint.
+    """
     span = diagnostic.span
     position = f"{span.file}:0: " if span.file else ""
     if span.row:
@@ -118,7 +120,7 @@ def render(diagnostic: Diagnostic) -> str:
 
 
 def render_all(diagnostics: Iterable[Diagnostic]) -> str:
-    """The form for people of several; a hint is given once."""
+    """Format several diagnostics for people; the same hint is shown once."""
     said: set[str] = set()
     lines = []
     for each in diagnostics:
@@ -128,7 +130,9 @@ def render_all(diagnostics: Iterable[Diagnostic]) -> str:
 
 
 def _snippet(span: Span) -> list[str]:
-    """The source line with a caret; of the end of a text the last line with code in it."""
+    """Return the source line of a span with a caret; at the end of a text its last line with
+    code.
+    """
     row, start, text = span.row, span.start, span.source.line(span.row)
     if not text.strip() and span.start >= len(span.source.text.rstrip()):
         rows = span.source.text.split("\n")

@@ -51,7 +51,9 @@ _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def from_pieces(content: bytes) -> Value:
-    """The value of a JSON text in UTF-8, as `from_json` makes it; ValueError for anything else."""
+    """Parse a JSON text in UTF-8 as `from_json` does, piece by piece; ValueError if it is
+    invalid.
+    """
     try:
         return _Reader(content).document()
     except (RecursionError, StopIteration):
@@ -69,7 +71,9 @@ class _Objects:
         """The class whose instances share them, where they came often."""
 
     def share(self, obj: dict[str, Value]) -> dict[str, Value]:
-        """The object, with strings and keys that are there already."""
+        """Return the object in a form that takes less memory, sharing strings and keys met
+        before.
+        """
         strings = self._strings
         if len(strings) > KEPT:
             strings.clear()
@@ -92,6 +96,7 @@ class _Objects:
         return into
 
     def _count(self, keys: tuple[str, ...]) -> None:
+        """Count an object with these keys; from `_OFTEN` on they get a class of their own."""
         times = self._times.get(keys, 0) + 1
         if len(keys) > _MOST_KEYS or (times == 1 and len(self._times) >= KINDS):
             return
@@ -101,7 +106,9 @@ class _Objects:
 
 
 def _kind_of(keys: tuple[str, ...]) -> type | None:
-    """A class whose instances have attributes of these names, and room for no others."""
+    """Return a class whose instances have exactly these attributes; None if that is not
+    possible.
+    """
     kind = type("Object", (), {})
     sample: dict[str, None] = {}
     for _ in range(_SAMPLES):
@@ -134,13 +141,14 @@ class _Reader:
         """Whether the window reaches to the end."""
 
     def document(self) -> Value:
+        """Return the only value of the text; ValueError if there is more."""
         value = self._value(0)
         if self._following():
             raise ValueError("more than one value")
         return value
 
     def _extend(self) -> None:
-        """Drop what was read, and decode more."""
+        """Drop what was read and decode more of the text."""
         left = self._text[self._at :]
         piece = self._content[self._read : self._read + max(WINDOW, len(left))]
         self._read += len(piece)
@@ -148,7 +156,7 @@ class _Reader:
         self._text, self._at = left + self._decoder.decode(piece, self._is_last), 0
 
     def _following(self) -> str:
-        """The next character that is not a space; nothing at the end."""
+        """Return the next character that is not white space; "" at the end."""
         while True:
             match = _SPACE.match(self._text, self._at)
             assert match is not None
@@ -158,12 +166,13 @@ class _Reader:
             self._extend()
 
     def _take_token(self) -> str:
-        """The same, and go past it."""
+        """Return the next character that is not white space and move past it."""
         character = self._following()
         self._at += 1
         return character
 
     def _value(self, depth: int) -> Value:
+        """Parse a value; a large container is parsed member by member."""
         while True:
             first = self._following()
             try:
@@ -184,6 +193,7 @@ class _Reader:
             self._extend()
 
     def _object(self, depth: int) -> Value:
+        """Parse an object member by member, or many members at once."""
         whole: dict[Key, Value] = {}
         cuts = _Cuts()
         self._at += 1
@@ -205,6 +215,7 @@ class _Reader:
                 return whole
 
     def _array(self, depth: int) -> Value:
+        """Parse an array item by item, or many items at once."""
         whole: list[Value] = []
         cuts = _Cuts()
         self._at += 1
@@ -221,7 +232,9 @@ class _Reader:
                 return whole
 
     def _goes_on(self, closing: str) -> bool:
-        """Return True if the container ends here; there is another member otherwise."""
+        """Return True if the container ends here; False if another member follows. ValueError for
+        anything else.
+        """
         character = self._take_token()
         if character not in (closing, ","):
             raise ValueError("neither a member nor the end")
@@ -229,8 +242,9 @@ class _Reader:
         return character == closing
 
     def _several(self, opening: str, closing: str, cuts: _Cuts) -> Any:
-        """Return all whole members in the window as one container, if they end like the one before;
-        None where none can be cut out."""
+        """Parse all complete members in the window as one container; None if it cannot be cut
+        safely.
+        """
         if cuts.misses >= _MISSES or not cuts.mark:
             return None
         end = self._text.rfind(cuts.mark, self._at) + len(cuts.mark) - 1

@@ -23,11 +23,9 @@ KEPT: Final = 1 << 14
 
 
 def from_json(text: str | bytes, *, unique_keys: bool = False) -> Value:
-    """The value of a JSON text, numbers with their text kept, lone surrogates as U+FFFD.
-
-    ValueError for anything that is not one JSON value, for NaN and Infinity, for numbers past
-    `MAX_DIGITS`, for nesting that Python cannot follow and, with `unique_keys`, for an object
-    that names a key twice.
+    """Parse a JSON text; numbers keep their text, lone surrogates become U+FFFD. ValueError if it
+    is not one JSON value, for NaN and Infinity, numbers beyond `MAX_DIGITS`, too deep nesting and,
+    with `unique_keys`, repeated keys.
     """
     text = text if isinstance(text, str) else text.decode("utf-8")
     value: Value
@@ -67,7 +65,7 @@ class Strings(dict[str, str]):
     """The one copy of each string met lately."""
 
     def share(self, obj: dict[str, Value]) -> dict[str, Value]:
-        """The strings in `obj`, and in the arrays that it holds, become those known already."""
+        """Replace the strings in `obj` and its arrays by copies met before; return it."""
         if len(self) > KEPT:
             self.clear()
         once = self.setdefault
@@ -83,6 +81,7 @@ class Strings(dict[str, str]):
 
 
 def _sharing_decoder(*, unique_keys: bool) -> json.JSONDecoder:
+    """Return a decoder whose equal strings and numbers share one object."""
     strings, numbers = Strings(), Numbers()
     return json.JSONDecoder(
         parse_int=parse_number,
@@ -94,7 +93,7 @@ def _sharing_decoder(*, unique_keys: bool) -> json.JSONDecoder:
 
 
 def scrubbed(value: Value) -> Value:
-    """A value that nobody has seen yet, without lone surrogates; what holds none stays as it is."""
+    """Return a new value without lone surrogates; parts without any stay the same objects."""
     if isinstance(value, str):
         return scrub(value)
     if isinstance(value, list):
@@ -118,6 +117,7 @@ def refuse_constant(name: str) -> None:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of the pairs; ValueError for a repeated key."""
     result = dict(pairs)
     if len(result) != len(pairs):
         seen: set[str] = set()

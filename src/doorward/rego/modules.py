@@ -43,10 +43,8 @@ class Preparation(Protocol):
 def parse_modules(
     policies: Mapping[str, Policy], options: Options | None = None
 ) -> dict[str, Module]:
-    """The modules of policy files, by file name. CompileError carries every parse error, and what
-    the capabilities do not allow.
-
-    A module that is parsed already is taken as it is.
+    """Parse policy files; CompileError carries every parse error, and what the capabilities do not
+    allow. Parsed modules are taken as they are.
     """
     options = options or Options()
     registry = options.allowed_registry()
@@ -80,9 +78,8 @@ def unchanged_modules(
     before: Mapping[str, Module],
     earlier: Options,
 ) -> dict[str, Module]:
-    """The modules of `before` that parsing `policies` would make again.
-
-    `earlier`: the options that they were parsed with. None where METADATA is read.
+    """Return the modules of `before` that parsing `policies` would give again. `earlier`: the
+    options they were parsed with. {} if METADATA is read.
     """
     chosen, chosen_before = (
         (each.strict, each.schemas, each.capabilities) for each in (options, earlier)
@@ -102,7 +99,7 @@ def unchanged_modules(
 
 
 def _source(name: str, policy: Policy) -> tuple[str, str]:
-    """The name that errors show for a policy, and its text."""
+    """Return the name of a policy in errors, and its text."""
     if isinstance(policy, str):
         return name, policy
     source = policy.span.source if isinstance(policy, Module) else policy
@@ -110,19 +107,19 @@ def _source(name: str, policy: Policy) -> tuple[str, str]:
 
 
 def _uses_metadata(policies: Iterable[Policy]) -> bool:
-    """Return True if a policy reads METADATA: elsewhere it is a comment, even where it is
-    broken."""
+    """Return True if a policy reads METADATA; otherwise it is a comment, even if it is invalid."""
     return any("rego.metadata." in _text(policy) for policy in policies)
 
 
 def _text(policy: Policy) -> str:
+    """Return the text of a policy."""
     if isinstance(policy, Module):
         policy = policy.span.source
     return policy if isinstance(policy, str) else policy.text
 
 
 def texts_of(modules: Mapping[str, Module]) -> dict[str, str]:
-    """The text of each module, by file name; nothing is parsed for it."""
+    """Return the text of each module by file name, without parsing."""
     policies: Mapping[str, Policy] = modules
     if isinstance(modules, ParsedLater):
         policies = modules.policies
@@ -142,7 +139,7 @@ class ParsedLater(Mapping[str, Module]):
 
     @property
     def parsed(self) -> dict[str, Module]:
-        """The modules by name. A preparation may have left some out."""
+        """The modules by name, parsed on the first access; a preparation may have left some out."""
         with self._lock:
             if self._parsed is None:
                 self._parsed = self._parse()

@@ -87,7 +87,7 @@ class Number(float):
 
     @property
     def text(self) -> str:
-        """The text that it was written with; of a result, its fewest digits."""
+        """The text as it was written; of a result, its fewest digits."""
         known = self._known
         if type(known) is str:
             return known
@@ -101,7 +101,7 @@ class Number(float):
 
     @property
     def binary(self) -> Binary:
-        """The binary form of the value computed with."""
+        """The binary form used for computing."""
         known = self._known
         if isinstance(known, tuple):
             return known[:2]
@@ -176,7 +176,7 @@ AnyNumber: TypeAlias = int | float
 
 
 def _integer(number: AnyNumber) -> int | None:
-    """The integer that is equal to the number."""
+    """Return the integer that equals the number; None if there is none."""
     mantissa, exponent = binary(number)
     if not exponent:
         return mantissa
@@ -184,13 +184,15 @@ def _integer(number: AnyNumber) -> int | None:
 
 
 def is_large(number: AnyNumber) -> bool:
-    """Return True for an integer, in any text, that Python gives the hash of another one."""
+    """Return True for an integer, in any notation, whose Python hash equals that of another
+    integer.
+    """
     integer = number if type(number) is int else _integer(number)
     return integer is not None and not -HASH_MODULUS < integer < HASH_MODULUS
 
 
 def hash_integer(integer: int) -> int:
-    """A hash that a client cannot choose: Python's own is the rest of a division."""
+    """Return a hash that a client cannot choose; Python's own is a remainder."""
     if -HASH_MODULUS < integer < HASH_MODULUS:
         return hash(integer)
     return hash(integer.to_bytes(integer.bit_length() // 8 + 1, "big", signed=True))
@@ -201,7 +203,7 @@ HASH_MODULUS: Final = sys.hash_info.modulus
 
 
 def compare_numbers(a: float, b: float) -> int:
-    """Below, at or above 0 as `a` is below, at or above `b`."""
+    """Return a number below, at or above 0 as `a` is below, at or above `b`."""
     (m, e), (n, f) = binary(a), binary(b)
     if (m < 0) != (n < 0) or e == f:
         return m - n
@@ -209,9 +211,8 @@ def compare_numbers(a: float, b: float) -> int:
 
 
 def parse_number(text: str, max_exponent: int = MAX_DIGITS) -> int | Number:
-    """The number that a JSON number text stands for; ValueError if it is none or too large.
-
-    `-0` keeps its sign as text, as in OPA.
+    """Parse a JSON number; ValueError if it is invalid or too large. `-0` keeps its sign as text,
+    as in OPA.
     """
     if len(text) > MAX_DIGITS:
         raise ValueError("number has too many digits")
@@ -231,13 +232,14 @@ def parse_number(text: str, max_exponent: int = MAX_DIGITS) -> int | Number:
 
 
 def _zero(text: str) -> Number:
+    """Return zero with its text; the power of ten in it is never computed."""
     number = Number(text)
     number._known = 0, 0, text  # whatever the exponent: 10 to its power is never computed
     return number
 
 
 def parse_literal(text: str) -> int | Number:
-    """`parse_number` for a policy's own text, which may be as large as OPA lets it be."""
+    """Parse a number in a policy's text, which may be as large as OPA allows."""
     number = parse_number(text, _LITERAL_BITS // 3)
     if type(number) is Number and ("e" in text or "E" in text):
         mantissa, exponent = number.binary
@@ -252,10 +254,8 @@ _LITERAL_BITS: Final = 100_000
 
 
 def parse_lean(text: str) -> int | Number:
-    """Parse a number with a point or an exponent that JSON's grammar accepts, as `parse_number`
-    does.
-
-    The text is not kept where Python would write the same: half the memory.
+    """Parse a valid JSON number with a point or exponent, as `parse_number` does; its text is not
+    stored if Python would write the same, which halves the memory.
     """
     if len(text) > _SHORT or "e" in text or "E" in text:
         return parse_number(text)
@@ -270,7 +270,7 @@ _repr: Final = float.__repr__
 
 
 def exact(number: AnyNumber) -> int | Fraction:
-    """The exact value to compute with; ValueError for a float that is not finite."""
+    """Return the exact value; ValueError for a float that is not finite."""
     if type(number) is int:
         return number
     mantissa, exponent = binary(number)
@@ -282,7 +282,7 @@ def exact(number: AnyNumber) -> int | Fraction:
 
 
 def binary(number: AnyNumber) -> Binary:
-    """The binary form of the value computed with; ValueError for a float that is not finite."""
+    """Return the binary form used for computing; ValueError for a float that is not finite."""
     if type(number) is int:
         return number, 0
     if type(number) is Number:
@@ -294,16 +294,17 @@ def binary(number: AnyNumber) -> Binary:
 
 
 def from_fraction(value: int | Fraction) -> int | Number:
-    """The number for a computed value: an `int` as it is; a `Fraction` rounded, shortest text."""
+    """Return the number for a computed value; a `Fraction` is rounded and gets its shortest
+    text.
+    """
     if type(value) is int:
         return value
     return from_binary(*quotient(value.numerator, value.denominator))
 
 
 def from_binary(mantissa: int, exponent: int) -> int | Number:
-    """The number for a result in binary form.
-
-    An integer that the mantissa cannot hold has the digits that OPA prints of it.
+    """Return the number for a result in binary form; an integer beyond the mantissa has the digits
+    that OPA prints.
     """
     if exponent >= 0:
         if mantissa.bit_length() + exponent <= MANTISSA_BITS:
@@ -323,7 +324,7 @@ def from_binary(mantissa: int, exponent: int) -> int | Number:
 
 
 def from_double(mantissa: int, exponent: int) -> int | Number:
-    """The number that the fewest digits of a result with `DOUBLE_BITS` of mantissa are."""
+    """Return the number with the fewest digits for a result with `DOUBLE_BITS` of mantissa."""
     if exponent >= 0 and mantissa.bit_length() + exponent <= DOUBLE_BITS:
         return mantissa << exponent
     text = _shortest(mantissa, exponent, DOUBLE_BITS)
@@ -331,15 +332,15 @@ def from_double(mantissa: int, exponent: int) -> int | Number:
 
 
 def _whole(text: str) -> int:
+    """Return the integer part of a number text."""
     from fractions import Fraction
 
     return int(Fraction(text))
 
 
 def integer_of(number: AnyNumber) -> int | None:
-    """The integer that the number is written as, in 64 bits: the index that it is, if any.
-
-    To OPA `1.0` and `-0` are indices, and `1e0` is none; nor is `1.0` with more than 18 digits.
+    """Return the number as an index: the integer of 64 bits that it is written as, None if it is
+    not one. As in OPA `1.0` and `-0` are indices, `1e0` is not, nor `1.0` with more than 18 digits.
     """
     if type(number) is int:
         return number if -_INT64 <= number < _INT64 else None
@@ -355,7 +356,7 @@ _INT64: Final = 1 << 63
 
 
 def number_text(number: AnyNumber) -> str:
-    """The number as Rego and JSON print it."""
+    """Return the number as Rego and JSON print it."""
     if type(number) is int:
         return str(number)
     if type(number) is Number:
@@ -367,7 +368,9 @@ def number_text(number: AnyNumber) -> str:
 
 @lru_cache(maxsize=4096)
 def _read(text: str) -> Binary:
-    """The binary form of a number text: integers exact, all else rounded to the mantissa."""
+    """Return the binary form of a number text: exact for integers, otherwise rounded to the
+    mantissa.
+    """
     digits, _, power = text.lower().partition("e")
     whole, _, rest = digits.partition(".")
     scaled = int(whole + rest)
@@ -387,7 +390,7 @@ def _read(text: str) -> Binary:
 
 
 def add(a: Binary, b: Binary) -> Binary:
-    """The sum, rounded."""
+    """Return the rounded sum of two forms."""
     (m, e), (n, f) = a, b
     if e > f:
         return rounded((m << e - f) + n, f)
@@ -400,13 +403,15 @@ def multiply(a: Binary, b: Binary) -> Binary:
 
 
 def divide(a: Binary, b: Binary) -> Binary:
-    """The quotient of two forms, rounded; `b` is not zero."""
+    """Return the rounded quotient of two forms; `b` is not zero."""
     mantissa, exponent = quotient(a[0], b[0])
     return rounded(mantissa, exponent + a[1] - b[1])
 
 
 def rounded(mantissa: int, exponent: int, bits: int = MANTISSA_BITS) -> Binary:
-    """`mantissa * 2**exponent` rounded to so many bits of mantissa, half to even, and odd."""
+    """Return `mantissa * 2**exponent` rounded to `bits` of mantissa, half to even, with an odd
+    mantissa.
+    """
     if not mantissa:
         return 0, 0
     excess = mantissa.bit_length() - bits
@@ -424,7 +429,7 @@ def rounded(mantissa: int, exponent: int, bits: int = MANTISSA_BITS) -> Binary:
 
 
 def quotient(n: int, d: int, bits: int = MANTISSA_BITS) -> Binary:
-    """n / d rounded; `d` is not zero."""
+    """Return n / d rounded to `bits`; `d` is not zero."""
     # Two bits more than the mantissa has, and one for all that follow, say how to round.
     shift = bits + 2 - n.bit_length() + d.bit_length()
     if shift >= 0:
@@ -440,7 +445,7 @@ def is_integer(mantissa: int, exponent: int) -> bool:
 
 
 def whole_part(mantissa: int, exponent: int) -> int:
-    """The integer part of a form: what follows the point is cut off."""
+    """Return the integer part of a form, truncated."""
     if exponent >= 0:
         return mantissa << exponent
     whole = abs(mantissa) >> -exponent
@@ -448,9 +453,8 @@ def whole_part(mantissa: int, exponent: int) -> int:
 
 
 def _shortest(mantissa: int, exponent: int, bits: int = MANTISSA_BITS) -> str:
-    """Fewest digits that round back to the value, laid out as Go's `Text('g', -1)`.
-
-    The form is one of `rounded`, not zero.
+    """Return the fewest digits that round back to a rounded value other than zero, in the layout of
+    Go's `Text('g', -1)`.
     """
     magnitude = abs(mantissa)
     n, d = (magnitude << exponent, 1) if exponent >= 0 else (magnitude, 1 << -exponent)
@@ -483,7 +487,7 @@ def _shortest(mantissa: int, exponent: int, bits: int = MANTISSA_BITS) -> str:
 
 
 def _digits(n: int, d: int, scale: int) -> int:
-    """n / d * 10**scale, rounded half to even to an integer."""
+    """Return n / d * 10**scale rounded half to even to an integer."""
     if scale >= 0:
         n *= 10**scale
     else:
@@ -495,14 +499,14 @@ def _digits(n: int, d: int, scale: int) -> int:
 
 
 def _reads_back(digits: int, scale: int, form: Binary, bits: int) -> bool:
-    """Return True if digits / 10**scale rounds to the value of the form."""
+    """Return True if digits / 10**scale rounds to the form."""
     if scale >= 0:
         return quotient(digits, 10**scale, bits) == form
     return rounded(digits * 10**-scale, 0, bits) == form
 
 
 def _lay_out(text: str) -> str:
-    """The text of a float that is not an integer in the layout of `_shortest`."""
+    """Return the text of a float that is not an integer in the layout of `_shortest`."""
     mantissa, _, power = text.lstrip("-").partition("e")
     whole, _, rest = mantissa.partition(".")
     digits = (whole + rest).lstrip("0")
@@ -511,9 +515,8 @@ def _lay_out(text: str) -> str:
 
 
 def _layout(digits: str, exponent10: int) -> str:
-    """Exponent form below 1e-4 and, since the digits are the shortest, from 1e6 on.
-
-    What has no digit behind its point is an integer, and comes here from 2**64 on only.
+    """Lay out digits: exponent form below 1e-4 and from 1e6 on; integers come here only from 2**64
+    on.
     """
     if exponent10 < -4 or exponent10 >= 6:
         point = "." + digits[1:] if len(digits) > 1 else ""

@@ -66,12 +66,12 @@ class Options:
         return self.v0 if version is None else version == 0
 
     def allowed_registry(self) -> Registry:
-        """The built-ins that the capabilities allow."""
+        """Return the built-ins that the capabilities allow."""
         allowed = self.capabilities
         return self.registry if allowed is None else allowed.registry(self.registry)
 
     def allowed_environment(self) -> Environment:
-        """The environment with the limits of these options: items, hosts."""
+        """Return the environment restricted by these options: items and hosts."""
         allowed, environment = self.capabilities, self.environment
         if self.max_items != environment.max_items:
             environment = replace(environment, max_items=self.max_items)

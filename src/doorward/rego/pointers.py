@@ -22,12 +22,13 @@ def read_pointer(pointer: str) -> list[str]:
 
 
 def read_patch_path(path: str) -> tuple[str, ...]:
-    """The names of the path of a change."""
+    """Return the names in the path of a change to data."""
     stripped = path.strip("/")
     return tuple([read_name(_unescape(part)) for part in stripped.split("/")]) if stripped else ()
 
 
 def _unescape(part: str) -> str:
+    """Decode %XX in a path part; an invalid escape is left as it is, as in OPA."""
     # Few programs have a pointer with an escape, and all load this module.
     from doorward.rego.golang.urls import path_unescape
 

@@ -22,7 +22,7 @@ class Source:
     text: str = field(repr=False)
 
     def line(self, row: int) -> str:
-        """Row `row` (from 1) without its line break; "" past the end."""
+        """Return row `row` (from 1) without its line break; "" past the end."""
         lines = self.text.split("\n")
         return lines[row - 1].rstrip("\r") if 0 < row <= len(lines) else ""
 

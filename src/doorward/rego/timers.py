@@ -34,7 +34,7 @@ class Timers:
 
     @contextmanager
     def measure(self, name: str) -> Iterator[None]:
-        """Add the time that the body takes to the stage `name`."""
+        """Context whose duration is added to the stage `name`."""
         started = time.perf_counter_ns()
         try:
             yield

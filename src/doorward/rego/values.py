@@ -126,7 +126,7 @@ _FALSE.value, _FALSE._hash = False, hash("rego false")
 
 
 def to_key(value: Value) -> Key:
-    """`value` as a dict key or set member."""
+    """Convert a value to a dict key or set member."""
     if type(value) is str:
         return value
     if value is True:
@@ -149,6 +149,7 @@ def from_key(key: Key) -> Value:
 
 
 def _hash(value: Any) -> int:
+    """Return a hash that is equal for equal values."""
     # Equal values have equal hashes: a boolean may have that of a number.
     kind = type(value)
     if kind is dict:
@@ -161,7 +162,7 @@ def _hash(value: Any) -> int:
 
 
 def _hash_part(value: Any) -> Hashable:
-    """Return the part of the hash of a collection that `value` stands for."""
+    """Return the part of a collection's hash for one of its values."""
     kind = type(value)
     if kind is int:
         return value if -HASH_MODULUS < value < HASH_MODULUS else to_key(value)
@@ -174,7 +175,7 @@ def _hash_part(value: Any) -> Hashable:
 
 
 def lookup(value: Any, key: Any) -> Any:
-    """`value[key]`, or UNDEFINED. A set holds its members under themselves."""
+    """Return `value[key]`, or UNDEFINED; a set has its members as keys."""
     kind = type(value)
     if kind is dict:
         if type(key) is not str:
@@ -188,7 +189,9 @@ def lookup(value: Any, key: Any) -> Any:
 
 
 def item_at(items: Sequence[T], key: Any) -> T | Undefined:
-    """The item of an array under `key`, which may be written `1.0`, or UNDEFINED."""
+    """Return the item of an array at an index, which may be written `1.0`; UNDEFINED if there is
+    none.
+    """
     if type(key) is not int:
         key = integer_of(key) if type(key) in CLASSES else None
     return items[key] if key is not None and 0 <= key < len(items) else UNDEFINED
@@ -224,13 +227,13 @@ def kind_name(value: Value) -> str:
 
 
 def classes_of(kind: str) -> tuple[type, ...]:
-    """The Python classes whose instances are values of OPA's `kind`."""
+    """Return the Python classes of values of OPA's `kind`."""
     rank = KINDS.index(kind)
     return tuple(cls for cls, number in _RANK.items() if number == rank)
 
 
 def equal(a: Value, b: Value) -> bool:
-    """Return True if two values are the same value: `1` and `1.0` are, `1` and `true` are not."""
+    """Return True if two values are equal in Rego: `1` and `1.0` are, `1` and `true` are not."""
     if a is b:
         return True
     kind = type(a)
@@ -247,9 +250,8 @@ def equal(a: Value, b: Value) -> bool:
 
 
 def _equal_parts(a: Any, b: Any) -> bool:
-    """`equal` of two arrays or two objects.
-
-    Python's own comparison takes booleans for numbers, and never looks at the clock.
+    """Compare two arrays or objects as `equal` does; Python's own comparison would take booleans
+    for numbers and ignore the deadline.
     """
     if len(a) != len(b):
         return False
@@ -271,13 +273,15 @@ def _equal_parts(a: Any, b: Any) -> bool:
 
 
 def _pairs(a: dict[Key, Value], b: dict[Key, Value]) -> Iterator[tuple[Any, Any]]:
-    """The values of two objects under the keys of the first."""
+    """Yield the values of two objects under the keys of the first."""
     for key, value in a.items():
         yield value, b.get(key, UNDEFINED)
 
 
 def compare(a: Value, b: Value) -> int:
-    """-1, 0 or 1 in Rego's order: null < boolean < number < string < array < object < set."""
+    """Return -1, 0 or 1 in Rego's order: null < boolean < number < string < array < object <
+    set.
+    """
     if a is b:
         return 0
     rank, other = _RANK[type(a)], _RANK[type(b)]
@@ -293,12 +297,14 @@ def _compare_plain(a: Any, b: Any) -> int:
 
 
 def _compare_numbers(a: AnyNumber, b: AnyNumber) -> int:
+    """Compare two numbers: -1, 0 or 1."""
     if type(a) is int and type(b) is int:
         return _compare_plain(a, b)
     return _compare_plain(compare_numbers(a, b), 0)
 
 
 def _compare_arrays(a: Sequence[Value], b: Sequence[Value]) -> int:
+    """Compare two arrays item by item: -1, 0 or 1; a shorter one comes first."""
     count_step()
     for x, y in zip(a, b, strict=False):
         order = compare(x, y)
@@ -308,6 +314,7 @@ def _compare_arrays(a: Sequence[Value], b: Sequence[Value]) -> int:
 
 
 def _compare_objects(a: dict[Key, Value], b: dict[Key, Value]) -> int:
+    """Compare two objects key by key, in order: -1, 0 or 1; a smaller one comes first."""
     count_step()
     keys = sorted_keys(a)
     others = keys if len(a) == len(b) and a.keys() == b.keys() else sorted_keys(b)
@@ -348,9 +355,8 @@ after them, is compared by `compare` where all before it is equal."""
 
 
 def order_key(value: Value, order: Callable[[Value], Any] = _ORDER, depth: int = 0) -> Any:
-    """A key for sorting by Rego's order, compared by Python itself as far as that goes.
-
-    `order` makes the key of what is compared by `compare`.
+    """Return a key for sorting in Rego's order, which Python compares itself as far as possible.
+    `order` makes the key for the rest, which uses `compare`.
     """
     kind = type(value)
     if kind is str:
@@ -365,7 +371,7 @@ def order_key(value: Value, order: Callable[[Value], Any] = _ORDER, depth: int =
 
 
 def _number_key(number: Any) -> tuple[int, float, float]:
-    """A float, which Python compares at once, and the number for where the floats are equal."""
+    """Return a float, which Python compares fast, and the number for equal floats."""
     if type(number) is int and -_FLOAT < number < _FLOAT:
         return 2, number, number
     count_step()
@@ -382,6 +388,7 @@ _FLOAT: Final = 1 << 53
 
 
 def _collection_key(value: Any, order: Callable[[Value], Any], depth: int) -> Any:
+    """Return the sort key of a collection from its first parts, and its own key if it has more."""
     count_step()
     ahead = _AHEAD[depth]
     if type(value) is dict:
@@ -398,7 +405,7 @@ def _collection_key(value: Any, order: Callable[[Value], Any], depth: int) -> An
 
 
 def in_order(values: Sequence[Value], order: Callable[[Value], Any] = _ORDER) -> Sequence[int]:
-    """The positions of these values in Rego's order; of equal values the first stays first."""
+    """Return the positions of the values in Rego's order; equal values keep theirs."""
     count = len(values)
     if count < 2:
         return range(count)
@@ -429,8 +436,9 @@ _AT_ONCE: Final = 30_000
 
 
 def _is_plain(arrays: Sequence[Any]) -> bool:
-    """Return True if Python compares these arrays as Rego does: strings with strings, integers with
-    integers, at each position."""
+    """Return True if Python compares these arrays as Rego does: at each position strings only, or
+    integers only.
+    """
     inside = set(map(type, chain.from_iterable(arrays)))
     if inside in (_STRINGS, _INTEGERS):
         return True
@@ -442,7 +450,7 @@ def _is_plain(arrays: Sequence[Any]) -> bool:
 def _by_ranks(
     values: Sequence[Value], ranks: Sequence[int], order: Callable[[Value], Any]
 ) -> Sequence[int]:
-    """The positions of values of several kinds: kind by kind."""
+    """Return the positions of values of several kinds in order, kind by kind."""
     positions: dict[int, list[int]] = {rank: [] for rank in ranks}
     for number, value in enumerate(values):
         positions[_RANK[type(value)]].append(number)
@@ -453,10 +461,8 @@ def _by_ranks(
 
 
 def extremes(values: Sequence[Any], choose: Callable[[Iterable[Any]], Any]) -> Sequence[Any]:
-    """The first values in Rego's order where `choose` is `min`, the last where it is `max`, as they
-    stand in `values`: all that are equal to each other. `values` is not empty.
-
-    What is told apart by a part of it is not compared further.
+    """Return the first values in Rego's order if `choose` is `min`, the last if it is `max`: all
+    that are equal, as they stand in `values`, which is not empty.
     """
     ranks = set(map(_RANK.__getitem__, set(map(type, values))))
     if len(ranks) > 1:
@@ -479,8 +485,9 @@ def extremes(values: Sequence[Any], choose: Callable[[Iterable[Any]], Any]) -> S
 def _extremes_by_columns(
     values: Sequence[Any], names: Sequence[Any], choose: Callable[[Iterable[Any]], Any]
 ) -> Sequence[Any]:
-    """Of arrays of one length, or of objects with the same keys: by one position after the other,
-    each only among those that are equal before it."""
+    """Return the extremes of arrays of the same length or objects with the same keys, by one
+    position after another among those equal before.
+    """
     for name in names:
         if len(values) == 1:
             break
@@ -505,9 +512,8 @@ _INTEGERS: Final = {int}
 def _by_columns(
     objects: Sequence[dict[Key, Any]], names: Sequence[Key], order: Callable[[Value], Any]
 ) -> Sequence[int]:
-    """The positions of objects with the same keys: by the values of the first key, of the next…
-
-    A key's values are looked at only among objects that are equal in all keys before.
+    """Return the positions, in order, of objects with the same keys: sorted by the first key's
+    values, then the next, only among equal ones.
     """
     count_step()
     for depth, name in enumerate(names, start=1):
@@ -527,7 +533,7 @@ def _by_columns(
 
 
 def _runs(column: Sequence[Value], positions: Sequence[int]) -> list[list[int]]:
-    """The positions cut where values differ; nothing where all do."""
+    """Cut the positions where values differ; return the runs of several equal values."""
     runs: list[list[int]] = []
     before: Value | Undefined = UNDEFINED
     for n in positions:
@@ -545,7 +551,7 @@ _SAME: Final = 256
 
 
 def _are_same(column: Sequence[Value]) -> bool:
-    """Return True if all values of a column are known to be the same one."""
+    """Return True if all values of a column are known to be the same."""
     first = column[0]
     if all(map(is_, column, repeat(first))):
         return True
@@ -558,8 +564,9 @@ _AMBIGUOUS: Final = frozenset({bool, float, frozenset})
 
 
 def _is_told_apart(value: Value) -> bool:
-    """Return True if Python's comparison is Rego's, and short: no part is a boolean or taken for
-    one."""
+    """Return True if Python's comparison is Rego's and fast: no part is a boolean or equal to
+    one.
+    """
     parts: list[Any] = [value]
     for part in parts:
         kind = type(part)
@@ -575,7 +582,7 @@ def _is_told_apart(value: Value) -> bool:
 
 
 def sorted_values(items: Iterable[Key]) -> list[Value]:
-    """Set members (or values in key form) as values in Rego's order."""
+    """Return set members (or values in key form) as values in Rego's order."""
     keys = sorted_keys(items)
     # In Rego's order collections come last, and in key form only they and booleans are boxed.
     if keys and type(keys[0]) is str and type(keys[-1]) is str:
@@ -584,7 +591,7 @@ def sorted_values(items: Iterable[Key]) -> list[Value]:
 
 
 def sorted_keys(items: Iterable[Key]) -> list[Key]:
-    """Keys of an object or members of a set in Rego's order, still in key form."""
+    """Return keys of an object or members of a set in Rego's order, in key form."""
     keys = list(items)
     if len(keys) < 2:
         return keys
@@ -602,7 +609,7 @@ def sorted_keys(items: Iterable[Key]) -> list[Key]:
 
 
 def distinct(values: list[Value]) -> list[Value]:
-    """Values as members of a set: in Rego's order, and of equal ones the first."""
+    """Return the values as a set's members: in Rego's order, of equal ones the first."""
     if len(values) < 2:
         return values
     result: list[Value] = []
@@ -616,7 +623,9 @@ def distinct(values: list[Value]) -> list[Value]:
 
 
 def iterate(collection: Value) -> Iterator[tuple[Value, Value]]:
-    """(key, value) pairs of an array, object or set in Rego's order; of anything else, none."""
+    """Yield the (key, value) pairs of an array, object or set in Rego's order; nothing for other
+    values.
+    """
     if isinstance(collection, list):
         yield from enumerate(collection)
     elif isinstance(collection, dict):
@@ -628,7 +637,7 @@ def iterate(collection: Value) -> Iterator[tuple[Value, Value]]:
 
 
 def to_python(value: Value) -> Any:
-    """The JSON-ready form: sets as lists in Rego's order, keys as strings, numbers as they are."""
+    """Convert a value for JSON: sets to lists in Rego's order, keys to strings."""
     if isinstance(value, dict):
         count_step()
         if all(map(_is_str, value)):
@@ -647,7 +656,7 @@ def _is_str(key: object) -> bool:
 
 
 def json_key(key: Key) -> str:
-    """The name that a key has in JSON."""
+    """Return the name of a key in JSON."""
     if type(key) is str:
         return key
     # Go's JSON: keys in order as strings, and what HTML reads is escaped.
@@ -668,7 +677,9 @@ def scrub(text: str) -> str:
 
 
 def to_json(value: Value) -> str:
-    """Compact JSON, keys in order, number texts kept, text outside ASCII as it is."""
+    """Return compact JSON with sorted keys and numbers as written; text outside ASCII is not
+    escaped.
+    """
     out: list[str] = []
     _write(value, out.append)
     return scrub("".join(out))
@@ -680,8 +691,9 @@ def to_rego(value: Value) -> str:
 
 
 def operand_text(value: Value) -> str:
-    """Return the text that `value` adds to a reference: `.a`, `["b c"]`, `[0]`. Texts of two values
-    differ."""
+    """Return the text of a key in a reference: `.a`, `["b c"]`, `[0]`; different keys have
+    different texts.
+    """
     if isinstance(value, str) and value.isascii() and value.isidentifier():
         return f".{value}"
     return f"[{to_rego(value)}]"
@@ -692,7 +704,7 @@ _quote: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _write(value: Value, put: _Put) -> None:
-    """JSON, piece by piece."""
+    """Write a value as JSON, piece by piece, with `put`."""
     if isinstance(value, str):
         put(_quote(value))
     elif value is None or isinstance(value, bool):
@@ -719,7 +731,7 @@ def _write(value: Value, put: _Put) -> None:
 
 
 def _quote_rego(text: str) -> str:
-    """A string literal as Go's `strconv.Quote` writes it."""
+    """Return a string literal as Go's `strconv.Quote` writes it."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return (
@@ -748,6 +760,7 @@ _kept_name: Final = lru_cache(maxsize=1024)(_quote_rego)
 
 
 def _escape(character: str) -> str:
+    """Return the escape sequence for a character."""
     code = ord(character)
     if code < 0x80:
         return _ESCAPES.get(character, f"\\x{code:02x}")
@@ -762,6 +775,7 @@ def _list_text(value: list[Value]) -> str:
 
 
 def _object_text(value: dict[Key, Value]) -> str:
+    """Return an object as Rego text, its keys in order."""
     count_step()
     texts = _REGO_TEXTS
     keys: list[Any] = sorted_keys(value)
@@ -774,6 +788,7 @@ def _object_text(value: dict[Key, Value]) -> str:
 
 
 def _set_text(value: frozenset[Key]) -> str:
+    """Return a set as Rego text, its members in order."""
     if not value:
         return "set()"
     return "{" + ", ".join([to_rego(item) for item in sorted_values(value)]) + "}"

@@ -28,10 +28,8 @@ _UNKNOWN: Final = Cause("", "no rule was asked")
 
 
 def cause_of(kind: str, before: Trail | None, now: Trail, known: Set[str]) -> Cause:
-    """The cause of a change of `kind`.
-
-    `before` is None where those policies are not at hand; `known` are the texts of their
-    definitions.
+    """Return the cause of a change of `kind`. `before` is None if the old policies are not
+    available; `known` are the texts of their definitions.
     """
     refused = _refuse(now.failed)
     if kind == "new-deny":
@@ -51,7 +49,9 @@ def _key(location: Location) -> tuple[str, str]:
 
 
 def _new(before: Trail | None, now: Trail, known: Set[str]) -> Location | None:
-    """The definition that holds now and did not: the outermost that is new, or the innermost."""
+    """Return a definition that holds now and did not before: the outermost new one, or the
+    innermost; None if there is none.
+    """
     if before is None:
         return now.answered[min(1, len(now.answered) - 1)] if now.answered else None
     answered_before = {_key(location) for location in before.answered}
@@ -61,6 +61,7 @@ def _new(before: Trail | None, now: Trail, known: Set[str]) -> Location | None:
 
 
 def _gone(before: Trail | None, now: Trail) -> Cause | None:
+    """Return the cause that a definition no longer holds; None if none did so."""
     if before is None:
         return None
     kept = {_key(location) for location in now.answered}
@@ -69,6 +70,7 @@ def _gone(before: Trail | None, now: Trail) -> Cause | None:
 
 
 def _cause_of_pass(before: Trail | None) -> Cause | None:
+    """Return the cause that a condition is no longer required; None if none failed before."""
     if before is None or not before.failed:
         return None
     location = before.failed[0]
@@ -76,7 +78,9 @@ def _cause_of_pass(before: Trail | None) -> Cause | None:
 
 
 def _refuse(failed: Sequence[Location]) -> Cause | None:
-    """The conditions that did not hold; of definitions that got equally far all are named."""
+    """Return the cause with the conditions that failed; those of all definitions that got equally
+    far.
+    """
     if not failed:
         return None
     texts = " nor ".join([f"`{location.text}`" for location in failed[:NAMED]])

@@ -50,7 +50,7 @@ class Answer(NamedTuple):
 
 
 def kind_of(before: Answer, now: Answer) -> str:
-    """The key in `KINDS` for two answers."""
+    """Return the kind of difference, a key of `KINDS`, between two answers."""
     if before.missing or now.missing:
         return "not-replayable"
     if now.error:
@@ -63,7 +63,7 @@ def kind_of(before: Answer, now: Answer) -> str:
 
 
 def allows(answer: Answer) -> bool:
-    """Return True if an answer lets a request through."""
+    """Return True if an answer allows the request."""
     value = answer.value
     if isinstance(value, dict):
         return any(value.get(name) is True for name in _VERDICTS)
@@ -71,6 +71,7 @@ def allows(answer: Answer) -> bool:
 
 
 def _is_same(before: Answer, now: Answer) -> bool:
+    """Return True if two answers are equal, sets counting as arrays."""
     if before.error:
         return False
     if before.lists is not None and now.lists is not None and before.lists != now.lists:
@@ -89,7 +90,7 @@ def _as_logged(value: Value) -> Value:
 
 
 def _equal(a: Value, b: Value) -> bool:
-    """Equality of values that came from JSON; Python takes true for 1."""
+    """Compare values that come from JSON; Python alone would take true for 1."""
     if type(a) is bool or type(b) is bool:
         return a is b
     if isinstance(a, dict) and isinstance(b, dict):

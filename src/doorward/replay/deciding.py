@@ -61,8 +61,9 @@ def recorded_answer(event: Event) -> Answer:
 
 
 def comparable(event: Event, answer: Answer) -> Answer:
-    """Return the part of an answer that the log of such an event has: of a decision on a response,
-    all but the fields that may have a part of the body in them (`log-bodies`)."""
+    """Return the part of an answer that the log has: for a decision on a response, without the
+    fields that may contain parts of the body (`log-bodies`).
+    """
     told, value = _response_of(event), answer.value
     names = {path.rpartition("/")[2] for path in event.hidden if _is_left_out(path, told)}
     if isinstance(value, dict) and names:
@@ -71,7 +72,7 @@ def comparable(event: Event, answer: Answer) -> Answer:
 
 
 def _response_of(event: Event) -> Mapping[Any, Any]:
-    """Return what the log says of the response; empty for another decision."""
+    """Return what the log has about the response; {} for other decisions."""
     told = event.custom.get("response")
     return told if isinstance(told, dict) else {}
 
@@ -94,7 +95,7 @@ class Version:
     def load(
         cls, sources: Sources, *, registry: Registry = REGISTRY, deadline: float | None = None
     ) -> Version:
-        """The policies that `sources` are. ReplayError."""
+        """Load and compile the policies in `sources`; ReplayError on failure."""
         try:
             return cls.compile(sources.load(), v0=sources.v0, registry=registry, deadline=deadline)
         except (LoadError, RegoError) as error:
@@ -109,7 +110,7 @@ class Version:
         registry: Registry = REGISTRY,
         deadline: float | None = None,
     ) -> Version:
-        """The policies that were loaded; `deadline` in seconds for each. CompileError."""
+        """Compile loaded policies; `deadline`: seconds per decision. CompileError on failure."""
         recorded = Recorded()
         settings = Settings(
             v0=v0,
@@ -148,7 +149,9 @@ class Version:
             return Answer(error=str(first.message), is_late=first.code == CANCEL_ERROR)
 
     def _with_lists(self, event: Event, answer: Answer) -> Answer:
-        """The answer with the lists of a response filtered again, where the log has its body."""
+        """Return the answer with the lists of a response filtered again, if the log has its
+        body.
+        """
         lists = logged_lists(_response_of(event))
         if not lists or not allows(answer):
             return answer
@@ -160,7 +163,7 @@ class Version:
         return answer._replace(lists=filtered)
 
     def trail(self, event: Event) -> Trail:
-        """Why: the same decision, traced."""
+        """Decide `event` again with tracing, and return the definitions that decided."""
         key = event.path or event.query
         query = self._traced.get(key)
         try:
@@ -196,13 +199,14 @@ class Version:
         return self._recorded.now_ns or event.time_ns
 
     def _document(self, event: Event) -> Any:
+        """Return the prepared query for an event's query or document."""
         if event.query:
             return self.snapshot.query(event.query)
         path: PathKey = event.path
         return self.snapshot.document(path)
 
     def _masked_value_read(self, event: Event, document: Any) -> str:
-        """The masked value that the decision may read; "" if there is none."""
+        """Return the masked value that the decision may read; "" if there is none."""
         if not isinstance(document, Query):
             return ""
         key = (event.path or event.query, event.hidden)
@@ -216,7 +220,9 @@ class Version:
 
 
 def with_claims(event: Event) -> tuple[Event, Mapping[str, Claims]]:
-    """The event with tokens in place of those that the log replaced by their claims."""
+    """Return the event with new tokens in place of those that the log replaced by their claims, and
+    the claims by token.
+    """
     logged = event.custom.get("claims")
     if not isinstance(logged, dict) or not logged:
         return event, {}
@@ -241,7 +247,7 @@ def with_claims(event: Event) -> tuple[Event, Mapping[str, Claims]]:
 
 
 def _with_text(value: Any, path: Sequence[str], text: str) -> Any:
-    """A copy of `value` with a text at `path`; None where that is not in an object."""
+    """Return a copy of `value` with a text at `path`; None if that is not inside objects."""
     if not path:
         return text
     if not isinstance(value, dict):
@@ -251,6 +257,7 @@ def _with_text(value: Any, path: Sequence[str], text: str) -> Any:
 
 
 def _overlap(hidden: Sequence[str], read: Sequence[str]) -> str:
+    """Return the first hidden path that overlaps one that is read, as text; "" if there is none."""
     for path in hidden:
         for other in read:
             if f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/"):

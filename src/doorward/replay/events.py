@@ -42,7 +42,7 @@ def events_of(content: bytes) -> Iterator[Event | None]:
 
 
 def documents_of(content: bytes) -> Iterator[Value]:
-    """The JSON values in lines, or in an array of them; null for what is not JSON."""
+    """Yield the JSON values in lines, or in an array; null for a line that is not JSON."""
     if content.lstrip()[:1] == b"[":
         try:
             documents = from_json(content)
@@ -60,7 +60,7 @@ def documents_of(content: bytes) -> Iterator[Value]:
 
 
 def read_event(document: Value) -> Event | None:
-    """The event that a JSON value is; None for another value."""
+    """Return the event that a JSON value is; None if it is not a decision."""
     if not isinstance(document, dict) or type(document.get("decision_id")) is not str:
         return None
     fields: Mapping[Any, Any] = document
@@ -88,7 +88,7 @@ def _object(value: Any) -> Mapping[Key, Value]:
 
 
 def _time_ns(text: Any) -> int | None:
-    """Nanoseconds since the epoch of an RFC 3339 time; None where it is none."""
+    """Return the nanoseconds since the epoch of an RFC 3339 time; None if it is not one."""
     if type(text) is not str:
         return None
     second, point, rest = text.partition(".")

@@ -36,9 +36,8 @@ def with_files(
     *,
     transport: httpx.BaseTransport | None = None,
 ) -> list[str]:
-    """The logs, with a file in `folder` in place of each URL. ReplayError.
-
-    `headers` go with each request, and nowhere else: redirects are not followed.
+    """Download each URL among the logs into `folder`; return the logs with files in their place.
+    ReplayError on failure. `headers` are sent with each request; redirects are not followed.
     """
     files: list[str] = []
     client = httpx.Client(transport=transport, timeout=SILENCE, follow_redirects=False)
@@ -53,6 +52,9 @@ def with_files(
 
 
 def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, str]) -> None:
+    """Download one URL to a file, unchanged; ReplayError for an error, too many bytes or too much
+    time.
+    """
     shown = _show(url)
     # What is stored compressed stays so: it is read as a compressed file is.
     sent = {**headers, "accept-encoding": "identity"}
@@ -79,6 +81,6 @@ def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, 
 
 
 def _show(url: str) -> str:
-    """The URL without what may be a credential: its user and its query."""
+    """Return the URL without its user and query, which may be credentials."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

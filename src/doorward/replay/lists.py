@@ -24,7 +24,7 @@ _BODY: Final = "/input/response/parsed_body"
 
 
 def logged_lists(told: Mapping[Any, Any]) -> Lists:
-    """The lists that a decision on a response filtered, as the log has them."""
+    """Return the lists that a decision on a response filtered, from the log."""
     lists = told.get("lists")
     read = {
         str(name): _read(each)
@@ -35,6 +35,7 @@ def logged_lists(told: Mapping[Any, Any]) -> Lists:
 
 
 def _read(each: Mapping[Any, Any]) -> tuple[ListOptions, ListCount] | None:
+    """Return one list of the log with its counts; None if it is invalid."""
     texts = [each.get(name) for name in ("rule", "name", "hidden")]
     numbers = [each.get(name) for name in ("items", "shown")]
     path = each.get("path")
@@ -57,8 +58,9 @@ def filter_lists(
     *,
     now_ns: int | None,
 ) -> Mapping[str, ListCount] | str | None:
-    """The lists as these policies filter them; None without a body, and a text for what the log
-    lacks."""
+    """Return the lists as these policies filter them; None without a body, or a text for what the
+    log lacks.
+    """
     input: Any = event.input
     response = input.get("response") if isinstance(input, dict) else None
     if not isinstance(response, dict) or "parsed_body" not in response:
@@ -85,7 +87,7 @@ def filter_lists(
 
 
 def _names_of_lists(value: Value | Undefined) -> set[str] | None:
-    """The lists that the document says are filtered; None for all."""
+    """Return the names of the lists that the document filters; None for all."""
     if not isinstance(value, dict) or "lists" not in value:
         return None
     names: Any = value["lists"]

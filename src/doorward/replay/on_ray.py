@@ -49,7 +49,7 @@ class Recipe:
         return Tally()
 
     def job(self) -> Job:
-        """The job, compiled. CompileError."""
+        """Return the compiled job; CompileError if a policy does not compile."""
         compiled = partial(Version.compile, v0=self.v0)
         old = None if self.old is None else compiled(self.old)
         return Job(compiled(self.new), old, self.paths, self.by)
@@ -95,6 +95,7 @@ class _Decider:
         }
 
     def _answer(self, unit: _Unit) -> Any:
+        """Return the counts of a unit, or the message of a ReplayError."""
         total = self._job.empty()
         try:
             for chunk in _chunks(unit):
@@ -107,6 +108,7 @@ class _Decider:
 
 
 def _chunks(unit: _Unit) -> Iterator[Chunk]:
+    """Yield the chunks of a unit."""
     if unit.length < 0:
         yield from chunks_of([unit.file])
     else:
@@ -114,6 +116,7 @@ def _chunks(unit: _Unit) -> Iterator[Chunk]:
 
 
 def _units(files: Sequence[str], size: int) -> Iterator[_Unit]:
+    """Yield the units of the files: parts of plain files, and whole compressed ones."""
     number = 0
     for file in files:
         if is_whole(file):
@@ -134,11 +137,9 @@ def replay_on_ray(
     on_progress: Callable[[C], object] = lambda _counts: None,
     size: int = UNIT,
 ) -> C:
-    """Return the tally of all events in `files`, decided by at most so many actors of a processor
-    each (0: as many as there are). `address` is that of a cluster, or `local` for one on this
-    machine.
-
-    ReplayError where a file cannot be read, or the cluster is not there.
+    """Return the tally of all events in `files`, decided on a Ray cluster by at most `actors`
+    actors of one processor each (0: as many as there are). `address`: that of a cluster, or
+    `local`. ReplayError if a file cannot be read or the cluster is not available.
     """
     total = recipe.empty()
     units = [{**unit._asdict()} for unit in _units([os.path.abspath(f) for f in files], size)]
@@ -160,6 +161,7 @@ def replay_on_ray(
 
 
 def _connect(address: str) -> None:
+    """Connect to a Ray cluster, or start a local one; ConnectionError on failure."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     known: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == LOCAL:
@@ -171,6 +173,7 @@ def _connect(address: str) -> None:
 
 
 def _rows(units: list[dict[str, Any]], recipe: Sent[Any], actors: int) -> Iterator[dict[str, Any]]:
+    """Yield the results of the units as the actors finish them."""
     context = DataContext.get_current()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
@@ -191,6 +194,7 @@ def _rows(units: list[dict[str, Any]], recipe: Sent[Any], actors: int) -> Iterat
 
 
 def _in_order(rows: Iterator[dict[str, Any]]) -> Iterator[Any]:
+    """Yield the counts in the order of the units; ReplayError if one failed."""
     waiting: dict[int, Any] = {}
     number = 0
     for row in rows:

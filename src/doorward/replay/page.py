@@ -46,6 +46,7 @@ def page(tally: Tally, *, title: str = "Replay of a decision log") -> str:
 
 
 def _page(tally: Tally, title: str) -> Iterator[str]:
+    """Yield the parts of the HTML page."""
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
@@ -82,6 +83,7 @@ def _escape(text: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return an HTML table."""
     cells = "".join([f"<th>{_escape(each)}</th>" for each in head])
     body = "".join(
         [
@@ -94,6 +96,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _example(example: Example) -> str:
+    """Return the HTML of one example, its input folded away."""
     head = f"{example.decision_id} {time_text(example.time_ns)} {example.target}"
     said = f"was {_value(example.before)}\nis  {_value(example.now)}"
     shown = f"<summary>{_escape(head)}</summary><pre>{_escape(said)}</pre>"
@@ -101,6 +104,7 @@ def _example(example: Example) -> str:
 
 
 def _value(value: Any, *, indent: int | None = None) -> str:
+    """Return an answer or input as text."""
     if isinstance(value, dict):
         return f"error: {value['error']}"
     if value is None:
@@ -109,7 +113,7 @@ def _value(value: Any, *, indent: int | None = None) -> str:
 
 
 def _bars(tally: Tally) -> str:
-    """Return the counts of each kind, as horizontal bars."""
+    """Return the counts of each kind as an SVG with horizontal bars."""
     kinds = [kind for kind in KINDS if tally.kinds[kind]]
     most = max([tally.kinds[kind] for kind in kinds], default=1)
     parts = []
@@ -126,7 +130,7 @@ def _bars(tally: Tally) -> str:
 
 
 def _timeline(times: Timeline) -> str:
-    """All decisions in each interval, and in front of them those that change."""
+    """Return an SVG with the decisions in each interval, and in front those that change."""
     first, last = min(times.counts), max(times.counts)
     most = max(events for events, _ in times.counts.values())
     width = 700 / (last - first + 1)
@@ -148,6 +152,7 @@ def _timeline(times: Timeline) -> str:
 
 
 def _svg(label: str, width: int, height: int, parts: Sequence[str]) -> str:
+    """Return an SVG element with an accessible label."""
     return (
         f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{_escape(label)}">'
         f"{''.join(parts)}</svg>"

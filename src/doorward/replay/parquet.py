@@ -28,7 +28,9 @@ class ParquetError(Exception):
 
 
 def events_in(path: str) -> Iterator[tuple[bytes, float]]:
-    """Lines of JSON, and the share of the file that was read. ParquetError."""
+    """Yield lines of JSON from a Parquet file, and the share of the file read so far; ParquetError
+    if it is invalid.
+    """
     connection = duckdb.connect(config={"threads": 1, "memory_limit": "256MB"})
     try:
         yield from _events(connection, path)
@@ -39,6 +41,9 @@ def events_in(path: str) -> Iterator[tuple[bytes, float]]:
 
 
 def _events(connection: Any, path: str) -> Iterator[tuple[bytes, float]]:
+    """Yield lines of JSON and the share read, by a DuckDB connection; ParquetError for a file
+    without decisions.
+    """
     # Nothing of the file is SQL: its path is a parameter, names of columns are among ours.
     connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [path])
     types = {row[0]: row[1] for row in connection.fetchall()}
@@ -56,6 +61,7 @@ def _events(connection: Any, path: str) -> Iterator[tuple[bytes, float]]:
 
 
 def _column(name: str, type_: str) -> str:
+    """Return the SQL that reads a column as text; ParquetError for a column of another type."""
     quoted = f'"{name}"'
     if name == "timestamp" and type_.startswith("TIMESTAMP"):
         return f"strftime({quoted}::TIMESTAMP, '%Y-%m-%dT%H:%M:%S.%fZ')"
@@ -71,7 +77,7 @@ def _column(name: str, type_: str) -> str:
 
 
 def _line(row: dict[str, Any]) -> str:
-    """An event; a null is a field that is not there."""
+    """Return an event as a line of JSON, without fields that are null."""
     fields = [
         f"{json.dumps(name)}:{json.dumps(value) if name in _TEXTS else value}"
         for name, value in row.items()

@@ -40,7 +40,7 @@ class Chunk(NamedTuple):
     """Bytes of the file as it is stored that were read for it."""
 
     def read(self) -> bytes:
-        """The lines. ReplayError."""
+        """Return the lines; ReplayError if they cannot be read."""
         if self.content is not None:
             return self.content
         try:
@@ -52,7 +52,7 @@ class Chunk(NamedTuple):
 
 
 def log_files(paths: Sequence[str]) -> list[str]:
-    """The files that `paths` are, and those in folders by name; hidden ones are left out."""
+    """Return the files that `paths` name, those in folders sorted by name, hidden ones left out."""
     files: list[str] = []
     for path in paths:
         if os.path.isdir(path):
@@ -78,7 +78,7 @@ def size_of(files: Sequence[str]) -> int:
 
 
 def chunks_of(files: Sequence[str], *, size: int = CHUNK) -> Iterator[Chunk]:
-    """The lines of all files in order. ReplayError."""
+    """Yield the lines of all files in order, in chunks; ReplayError if a file cannot be read."""
     for path in files:
         try:
             with open(path, "rb") as file:
@@ -95,8 +95,9 @@ def chunks_of(files: Sequence[str], *, size: int = CHUNK) -> Iterator[Chunk]:
 
 
 def is_whole(path: str) -> bool:
-    """Return True if a file must be read from its beginning, since it is compressed.
-    ReplayError."""
+    """Return True if a file is compressed, so that it must be read from its beginning; ReplayError
+    if it cannot be read.
+    """
     try:
         with open(path, "rb") as file:
             start = file.read(4)
@@ -106,6 +107,7 @@ def is_whole(path: str) -> bool:
 
 
 def _parquet(path: str) -> Iterator[Chunk]:
+    """Yield the chunks of a Parquet file."""
     from doorward.replay.parquet import ParquetError, events_in  # an extra that few need
 
     taken, total = 0, os.path.getsize(path)
@@ -123,6 +125,7 @@ def _why(path: str, error: Exception) -> str:
 
 
 def _plain(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
+    """Yield the chunks of an uncompressed file, whole lines each; a JSON array is one chunk."""
     total = os.fstat(file.fileno()).st_size
     if _is_array(file):
         if total > MAX_ARRAY:
@@ -141,15 +144,18 @@ def _plain(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
 
 
 def _is_array(file: BinaryIO) -> bool:
+    """Return True if the file begins with `[`."""
     start = file.read(64).lstrip()
     file.seek(0)
     return start[:1] == b"["
 
 
 def _read_compressed(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
+    """Yield the chunks of a gzip file; a JSON array is one chunk."""
     taken = 0
 
     def chunk(content: bytes) -> Chunk:
+        """Return a chunk with the bytes of the file consumed since the last one."""
         nonlocal taken
         before, taken = taken, file.tell()
         return Chunk(path, 0, len(content), content, taken - before)
@@ -168,6 +174,9 @@ def _read_compressed(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
 def _whole_lines(
     path: str, rest: bytes, read: Callable[[int], bytes], size: int
 ) -> Iterator[bytes]:
+    """Yield pieces of decompressed content that end with a line; ReplayError for too long a
+    line.
+    """
     while piece := read(size):
         content = rest + piece
         end = content.rfind(b"\n") + 1

@@ -42,7 +42,7 @@ class Claims(NamedTuple):
     key: str
 
     def token(self) -> str:
-        """A token with these claims that only `Recorded` accepts."""
+        """Return a token with these claims that only `Recorded` accepts."""
         parts = [to_json({"alg": "HS256", "typ": "JWT"}), to_json(self.payload)]
         signed = b".".join([_encode(part.encode()) for part in parts])
         signature = hmac.digest(_SECRET.encode(), signed, "sha256")
@@ -70,8 +70,9 @@ class Recorded:
         *,
         has_time: bool = True,
     ) -> None:
-        """Answer for another event, whose tokens are replaced by those of `claims`. `has_time`:
-        its log says when it was decided."""
+        """Answer from now on for another event, whose tokens are replaced by those of `claims`.
+        `has_time`: the log has the time of the decision.
+        """
         self._answers = answers
         self._has_time = has_time or self.now_ns is not None
         self._claims = claims
@@ -79,13 +80,13 @@ class Recorded:
 
     @property
     def now_ns(self) -> int | None:
-        """The time that the policy was told, where that was recorded."""
+        """The time that the policy got, if it was recorded; else None."""
         times = self._answers.get("time.now_ns")
         now = next(iter(times.values()), None) if isinstance(times, dict) else None
         return now if type(now) is int else None
 
     def registry(self, registry: Registry) -> Registry:
-        """`registry` with the built-ins replaced that ask the world."""
+        """Return `registry` with the impure built-ins replaced by recorded answers."""
         replaced: dict[str, Builtin] = {}
         for each in registry:
             if each.name == _DECODE_VERIFY:
@@ -100,7 +101,10 @@ class Recorded:
         return registry.restricted(kept, replaced.values())
 
     def _at_time(self, original: Builtin) -> Callable[..., Any]:
+        """Return a built-in that fails if the log lacks the time of the decision."""
+
         def answer(context: Any, *operands: Value) -> Any:
+            """Call the original built-in, if the time is known."""
             if not self._has_time:
                 raise self._lacking("the time of the decision")
             return original.call(context, *operands)
@@ -108,7 +112,12 @@ class Recorded:
         return answer
 
     def _decode_verify(self, original: Builtin) -> Callable[..., Any]:
+        """Return io.jwt.decode_verify for tokens of which only the claims are known."""
+
         def decode_verify(context: Any, jwt: Value, constraints: Any) -> Any:
+            """Check the constraints on known claims, without their key; call the original for other
+            tokens.
+            """
             claims = self._claims.get(jwt) if isinstance(jwt, str) else None
             if not self._has_time and not (isinstance(constraints, dict) and "time" in constraints):
                 raise self._lacking("the time of the decision")
@@ -125,7 +134,10 @@ class Recorded:
         return decode_verify
 
     def _verify(self, original: Builtin) -> Callable[..., Any]:
+        """Return a built-in that fails for a token of which only the claims are known."""
+
         def verify(context: Any, jwt: Value, key: Value) -> Any:
+            """Call the original built-in for tokens that the log has."""
             if isinstance(jwt, str) and jwt in self._claims:
                 raise self._lacking("a token, of which only the claims are known")
             return original.call(context, jwt, key)
@@ -137,7 +149,10 @@ class Recorded:
         return EvaluationAborted(f"the log does not hold {what}")
 
     def _answer_of(self, name: str) -> Callable[..., Any]:
+        """Return a built-in that gives its recorded answers."""
+
         def answer(*operands: Value) -> Value:
+            """Return the answer recorded for these operands; an error if there is none."""
             recorded = self._answers.get(name)
             if isinstance(recorded, dict):
                 wanted = to_json(list(operands))
@@ -150,7 +165,7 @@ class Recorded:
 
 
 def _canonical(key: Key) -> str:
-    """Operands as we would write them: OPA spells some numbers and characters otherwise."""
+    """Return operands as we write them: OPA writes some numbers and characters differently."""
     if not isinstance(key, str):
         return ""
     try:

@@ -36,6 +36,7 @@ def text(tally: Tally) -> str:
 
 
 def _text(tally: Tally) -> Iterator[str]:
+    """Yield the lines of the report for a terminal."""
     yield summary(tally)
     total = tally.events or 1
     for kind in KINDS:
@@ -67,7 +68,7 @@ def _text(tally: Tally) -> Iterator[str]:
 
 
 def summary(tally: Tally) -> str:
-    """One line: how many decisions of what time, and how many change."""
+    """Return one line: the number of decisions, their time span, and how many change."""
     span = ""
     if tally.first_ns is not None:
         span = f" from {time_text(tally.first_ns)} to {time_text(tally.last_ns)}"
@@ -78,7 +79,7 @@ def summary(tally: Tally) -> str:
 
 
 def as_json(tally: Tally) -> str:
-    """For machines: everything that was counted."""
+    """Return everything that was counted as JSON."""
     document = {
         "decisions": tally.events,
         "changes": tally.changes,
@@ -108,6 +109,7 @@ def as_json(tally: Tally) -> str:
 
 
 def _example(example: Example) -> dict[str, Any]:
+    """Return one example for JSON."""
     shown = {"was": example.before, "is": example.now, "input": example.input}
     return {
         "decision_id": example.decision_id,
@@ -124,6 +126,7 @@ def markdown(tally: Tally) -> str:
 
 
 def _markdown(tally: Tally) -> Iterator[str]:
+    """Yield the lines of the report as Markdown."""
     yield f"### Replay: {summary(tally)}"
     yield from ("", "| | decisions | |", "|---|---:|---|")
     for kind, meaning in KINDS.items():
@@ -147,8 +150,7 @@ def _rank(values: Mapping[str, Counter[str]]) -> list[tuple[str, Counter[str]]]:
 
 
 def dimensions(tally: Tally) -> list[tuple[str, list[tuple[str, Counter[str]]]]]:
-    """Return the changes by each dimension; one whose groups are all without a name says
-    nothing."""
+    """Return the changes by each dimension, without those whose groups have no name."""
     names = [*_ORDER, *sorted(tally.groups.keys() - set(_ORDER))]
     return [
         (name, _rank(tally.groups[name]))
@@ -163,7 +165,7 @@ def kinds_text(kinds: Counter[str]) -> str:
 
 
 def time_text(time_ns: int | None) -> str:
-    """A time to the second, in UTC."""
+    """Return a time in UTC to the second."""
     if time_ns is None:
         return ""
     try:
@@ -174,6 +176,7 @@ def time_text(time_ns: int | None) -> str:
 
 
 def _cut(value: Any) -> str:
+    """Return an answer as text of at most 120 characters."""
     if value is None:
         return "undefined"
     shown = value["error"] if isinstance(value, dict) else str(value)
@@ -186,7 +189,7 @@ def plain(value: str) -> str:
 
 
 def _cell(value: str) -> str:
-    """A text as a cell of a table: nothing in it is markup."""
+    """Return a text as a cell of a Markdown table, with nothing in it read as markup."""
     text = plain(value).replace("\\", "\\\\").replace("|", "\\|").replace("`", "'")
     for mark in "[]*_@#!":
         text = text.replace(mark, f"\\{mark}")

@@ -71,7 +71,7 @@ class Shadow:
         self._thread.start()
 
     def observe(self, answered: Answered) -> None:
-        """Queue one answered decision, or count it as dropped. Returns at once."""
+        """Queue an answered decision, or count it as dropped; return at once."""
         # Several threads may pass the check together: the bound is the number of threads off.
         if len(self._queue) >= self._options.queue:
             self._drop("busy")
@@ -80,13 +80,16 @@ class Shadow:
         self._waits.set()
 
     def close(self) -> None:
-        """Decide nothing more."""
+        """Stop deciding."""
         self._parts.remove(self._part)
         self._stop.set()
         self._waits.set()
         self._thread.join(_ROUND)
 
     def _round(self) -> bool:
+        """Decide what is queued, pausing so that the work stays within its share; return False when
+        stopped.
+        """
         self._part.rest()
         if not self._waits.wait(_ROUND):
             return True
@@ -101,6 +104,9 @@ class Shadow:
         return not self._stop.is_set()
 
     def _decide(self, answered: Answered, since: float) -> None:
+        """Decide one event by the candidate and count the kind of difference; a late one is
+        dropped.
+        """
         if time.monotonic() - since > self._options.max_age:
             self._drop("late")
             return
@@ -129,7 +135,7 @@ class Shadow:
             self._say(event, kind)
 
     def _say(self, event: Event, kind: str) -> None:
-        """One line a second about each kind and path, without the input."""
+        """Log a difference, without its input, at most once a second per kind and path."""
         more = self._quiet.suppressed(f"{kind} {event.path}")
         if more is None:
             self._keep(event, kind)
@@ -147,6 +153,7 @@ class Shadow:
         _log.info("The candidate decides otherwise.", extra=fields)
 
     def _keep(self, event: Event, kind: str, rule: str = "", cause: str = "") -> None:
+        """Add a difference to the recent ones."""
         self._differences.append(
             {
                 "id": event.decision_id,
@@ -163,8 +170,9 @@ class Shadow:
         self._dropped[reason] += 1
 
     def document(self) -> dict[str, Any]:
-        """Counts since the start by kind and by what was dropped, and the last differences, the
-        newest first; those of which no cause was looked for have none."""
+        """Return counts since the start, by kind and of dropped decisions, and the recent
+        differences, newest first; some have no cause, since none was computed.
+        """
         return {
             "candidate": self._candidate.snapshot.revision,
             "kinds": dict(self._kinds),

@@ -46,18 +46,19 @@ class Timeline:
     counts: dict[int, list[int]] = field(default_factory=dict)
 
     def add(self, time_ns: int, *, changed: bool) -> None:
-        """Count one event."""
+        """Count one event in its interval."""
         self._count(time_ns // 1_000_000_000 // self.width, 1, int(changed))
         self._limit_buckets()
 
     def merge(self, other: Timeline) -> None:
-        """Count what `other` counted."""
+        """Add the counts of another timeline."""
         self._coarsen(other.width)
         for number, (events, changes) in other.counts.items():
             self._count(number * other.width // self.width, events, changes)
         self._limit_buckets()
 
     def _count(self, number: int, events: int, changes: int) -> None:
+        """Add events and changes to an interval."""
         bucket = self.counts.setdefault(number, [0, 0])
         bucket[0] += events
         bucket[1] += changes
@@ -67,6 +68,7 @@ class Timeline:
             self._coarsen(self.width * 2)
 
     def _coarsen(self, width: int) -> None:
+        """Merge the intervals to a greater width in seconds."""
         if width <= self.width:
             return
         counts, before, self.width = self.counts, self.width, width
@@ -130,7 +132,7 @@ class Tally:
         values.setdefault(value, Counter())[kind] += number
 
     def add_examples(self, key: tuple[str, str, str], examples: Iterable[Example]) -> None:
-        """Keep the first ones."""
+        """Add examples under a key, up to the limit."""
         kept = self.examples.get(key)
         if kept is None:
             if len(self.examples) >= CAUSES:
@@ -139,12 +141,12 @@ class Tally:
         kept += list(examples)[: EXAMPLES - len(kept)]
 
     def wants_example(self, key: tuple[str, str, str]) -> bool:
-        """Return True if there is room for one more."""
+        """Return True if there is room for another example under the key."""
         kept = self.examples.get(key)
         return len(self.examples) < CAUSES if kept is None else len(kept) < EXAMPLES
 
     def merge(self, other: Tally) -> None:
-        """Count what `other` counted of the part of the log that comes next."""
+        """Add the counts of the next part of the log."""
         self.kinds.update(other.kinds)
         for dimension, values in other.groups.items():
             for value, kinds in values.items():

@@ -67,6 +67,7 @@ class Job:
         return tally
 
     def _event(self, event: Event, tally: Tally) -> None:
+        """Decide one event and count it by kind, path, user and other dimensions."""
         now = self.new.answer(event)
         if self.old is None:
             before, now = recorded_answer(event), comparable(event, now)
@@ -89,6 +90,7 @@ class Job:
     def _explain(
         self, event: Event, kind: str, answers: tuple[Answer, Answer], tally: Tally
     ) -> None:
+        """Count a change by rule and cause, and add it as an example."""
         before, now = answers
         old = None if self.old is None else self.old.trail(event)
         known = frozenset[str]() if self.old is None else self.old.definitions
@@ -112,13 +114,14 @@ class Job:
 
 
 def _show(answer: Answer) -> Any:
+    """Return an answer for an example: JSON text, an error, or None for undefined."""
     if answer.error:
         return {"error": answer.error}
     return _as_json(answer.value)
 
 
 def _as_json(value: Any) -> str | None:
-    """A value as JSON; None where there is none, or too much."""
+    """Return a value as JSON; None if it is undefined or too long."""
     if not isinstance(value, (str, int, float, bool, dict, list, frozenset, type(None))):
         return None
     text = to_json(value)
@@ -126,6 +129,7 @@ def _as_json(value: Any) -> str | None:
 
 
 def _user(input: Any) -> str:
+    """Return the user in an input, from the first usual path that has one; "" if none has."""
     for path in USERS:
         text = _text_at(input, path)
         if text:
@@ -134,7 +138,7 @@ def _user(input: Any) -> str:
 
 
 def _text_at(input: Any, path: Sequence[str]) -> str:
-    """A text, number or boolean of the input; "" for anything else."""
+    """Return a string, number or boolean of the input as text; "" for other values."""
     value: Value = input
     for name in path:
         if not isinstance(value, dict):
@@ -180,9 +184,8 @@ def replay(
     on_progress: Callable[[C], object] = lambda _counts: None,
     size: int = CHUNK,
 ) -> C:
-    """Return the tally of all events in `files`; `on_progress` gets it as far as it is known.
-
-    ReplayError where a file cannot be read, or a process was killed.
+    """Return the tally of all events in `files`; `on_progress` gets the tally so far. ReplayError
+    if a file cannot be read or a process was killed.
     """
     total = job.empty()
     _jobs.append(job)
@@ -198,6 +201,7 @@ def replay(
 
 
 def _results(chunks: Iterator[Chunk], processes: int) -> Iterator[Any]:
+    """Yield the counts of the chunks in order, computed by several processes."""
     if processes < 2:
         yield from map(_work, chunks)
         return
@@ -214,6 +218,7 @@ def _results(chunks: Iterator[Chunk], processes: int) -> Iterator[Any]:
 
 
 def _work(chunk: Chunk) -> Any:
+    """Return the counts of one chunk; runs in a worker process."""
     counts = _jobs[-1].decide(chunk.read())
     counts.taken = chunk.taken
     return counts

@@ -41,14 +41,16 @@ class Measured:
 def measure(
     suite: Suite, tests: Sequence[Test], *, seconds: float = SECONDS, memory: bool = False
 ) -> Iterator[Measured | Result]:
-    """Measure the time of each test, with its `memory` where that is requested; its result where it
-    did not pass."""
+    """Yield the time of each test, with `memory` if requested; the result of a test that did not
+    pass.
+    """
     for test in tests:
         result = run_one(suite, test)
         yield _measured(suite, test, seconds, memory=memory) if result.passed else result
 
 
 def _measured(suite: Suite, test: Test, seconds: float, *, memory: bool) -> Measured:
+    """Run a test repeatedly for `seconds` and return its rounds and time."""
     query = suite.query
     rounds = 0
     started = time.perf_counter_ns()
@@ -66,6 +68,7 @@ def _measured(suite: Suite, test: Test, seconds: float, *, memory: bool) -> Meas
 
 
 def _memory(suite: Suite, test: Test) -> tuple[int, int]:
+    """Return the bytes and blocks that one run of a test allocates."""
     tracemalloc.start()
     try:
         evaluation = suite.query.evaluation()
@@ -79,7 +82,7 @@ def _memory(suite: Suite, test: Test) -> tuple[int, int]:
 
 
 def bench_pretty(measured: Sequence[Measured]) -> str:
-    """A line for each test: its name, the rounds, and the time of one."""
+    """Format the measurements for people: name, rounds and time per round."""
     width = max((len(str(each.test)) for each in measured), default=0)
     return "".join(
         [f"{each.test!s:<{width}}\t{_go_columns(each)}\n" for each in measured],
@@ -92,7 +95,7 @@ def bench_gobench(measured: Sequence[Measured]) -> str:
 
 
 def bench_json(measured: Sequence[Measured]) -> str:
-    """A list of objects: package, name, rounds, nanoseconds for one."""
+    """Format the measurements as a JSON list: package, name, rounds, nanoseconds per round."""
     documents = [
         object_text(
             {
@@ -109,6 +112,7 @@ def bench_json(measured: Sequence[Measured]) -> str:
 
 
 def _memory_fields(measured: Measured) -> dict[str, str]:
+    """Return the fields for allocated bytes and blocks; {} if they were not measured."""
     if measured.memory is None:
         return {}
     octets, blocks = measured.memory
@@ -116,7 +120,9 @@ def _memory_fields(measured: Measured) -> dict[str, str]:
 
 
 def _go_columns(measured: Measured) -> str:
-    """Rounds, ns/op and, where memory was measured, B/op and allocs/op, as Go writes benchmarks."""
+    """Return rounds, ns/op and, if measured, B/op and allocs/op in the format of Go's
+    benchmarks.
+    """
     figures = f"{measured.rounds:8d}\t{measured.ns_per_round:10d} ns/op"
     if measured.memory is None:
         return figures
@@ -125,6 +131,8 @@ def _go_columns(measured: Measured) -> str:
 
 
 def _camel(test: Test) -> str:
-    """`data.authz_test.test_allow` -> `DataAuthzTestTestAllow`."""
+    """Return a test's name for Go's format: `data.authz_test.test_allow` ->
+    `DataAuthzTestTestAllow`.
+    """
     parts = str(test).replace("#", "_").replace(".", "_").split("_")
     return "".join([part[:1].upper() + part[1:] for part in parts])

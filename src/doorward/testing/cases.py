@@ -29,7 +29,7 @@ class Case:
         return [leaf for case in self.cases.values() for leaf in case.leaves] or [self]
 
     def fail(self, path: Sequence[str]) -> bool:
-        """Note that the case `path` was tried; True if nothing says that it passed."""
+        """Record that the case `path` was tried; return True unless it is known to have passed."""
         name, *rest = path
         case = self.cases.get(name)
         if case is None:
@@ -39,14 +39,16 @@ class Case:
         return not case.passed
 
     def sort(self) -> None:
-        """Put the names in order, here and below."""
+        """Sort the cases by name, at all levels."""
         self.cases = dict(sorted(self.cases.items()))
         for case in self.cases.values():
             case.sort()
 
 
 def cases_of(answer: Any, tried: Iterable[Sequence[str]]) -> Case:
-    """The test as a whole, with its cases: those of its value, and those that were tried."""
+    """Return the test as a case with all its cases: those in its value, and those that were
+    tried.
+    """
     top = _case("", answer)
     for path in tried:
         if top.fail(path):
@@ -56,6 +58,7 @@ def cases_of(answer: Any, tried: Iterable[Sequence[str]]) -> Case:
 
 
 def _case(name: str, value: Any) -> Case:
+    """Return the case for a value: an object has cases below, anything but true fails."""
     if value is None:
         return Case("")  # OPA forgets the name of a case without a value, which passes
     if not isinstance(value, dict):

@@ -58,6 +58,7 @@ class Coverage:
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
+        """Record the rows of a rule that holds, or of an expression that is evaluated."""
         if _is_case(node) or (isinstance(node, Expr) and isinstance(node.term, SomeDecl)):
             return
         if holds is isinstance(node, Rule):
@@ -70,17 +71,17 @@ class Coverage:
                 self._below.setdefault(id(owner), set()).update(rows)
 
     def note(self, span: Span, *, holds: bool, is_rule: bool) -> None:
-        """The same of a partial evaluation, which has taken operands apart already."""
+        """Record the row of a report of a partial evaluation."""
         if holds is is_rule:
             self.hits.add((span.file, span.row))
 
     def percent(self, trees: Mapping[str, Module]) -> float:
-        """Return the percentage of lines that were reached; 0 where there are none."""
+        """Return the percentage of lines that were reached; 0 without any lines."""
         covered, missed = self._count(trees)
         return 100 * covered / (covered + missed) if covered + missed else 0.0
 
     def report(self, trees: Mapping[str, Module]) -> str:
-        """The document as JSON, indented as OPA indents it."""
+        """Return the coverage as JSON in OPA's form."""
         files: dict[str, str] = {}
         for name, tree in sorted(trees.items()):
             files[name] = self._file(name, self._lines(name, tree))
@@ -94,6 +95,7 @@ class Coverage:
         return indent(object_text(fields), "", "  ")
 
     def _file(self, name: str, rows: set[int]) -> str:
+        """Return one file's coverage as JSON."""
         covered = sorted(row for row in rows if (name, row) in self.hits)
         missed = sorted(row for row in rows if (name, row) not in self.hits)
         fields: dict[str, str] = {}
@@ -110,11 +112,12 @@ class Coverage:
         return object_text(fields)
 
     def _lines(self, name: str, tree: Module) -> set[int]:
-        """The rows that count. As in OPA, a `some … in` counts where it was reached."""
+        """Return the rows that count; as in OPA a `some … in` counts only if it was reached."""
         always = set(_rows(tree, (SomeDecl, SomeIn)))
         return always | {row for file, row in self.hits if file == name}
 
     def _count(self, trees: Mapping[str, Module]) -> tuple[int, int]:
+        """Return the numbers of covered and of missed lines."""
         covered = total = 0
         for name, tree in trees.items():
             rows = self._lines(name, tree)
@@ -129,14 +132,14 @@ def lines_of(tree: Module) -> set[int]:
 
 
 def _rows(tree: Module, but: type[Node] | tuple[type[Node], ...]) -> Iterator[int]:
+    """Yield the rows of rules and of expressions, except those with a term of the class `but`."""
     for node in (node for rule in tree.rules for node in walk(rule)):
         if isinstance(node, Rule) or (isinstance(node, Expr) and not isinstance(node.term, but)):
             yield node.span.row
 
 
 def _operands(node: Rule | Expr) -> Iterator[tuple[Node, set[int]]]:
-    """Nodes and the rows of their operands: a rule's head or an expression, and expressions
-    behind which the head of a comprehension is evaluated."""
+    """Yield the nodes whose operands are evaluated with them, and the rows of these operands."""
     own: set[int] = set()
     yield node, own
     waiting: list[tuple[Term, set[int]]] = []
@@ -185,12 +188,13 @@ def _operands(node: Rule | Expr) -> Iterator[tuple[Node, set[int]]]:
 
 
 def _is_case(node: Rule | Expr) -> bool:
-    """Return True if the runner put an expression there."""
+    """Return True if the test runner added the expression."""
     term = node.term if isinstance(node, Expr) else None
     return isinstance(term, Call) and term.name == TELL_CASE
 
 
 def _ranges(rows: list[int]) -> str:
+    """Return rows as a JSON list of ranges."""
     places = []
     for first, last in _runs(rows):
         start, end = object_text({"row": str(first)}), object_text({"row": str(last)})
@@ -199,6 +203,7 @@ def _ranges(rows: list[int]) -> str:
 
 
 def _runs(rows: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and last row of each run of consecutive rows."""
     first = last = rows[0]
     for row in rows[1:]:
         if row != last + 1:

@@ -33,7 +33,7 @@ class PolicyPlugin(CoveragePlugin):
         return PolicyReporter(filename)
 
     def find_executable_files(self, src_dir: str) -> Iterable[str]:
-        """Policies that were never loaded are not covered either."""
+        """Yield the policies below a folder, so that those never loaded count as not covered."""
         for folder, _, names in os.walk(src_dir):
             yield from [os.path.join(folder, name) for name in names if name.endswith(".rego")]
 

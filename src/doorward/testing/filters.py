@@ -36,10 +36,10 @@ def assert_filter_matches(
     table: str,
     nulls: Nulls = "null",
 ) -> list[int]:
-    """Compare the list of each input with the decisions about each row; the numbers of rows listed.
-
-    `policy`: a decision point, or the text of a module. A row is `input.TABLE` to the document at
-    `path`. AssertionError names the input and the rows; FilterError says what cannot be a filter.
+    """Compare a filter with decisions row by row for each input; return how many rows each filter
+    lists. `policy`: a decision point, or a module's text. The document at `path` reads a row as
+    `input.TABLE`. AssertionError names the input and rows that differ; FilterError what cannot be a
+    filter.
     """
     if isinstance(policy, str):
         with from_modules({"policy.rego": policy}) as point:
@@ -72,6 +72,7 @@ def _check(number: int, rows: Sequence[Any], wrong: set[int], what: str) -> None
 
 
 def _source(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
+    """Return the rows as the policy sees them, and a function that selects rows by conditions."""
     first = rows[0]
     if isinstance(first, Mapping):
         return _of_mappings(rows, table, nulls)
@@ -81,7 +82,7 @@ def _source(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], S
 
 
 def _document(fields: Mapping[str, Any], nulls: Nulls) -> dict[Any, Any]:
-    """The columns that have a value of Rego: the filter refuses the others."""
+    """Return the columns with a value in Rego; the filter refuses the others."""
     document: dict[Any, Any] = {}
     for name, value in fields.items():
         if value is None and nulls == "undefined":
@@ -94,12 +95,16 @@ def _document(fields: Mapping[str, Any], nulls: Nulls) -> dict[Any, Any]:
 
 
 def _of_django(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
+    """Return instances of a Django model as documents, and a function that selects them in the
+    database.
+    """
     from doorward.filters.django import document_of, to_q
 
     model = type(rows[0])
     numbers = {row.pk: index for index, row in enumerate(rows)}
 
     def select(conditions: Conditions) -> set[int]:
+        """Return the indexes of the rows that the conditions select."""
         condition = to_q(conditions, model, {table: ""}, nulls=nulls)
         keys = model._base_manager.filter(condition).values_list("pk", flat=True)
         return {numbers[key] for key in keys if key in numbers}
@@ -108,6 +113,7 @@ def _of_django(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any]
 
 
 def _of_sqlalchemy(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
+    """Return mapped instances as documents, and a function that selects them in their session."""
     from sqlalchemy import inspect, select
     from sqlalchemy.orm import object_session
 
@@ -121,6 +127,7 @@ def _of_sqlalchemy(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[
     assert len(numbers) == len(rows), "rows are told apart by the first column of their key"
 
     def selected(conditions: Conditions) -> set[int]:
+        """Return the indexes of the rows that the conditions select."""
         clause = where(conditions, {table: model}, nulls=nulls)
         keys = session.scalars(select(mapper.primary_key[0]).where(clause))
         return {numbers[key] for key in keys if key in numbers}
@@ -129,10 +136,12 @@ def _of_sqlalchemy(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[
 
 
 def _of_mappings(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
+    """Return the mappings as documents, and a function that selects them in a SQLite table."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: kind for name in names if (kind := _kind(rows, name)) is not None}
 
     def select(conditions: Conditions) -> set[int]:
+        """Return the indexes of the rows that the conditions select."""
         clause = to_sql(conditions, {table: columns}, "sqlite", nulls=nulls)
         connection = sqlite3.connect(":memory:")
         quoted = ['"' + name.replace('"', '""') + '"' for name in columns]
@@ -159,6 +168,7 @@ def _kind(rows: Sequence[Any], name: str) -> Kind | None:
 
 
 def _kind_of(value: object) -> Kind | None:
+    """Return the kind of column for a value; None if there is none."""
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, (int, float, Decimal)):

@@ -74,7 +74,9 @@ class Test:
 
 
 def find_tests(trees: Mapping[str, Module]) -> tuple[dict[str, Module], list[Test]]:
-    """The policies ready for the runner, and the tests in the order of files and rules."""
+    """Return the policies prepared for the runner, and the tests in the order of files and
+    rules.
+    """
     counts: Counter[tuple[Key, ...]] = Counter()
     ready: dict[str, Module] = {}
     tests: list[Test] = []
@@ -100,7 +102,7 @@ def has_properties(trees: Iterable[Module]) -> bool:
 
 
 def _test_name(rule: Rule) -> list[str]:
-    """The parts of the rule's name up to that which makes it a test; [] if none does."""
+    """Return the parts of a rule's name up to the one that makes it a test; [] if none does."""
     ref = rule.head.ref
     names = [ref.head.name] if isinstance(ref.head, Var) else []
     for arg in ref.args:
@@ -117,7 +119,7 @@ def _is_test(name: str) -> bool:
 def _numbered(
     rule: Rule, names: Sequence[str], counts: Counter[tuple[Key, ...]], package: Sequence[Key]
 ) -> Rule:
-    """The rule, under a name of its own if another test has had its name."""
+    """Return the rule, renamed with a number if an earlier test has the same name."""
     if not names[-1].startswith(_PREFIX):
         return rule
     path = (*package, *names)
@@ -127,6 +129,9 @@ def _numbered(
 
 
 def _renamed(rule: Rule, position: int, name: str) -> Rule:
+    """Return a rule, with its `else` branches, in which the part of the name at a position is
+    changed.
+    """
     ref = rule.head.ref
     if position == 0:
         ref = replace(ref, head=Var(name, ref.head.span))
@@ -140,6 +145,7 @@ def _renamed(rule: Rule, position: int, name: str) -> Rule:
 
 
 def _test(tree: Module, rule: Rule, names: Sequence[str]) -> Test:
+    """Return the test for a rule."""
     name = names[0] + path_text(names[1:]).removeprefix("data")
     path = (*tree.package.path, *names)
     is_open = any(not isinstance(arg, Scalar) for arg in rule.head.ref.args)
@@ -151,7 +157,9 @@ def _test(tree: Module, rule: Rule, names: Sequence[str]) -> Test:
 
 
 def _telling(rule: Rule, count: int) -> Rule:
-    """The rule, telling its cases: what follows the first `count` operands of its name."""
+    """Return the rule with calls that report its cases: the operands after the first `count` parts
+    of its name.
+    """
     tail = rule.head.ref.args[count:]
     if not tail or rule.head.args is not None or _tells(rule):
         return rule
@@ -168,13 +176,15 @@ def _telling(rule: Rule, count: int) -> Rule:
 
 
 def _tells(rule: Rule) -> bool:
-    """Return True if the author of the policy calls the built-in by name."""
+    """Return True if the rule itself calls the reporting built-in."""
     calls = (node for expr in rule.body for node in walk(expr) if isinstance(node, Call))
     return any(call.name == TELL_CASE for call in calls)
 
 
 def _named(tail: Sequence[Term], rule: Rule) -> tuple[tuple[Term, ...], list[tuple[str, Expr]]]:
-    """The names of a case as constants and variables, and the expressions that bind new ones."""
+    """Return the names of a case as constants and variables, and the expressions that bind new
+    variables.
+    """
     used = {node.name for node in walk(rule) if isinstance(node, Var)}
     names: list[Term] = []
     bindings: list[tuple[str, Expr]] = []
@@ -197,10 +207,8 @@ def _operator(name: str) -> Ref:
 
 
 def _placed(body: Body, name: str, expr: Expr, declared: frozenset[str]) -> Body:
-    """`body` with the expression that binds `name` behind the first ones that it needs.
-
-    Variables that nothing declares are not looked for, as in OPA: what needs them comes first, and
-    is put in order with everything else.
+    """Return `body` with the expression that binds `name` directly after those it needs. Undeclared
+    variables are not considered, as in OPA: their expressions are ordered by the compiler.
     """
     needed = [v for v in _variables(expr) if v in declared and v != name]
     firsts = [at for at in (_first(body, {each}) for each in needed) if at >= 0]
@@ -209,7 +217,7 @@ def _placed(body: Body, name: str, expr: Expr, declared: frozenset[str]) -> Body
 
 
 def _first(body: Body, names: set[str]) -> int:
-    """The position of the first use of one of `names`; -1 if there is none."""
+    """Return the position of the first use of one of `names`; -1 if there is none."""
     for position, expr in enumerate(body):
         if not isinstance(expr.term, SomeDecl) and names.intersection(_variables(expr)):
             return position
@@ -221,7 +229,7 @@ def _variables(node: Node) -> list[str]:
 
 
 def _declared(body: Body) -> Iterator[str]:
-    """The variables that the expressions of a body declare."""
+    """Yield the variables that a body declares."""
     for expr in body:
         match expr.term:
             case SomeDecl(symbols=symbols):
@@ -234,6 +242,7 @@ def _declared(body: Body) -> Iterator[str]:
 
 
 def _assigned(target: Term) -> Iterator[str]:
+    """Yield the variables in the left side of an assignment."""
     match target:
         case Var(name=name):
             yield name

@@ -43,7 +43,7 @@ class Mutant(NamedTuple):
 
 
 def mutants_of(trees: Mapping[str, Module]) -> Iterator[Mutant]:
-    """The mutants of all files in the order of their text, those of tests left out."""
+    """Yield the mutants of all files except tests, in the order of the text."""
     for file, tree in sorted(trees.items()):
         if file.endswith("_test.rego"):
             continue
@@ -54,6 +54,7 @@ def mutants_of(trees: Mapping[str, Module]) -> Iterator[Mutant]:
 
 
 def _of_rule(file: str, rule: Rule, name: str) -> Iterator[Mutant]:
+    """Yield the mutants of a rule: the rule removed, and each change in it, once."""
     if rule.span.text and not rule.default:
         yield _mutant(file, rule.span, name, "", "left out")
     seen: set[tuple[int, int, str]] = set()
@@ -66,6 +67,7 @@ def _of_rule(file: str, rule: Rule, name: str) -> Iterator[Mutant]:
 
 
 def _changes(node: object) -> Iterator[tuple[Span, str, str]]:
+    """Yield the changes of one node: span, new text, and description."""
     match node:
         case Expr(term=SomeDecl() | SomeIn()):
             return
@@ -91,6 +93,7 @@ def _changes(node: object) -> Iterator[tuple[Span, str, str]]:
 
 
 def _mutant(file: str, span: Span, rule: str, new: str, change: str) -> Mutant:
+    """Return the mutant with a span of a file replaced."""
     source = span.source.text
     before = " ".join(span.text.split())
     shown = before if len(before) <= 60 else f"{before[:59]}…"

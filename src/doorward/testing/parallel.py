@@ -57,7 +57,7 @@ def run_parallel(
     timeout: float | None = TIMEOUT,
     coverage: Coverage | None = None,
 ) -> Iterator[Result]:
-    """The results of `tests` in their order, from up to `processes` processes."""
+    """Yield the results of `tests` in order, run by up to `processes` processes."""
     processes = min(processes, len(tests) // FEWEST)
     if processes < 2 or sys.gettrace() is not None:
         yield from run(suite, tests, timeout=timeout, tracer=coverage)
@@ -83,6 +83,7 @@ def run_parallel(
 
 
 def _work(start: int) -> tuple[list[_Said], set[tuple[str, int]]]:
+    """Run a chunk of tests in a worker process; return the results and the covered rows."""
     job = _jobs[-1]
     coverage = Coverage() if job.covers else None
     said = []

@@ -46,7 +46,9 @@ def check_properties(
     registry: Registry = REGISTRY,
     names: Iterable[str] | None = None,
 ) -> list[Verdict]:
-    """The verdicts on the properties of policies, or on those with some names. CompileError."""
+    """Return the verdicts on the properties of policies, or on those in `names`; CompileError if
+    they do not compile.
+    """
     return list(judge_properties(loaded, v0=v0, registry=registry, names=names))
 
 
@@ -57,7 +59,7 @@ def judge_properties(
     registry: Registry = REGISTRY,
     names: Iterable[str] | None = None,
 ) -> Iterator[Verdict]:
-    """The same, one after the other."""
+    """Yield the verdicts on properties one after another."""
     version = Version.compile(loaded, v0=v0, registry=registry, deadline=_DEADLINE)
     chosen = None if names is None else frozenset(names)
 
@@ -68,7 +70,9 @@ def judge_properties(
 
 
 def verdict_document(verdict: Verdict) -> dict[str, Any]:
-    """For pages: the outcome, the input of a counterexample, and why nothing is known."""
+    """Return a verdict for web pages: outcome, input of a counterexample, and why nothing is
+    known.
+    """
     is_known = verdict.is_broken or verdict.outcome == NONE_EXISTS
     reasons = [] if is_known else [line.strip() for line in lines_of(verdict)][1:]
     return {
@@ -82,7 +86,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
 
 
 def property_lines(verdicts: Sequence[Verdict], *, verbose: bool) -> str:
-    """For people: each property that is not proved, and how many have which outcome."""
+    """Format the verdicts for people: each property that is not proved, then counts by outcome."""
     if not verdicts:
         return ""
     displayed = [each for each in verdicts if verbose or each.outcome != NONE_EXISTS]
@@ -93,7 +97,7 @@ def property_lines(verdicts: Sequence[Verdict], *, verbose: bool) -> str:
 
 
 def property_documents(verdicts: Iterable[Verdict]) -> list[str]:
-    """Objects beside those of tests in JSON: `property` is the outcome."""
+    """Return the verdicts as JSON objects like those of tests; `property` is the outcome."""
     documents = []
     for each in verdicts:
         span = each.subject.span
@@ -112,7 +116,9 @@ def property_documents(verdicts: Iterable[Verdict]) -> list[str]:
 
 
 def property_suites(verdicts: Sequence[Verdict]) -> list[XmlSuite]:
-    """A test suite of JUnit: a counterexample is a failure, and what is not known is skipped."""
+    """Return the verdicts as a JUnit test suite: a counterexample is a failure, an unknown outcome
+    is skipped.
+    """
     if not verdicts:
         return []
     suite = XmlSuite(
@@ -128,6 +134,7 @@ def property_suites(verdicts: Sequence[Verdict]) -> list[XmlSuite]:
 
 
 def _testcase(verdict: Verdict) -> Iterator[str]:
+    """Yield the XML lines of one verdict."""
     span = verdict.subject.span
     yield (
         f"    <testcase classname={attribute(path_text(verdict.subject.path[:-1]))} "

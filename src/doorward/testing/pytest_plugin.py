@@ -47,6 +47,7 @@ class RegoFailure(Exception):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the plugin's options in pytest's configuration."""
     parser.addini(
         "rego_files", "Names of files with tests in Rego", "args", ["test_*.rego", "*_test.rego"]
     )
@@ -59,6 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> RegoFile | None:
+    """Return a collector for a Rego file whose name matches `rego_files`; None for other files."""
     patterns = parent.config.getini("rego_files")
     if file_path.suffix == ".rego" and any(fnmatch(file_path.name, each) for each in patterns):
         collected: RegoFile = RegoFile.from_parent(parent, path=file_path)
@@ -70,6 +72,9 @@ class RegoFile(pytest.File):
     """One file of tests."""
 
     def collect(self) -> Iterator[RegoItem | RegoProperty]:
+        """Yield the tests and properties in this file; CollectError if the policies do not
+        compile.
+        """
         # Imported by the first test in Rego only: others shall not pay for the plugin.
         from doorward.bundles.loader import LoadError
         from doorward.rego import RegoError
@@ -89,6 +94,7 @@ class RegoFile(pytest.File):
             yield from self._properties(suite, own)
 
     def _properties(self, suite: Suite, own: str) -> Iterator[RegoProperty]:
+        """Yield an item per property defined in this file."""
         from doorward.search.proofs import properties_of
 
         for each in properties_of(suite.engine):
@@ -99,6 +105,9 @@ class RegoFile(pytest.File):
                 yield item
 
     def _paths(self) -> tuple[str, ...]:
+        """Return the paths to load: those of `rego_paths`, or the file's folder, and the file
+        itself.
+        """
         root = self.config.rootpath
         options = [str(root / each) for each in self.config.getini("rego_paths")]
         paths = tuple(options or [str(self.path.parent)])
@@ -106,6 +115,7 @@ class RegoFile(pytest.File):
         return paths if inside else (*paths, str(self.path))
 
     def _suite(self) -> Suite:
+        """Return the suite for these paths, loaded once per session."""
         from doorward.bundles.loader import load
         from doorward.testing.runner import Suite
 
@@ -119,7 +129,7 @@ class RegoFile(pytest.File):
 
 
 def builtins_for(config: pytest.Config, paths: Sequence[str]) -> Registry:
-    """The built-ins that policies at some paths may call."""
+    """Return the built-ins for the policies at some paths: OPA's and those in `rego_builtins`."""
     from doorward.pdp.extensions import Extensions, project_extensions
 
     names = config.getini("rego_builtins")
@@ -137,6 +147,7 @@ class RegoItem(pytest.Item):
         self.test = test
 
     def runtest(self) -> None:
+        """Run the test; RegoFailure, with the conditions that failed, if it does not pass."""
         from doorward.testing.runner import run_one, why
 
         result = run_one(self.suite, self.test)
@@ -155,6 +166,7 @@ class RegoItem(pytest.Item):
         excinfo: pytest.ExceptionInfo[BaseException],
         style: str | None = None,
     ) -> str | TerminalRepr:
+        """Return the explanation of a failed test without a Python traceback."""
         if isinstance(excinfo.value, RegoFailure):
             return str(excinfo.value)
         return super().repr_failure(excinfo)
@@ -172,6 +184,7 @@ class RegoProperty(pytest.Item):
         self.subject = subject
 
     def runtest(self) -> None:
+        """Check the property; RegoFailure with a counterexample, skipped if it is not proved."""
         from doorward.bundles.loader import load
         from doorward.search.proofs import NONE_EXISTS, lines_of
         from doorward.testing.properties import check_properties
@@ -190,6 +203,7 @@ class RegoProperty(pytest.Item):
         excinfo: pytest.ExceptionInfo[BaseException],
         style: str | None = None,
     ) -> str | TerminalRepr:
+        """Return the counterexample without a Python traceback."""
         if isinstance(excinfo.value, RegoFailure):
             return str(excinfo.value)
         return super().repr_failure(excinfo)
@@ -199,14 +213,14 @@ class RegoProperty(pytest.Item):
 
 
 def _near(path: str) -> str:
-    """Return a path relative to the current folder, if it is below."""
+    """Return a path relative to the current folder if it is inside, otherwise unchanged."""
     near = os.path.relpath(path)
     return path if near.startswith("..") else near
 
 
 @pytest.fixture
 def undecided_routes() -> Callable[..., list[str]]:
-    """A function that gives the routes of an application that no policy decides on."""
+    """Fixture: a function that returns an application's routes without a policy decision."""
     from doorward.testing.routes import undecided_routes
 
     return undecided_routes
@@ -214,7 +228,7 @@ def undecided_routes() -> Callable[..., list[str]]:
 
 @pytest.fixture
 def assert_filter_matches() -> Callable[..., list[int]]:
-    """Compares the list of each input with the decisions about each row."""
+    """Fixture: a function that compares a filter's rows with the decisions about each row."""
     from doorward.testing.filters import assert_filter_matches
 
     return assert_filter_matches

@@ -33,7 +33,9 @@ Why = Callable[[Result], str]
 
 
 def pretty(results: Sequence[Result], *, verbose: bool = False, why: Why | None = None) -> str:
-    """For people; without `verbose` only what did not pass. `why` explains each failure."""
+    """Format the results for people; without `verbose` only those that did not pass. `why` explains
+    each failure.
+    """
     if not results:
         return ""
     lines = _explained(results, why)
@@ -52,8 +54,9 @@ def pretty(results: Sequence[Result], *, verbose: bool = False, why: Why | None 
 
 
 def unmet(results: Iterable[Result], why: Why) -> str:
-    """Return the failures where coverage was requested, which needs every test; with their
-    cases."""
+    """Return the failures, with their cases, for a coverage report, which needs every test to
+    pass.
+    """
     bad = [result for result in results if result.outcome != "PASS"]
     lines = _explained(bad, why)
     for result in bad:
@@ -66,20 +69,21 @@ def unmet(results: Iterable[Result], why: Why) -> str:
 
 
 def _explained(results: Sequence[Result], why: Why | None) -> list[str]:
+    """Return the lines that explain the failures; [] without failures."""
     if why is None or all(result.outcome != "FAIL" for result in results):
         return []
     return ["FAILURES", RULE, *failures(results, why), "SUMMARY", RULE]
 
 
 def result_line(result: Result) -> str:
-    """`data.authz_test.test_allow: PASS (1.2ms)`."""
+    """Return a line such as `data.authz_test.test_allow: PASS (1.2ms)`."""
     if result.outcome == "SKIPPED":
         return f"{result.test}: SKIPPED"
     return f"{result.test}: {result.outcome} ({_duration(result.duration_ns)})"
 
 
 def failures(results: Iterable[Result], why: Why) -> Iterator[str]:
-    """Every failed test with its explanation."""
+    """Yield the lines for every failed test with its explanation."""
     for result in results:
         if result.outcome == "FAIL":
             yield result_line(result)
@@ -89,6 +93,7 @@ def failures(results: Iterable[Result], why: Why) -> Iterator[str]:
 
 
 def _summary(result: Result, *, verbose: bool) -> Iterator[str]:
+    """Yield the lines for one result: outcome, error, cases and output."""
     yield result_line(result)
     if result.error is not None:
         yield f"  {result.error}"
@@ -100,6 +105,7 @@ def _summary(result: Result, *, verbose: bool) -> Iterator[str]:
 
 
 def _case_lines(cases: Mapping[str, Case], depth: int, *, verbose: bool) -> Iterator[str]:
+    """Yield a line per case; without `verbose` only those that failed."""
     for case in cases.values():
         if verbose or not case.passed:
             yield f"{'  ' * depth}{case.name}: {'PASS' if case.passed else 'FAIL'}"
@@ -107,7 +113,9 @@ def _case_lines(cases: Mapping[str, Case], depth: int, *, verbose: bool) -> Iter
 
 
 def _duration(nanoseconds: int) -> str:
-    """Format a duration as Go does, to three digits; seconds are whole where they have more."""
+    """Format nanoseconds as Go does, with three digits; seconds without a fraction from 100 s
+    on.
+    """
     digits = len(str(nanoseconds))
     rounded = round(nanoseconds, 3 - digits) if digits <= 12 else round(nanoseconds, -9)
     for unit, size in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
@@ -120,12 +128,13 @@ def _duration(nanoseconds: int) -> str:
 
 
 def json_report(results: Iterable[Result], more: Iterable[str] = ()) -> str:
-    """The list that `opa test --format json` prints, with more documents."""
+    """Return the results as the JSON list of `opa test --format json`, with more documents."""
     documents = [*map(_document, results), *more]
     return indent("[" + ",".join(documents) + "]", "", "  ")
 
 
 def _document(result: Result) -> str:
+    """Return one result as JSON."""
     fields = {
         "location": _location(result.test.span),
         "package": marshal(result.test.package),
@@ -150,6 +159,7 @@ def _location(span: Span) -> str:
 
 
 def _error(error: EvalError) -> str:
+    """Return an error as JSON."""
     fields = {"code": marshal(error.code), "message": marshal(error.message)}
     if error.span.row:
         fields["location"] = _location(error.span)
@@ -157,6 +167,7 @@ def _error(error: EvalError) -> str:
 
 
 def _cases(cases: Mapping[str, Case]) -> str:
+    """Return the cases of a test as JSON."""
     documents = {}
     for name, case in cases.items():
         fields = {"name": marshal(case.name)} if case.name else {}
@@ -184,8 +195,9 @@ class XmlSuite(NamedTuple):
 
 
 def junit_report(results: Sequence[Result], why: Why, more: Iterable[XmlSuite] = ()) -> str:
-    """The XML that CI systems read: a test suite for each file, a test case for each test, and
-    `more` test suites. The totals are those of all suites."""
+    """Return JUnit XML for CI systems: a suite per file, a test case per test, and `more` suites;
+    the totals include all.
+    """
     suites = [*_suites(results, why), *more]
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {_counts(suites)}>"]
     for suite in suites:
@@ -195,6 +207,7 @@ def junit_report(results: Sequence[Result], why: Why, more: Iterable[XmlSuite] =
 
 
 def _suites(results: Sequence[Result], why: Why) -> Iterator[XmlSuite]:
+    """Yield a JUnit suite for the results of each file."""
     for file, group in groupby(results, key=lambda r: r.test.span.file):
         members = list(group)
         outcomes = Counter(result.outcome for result in members)
@@ -210,6 +223,8 @@ def _suites(results: Sequence[Result], why: Why) -> Iterator[XmlSuite]:
 
 
 def _counts(suites: Sequence[XmlSuite]) -> str:
+    """Return the attributes with the totals of several suites."""
+
     def total(name: str) -> int:
         return sum(getattr(suite, name) for suite in suites)
 
@@ -219,6 +234,7 @@ def _counts(suites: Sequence[XmlSuite]) -> str:
 
 
 def _testcase(result: Result, why: Why) -> Iterator[str]:
+    """Yield the XML lines of one result."""
     test = result.test
     yield (
         f"    <testcase classname={attribute(test.package)} name={attribute(test.name)} "

@@ -19,10 +19,9 @@ MARK: Final = "doorward_decides"
 
 
 def undecided_routes(app: Any, *, public: Iterable[str] = ()) -> list[str]:
-    """The paths of routes without a decision, of an application of Starlette, FastAPI or Flask, or
-    of Django (its settings module). `public`: paths that need none.
-
-    TypeError for any other application that is not wrapped by a middleware that decides.
+    """Return the paths of routes without a policy decision, for an application of Starlette,
+    FastAPI or Flask, or Django's settings module. `public`: paths that need none. TypeError for any
+    other application, unless a deciding middleware wraps it.
     """
     if _decides(app):
         return []
@@ -42,6 +41,7 @@ def _decides(part: Any) -> bool:
 
 
 def _starlette(app: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the paths of routes without a decision in a Starlette or FastAPI application."""
     if any(_decides(each.cls) for each in getattr(app, "user_middleware", ())):
         return
     for route in app.routes:
@@ -59,13 +59,14 @@ def _starlette(app: Any, prefix: str = "") -> Iterator[str]:
 
 
 def _depends(dependant: Any) -> bool:
-    """Return True if FastAPI asks a policy before it calls the route."""
+    """Return True if FastAPI asks a policy, as a dependency, before the route is called."""
     if dependant is None:
         return False
     return _decides(dependant.call) or any(map(_depends, dependant.dependencies))
 
 
 def _flask(app: Any) -> Iterator[str]:
+    """Yield the rules of routes without a decision in a Flask application."""
     if _decides(app.wsgi_app) or any(map(_decides, app.before_request_funcs.get(None, ()))):
         return
     for rule in app.url_map.iter_rules():
@@ -76,6 +77,7 @@ def _flask(app: Any) -> Iterator[str]:
 
 
 def _django(settings: Any) -> Iterator[str]:
+    """Yield the paths of routes without a decision in a Django project."""
     from importlib import import_module
 
     for name in settings.MIDDLEWARE:
@@ -86,6 +88,7 @@ def _django(settings: Any) -> Iterator[str]:
 
 
 def _patterns(patterns: Iterable[Any], prefix: str) -> Iterator[str]:
+    """Yield the paths without a decision below URL patterns."""
     for pattern in patterns:
         path = prefix + str(pattern.pattern)
         if hasattr(pattern, "url_patterns"):

@@ -66,7 +66,7 @@ class Result:
 
     @property
     def outcome(self) -> str:
-        """PASS, FAIL, ERROR or SKIPPED."""
+        """The outcome: PASS, FAIL, ERROR or SKIPPED."""
         if self.test.is_skipped:
             return "SKIPPED"
         if self.error is not None:
@@ -75,7 +75,7 @@ class Result:
 
     @property
     def outcomes(self) -> list[str]:
-        """One for each case, or for the test as a whole."""
+        """The outcomes of all cases, or of the test itself if it has none."""
         if not self.cases:
             return [self.outcome]
         leaves = [leaf for case in self.cases.values() for leaf in case.leaves]
@@ -133,13 +133,13 @@ class Suite:
 
     @property
     def has_properties(self) -> bool:
-        """True if there may be rules that must never hold."""
+        """True if the policies may define properties, rules that must never hold."""
         texts = self._loaded.modules.values()
         return any(PROPERTY in text for text in texts) and has_properties(self.trees.values())
 
     @cached_property
     def traced(self) -> Engine:
-        """The same policies, reporting what they ask."""
+        """Return an engine for the same policies that reports every evaluated expression."""
         with gc_paused():
             return self.engine.policies.traced().bind(self.engine.data)
 
@@ -158,19 +158,21 @@ class Suite:
 
     @cached_property
     def covered_query(self) -> Query:
-        """The same, reporting what OPA would evaluate."""
+        """Return a query on the same policies that reports what OPA would evaluate."""
         with gc_paused():
             policies = self.engine.policies.traced(indexed=True)
         return policies.bind(self.engine.data).prepare("true")
 
     def matching(self, pattern: str) -> list[Test]:
-        """The tests whose full name a regular expression finds; BuiltinError if it is none."""
+        """Return the tests whose full name contains a match of the regular expression; BuiltinError
+        if it is invalid.
+        """
         match = REGISTRY["regex.match"].call
         match(pattern, "")
         return [test for test in self.tests if match(pattern, str(test))]
 
     def forget(self) -> None:
-        """Make ready for the next test."""
+        """Clear the state that the last test left."""
         self.output.clear()
         self.tried.clear()
 
@@ -189,7 +191,7 @@ def run(
     timeout: float | None = TIMEOUT,
     tracer: Tracer | None = None,
 ) -> Iterator[Result]:
-    """The results of `tests`, by default all, in the order in which they are in the files."""
+    """Yield the results of `tests`, by default all, in the order of the files."""
     for test in suite.tests if tests is None else tests:
         yield run_one(suite, test, timeout=timeout, tracer=tracer)
 
@@ -197,7 +199,7 @@ def run(
 def run_one(
     suite: Suite, test: Test, *, timeout: float | None = TIMEOUT, tracer: Tracer | None = None
 ) -> Result:
-    """The result of one test."""
+    """Run one test and return its result."""
     if test.is_skipped:
         return Result(test)
     # Under a debugger or coverage.py too nothing may be read ahead of its line; nor before a case.
@@ -233,9 +235,8 @@ def run_one(
 
 
 def why(suite: Suite, result: Result, *, full: bool = False) -> str:
-    """Why a test failed: the conditions that did not hold, and their values. It is run again.
-
-    Nothing is masked: what is in a test is for everyone to read who can read the test.
+    """Explain why a test failed: run it again and show the conditions that did not hold with their
+    values. Nothing is masked, since a reader of the output can read the test.
     """
     name = path_text(result.test.path)
     text = explain(suite.traced, name, deadline=TIMEOUT, mask=Mask()).text(full=full)

@@ -29,6 +29,7 @@ class Both:
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
+        """Pass the report to all tracers."""
         for tracer in self.tracers:
             tracer.trace(evaluation, node, holds, bound)
 

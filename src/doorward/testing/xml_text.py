@@ -9,13 +9,13 @@ __all__ = ["attribute", "text"]
 
 
 def text(content: str) -> str:
-    """Return text to stand between two tags."""
+    """Escape text for use between two tags."""
     escaped = content.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "".join(map(_printable, escaped))
 
 
 def attribute(content: str) -> str:
-    """The value of an attribute, in quotes."""
+    """Return the quoted and escaped value of an attribute."""
     escaped = text(content).replace('"', "&quot;")
     return (
         f'"{escaped.replace(chr(10), "&#10;").replace(chr(13), "&#13;").replace(chr(9), "&#9;")}"'
@@ -23,7 +23,7 @@ def attribute(content: str) -> str:
 
 
 def _printable(char: str) -> str:
-    """Return a character that XML 1.0 can hold; a mark for others."""
+    """Return a character that XML 1.0 allows; a replacement for others."""
     if char in "\t\n\r" or " " <= char < "\ud800" or char > "\udfff":
         return "\ufffd" if char in "\ufffe\uffff" else char
     return "\ufffd"

@@ -68,7 +68,7 @@ class Binding:
     """What must be bound before the expression, whatever it binds itself."""
 
     def missing(self) -> list[Var]:
-        """Return the variables that must be bound elsewhere first, in the order of the text."""
+        """Return the needed variables that nothing has bound, in the order of the text."""
         return [
             v
             for name, v in self.needs.items()
@@ -83,12 +83,13 @@ class Binding:
         return name in self.bound or name in self.binds
 
     def need(self, variables: Iterable[Var]) -> None:
+        """Record the variables that are not bound as needed."""
         for var in variables:
             if not self._is_bound(var.name):
                 self.needs.setdefault(var.name, var)
 
     def value(self, term: Term) -> None:
-        """`term` stands where its value is wanted."""
+        """Add `term`, whose value is needed."""
         if is_ground(term):
             return
         match term:
@@ -128,7 +129,7 @@ class Binding:
         self.need(v for v in variables if v.name in self.outer)
 
     def operand(self, term: Term) -> None:
-        """`term` is an operand of a reference: a variable here is bound by walking."""
+        """Add `term` as an operand of a reference; a variable there is bound by iteration."""
         match term:
             case Var(name):
                 if name not in ROOTS:
@@ -139,7 +140,7 @@ class Binding:
                 self.value(term)
 
     def pattern(self, term: Term) -> None:
-        """`term` is matched with a known value: its variables are bound."""
+        """Add `term` as a pattern for a known value; its variables become bound."""
         match term:
             case Var(name):
                 if name not in ROOTS:
@@ -155,7 +156,7 @@ class Binding:
                 self.value(term)
 
     def equation(self, left: Term, right: Term) -> None:
-        """`left = right`: whichever side is known binds the other, part by part."""
+        """Add `left = right`; the known side binds the other, part by part."""
         pairs = list(equations(left, right))
         for a, b in pairs:
             _prebind(self, a)
@@ -182,13 +183,14 @@ class Binding:
             self.value(b)
 
     def _known(self, term: Term) -> bool:
+        """Return True if a term can be computed from what is bound so far."""
         probe = Binding(self.bound | self.binds, self.outer, self.arity)
         probe.value(term)
         return not probe.missing()
 
 
 def _prebind(binding: Binding, term: Term) -> None:
-    """Operands of references inside a pattern are bound by walking, whatever is matched."""
+    """Bind the variables in operands of references inside a pattern, which iteration binds."""
     match term:
         case Ref() | Call():
             binding.value(term)
@@ -201,7 +203,7 @@ def _prebind(binding: Binding, term: Term) -> None:
 
 
 def equations(left: Term, right: Term) -> Iterator[tuple[Term, Term]]:
-    """The equations that `left = right` comes down to, arrays and objects taken apart."""
+    """Yield the equations of `left = right` after taking arrays and objects apart."""
     match left, right:
         case Array(a), Array(b) if len(a) == len(b):
             for x, y in zip(a, b, strict=True):
@@ -215,13 +217,14 @@ def equations(left: Term, right: Term) -> Iterator[tuple[Term, Term]]:
 
 
 def _same_keys(a: Pairs, b: Pairs) -> bool:
+    """Return True if two objects have the same plain keys, each once."""
     keys_a, keys_b = {k for k, _ in a}, {k for k, _ in b}
     plain = all(isinstance(k, (Scalar, Var)) for k in keys_a)
     return plain and keys_a == keys_b and len(keys_a) == len(a) == len(b)
 
 
 def _shapes_differ(a: Term, b: Term) -> bool:
-    """Two literals that can never match: OPA then calls their variables unsafe."""
+    """Return True if two literals can never match; OPA then reports their variables as unsafe."""
     literals = (Array, Object, Set, Scalar)
     if isinstance(a, Object) and isinstance(b, Object) and len(a.items) == len(b.items):
         # Keys that are computed may be those of the other side.
@@ -230,7 +233,7 @@ def _shapes_differ(a: Term, b: Term) -> bool:
 
 
 def analyse(expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> Binding:
-    """Return the variables that `expr` needs and binds when `bound` are bound before it."""
+    """Return what `expr` needs and binds if the variables `bound` are bound before it."""
     binding = Binding(bound, outer, arity)
     for item in expr.withs:
         if not names_function(item, arity):
@@ -279,6 +282,7 @@ def analyse(expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity:
 
 
 def _call(binding: Binding, call: Call) -> None:
+    """Add a call; an operand beyond the declared ones is its output, a pattern."""
     count = binding.arity(call)
     inputs = call.args
     if count is not None and len(call.args) == count + 1:
@@ -292,8 +296,9 @@ def _call(binding: Binding, call: Call) -> None:
 
 
 def names_function(item: With, arity: Arity) -> bool:
-    """Return True if `item` puts a function in place of one, or of data: a name then, not a
-    term."""
+    """Return True if `item` replaces a function or data by a function, so that its value is a name,
+    not a term.
+    """
     target, value = as_call(item.target), as_call(item.value)
     if target is None or value is None or arity(value) is None:
         return False
@@ -306,7 +311,9 @@ def _is_data(term: Term) -> bool:
 
 
 def as_call(value: Term) -> Call | None:
-    """The call that a bare name would be, if it names a function: `count`, `data.lib.f`."""
+    """Return the call that a bare name would be, if it could name a function (`count`,
+    `data.lib.f`); else None.
+    """
     if isinstance(value, Var):
         return Call(Ref(value, (), value.span), (), value.span)
     if isinstance(value, Ref) and isinstance(value.head, Var):

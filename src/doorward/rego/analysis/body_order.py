@@ -64,7 +64,7 @@ _Part = TypeVar("_Part", bound=Term)
 def order_modules(
     modules: Sequence[Module], callees: Callees
 ) -> tuple[Sequence[Module], list[Diagnostic]]:
-    """Every module with its bodies in order, or the variables that are unsafe."""
+    """Return every module with its bodies in safe order, and the errors for unsafe variables."""
     orders: dict[int, _Order | None] = {}
     findings = []
     for rule in _branches(rule for module in modules for rule in module.rules):
@@ -88,7 +88,7 @@ def order_modules(
 
 
 def order_query(body: Body, callees: Callees) -> tuple[Body, list[Diagnostic]]:
-    """A query's body in order, or the variables that are unsafe."""
+    """Return a query's body in safe order, and the errors for unsafe variables."""
     origins = Origins()
     flattener = Flattener(callees.arity, unify_equals=False, origins=origins)
     order = SafeOrder(callees.operands, flattener.templates)
@@ -105,7 +105,7 @@ def order_query(body: Body, callees: Callees) -> tuple[Body, list[Diagnostic]]:
 def order_steps(
     body: Body, around: Iterable[str], callees: Callees, negations: Negations
 ) -> Body | None:
-    """A body, whose calls are expressions of their own, in order; None where there is none."""
+    """Return a body, whose calls are separate expressions, in safe order; None if there is none."""
     if is_in_order(body, around, callees.arity):
         return body
     origins = Origins()
@@ -120,6 +120,7 @@ def order_steps(
 
 
 def _branches(rules: Iterable[Rule]) -> Iterator[Rule]:
+    """Yield each rule and its `else` branches."""
     for rule in rules:
         branch: Rule | None = rule
         while branch is not None:
@@ -150,7 +151,7 @@ class _Order:
 
     @classmethod
     def of_rule(cls, rule: Rule, callees: Callees) -> _Order:
-        """The order of a rule's bodies; its arguments are bound around them."""
+        """Compute the order of a rule's bodies; its parameters are bound in all of them."""
         origins = Origins()
         flattener = Flattener(callees.arity, unify_equals=False, origins=origins)
         flat = flattener.rule(rule)
@@ -160,7 +161,7 @@ class _Order:
 
 
 def _rule(rule: Rule, orders: Mapping[int, _Order | None], negations: Negations) -> Rule:
-    """A rule and its `else` branches, with their bodies in order."""
+    """Return a rule and its `else` branches with their bodies in order."""
     order = orders[id(rule)]
     if order is None:
         body, head = rule.body, rule.head
@@ -186,7 +187,9 @@ class _Rebuilding:
         self.negations = negations
 
     def rule_body(self, rule: Rule) -> tuple[Body, Head]:
-        """The body of a rule, and its head, of which parts may be in the body now."""
+        """Return a rule's body in order and its head, parts of which may have moved into the
+        body.
+        """
         head = rule.head
         heads = [t for t in (*head.ref.args, head.key, head.value) if t is not None]
         body, moved = self._in_order(rule.body, heads, heads)
@@ -201,7 +204,7 @@ class _Rebuilding:
         return tuple([self.expr(expr) for expr in body]), head
 
     def head(self, head: Head) -> Head:
-        """The head of a rule with the bodies of its closures in order."""
+        """Return a head with the bodies of its comprehensions in order."""
         ref = self.term(head.ref)
         key = None if head.key is None else self.term(head.key)
         value = None if head.value is None else self.term(head.value)
@@ -216,13 +219,13 @@ class _Rebuilding:
     def _order_comprehension(
         self, body: Body, heads: tuple[Term, ...]
     ) -> tuple[Body, tuple[Term, ...]]:
-        """The body of a comprehension in order, and its heads."""
+        """Return a comprehension's body in order, and its heads."""
         ordered, moved = self._in_order(body, heads)
         heads = tuple([moved.get(id(head), head) for head in heads])
         return tuple([self.expr(e) for e in ordered]), tuple([self.term(h) for h in heads])
 
     def expr(self, expr: Expr) -> Expr:
-        """An expression with the bodies of its closures in order."""
+        """Return an expression with its inner bodies in order."""
         term = expr.term
         if isinstance(term, SomeIn):
             term = replace(term, domain=self.term(term.domain))
@@ -243,7 +246,7 @@ class _Rebuilding:
         return self.negations.apart(expr) if is_whole else expr
 
     def term(self, term: _Part) -> _Part:
-        """A term with the bodies of its closures in order."""
+        """Return a term with its inner bodies in order."""
         new: Term = term
         if is_ground(term):
             return term
@@ -273,11 +276,9 @@ class _Rebuilding:
     def _in_order(
         self, body: Body, heads: Sequence[Term], read: Sequence[Term] = ()
     ) -> tuple[Sequence[Expr], dict[int, Var]]:
-        """The expressions of a body in order, and the variables that stand for those of its
-        `heads` that are among them, by the identity of the heads.
-
-        `read`: heads in the order in which they are read, each of which has to find bound what it
-        names.
+        """Return a body's expressions in order, and the variables for those of its `heads` that
+        moved into it, by the identity of the heads. `read`: heads in the order of evaluation, each
+        of which must find its variables bound.
         """
         flat = self.origins.flat(body)
         if flat is None:  # a part of an expression that was taken apart
@@ -318,7 +319,7 @@ class _Sequence:
         """The expressions of which each part is one of its own."""
 
     def exprs(self) -> tuple[Sequence[Expr], dict[int, Var]]:
-        """The expressions in order, and the variables that stand for heads."""
+        """Return the expressions in order, and the variables that stand for heads."""
         while True:
             groups = list(self._groups())
             missing, part = self._missing(groups)
@@ -328,7 +329,7 @@ class _Sequence:
                 raise _UnsafeError(missing, part.span)
 
     def _groups(self) -> Iterator[tuple[Expr, list[Expr]]]:
-        """The expressions, each with the flat ones that it stands for."""
+        """Yield each written expression with the flat expressions it consists of."""
         for step in self.ordered.exprs:
             part = self.origins.part_of(step)
             if id(part) in self.apart:
@@ -347,13 +348,15 @@ class _Sequence:
         return self.parts.get(id(part), [])
 
     def _equation(self, head: Term) -> Expr:
-        """`variable = head`."""
+        """Return `variable = head` for a head that has moved into the body."""
         operator = Ref(Var("eq", head.span), (), head.span)
         call = Call(operator, (self.moved[id(head)], head), head.span, infix=True)
         return Expr(call, span=head.span)
 
     def _missing(self, groups: Sequence[tuple[Expr, list[Expr]]]) -> tuple[set[str], Expr | Term]:
-        """The variables that the first expression or head lacks that is not ready where it is."""
+        """Return the variables that the first expression or head lacks where it stands, and that
+        expression or head.
+        """
         bound = set(self.ordered.around)
         for expr, steps in groups:
             missing = self._bind(steps, bound)
@@ -369,7 +372,9 @@ class _Sequence:
         return set(), Scalar(None)
 
     def _bind(self, steps: Iterable[Expr], bound: set[str]) -> set[str]:
-        """Add what `steps` bind to `bound`; return what the first one lacks that is not ready."""
+        """Add the variables that `steps` bind to `bound`; return those the first unready step
+        lacks.
+        """
         steps = list(steps)
         if any(map(self.order.is_template, steps)):
             # What is in a template string is read before the string is anything.
@@ -382,8 +387,9 @@ class _Sequence:
         return set()
 
     def _take_apart(self, missing: AbstractSet[str], lacking: Expr | Term) -> bool:
-        """Move what binds `missing`, for `lacking`, out of the head or the expression that it is a
-        part of."""
+        """Move the part of a head or expression that binds `missing` before `lacking`, which needs
+        it; return False if there is none to move.
+        """
         bound = set(self.ordered.around)
         for step in self.ordered.exprs:
             outputs = self.order.outputs(step, bound)

@@ -16,7 +16,7 @@ __all__ = ["Callee", "Callees", "call_path", "replaced_function", "replaced_name
 
 
 def call_path(operator: Ref) -> tuple[Key, ...] | None:
-    """The path below `data` that a resolved operator names; None for a built-in."""
+    """Return the path below `data` of a resolved operator; None for a built-in."""
     if not (isinstance(operator.head, Var) and operator.head.name == "data"):
         return None
     return tuple(to_key(a.value) for a in operator.args if isinstance(a, Scalar))
@@ -31,7 +31,7 @@ class Callee:
 
     @property
     def arity(self) -> int | None:
-        """Declared operands; None where any number is taken."""
+        """The number of declared operands; None for a variadic built-in."""
         if self.builtin is not None:
             if self.builtin.signature.variadic is not None:
                 return None
@@ -49,7 +49,7 @@ class Callees:
         self._builtins: dict[str, Callee | None] = {}
 
     def find(self, call: Call) -> Callee | None:
-        """The callee; None if there is none."""
+        """Return the built-in or function that a call refers to; None if there is none."""
         path = call_path(call.operator)
         if path is None:
             return self._builtin(call.name)
@@ -59,18 +59,23 @@ class Callees:
         return Callee(node=node)
 
     def _builtin(self, name: str) -> Callee | None:
+        """Return the built-in `name`, cached; None if there is none."""
         if name not in self._builtins:
             builtin = self.registry.get(name)
             self._builtins[name] = None if builtin is None else Callee(builtin=builtin)
         return self._builtins[name]
 
     def operands(self, call: Call) -> int | None:
-        """Declared operands of what is called; a rule that is not a function has none."""
+        """Return the number of declared operands of the callee; 0 for a rule that is not a
+        function.
+        """
         callee = self.find(call)
         return None if callee is None else callee.arity
 
     def arity(self, call: Call) -> int | None:
-        """Declared operands of the function called; None when it is none, or takes any number."""
+        """Return the number of declared operands of the callee; None if it is unknown or
+        variadic.
+        """
         callee = self.find(call)
         if callee is None or (callee.node is not None and not callee.node.is_function):
             return None
@@ -78,7 +83,9 @@ class Callees:
 
 
 def replaced_names(item: With, callees: Callees) -> list[str]:
-    """Names of what `item` replaces: one function or built-in, or rules at and below a path."""
+    """Return the names that `item` replaces: a function or built-in, or the rules at and below a
+    path.
+    """
     name = replaced_function(item, callees)
     if name is not None:
         return [name]
@@ -90,7 +97,7 @@ def replaced_names(item: With, callees: Callees) -> list[str]:
 
 
 def replaced_function(item: With, callees: Callees) -> str | None:
-    """The name of the function or built-in that `item` replaces; None for documents."""
+    """Return the name of the function or built-in that `item` replaces; None for documents."""
     target = as_call(item.target)
     callee = callees.find(target) if target is not None else None
     if callee is None:

@@ -84,7 +84,7 @@ class Dependencies:
 
 
 def build_dependencies(root: RuleNode, callees: Callees) -> Dependencies:
-    """The graph of all rules below `root`."""
+    """Build the graph of dependencies among all rules below `root`."""
     graph = Dependencies()
     shared: dict[object, Uses] = {}
     for node in root.walk():
@@ -96,6 +96,7 @@ def build_dependencies(root: RuleNode, callees: Callees) -> Dependencies:
 def _reads(
     node: RuleNode, callees: Callees, graph: Dependencies, shared: dict[object, Uses]
 ) -> Iterator[RuleNode]:
+    """Yield the nodes that the rules of a node read, each once, and record what each rule uses."""
     seen: set[int] = set()
     for definition in node.definitions:
         uses = graph.uses[id(definition.rule)] = _uses(definition.rule, callees, shared)
@@ -114,6 +115,7 @@ def _reads(
 
 
 def _uses(rule: Rule, callees: Callees, shared: dict[object, Uses]) -> Uses:
+    """Return the built-ins and nodes that a rule uses; equal results share one object."""
     builtins: set[str] = set()
     nodes: dict[int, RuleNode] = {}
     reads_world = changes = False
@@ -135,25 +137,28 @@ def _uses(rule: Rule, callees: Callees, shared: dict[object, Uses]) -> Uses:
 
 
 def parts_of(rule: Rule) -> Iterator[Node]:
-    """Every node of a rule and its `else`, but the name it defines."""
+    """Yield every node of a rule and its `else` branches, except the name it defines."""
     if rule.else_rule is None:
         return _branch_parts(rule)
     return chain.from_iterable(map(_branch_parts, branches(rule)))
 
 
 def _branch_parts(rule: Rule) -> Iterator[Node]:
+    """Yield every node of one branch of a rule, except the name it defines."""
     head = rule.head
     tops = (*head.ref.args, *(head.args or ()), head.key, head.value, *rule.body)
     return _parts([top for top in reversed(tops) if top is not None])
 
 
 def parts_below(top: Node) -> Iterator[Node]:
-    """`top` and what it reads, replacements included; names that calls and references begin with
-    are left to them."""
+    """Yield `top` and everything it reads, including `with` targets, but not the heads of
+    references and calls.
+    """
     return _parts([top])
 
 
 def _parts(waiting: list[Node]) -> Iterator[Node]:
+    """Yield the nodes and everything they read; a replaced document counts as read, as in OPA."""
     while waiting:
         node = waiting.pop()
         yield node
@@ -185,7 +190,7 @@ def _differs(builtin: Builtin | None) -> bool:
 
 
 def targets(part: object, callees: Callees) -> Iterator[RuleNode]:
-    """The nodes whose rules one part of a rule reads."""
+    """Yield the nodes whose rules one part of a rule reads."""
     if isinstance(part, Call):
         callee = callees.find(part)
         if callee is not None and callee.node is not None:
@@ -197,7 +202,7 @@ def targets(part: object, callees: Callees) -> Iterator[RuleNode]:
 
 
 def _matching(node: RuleNode, operands: Sequence[Term]) -> Iterator[RuleNode]:
-    """Nodes with rules that a reference with these operands can reach."""
+    """Yield the nodes with rules that a reference with these operands can reach."""
     for n, operand in enumerate(operands):
         if node.definitions:
             break
@@ -213,7 +218,7 @@ def _matching(node: RuleNode, operands: Sequence[Term]) -> Iterator[RuleNode]:
 
 
 def in_order(root: RuleNode, graph: Dependencies) -> Iterator[RuleNode]:
-    """Nodes with rules, each after those it reads."""
+    """Yield the nodes with rules, each after those it reads."""
     seen: set[int] = set()
     for start in root.walk():
         if not start.definitions or id(start) in seen:
@@ -235,7 +240,7 @@ def in_order(root: RuleNode, graph: Dependencies) -> Iterator[RuleNode]:
 def definitions_in_order(
     root: RuleNode, graph: Dependencies, callees: Callees
 ) -> Iterator[Definition]:
-    """All rules, each after those it reads."""
+    """Yield all rules, each after those it reads."""
     circular: list[RuleNode] = []
     for node in in_order(root, graph):
         if id(node) in graph.circular:
@@ -266,7 +271,7 @@ def _position(definition: Definition) -> tuple[str, int]:
 
 
 def nodes_read(body: Body, callees: Callees, graph: Dependencies) -> list[RuleNode]:
-    """The nodes whose rules a query reads, and those that these read in their turn."""
+    """Return the nodes whose rules a query reads, directly or through other rules."""
     parts = (part for expr in body for part in parts_below(expr))
     waiting = [node for part in parts for node in targets(part, callees)]
     nodes: dict[int, RuleNode] = {}
@@ -279,8 +284,9 @@ def nodes_read(body: Body, callees: Callees, graph: Dependencies) -> list[RuleNo
 
 
 def has_effects(nodes: Iterable[RuleNode], callees: Callees) -> bool:
-    """Return True if evaluating one of the nodes can be seen from outside: it prints, or asks a
-    server."""
+    """Return True if evaluating one of the nodes has an outside effect: it prints or uses the
+    network.
+    """
     for node in nodes:
         for definition in node.definitions:
             for part in parts_of(definition.rule):
@@ -293,7 +299,7 @@ def has_effects(nodes: Iterable[RuleNode], callees: Callees) -> bool:
 
 
 def longest_chain(root: RuleNode, graph: Dependencies) -> int:
-    """Return the length of the longest chain of nodes that read each other."""
+    """Return the length of the longest chain of nodes that read one another."""
     lengths: dict[int, int] = {}
     for node in in_order(root, graph):
         read = graph.reads.get(id(node), ())
@@ -302,7 +308,7 @@ def longest_chain(root: RuleNode, graph: Dependencies) -> int:
 
 
 def constant_nodes(root: RuleNode, graph: Dependencies) -> frozenset[int]:
-    """Nodes whose answers depend on nothing but data."""
+    """Return the identities of the nodes whose answers depend only on data."""
     readers: dict[int, list[int]] = {}
     for reader, targets in graph.reads.items():
         for target in targets:
@@ -319,8 +325,9 @@ def constant_nodes(root: RuleNode, graph: Dependencies) -> frozenset[int]:
 
 
 def check_recursion(root: RuleNode, graph: Dependencies, callees: Callees) -> list[Diagnostic]:
-    """One error for each rule that can come to read itself; where none can, the nodes that read
-    themselves nevertheless are noted in `graph`."""
+    """Return an error for each rule that can read itself; nodes that read themselves without such a
+    rule are recorded in `graph`.
+    """
     nodes = _cyclic(root, graph)
     rules = _Rules(nodes, callees)
     errors: list[Diagnostic] = []
@@ -349,14 +356,16 @@ class _Rules:
         self._read: dict[int, list[Definition]] = {}
 
     def read(self, definition: Definition) -> list[Definition]:
-        """The rules that one and its `else` branches read."""
+        """Return the rules that a definition and its `else` branches read."""
         known = self._read.get(id(definition))
         if known is None:
             known = self._read[id(definition)] = self._targets(parts_of(definition.rule))
         return known
 
     def path(self, start: Definition, branch: Rule) -> list[Definition] | None:
-        """The rules on a shortest path from a branch of `start` back to it; None if none leads."""
+        """Return the rules on a shortest path from a branch of `start` back to it; None if there is
+        none.
+        """
         first = self._targets(_branch_parts(branch))
         if start in first:
             return []
@@ -377,6 +386,7 @@ class _Rules:
         return None
 
     def _targets(self, parts: Iterable[Node]) -> list[Definition]:
+        """Return the definitions, among these nodes, that the parts read."""
         rules: dict[int, Definition] = {}
         for part in parts:
             operands = part.args if isinstance(part, Ref) else ()
@@ -388,14 +398,14 @@ class _Rules:
 
 
 def _agrees(definition: Definition, node: RuleNode, operands: Sequence[Term]) -> bool:
-    """Return True if operands behind the path of `node` can lead to one of its rules."""
+    """Return True if the operands after the path of `node` can match the definition's."""
     names = head_path(definition.rule.head.ref)[0][len(node.path) :]
     pairs = zip(names, operands, strict=False)
     return all(not is_constant(operand) or constant(operand) == name for name, operand in pairs)
 
 
 def branches(rule: Rule) -> Iterator[Rule]:
-    """A rule, and each `else` behind it."""
+    """Yield a rule and each of its `else` branches."""
     branch: Rule | None = rule
     while branch is not None:
         yield branch
@@ -403,7 +413,9 @@ def branches(rule: Rule) -> Iterator[Rule]:
 
 
 def _cyclic(root: RuleNode, graph: Dependencies) -> list[RuleNode]:
-    """The nodes left when those are gone, again and again, that read none of those left."""
+    """Return the nodes that are on a cycle or read one: the rest after repeatedly removing nodes
+    that read none of the rest.
+    """
     nodes = [node for node in root.walk() if node.definitions]
     readers: dict[int, list[int]] = {}
     count = {}

@@ -31,7 +31,7 @@ class Documents(NamedTuple):
 
 
 def read_documents(body: Body, callees: Callees) -> Documents:
-    """The documents that `body` reads, and those that the rules it asks read in their turn."""
+    """Return the documents that `body` reads, directly or through rules."""
     base: set[Path] = set()
     read: dict[int, RuleNode] = {}
     for part in _parts(body, callees, read):
@@ -41,10 +41,8 @@ def read_documents(body: Body, callees: Callees) -> Documents:
 
 
 def input_paths(body: Body, callees: Callees) -> list[Path]:
-    """The paths at which `body`, and the rules that it asks, may read the input: `("user",)`; `()`
-    is all of it.
-
-    Of two paths, one in the other, only the outer.
+    """Return the paths, such as `("user",)`, at which `body` and the rules it uses may read the
+    input; `()` is all of it. Paths below another one are left out.
     """
     paths: set[Path] = set()
     for part in _parts(body, callees, {}):
@@ -58,7 +56,7 @@ def input_paths(body: Body, callees: Callees) -> list[Path]:
 
 
 def _parts(body: Body, callees: Callees, read: dict[int, RuleNode]) -> Iterator[object]:
-    """Every part of `body` and of the rules that it asks, which are put into `read`."""
+    """Yield every part of `body` and of the rules it uses, which are added to `read`."""
     waiting: list[object] = [part for expr in body for part in parts_below(expr)]
     while waiting:
         part = waiting.pop()
@@ -70,7 +68,7 @@ def _parts(body: Body, callees: Callees, read: dict[int, RuleNode]) -> Iterator[
 
 
 def _base(part: object, callees: Callees) -> Iterator[Path]:
-    """The document that a reference reads, if no rules answer for it; the input as a whole, too."""
+    """Yield the base document or input path that a reference reads, if no rules define it."""
     if isinstance(part, Var) and part.name == "input":
         yield ("input",)
     if not isinstance(part, Ref) or not isinstance(part.head, Var):

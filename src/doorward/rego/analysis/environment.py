@@ -38,7 +38,7 @@ class TypeNode:
     children: dict[Key, TypeNode] = field(default_factory=dict)
 
     def extent(self) -> Type:
-        """The type of the whole document here. Base data may add to what rules define."""
+        """Return the type of the whole document at this path, to which base data may add."""
         if self.type is not None:
             return self.type
         fields: list[tuple[Key, Any]] = []
@@ -59,7 +59,7 @@ class TypeNode:
         self._child(path).type = type_
 
     def insert(self, path: Sequence[Key], type_: Type) -> None:
-        """Add a rule's type at `path` to what others gave it, and to objects on the way."""
+        """Add a rule's type at `path` to the types of other rules and of the objects above."""
         node = self
         for n, key in enumerate(path):
             node = node.children.setdefault(key, TypeNode())
@@ -73,7 +73,7 @@ class TypeNode:
                     node.type = _insert_into(node.type, below, leaf)
 
     def leaves(self) -> list[tuple[tuple[Key, ...], Type]]:
-        """The nearest typed nodes below this one, by their paths from here."""
+        """Return the nearest nodes with types below this one, by their paths from here."""
         typed: list[tuple[tuple[Key, ...], Type]] = []
         for key, child in self.children.items():
             if child.type is not None:
@@ -83,6 +83,7 @@ class TypeNode:
         return typed
 
     def _child(self, path: Sequence[Key]) -> TypeNode:
+        """Return the node at a path, created if missing."""
         node = self
         for key in path:
             node = node.children.setdefault(key, TypeNode())
@@ -90,6 +91,7 @@ class TypeNode:
 
 
 def _insert_into(object_: ObjectType, path: Sequence[Key], type_: Type) -> ObjectType:
+    """Return an object type with a further type at a path."""
     key = type_of(from_key(path[0]))
     below = type_ if len(path) == 1 else _insert_into(ObjectType(), path[1:], type_)
     rest = object_.rest
@@ -117,12 +119,12 @@ class Globals:
     """The rules that read those at a path below `data`, or below it."""
 
     def with_calls(self, called: frozenset[str]) -> Globals:
-        """The same with more built-ins that are called."""
+        """Return a copy in which more built-ins count as called."""
         called |= self.called
         return Globals(self.registry, called, self.rules, self.signatures, self.readers)
 
     def builtin(self, name: str) -> Function | None:
-        """The declaration of a built-in."""
+        """Return the declaration of a built-in; None if it is unknown."""
         function = self.signatures.get(name)
         if function is None:
             declared = self.registry.get(name)
@@ -159,9 +161,10 @@ class Scope:
         )
 
     def below_replacements(self, replaced: Iterable[tuple[Ref | Var, Type]]) -> Scope:
-        """The same variables where `with` replaces documents by values of some types: a document
-        has the type that it has anyway or that of the value, and what is above it is an object.
-        Rules that read a replaced one give any value."""
+        """Return a scope in which `with` replaces documents: each has its own type or that of the
+        value, and documents above it are objects. Rules that read a replaced document may have any
+        type.
+        """
         tree = TypeNode()
         documents = [(_document_path(target), target, value) for target, value in replaced]
         for path, _, _ in documents:
@@ -179,7 +182,7 @@ class Scope:
         return scope
 
     def variable(self, name: str) -> Type | None:
-        """The type of a variable; None while nothing is known of it."""
+        """Return the type of a variable; None if it is not known yet."""
         scope: Scope | None = self
         while scope is not None:
             type_ = scope.variables.get(name)
@@ -189,7 +192,7 @@ class Scope:
         return self.globals.builtin(name) if name in self.globals.called else None
 
     def reference(self, ref: Ref | Var) -> Type:
-        """The type of a reference; UNKNOWN if it has none."""
+        """Return the type of a reference; UNKNOWN if it has none."""
         head, args = (ref.head, ref.args) if isinstance(ref, Ref) else (ref, ())
         if not isinstance(head, Var):
             return UNKNOWN
@@ -204,7 +207,7 @@ class Scope:
 
 
 def _document_path(target: Ref | Var) -> tuple[Key, ...] | None:
-    """The path of a replaced document; None for a built-in."""
+    """Return the path of a replaced document; None for a built-in."""
     head, args = (target.head, target.args) if isinstance(target, Ref) else (target, ())
     if not isinstance(head, Var) or head.name not in ROOTS:
         return None
@@ -212,7 +215,7 @@ def _document_path(target: Ref | Var) -> tuple[Key, ...] | None:
 
 
 def _look_up(node: TypeNode | None, path: Sequence[Term]) -> Type | None:
-    """The type of what `path` reaches from `node`; None if it leaves what is known."""
+    """Return the type that `path` leads to from `node`; None if it leaves the known tree."""
     for n, operand in enumerate(path):
         if node is None:
             return None
@@ -225,7 +228,7 @@ def _look_up(node: TypeNode | None, path: Sequence[Term]) -> Type | None:
 
 
 def select_path(type_: Type, path: Sequence[Term]) -> Type:
-    """The type of what `path` reaches in a value; UNKNOWN if it can reach nothing."""
+    """Return the type that `path` leads to in a value; UNKNOWN if there can be nothing."""
     for operand in path:
         if isinstance(operand, Scalar):
             type_ = select(type_, operand.value)
@@ -245,6 +248,7 @@ def constant(term: Term) -> Key:
 
 
 def _value(term: Term) -> Value:
+    """Return the value of a constant term."""
     match term:
         case Scalar(value):
             return value

@@ -48,7 +48,7 @@ __all__ = ["definition_in_steps", "is_step", "query_in_steps", "rule_in_steps"]
 
 
 def rule_in_steps(rule: Rule, callees: Callees) -> Rule:
-    """`rule` without its `else`, in steps; what its head computes is computed by its body."""
+    """Return `rule`, without its `else`, in steps; what its head computes moves into its body."""
     steps = _Steps(callees, {"eq", "equal", "assign"})
     head, after, result = rule.head, list[Expr](), steps.lifting.result
     args = None if head.args is None else tuple([result(arg, after) for arg in head.args])
@@ -66,7 +66,7 @@ def rule_in_steps(rule: Rule, callees: Callees) -> Rule:
 
 
 def definition_in_steps(definition: Definition, callees: Callees) -> Definition:
-    """`definition` with its rule and its `else` branches in steps."""
+    """Return `definition` with its rule and `else` branches in steps."""
     chain: Rule | None = None
     for branch in reversed(list(branches(definition.rule))):
         chain = replace(rule_in_steps(branch, callees), else_rule=chain)
@@ -76,7 +76,7 @@ def definition_in_steps(definition: Definition, callees: Callees) -> Definition:
 
 
 def query_in_steps(body: Body, callees: Callees) -> Body:
-    """A query's body in steps: `is_step` tells which of its expressions were added."""
+    """Return a query's body in steps; `is_step` recognises the added expressions."""
     steps = _Steps(callees, {"eq", "assign"})
     result = steps.ordered(steps.body(body), set())
     if result is None:
@@ -86,7 +86,7 @@ def query_in_steps(body: Body, callees: Callees) -> Body:
 
 
 def is_step(expr: Expr) -> bool:
-    """Return True if an expression computes an operand of another one."""
+    """Return True if an expression was added to compute an operand of another one."""
     term = expr.term
     if expr.negated or not (isinstance(term, Call) and term.name == "eq"):
         return False
@@ -106,13 +106,15 @@ class _Steps:
         self.operands = Operands(equalities, self.local, self._expr)
 
     def ordered(self, body: Body, bound: set[str]) -> Body | None:
-        """`body`, whose calls are taken apart, in order and in steps; None if there is no order."""
+        """Return `body` with calls taken apart, in safe order and in steps; None if there is no
+        safe order.
+        """
         negations = Negations(in_query="equal" not in self.equalities, prefix="__negated")
         result = order_steps(body, bound, self.callees, negations)
         return None if result is None else self.operands.body(result)
 
     def local(self, span: Span) -> Var:
-        """A new variable for the term at `span`."""
+        """Return a new variable for the term at `span`."""
         self.count += 1
         return Var(f"__step{self.count - 1}{GENERATED}", span)
 
@@ -125,22 +127,24 @@ class _Steps:
         return self._bind(term, out)
 
     def _bind(self, term: Term, out: list[Expr]) -> Var:
+        """Append an equation of a new variable with `term` to `out`; return the variable."""
         local = self.local(term.span)
         out.append(equation(local, term, term.span))
         return local
 
     def body(self, body: Sequence[Expr]) -> Body:
-        """A body in the first grain."""
+        """Return a body whose calls are separate expressions."""
         out: list[Expr] = []
         self.exprs(body, out)
         return tuple(out)
 
     def exprs(self, body: Sequence[Expr], out: list[Expr]) -> None:
-        """Append the flat expressions of a body to `out`."""
+        """Append the expressions of a body, their calls taken apart, to `out`."""
         for expr in body:
             out += self._expr(expr)
 
     def _expr(self, expr: Expr) -> list[Expr]:
+        """Return an expression as a sequence of steps; the steps for `with` values come first."""
         first: list[Expr] = []
         withs = tuple([self._with(item, first) for item in expr.withs])
         before, references = list[Expr](), dict[str, Term]()
@@ -175,6 +179,7 @@ class _Steps:
         return [*first, *steps, replace(expr, term=term, withs=withs, before=())]
 
     def _with(self, item: With, out: list[Expr]) -> With:
+        """Return a `with` whose value is computed by steps in `out`."""
         if names_function(item, self.callees.arity):
             return item
         return replace(item, value=self.lifting.result(item.value, out))

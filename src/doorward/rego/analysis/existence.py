@@ -60,14 +60,14 @@ class Sites:
 
 
 def called_builtins(calls: Iterable[CallSite]) -> frozenset[str]:
-    """The names without a dot that `calls` have, as those of built-ins do."""
+    """Return the names without a dot that `calls` use, which are those of built-ins."""
     operators = (call.operator for call, _, _ in calls)
     heads = (operator.head for operator in operators if not operator.args)
     return frozenset(head.name for head in heads if isinstance(head, Var))
 
 
 def sites_of(top: Module | Body) -> Sites:
-    """Every call and every `with` of a module or of the body of a query."""
+    """Return every call and every `with` in a module or query."""
     calls: list[CallSite] = []
     withs: list[With] = []
     first: tuple[Node, ...] = top if isinstance(top, tuple) else (top,)
@@ -93,7 +93,7 @@ def sites_of(top: Module | Body) -> Sites:
 
 
 def check_values(calls: Iterable[CallSite], callees: Callees) -> list[Diagnostic]:
-    """Calls without a result that stand where a value is wanted: `x := print(1)`."""
+    """Return an error for each call without a result that is used as a value: `x := print(1)`."""
     errors = []
     for call, span, is_value in calls:
         callee = callees.find(call) if is_value else None
@@ -106,9 +106,8 @@ def check_values(calls: Iterable[CallSite], callees: Callees) -> list[Diagnostic
 def check_calls(
     calls: Iterable[CallSite], callees: Callees, tops: Sequence[Module | Body]
 ) -> list[Diagnostic]:
-    """Report calls of functions that do not exist, and calls with a wrong number of operands.
-
-    `tops` are what the calls are in.
+    """Return an error for each call of an unknown function or with a wrong number of operands.
+    `tops` are what contains the calls.
     """
     wrong = {
         id(call): errors
@@ -122,6 +121,7 @@ def check_calls(
 
 
 def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Iterator[Diagnostic]:
+    """Yield the error for one call: an unknown function, or a wrong number of operands."""
     callee = callees.find(call)
     given = len(call.args)
     if callee is not None and callee.arity in (None, given):
@@ -147,14 +147,14 @@ def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Itera
 
 
 def _name_in_source(call: Call) -> str:
-    """The name of what is called, a local variable's as its author wrote it."""
+    """Return the name of a callee as the author wrote it."""
     head, args = call.operator.head, call.operator.args
     plain = isinstance(head, Var) and all(isinstance(arg, Scalar) for arg in args)
     return ref_text(call.operator) if plain else call.name
 
 
 def _similar(name: str, callees: Callees) -> str | None:
-    """The function whose name is most like `name`."""
+    """Return a hint with the most similar function name; None if there is none."""
     from difflib import get_close_matches  # only policies with errors pay for it
 
     known = [builtin.name for builtin in callees.registry if not builtin.deprecated]
@@ -167,6 +167,7 @@ def _similar(name: str, callees: Callees) -> str | None:
 def _builtin_arity(
     call: Call, name: str, signature: Function, span: Span, callees: Callees, *, is_value: bool
 ) -> Diagnostic:
+    """Return the error for a built-in called with a wrong number of operands, with their types."""
     have = [_type(arg, callees) for arg in call.args]
     if is_value:
         have.append(UNKNOWN)
@@ -174,7 +175,7 @@ def _builtin_arity(
 
 
 def _type(term: Term, callees: Callees) -> Type:
-    """Return the type that a term has by itself; variables and rules are not known yet."""
+    """Return the type of a term by itself; variables and rules are unknown at this stage."""
     if any(isinstance(node, _COMPREHENSIONS) for node in walk(term)):
         return UNKNOWN
     known = Globals(callees.registry)
@@ -185,7 +186,7 @@ _COMPREHENSIONS = (ArrayComprehension, SetComprehension, ObjectComprehension)
 
 
 def check_deprecated(calls: Iterable[CallSite], callees: Callees) -> list[Diagnostic]:
-    """Calls of deprecated built-ins, which version 1 of the language no longer has."""
+    """Return an error for each call of a deprecated built-in, which Rego v1 removed."""
     errors = []
     for call, span, _ in calls:
         callee = callees.find(call)

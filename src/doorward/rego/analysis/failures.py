@@ -62,8 +62,9 @@ class Failures:
         self._known: dict[int, bool] = dict.fromkeys(graph.circular, True)
 
     def rule(self, rule: Rule) -> bool:
-        """Return True if the evaluation of a rule, or of an `else` branch of it, may fail; two
-        answers that differ are left to `node`."""
+        """Return True if evaluating a rule or one of its `else` branches may fail; conflicting
+        answers are left to `node`.
+        """
         uses = self._graph.uses.get(id(rule))
         if uses is not None:
             return self._uses(uses)
@@ -75,6 +76,7 @@ class Failures:
         return known[1]
 
     def _uses(self, uses: Uses) -> bool:
+        """Return True if one of the used built-ins or nodes may fail; the result is cached."""
         known = self._shared.get(id(uses))
         if known is None:
             known = self._shared[id(uses)] = (
@@ -93,7 +95,7 @@ class Failures:
         return any(map(self._part, parts_below(expr)))
 
     def node(self, node: RuleNode) -> bool:
-        """Return True if the answer of the rules at `node` may be an error."""
+        """Return True if evaluating the rules at `node` may end in an error."""
         known, waiting = self._known, [node]
         while waiting:
             current = waiting[-1]
@@ -109,7 +111,7 @@ class Failures:
         return known[id(node)]
 
     def _itself(self, node: RuleNode) -> bool:
-        """Return True if the rules at `node` may fail where none that they read does."""
+        """Return True if the rules at `node` may fail even if no rule they read does."""
         if node.name in self._mocked or any(map(self._part_itself, _parts(node))):
             return True
         rules = [d for d in node.definitions if not d.rule.default]
@@ -126,19 +128,20 @@ class Failures:
         return any(map(multiplicity.may_have_several, branches(rules[0].rule)))
 
     def _part(self, part: object) -> bool:
+        """Return True if one part of a rule, or a rule it reads, may fail."""
         if type(part) not in _PARTS:
             return False
         return self._part_itself(part) or any(map(self.node, targets(part, self._callees)))
 
     def _part_itself(self, part: object) -> bool:
-        """Return True if one part of a rule may fail, whatever the rules that it asks answer."""
+        """Return True if one part of a rule may fail even if no rule it reads does."""
         if isinstance(part, Call):
             return call_path(part.operator) is None and self._builtin(part.name)
         # The pairs of an object may differ at a key; what a `with` puts down may not fit.
         return isinstance(part, (ObjectComprehension, With))
 
     def _builtin(self, name: str) -> bool:
-        """Return True if a call of a built-in may fail."""
+        """Return True if a call of the built-in may fail."""
         builtin = self._callees.registry.get(name)
         return builtin is not None and (
             name in self._mocked or _may_halt(builtin) or (self._prints and name == "print")
@@ -150,8 +153,9 @@ _PARTS: Final = frozenset({Call, ObjectComprehension, Ref, Var, With})
 
 
 def has_one_answer(rules: Iterable[Rule]) -> bool:
-    """Return True if complete rules, and their `else` branches, say one and the same if
-    anything."""
+    """Return True if complete rules and their `else` branches can only have one and the same
+    value.
+    """
     values = [rule.head.value for top in rules for rule in branches(top)]
     constants = [to_key(True) if v is None else constant(v) for v in values if _is_written(v)]
     return len(constants) == len(values) and all(v == constants[0] for v in constants)
@@ -166,6 +170,8 @@ def _parts(node: RuleNode) -> Iterator[object]:
 
 
 def _may_halt(builtin: Builtin) -> bool:
-    """Return True if a call may end the evaluation: code of others, or what reaches the world."""
+    """Return True if a call may end the evaluation: custom code, or a built-in with outside
+    effects.
+    """
     is_ours = REGISTRY.get(builtin.name) is builtin
     return not is_ours or not builtin.pure or builtin.name == "internal.template_string"

@@ -36,7 +36,9 @@ class FlatTerms:
     is_object: Callable[[Any], bool]
 
     def pattern_names(self, term: Any) -> Iterator[str]:
-        """The variables that matching `term` binds: not in sets, keys, or heads of references."""
+        """Yield the variables that matching `term` binds, which excludes sets, keys and heads of
+        references.
+        """
         kind = type(term)
         if kind is self.var:
             if term.name not in ROOTS:
@@ -52,7 +54,9 @@ class FlatTerms:
                 yield from self.pattern_names(value)
 
     def walked_names(self, terms: Iterable[Any], safe: AbstractSet[str]) -> set[str]:
-        """The variables that references in `terms` bind where their heads are bound."""
+        """Return the variables that references in `terms` bind by iteration, their heads being
+        bound.
+        """
         names: set[str] = set()
         for term in terms:
             kind = type(term)
@@ -67,7 +71,7 @@ class FlatTerms:
         return names
 
     def _operand_names(self, term: Any) -> Iterator[str]:
-        """The variables of an operand; heads of further references are walked, not bound."""
+        """Yield the variables of an operand; heads of nested references are not bound."""
         kind = type(term)
         if kind is self.var:
             if term.name not in ROOTS:
@@ -77,7 +81,9 @@ class FlatTerms:
                 yield from self._operand_names(part)
 
     def equation_names(self, left: Any, right: Any, safe: AbstractSet[str]) -> set[str]:
-        """The variables that `left = right` binds beside those that its references walk."""
+        """Return the variables that `left = right` binds, besides those its references iterate
+        over.
+        """
         unification = _Unification(self, safe)
         unification.unify(left, right)
         return unification.unified
@@ -85,7 +91,7 @@ class FlatTerms:
     def call_names(
         self, args: Sequence[Any], count: int | None, safe: AbstractSet[str]
     ) -> set[str]:
-        """The variables that a call binds that takes `count` operands; None: nothing is known."""
+        """Return the variables that a call with `count` declared operands binds; None: unknown."""
         if count is None:
             return set()
         names = self.walked_names(args, safe)
@@ -112,6 +118,7 @@ class _Unification:
         return name in self.safe or name in self.unified
 
     def unify(self, a: Any, b: Any) -> None:
+        """Mark the variables that become bound when the two terms are equal."""
         terms = self.terms
         kind, other_kind = type(a), type(b)
         if self._is_var(b) and not self._is_var(a):
@@ -130,11 +137,12 @@ class _Unification:
                     self.mark_all(pattern)
 
     def _is_var(self, term: Any) -> bool:
-        """`input` and `data` are references, not variables."""
+        """Return True for a variable other than `input` and `data`."""
         kind = type(term)
         return kind is self.terms.var and term.name not in ROOTS
 
     def _variable(self, name: str, other: Any) -> None:
+        """Mark a variable or the other side, whichever the other binds."""
         kind = type(other)
         if self._is_var(other):
             self._two(name, other.name)
@@ -155,12 +163,15 @@ class _Unification:
         return kind is terms.var or kind in terms.values  # the variable is a document
 
     def _is_known(self, ref: Any) -> bool:
-        """Return True if what a reference looks into is bound; a scalar is."""
+        """Return True if the head of a reference is bound or a scalar."""
         head = self.terms.path(ref)[0]
         kind = type(head)
         return kind is not self.terms.var or head.name in ROOTS or self.is_safe(head.name)
 
     def _two(self, x: str, y: str) -> None:
+        """Mark one of two variables if the other is bound; otherwise remember that they wait for
+        each other.
+        """
         if self.is_safe(y):
             self.mark(x)
         elif self.is_safe(x):
@@ -170,6 +181,7 @@ class _Unification:
             self.unknown.setdefault(y, set()).add(x)
 
     def _composite(self, x: str, term: Any) -> None:
+        """Mark the variables of a collection if `x` is bound, or `x` if all of them are."""
         if self.is_safe(x):
             self.mark_all(term)
             return
@@ -180,6 +192,7 @@ class _Unification:
             self.mark(x)
 
     def _objects(self, a: Sequence[tuple[Any, Any]], b: Sequence[tuple[Any, Any]]) -> None:
+        """Unify the values under equal keys of two objects of the same size."""
         others = dict(b)
         if len(a) == len(b):
             for key, value in a:
@@ -191,7 +204,7 @@ class _Unification:
             self.mark(name)
 
     def mark(self, name: str) -> None:
-        """`name` is bound, and with it whatever waited for it alone."""
+        """Mark `name` as bound, and then every variable that waited only for it."""
         if name in self.unified:
             return
         self.unified.add(name)

@@ -70,6 +70,7 @@ def add_hints(errors: Sequence[Diagnostic], names: Names, registry: Registry) ->
 
 
 def _with_hint(error: Diagnostic, names: Names, registry: Registry) -> Diagnostic:
+    """Return the error with a hint for a likely cause, and an edit if possible."""
     hint: str | None = None
     fix: Fix | None = None
     if (unsafe := _UNSAFE.match(error.message)) is not None:
@@ -86,7 +87,7 @@ def _with_hint(error: Diagnostic, names: Names, registry: Registry) -> Diagnosti
 
 
 def _fix(name: str, hint: str | None, span: Span) -> Fix | None:
-    """The change that a hint says in backquotes, where it has one name for another."""
+    """Return the edit that replaces one name by another, as the hint proposes; else None."""
     said = _MEANT.match(hint or "")
     if said is None:
         return None
@@ -100,6 +101,7 @@ def _fix(name: str, hint: str | None, span: Span) -> Fix | None:
 
 
 def _of_var(name: str, span: Span, names: Names) -> str | None:
+    """Return the hint for an unsafe variable; None if there is none."""
     if name in _CONSTANTS:
         return _CONSTANTS[name]
     key = re.search(rf"([A-Za-z_][\w.]*)\.(\w+)-{re.escape(name)}\b", span.text[:MAX_TEXT])
@@ -109,6 +111,7 @@ def _of_var(name: str, span: Span, names: Names) -> str | None:
 
 
 def _of_function(name: str, span: Span, names: Names, registry: Registry) -> str | None:
+    """Return the hint for an undefined function; None if there is none."""
     head, _, last = name.rpartition(".")
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
@@ -126,14 +129,16 @@ def _near(name: str, names: Iterable[str]) -> str | None:
 
 
 def near_name(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that is most like `name`, and another."""
+    """Return the one of `names`, other than `name` itself, that is most similar to it; None without
+    any.
+    """
     known = [each for each, _ in zip(names, range(MAX_NAMES), strict=False) if each != name]
     close = get_close_matches(name, known, 1, _LIKE)
     return close[0] if close else None
 
 
 def names_of_modules(modules: Sequence[Module], span: Span) -> Iterator[str]:
-    """The names that stand for something at a place in one of `modules`, as they were parsed."""
+    """Yield the names that are visible at a position in one of the parsed `modules`."""
     own = next((each for each in modules if each.span.source is span.source), None)
     if own is None:
         return
@@ -153,9 +158,8 @@ def names_of_modules(modules: Sequence[Module], span: Span) -> Iterator[str]:
 
 
 def near_path(path: Path, root: RuleNode, data: Any) -> str | None:
-    """The document whose path is most like `path` (`data` first), which leads to none.
-
-    None where it leads to one, or nothing is like it.
+    """Return the existing document most similar to `path` (`data` first); None if `path` itself
+    exists or nothing is similar.
     """
     node: RuleNode | None = root
     base = data
@@ -172,7 +176,7 @@ def near_path(path: Path, root: RuleNode, data: Any) -> str | None:
 
 
 def _names(node: RuleNode | None, base: Any) -> Iterator[str]:
-    """The names below a place."""
+    """Yield the names of rules and base data below a node."""
     keys: dict[Key, None] = dict.fromkeys(node.children if node is not None else ())
     if isinstance(base, dict):
         keys |= dict.fromkeys(base)

@@ -84,14 +84,14 @@ class Inference:
         self._comprehensions: dict[int, tuple[Type, list[Finding]]] = {}
 
     def body(self, body: Body, scope: Scope) -> list[Finding]:
-        """Return the type errors in `body`; the types of its variables are in `scope`
-        afterwards."""
+        """Return the type errors in `body`; the types of its variables are added to `scope`."""
         findings: list[Finding] = []
         for expr in body:
             findings += self._expr(expr, scope)
         return findings
 
     def _expr(self, expr: Expr, scope: Scope) -> Iterator[Finding]:
+        """Yield the type errors of one expression: in comprehensions, references, then its call."""
         if expr.withs:
             values = [(item.target, self.type(item.value, scope)) for item in expr.withs]
             scope = scope.below_replacements(values)
@@ -107,6 +107,7 @@ class Inference:
             yield problem
 
     def _holds(self, expr: Expr, scope: Scope) -> Finding | None:
+        """Return the error of an expression whose types can never fit; None if they can."""
         for item in expr.withs:
             problem = self._replacement(item, scope)
             if problem is not None:
@@ -118,6 +119,7 @@ class Inference:
         return self._call(expr, expr.term, scope)
 
     def _replacement(self, item: With, scope: Scope) -> Finding | None:
+        """Return the error if `with` replaces a function by one of other operands; else None."""
         target, value = self._function(item.target, scope), self._function(item.value, scope)
         if target is None or value is None or unifies(target, value):
             return None
@@ -125,6 +127,7 @@ class Inference:
         return arguments_error(name, "arity mismatch", value.args, target.args, item.span)
 
     def _function(self, term: Term, scope: Scope) -> Function | None:
+        """Return the type of the function that a term names; None for others."""
         if not isinstance(term, (Ref, Var)):
             return None
         operator = term if isinstance(term, Ref) else Ref(term, (), term.span)
@@ -132,6 +135,7 @@ class Inference:
         return type_ if isinstance(type_, Function) else None
 
     def _callee(self, operator: Ref, scope: Scope) -> Type:
+        """Return the type of a call's operator; UNKNOWN if it does not exist."""
         if isinstance(operator.head, Var) and (
             operator.head.name in ROOTS
             # As in OPA, a variable whose type is known by now hides built-ins that begin with it.
@@ -141,6 +145,7 @@ class Inference:
         return self.globals.builtin(callee_name(operator)) or UNKNOWN
 
     def _equation(self, expr: Expr, call: Call, scope: Scope) -> Finding | None:
+        """Return the error if the sides of an equation can never be equal; else None."""
         left, right = call.args
         types = self.type(left, scope), self.type(right, scope)
         if self._meet(left, types[0], right, types[1], scope):
@@ -148,6 +153,7 @@ class Inference:
         return match_error(types[0], types[1], expr.span)
 
     def _call(self, expr: Expr, call: Call, scope: Scope) -> Finding | None:
+        """Return the error if a call's operands do not fit its declaration; else None."""
         callee = self._callee(call.operator, scope)
         if callee == any_:
             return None
@@ -173,7 +179,7 @@ class Inference:
     # Types of terms
 
     def type(self, term: Term, scope: Scope) -> Type:
-        """The type of a flat term; UNKNOWN while nothing is known of it."""
+        """Return the type of a flat term; UNKNOWN if it is not known yet."""
         match term:
             case Scalar(value):
                 return type_of(value)
@@ -194,6 +200,7 @@ class Inference:
         return UNKNOWN
 
     def _object(self, items: Sequence[tuple[Term, Term]], scope: Scope) -> Type:
+        """Return the type of an object literal; keys that are not constant count as open."""
         fields: list[tuple[object, Type]] = []
         rest: tuple[Type, Type] | None = None
         for key, value in items:
@@ -206,6 +213,7 @@ class Inference:
         return object_of(fields, rest)
 
     def _comprehension(self, term: Comprehension, scope: Scope) -> tuple[Type, list[Finding]]:
+        """Return the type of a comprehension and the errors in it, inferred once."""
         known = self._comprehensions.get(id(term))
         if known is None:
             inner = Scope(self.globals, scope)
@@ -215,6 +223,7 @@ class Inference:
         return known
 
     def _collect(self, term: Comprehension, scope: Scope) -> Type:
+        """Return the type of a comprehension from that of its head."""
         # A parameter that the body says nothing of has no type yet: it can be anything.
         if isinstance(term, ObjectComprehension):
             key, value = self.type(term.key, scope), self.type(term.value, scope)
@@ -227,8 +236,9 @@ class Inference:
     # Unification
 
     def _meet(self, a: Term, type_a: Type, b: Term, type_b: Type, scope: Scope) -> bool:
-        """Return True if the two sides can be equal; gives the variables of one the types of the
-        other."""
+        """Return True if the two sides can be equal; variables on one side get the types of the
+        other.
+        """
         unknown_a, unknown_b = has_unknown(type_a), has_unknown(type_b)
         if unknown_a and not unknown_b:
             return self.fit(a, type_b, scope)
@@ -252,20 +262,21 @@ class Inference:
         return self.fit(variable, self.type(term, scope), scope)
 
     def _all_meet(self, pairs: Iterable[tuple[Term, Term]], scope: Scope) -> bool:
+        """Return True if the sides of each pair can be equal."""
         return all(
             self._meet(x, self.type(x, scope), y, self.type(y, scope), scope) for x, y in pairs
         )
 
     def _objects_meet(self, a: Object, b: Object, scope: Scope) -> bool:
+        """Return True if two objects have the same keys and values that can be equal."""
         others = dict(b.items)
         if len(a.items) != len(b.items) or any(key not in others for key, _ in a.items):
             return False
         return self._all_meet(((value, others[key]) for key, value in a.items), scope)
 
     def fit(self, term: Term, type_: Type, scope: Scope, *, widen: bool = False) -> bool:
-        """Return True if `term` can be of `type_`; gives its variables their types.
-
-        `widen`: variables may already have another type, and get both.
+        """Return True if `term` can have the type; its variables get types. `widen`: a variable
+        that has another type gets the union.
         """
         match term:
             case Var(name) if name not in ROOTS:
@@ -296,6 +307,7 @@ class Inference:
         return unifies(self.type(term, scope), type_)
 
     def _fit_options(self, term: Array | Object | Set, type_: AnyOf, scope: Scope) -> bool:
+        """Return True if a literal fits one of a union's options."""
         if type_.options:
             fits = [self.fit(term, option, scope, widen=True) for option in type_.options]
             return any(fits)
@@ -307,6 +319,7 @@ class Inference:
     def _fit_array(
         self, items: Sequence[Term], type_: ArrayType, scope: Scope, *, widen: bool
     ) -> bool:
+        """Return True if the items fit an array type."""
         if len(items) != len(type_.items) and type_.rest is None:
             return False
         return all(
@@ -316,6 +329,7 @@ class Inference:
     def _fit_object(
         self, items: Sequence[tuple[Term, Term]], type_: ObjectType, scope: Scope, *, widen: bool
     ) -> bool:
+        """Return True if the pairs fit an object type."""
         if len(items) != len(type_.fields) and type_.rest is None:
             return False
         for key, value in items:
@@ -333,13 +347,14 @@ def _or_any(type_: Type) -> Type:
 
 
 def _flat(pairs: Sequence[tuple[Term, Term]]) -> Iterator[Term]:
+    """Yield the keys and values of pairs, one after the other."""
     for key, value in pairs:
         yield key
         yield value
 
 
 def _comprehensions(expr: Expr) -> Iterator[Comprehension]:
-    """The outermost comprehensions of a flat expression."""
+    """Yield the outermost comprehensions of a flat expression."""
     match expr.term:
         case Call(_, args):
             yield from (a for a in args if isinstance(a, Comprehension))

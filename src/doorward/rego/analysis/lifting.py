@@ -49,12 +49,12 @@ class Origins:
         self._bodies: dict[int, tuple[Body, Body]] = {}
 
     def add_expr(self, written: Expr, steps: Sequence[Expr]) -> None:
-        """Note that `steps` stand for `written`."""
+        """Record that `steps` are the flat form of `written`."""
         for step in steps:
             self._parts[id(step)] = step, written
 
     def add_head(self, term: Term, steps: Sequence[Expr]) -> None:
-        """Note that `steps` compute a head."""
+        """Record that `steps` compute a head."""
         for step in steps:
             self._parts[id(step)] = step, term
 
@@ -67,7 +67,7 @@ class Origins:
         return self._parts[id(step)][1]
 
     def flat(self, written: Body) -> Body | None:
-        """The flat form of a body."""
+        """Return the flat form of a body; None if it was not recorded."""
         entry = self._bodies.get(id(written))
         return None if entry is None else entry[1]
 
@@ -97,7 +97,9 @@ class Lifting:
         self.origins = origins
 
     def body(self, body: Body, heads: Sequence[Term] = ()) -> tuple[Body, tuple[Term, ...]]:
-        """A flat body with what computes the heads of its comprehension, and these."""
+        """Return a flat body, which also computes the heads of its comprehension, and the flat
+        heads.
+        """
         out: list[Expr] = []
         self.dialect.exprs(body, out)
         values = tuple([self.result(head, out) for head in heads])
@@ -107,7 +109,7 @@ class Lifting:
         return flat, values
 
     def result(self, term: Term, out: list[Expr]) -> Term:
-        """`term` without anything to evaluate in it: that is in `out`."""
+        """Return `term` without anything to evaluate; that is appended to `out`."""
         begin = len(out)
         flat = self.term(term, out)
         if is_evaluated(flat):
@@ -123,7 +125,7 @@ class Lifting:
         return tuple([self.term(term, out) for term in terms])
 
     def term(self, term: Term, out: list[Expr]) -> Term:
-        """`term` without calls: those are in `out`."""
+        """Return `term` without calls; these are appended to `out`."""
         if is_ground(term):
             return term
         match term:

@@ -34,7 +34,7 @@ FUNCTIONS: Final = frozenset({"rego.metadata.chain", "rego.metadata.rule"})
 
 
 def answer_metadata(modules: Sequence[Module]) -> list[Module]:
-    """The modules with every such call answered."""
+    """Return the modules with each metadata call replaced by its answer."""
     return [
         replace(
             module, rules=tuple(_insert_metadata(rule, module, modules) for rule in module.rules)
@@ -44,6 +44,9 @@ def answer_metadata(modules: Sequence[Module]) -> list[Module]:
 
 
 def _insert_metadata(rule: Rule, module: Module, modules: Sequence[Module]) -> Rule:
+    """Return a rule, with its `else` branches, in which metadata calls are replaced by their
+    answers.
+    """
     if not any(isinstance(node, Call) and node.name in FUNCTIONS for node in walk(rule)):
         return rule
     path, blocks = _rule_path(rule, module), list(_own(rule, module))
@@ -65,10 +68,12 @@ def _insert_metadata(rule: Rule, module: Module, modules: Sequence[Module]) -> R
 
 
 def _insert_metadata_of_rule(rule: Rule, chain: list[dict[str, Any]], own: dict[str, Any]) -> Rule:
+    """Replace the metadata calls in one rule by `chain` or the rule's `own` annotations."""
 
     matches: dict[int, tuple[Term, Call]] = {}
 
     def answer(node: Node) -> Node:
+        """Replace a metadata call; one with an output operand becomes an equation."""
         if isinstance(node, Call) and node.name in FUNCTIONS:
             value = _term(chain if node.name.endswith("chain") else own)
             if not node.args:
@@ -87,8 +92,9 @@ def _insert_metadata_of_rule(rule: Rule, chain: list[dict[str, Any]], own: dict[
 
 
 def labels_at(span: Span, modules: Sequence[Module]) -> dict[str, Any]:
-    """The `labels` of the rule at `span`, or of the rule that it is a branch of, and of all that it
-    is in; of equal names the nearest counts. `modules` are as they were parsed."""
+    """Return the `labels` that apply to the rule or branch at `span`, from its own METADATA and all
+    around it; of equal names the nearest wins. `modules` are as parsed.
+    """
     labels: dict[str, Any] = {}
     rule, module = _rule_around(span, modules)
     for entry in _chain(rule, module, modules):
@@ -98,6 +104,7 @@ def labels_at(span: Span, modules: Sequence[Module]) -> dict[str, Any]:
 
 
 def _rule_around(span: Span, modules: Sequence[Module]) -> tuple[Rule, Module]:
+    """Return the last rule that begins before `span`, with its module."""
     module = next(each for each in modules if each.span.source == span.source)
     return max(
         ((rule, module) for rule in module.rules if rule.span.start <= span.start),
@@ -106,13 +113,13 @@ def _rule_around(span: Span, modules: Sequence[Module]) -> tuple[Rule, Module]:
 
 
 def _without_value(match: Call) -> Term:
-    """A term that is checked as `match` is and has no value: the second of at most one item."""
+    """Return a term that is type-checked like `match` and never has a value."""
     items = ArrayComprehension(Scalar(1), (Expr(match, span=match.span),), match.span)
     return Ref(items, (Scalar(1, match.span),), match.span)
 
 
 def _own(rule: Rule, module: Module) -> Iterator[Annotations]:
-    """The blocks of scope rule that stand right before a rule, the nearest first."""
+    """Yield the blocks of scope rule directly before a rule, the nearest first."""
     before = max((r.span.row for r in module.rules if r.span.row < rule.span.row), default=0)
     for block in reversed(module.annotations):
         if block.scope == "rule" and before <= block.span.row < rule.span.row:
@@ -120,6 +127,7 @@ def _own(rule: Rule, module: Module) -> Iterator[Annotations]:
 
 
 def _rule_path(rule: Rule, module: Module) -> list[Any]:
+    """Return the constant parts of a rule's full path."""
     ref = rule.head.ref
     name = [ref.head.name] if isinstance(ref.head, Var) else []
     tail = [a.value for a in ref.args if isinstance(a, Scalar)]
@@ -136,7 +144,7 @@ def _own_entries(blocks: Sequence[Annotations], path: list[Any]) -> list[dict[st
 
 
 def _around(rule: Rule, module: Module, modules: Sequence[Module]) -> Iterator[dict[str, Any]]:
-    """Collect the METADATA of a rule, of its document and package, and of the packages above."""
+    """Yield the METADATA of a rule's document and package, and of the packages above."""
     path = _rule_path(rule, module)
     document: dict[object, Annotations] = {}
     for other in modules:
@@ -164,13 +172,14 @@ def _entry(block: Annotations, path: list[Any]) -> dict[str, Any]:
 
 
 def _document(block: Annotations) -> dict[str, Any]:
+    """Return an annotation block as a document, without what is only for partial evaluation."""
     # What a policy can read of itself does not have what partial evaluation is told.
     fields = {name: value for name, value in block.fields.items() if name != "compile"}
     return {**fields, "scope": block.scope}
 
 
 def _term(value: Any) -> Term:
-    """Annotation data as a constant term."""
+    """Return annotation data as a constant term."""
     if isinstance(value, dict):
         return Object(tuple((_key(k), _term(v)) for k, v in value.items()))
     if isinstance(value, (list, tuple)):

@@ -82,12 +82,11 @@ class Multiplicity:
         self._several.add(id(node))
 
     def may_have_several(self, node: Rule | Expr | Body) -> bool:
-        """Return True if `node`, one of those that were looked through, may have several
-        answers."""
+        """Return True if `node`, which was analysed, may have several answers."""
         return id(node) in self._several
 
     def outer(self, node: Rule | Body, heads: tuple[Term, ...] = ()) -> frozenset[str]:
-        """Variables of a rule or of a closure that are outside of the closures inside it."""
+        """Return the variables of a rule or inner body outside the bodies inside it."""
         names = self._outer.get(id(node))
         if names is None:
             if isinstance(node, Rule):
@@ -107,9 +106,8 @@ def multiplicity_of_rules(
     prints: bool,
     bound: frozenset[str] = frozenset(),
 ) -> Multiplicity:
-    """The multiplicity of rules, of their `else` branches, and of all closures in them.
-
-    `bound`: variables that have a value before a rule begins.
+    """Analyse rules, their `else` branches and inner bodies. `bound`: variables that have values
+    before a rule begins.
     """
     walk = _Walk(callees, prints=prints, bound=bound)
     for definition in definitions:
@@ -123,7 +121,7 @@ def multiplicity_of_rules(
 def multiplicity_of_query(
     body: Body, outer: frozenset[str], callees: Callees, *, prints: bool
 ) -> Multiplicity:
-    """The multiplicity of the closures in a query, of which `outer` are outside of them."""
+    """Analyse the inner bodies of a query; `outer` are its variables outside them."""
     walk = _Walk(callees, prints=prints)
     walk.outer = outer
     walk.body(body)
@@ -134,7 +132,7 @@ def multiplicity_of_query(
 
 
 def is_known(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> bool:
-    """Return True if `term` can be computed with what is bound."""
+    """Return True if `term` can be computed from what is bound."""
     if _is_plainly_known(term, bound):
         return True
     if isinstance(term, Var):
@@ -145,7 +143,7 @@ def is_known(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity
 
 
 def _is_plainly_known(term: Term, bound: AbstractSet[str]) -> bool:
-    """Return True if all variables of `term` are bound, as far as one look at each part tells."""
+    """Return True if a quick check shows that all variables of `term` are bound."""
     if is_ground(term):
         return True
     match term:
@@ -167,13 +165,14 @@ def _is_plainly_known(term: Term, bound: AbstractSet[str]) -> bool:
 
 
 def _has_open_part(operator: Ref, bound: AbstractSet[str]) -> bool:
+    """Return True if an operand of a reference is not known to be bound."""
     return not all(
         isinstance(arg, Scalar) or _is_plainly_known(arg, bound) for arg in operator.args
     )
 
 
 def is_pattern(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> bool:
-    """Return True if matching `term` needs nothing but what is bound."""
+    """Return True if matching `term` needs only what is bound."""
     match term:
         case Scalar() | Var():
             return True
@@ -183,7 +182,7 @@ def is_pattern(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], ari
 
 
 def is_open(operand: Term, bound: AbstractSet[str]) -> bool:
-    """Return True if `operand` of a reference has variables that walking must bind."""
+    """Return True if an operand of a reference has variables that iteration must bind."""
     match operand:
         case Var(name):
             return name not in bound and name not in ROOTS
@@ -197,8 +196,9 @@ def is_open(operand: Term, bound: AbstractSet[str]) -> bool:
 def in_order(
     terms: Sequence[Term], bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity
 ) -> Iterator[int]:
-    """The positions of `terms` in the order to compute them: what binds a variable that another
-    one needs comes first. `bound` changes while the caller computes them."""
+    """Yield the positions of `terms` in the order of computation: terms that bind variables first.
+    The caller adds to `bound` in between.
+    """
     waiting = list(range(len(terms)))
     while len(waiting) > 1:
         known = (n for n in waiting if is_known(terms[n], bound, outer, arity))
@@ -211,10 +211,9 @@ def in_order(
 def ready_equations(
     left: Term, right: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity
 ) -> Iterator[tuple[Term, Term]]:
-    """The equations that `left = right` comes down to, in order, each as pattern and value.
-
-    Of two known sides the left one is the value, as in OPA: where it is an error, a right side
-    that is undefined must not hide it. `bound` changes while the caller matches them.
+    """Yield the equations of `left = right` in order, each as pattern and value. Of two known sides
+    the left is the value, as in OPA, so that its error is not hidden by an undefined right side.
+    The caller adds to `bound` in between.
     """
     waiting = list(equations(left, right))
     while waiting:
@@ -226,7 +225,7 @@ def ready_equations(
 
 
 def is_folder(root: RuleNode, term: Term) -> bool:
-    """Return True if a term names a place below `data` that has rules below it, and none itself."""
+    """Return True if a term is a path below `data` with rules below it but none at it."""
     head, operands = (term.head, term.args) if isinstance(term, Ref) else (term, ())
     if not (isinstance(head, Var) and head.name == "data"):
         return False
@@ -239,7 +238,7 @@ def is_folder(root: RuleNode, term: Term) -> bool:
 
 
 def closure_outer(body: Body, heads: tuple[Term, ...]) -> frozenset[str]:
-    """Variables of a closure that are outside of the closures inside it."""
+    """Return the variables of an inner body outside the bodies inside it."""
     names = {v.name for v in body_vars(body, closures=False)}
     for head in heads:
         names.update(v.name for v in term_vars(head, closures=False))
@@ -261,6 +260,9 @@ class _Walk:
         self.multiplicity = Multiplicity()
 
     def rule(self, rule: Rule, tail: Sequence[Term]) -> None:
+        """Analyse a rule: its parameters, body, and the terms of its head; `tail` are keys of its
+        reference.
+        """
         head = rule.head
         if rule.default:
             self.bound, self.outer = set(), frozenset()
@@ -288,8 +290,7 @@ class _Walk:
 
     @contextmanager
     def scope(self, outer: frozenset[str] | None = None) -> Iterator[None]:
-        """Forget variables that are bound inside at the end; `outer` of the closure, if it is
-        one."""
+        """Context whose variables are dropped at its end; `outer` are those of an inner body."""
         saved = self.bound, self.outer
         self.bound = set(self.bound)
         if outer is not None:
@@ -304,6 +305,7 @@ class _Walk:
             self.expression(expr)
 
     def expression(self, expr: Expr) -> None:
+        """Analyse an expression."""
         for item in expr.withs:
             self.replacement(item)
         if expr.negated:
@@ -312,7 +314,7 @@ class _Walk:
             self.holds(expr.term)
 
     def value(self, expr: Expr) -> None:
-        """An expression whose value is wanted."""
+        """Analyse an expression whose value is used."""
         self.body(expr.before)
         for item in expr.withs:
             self.replacement(item)
@@ -320,11 +322,12 @@ class _Walk:
         self.term(expr.term)
 
     def replacement(self, item: With) -> None:
-        """Visit the value of a `with`, which has no term where it names a function."""
+        """Analyse the value of a `with`, unless it is the name of a function."""
         if not names_function(item, self.callees.arity):
             self.term(item.value)
 
     def negated(self, expr: Expr) -> None:
+        """Analyse a negated expression, and first the terms that are evaluated before it."""
         waiting = [each.term for each in expr.before]
         while waiting:
             ready = (t for t in waiting if isinstance(t, Call) and self.is_known(t.args[1]))
@@ -337,7 +340,7 @@ class _Walk:
         self.closure((Expr(expr.term, False, (), expr.span),), expr, self.outer)
 
     def closure(self, body: Body, node: Expr | Body, outer: frozenset[str]) -> None:
-        """A body whose variables are its own; only whether it holds matters."""
+        """Analyse a body with its own variables, of which only the truth matters."""
         before = self.walks
         with self.scope(outer):
             self.body(body)
@@ -348,6 +351,7 @@ class _Walk:
         self.closure(body, body, self.outer | self.multiplicity.outer(body))
 
     def holds(self, term: Term | SomeDecl | SomeIn | Every | Not | And | Or) -> None:
+        """Analyse the term of an expression that must hold."""
         match term:
             case SomeDecl():
                 return
@@ -381,6 +385,7 @@ class _Walk:
         return arity is not None and len(term.args) == arity + 1
 
     def some_in(self, term: SomeIn) -> None:
+        """Analyse `some … in`: it iterates over its domain."""
         if is_folder(self.callees.root, term.domain):
             # The members of the folder are its operands.
             if isinstance(term.domain, Ref):
@@ -399,6 +404,7 @@ class _Walk:
             self.match(part)
 
     def every(self, term: Every) -> None:
+        """Analyse an `every`: its body has its own variables."""
         self.term(term.domain)
         self.walks += 1
         with self.scope():
@@ -413,6 +419,7 @@ class _Walk:
         return is_known(term, self.bound, self.outer, self.callees.arity)
 
     def term(self, term: Term) -> None:
+        """Analyse a term whose value is needed."""
         if is_ground(term):
             return
         match term:
@@ -440,6 +447,7 @@ class _Walk:
             self.term(terms[n])
 
     def call(self, term: Call, args: Sequence[Term]) -> None:
+        """Analyse the operands of a call; a relation counts as an iteration."""
         callee = self.callees.find(term)
         if callee is None or callee.arity not in (None, len(args)):
             return
@@ -448,7 +456,7 @@ class _Walk:
             self.walks += 1
 
     def comprehension(self, body: Body, heads: tuple[Term, ...]) -> None:
-        """Visit a comprehension, which has one value however many rounds its body has."""
+        """Analyse a comprehension, which has a single value."""
         before = self.walks
         with self.scope(self.outer | self.multiplicity.outer(body, heads)):
             self.body(body)
@@ -456,6 +464,7 @@ class _Walk:
         self.walks = before
 
     def operands(self, operands: Sequence[Term]) -> None:
+        """Analyse the operands of a reference; each open one counts as an iteration."""
         for operand in operands:
             if not is_open(operand, self.bound):
                 self.term(operand)
@@ -467,7 +476,7 @@ class _Walk:
     # Patterns
 
     def bind_target(self, pattern: Term) -> bool:
-        """Bind what a loop assigns, if that is a new variable."""
+        """Bind the variable of a loop if it is new; return True if so."""
         if not isinstance(pattern, Var) or not is_open(pattern, self.bound):
             return False
         if not pattern.is_wildcard:
@@ -475,6 +484,7 @@ class _Walk:
         return True
 
     def match(self, pattern: Term) -> None:
+        """Analyse a pattern that is matched with a value."""
         match pattern:
             case Var():
                 self.bind_target(pattern)

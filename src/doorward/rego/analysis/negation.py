@@ -52,7 +52,9 @@ def is_generated(name: str) -> bool:
 
 
 def operand_calls(term: Term) -> Iterator[Call]:
-    """The outermost calls in the operands of a negated term: they are asked before it."""
+    """Yield the outermost calls in the operands of a negated term, which are evaluated before
+    it.
+    """
     if not isinstance(term, Call):
         yield from _calls_in(term)
     elif not is_print(term):
@@ -61,6 +63,7 @@ def operand_calls(term: Term) -> Iterator[Call]:
 
 
 def _calls_in(term: Term) -> Iterator[Call]:
+    """Yield the outermost calls in a term."""
     match term:
         case Call():
             yield term
@@ -88,7 +91,7 @@ class Negations:
         self.count = 0
 
     def apart(self, expr: Expr) -> Expr:
-        """`expr`, which is negated, with what is asked before it in `before`."""
+        """Return the negated `expr` with what is evaluated before it in `before`."""
         assert isinstance(expr.term, get_args(Term))  # nothing else can be negated
         if is_print(expr.term):
             return expr
@@ -117,6 +120,7 @@ class _Parts:
         self.references: list[Expr] = []
 
     def _bind(self, term: Term, out: list[Expr]) -> Var:
+        """Append an equation of a new variable with `term` to `out`; return the variable."""
         # `@` keeps the name apart from any that a policy can write (`scope.source_name`).
         local = Var(f"{self.prefix}{self.count}{GENERATED}", term.span)
         self.count += 1
@@ -126,7 +130,7 @@ class _Parts:
     # Calls
 
     def last_step(self, term: Term) -> Term:
-        """`term` with the results of the calls in its operands in their place."""
+        """Return `term` with variables in place of the calls in its operands."""
         match term:
             case Call():
                 return replace(term, args=self._lift_calls_of_all(term.args))
@@ -138,6 +142,7 @@ class _Parts:
         return tuple([self._lift_calls(term) for term in terms])
 
     def _lift_calls(self, term: Term) -> Term:
+        """Return a term with variables in place of its calls, which are appended to `calls`."""
         if is_ground(term):
             return term
         match term:
@@ -164,14 +169,18 @@ class _Parts:
     # References
 
     def negated(self, term: Term, *, whole: bool) -> Term:
-        """`term`, the last step, with the values of its references in their place; those that are
-        its sides are left to it if they count as a `whole`."""
+        """Return `term` with variables in place of its references; with `whole`, references that
+        are its sides stay.
+        """
         if isinstance(term, Call):
             read = self._outermost if whole else self._read
             return replace(term, args=tuple([read(arg) for arg in term.args]))
         return self._outermost(term)
 
     def _outermost(self, term: Term) -> Term:
+        """Return a term whose operands have variables in place of references; a reference itself
+        stays.
+        """
         match term:
             case Ref(_, args):
                 return replace(term, args=tuple([self._read(arg) for arg in args]))
@@ -180,6 +189,9 @@ class _Parts:
         return self._read(term)
 
     def _read(self, term: Term) -> Term:
+        """Return a term with variables in place of its references, which are appended to
+        `references`.
+        """
         if is_ground(term):
             return term
         match term:

@@ -56,7 +56,7 @@ def is_print(term: Term) -> bool:
 
 
 def is_evaluated(term: Term) -> bool:
-    """Return True if references or comprehensions are in a term without calls."""
+    """Return True if a term without calls contains references or comprehensions."""
     if is_ground(term):
         return False
     match term:
@@ -91,7 +91,7 @@ class Operands:
         return tuple([step for expr in body for step in self.expr(expr)])
 
     def expr(self, expr: Expr) -> list[Expr]:
-        """The equations for the operands of an expression, and the expression."""
+        """Return the equations for an expression's operands, then the expression."""
         before = [step for each in expr.before for step in self.expr(each)]
         term = expr.term
         match term:
@@ -120,7 +120,9 @@ class Operands:
         return [*before, replace(expr, term=term, before=())]
 
     def _whole(self, term: Term, out: list[Expr]) -> Term:
-        """A term that is read where it stands; what is in it is bound before."""
+        """Return a term that stays where it is; what is inside it becomes variables, bound in
+        `out`.
+        """
         match term:
             case Ref(_, args) | Call(_, args):
                 operands = tuple([self._read(arg, out) for arg in args])
@@ -132,7 +134,7 @@ class Operands:
         return self._read(term, out)
 
     def _read(self, term: Term, out: list[Expr]) -> Term:
-        """A term that is an operand: a variable where it is evaluated."""
+        """Return an operand; if it must be evaluated it becomes a variable, bound in `out`."""
         if type(term) is Scalar or is_ground(term):
             return term
         match term:
@@ -151,11 +153,14 @@ class Operands:
         return term
 
     def _bind(self, term: Term, out: list[Expr]) -> Var:
+        """Append an equation of a new variable with `term` to `out`; return the variable."""
         local = self.local(term.span)
         out.append(equation(local, term, term.span))
         return local
 
     def _part(self, part: Expr) -> Expr:
-        """An expression of a template string: a body of its own, the steps of which come first."""
+        """Return an expression of a template string with the equations for its operands in
+        `before`.
+        """
         *steps, last = self.body(self.part_steps(part))
         return replace(last, before=tuple(steps))

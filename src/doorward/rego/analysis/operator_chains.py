@@ -49,14 +49,14 @@ ExprTerm: TypeAlias = Term | SomeDecl | SomeIn | Every | Not | And | Or
 
 
 def split_chains(module: Module) -> Module:
-    """The module without chains of more than `LINKS` operators."""
+    """Return the module with chains of more than `LINKS` operators split."""
     rules = tuple([_Shortener().rule(rule) if _is_long(rule) else rule for rule in module.rules])
     changed = any(a is not b for a, b in zip(rules, module.rules, strict=True))
     return replace(module, rules=rules) if changed else module
 
 
 def _is_long(node: Rule) -> bool:
-    """Return True if there is a chain to shorten below `node`."""
+    """Return True if there is a chain to split below `node`."""
     text = node.span.text
     # A look at the text is a hundredth of a walk through the tree.
     if len(text) <= 2 * LINKS or sum(map(text.count, _SIGNS)) + text.count("in") <= LINKS:
@@ -78,6 +78,7 @@ class _Shortener:
         self.count = 0
 
     def rule(self, rule: Rule) -> Rule:
+        """Return a rule and its `else` branches with their chains split."""
         rules = [rule]
         while rules[-1].else_rule is not None:
             rules.append(rules[-1].else_rule)
@@ -88,6 +89,7 @@ class _Shortener:
         return shortened
 
     def _alone(self, rule: Rule) -> Rule:
+        """Return one branch of a rule with its chains split."""
         out = list(self.body(rule.body))
         head = rule.head
         ref = replace(head.ref, args=self.terms(head.ref.args, out))
@@ -96,12 +98,14 @@ class _Shortener:
         return replace(rule, head=replace(head, ref=ref, key=key, value=value), body=tuple(out))
 
     def body(self, body: Body) -> Body:
+        """Return a body with its chains split; parts become expressions before."""
         out: list[Expr] = []
         for expr in body:
             self.expr(expr, out)
         return tuple(out)
 
     def expr(self, expr: Expr, out: list[Expr]) -> None:
+        """Append an expression to `out`, preceded by the parts of its chains."""
         withs = tuple([replace(w, value=self.term(w.value, out)) for w in expr.withs])
         before: list[Expr] = []
         term = self.expr_term(expr.term, before)
@@ -109,6 +113,7 @@ class _Shortener:
         out.append(replace(expr, term=term, withs=withs))
 
     def expr_term(self, term: ExprTerm, out: list[Expr]) -> ExprTerm:
+        """Return the term of an expression with its chains split; parts go to `out`."""
         match term:
             case SomeDecl():
                 return term
@@ -133,6 +138,7 @@ class _Shortener:
         return tuple([self.term(term, out) for term in terms])
 
     def term(self, term: Term, out: list[Expr]) -> Term:
+        """Return a term with its chains split; parts go to `out`."""
         match term:
             case Call(infix=True):
                 return self.chain(term, out)
@@ -158,6 +164,7 @@ class _Shortener:
         return term
 
     def chain(self, term: Call, out: list[Expr]) -> Term:
+        """Return the last part of a chain; each part before is assigned to a variable in `out`."""
         calls = list(_links(term))
         operand = self.term(calls[-1].args[0], out)
         for number, call in enumerate(reversed(calls), start=1):
@@ -167,6 +174,7 @@ class _Shortener:
         return operand
 
     def _assign_local(self, term: Call, out: list[Expr]) -> Var:
+        """Append `variable := term` to `out`; return the new variable."""
         # No policy can write such a name: its letters are ASCII.
         local = Var(f"λ{self.count}", term.span)
         self.count += 1
@@ -177,7 +185,7 @@ class _Shortener:
 
 
 def _links(term: Term) -> Iterator[Call]:
-    """The calls of a chain, the last operator's first."""
+    """Yield the calls of a chain, the last operator's first."""
     while isinstance(term, Call) and term.infix:
         yield term
         term = term.args[0]

@@ -121,7 +121,7 @@ class Program:
         return (call for each in self.sites for call in each.calls)
 
     def reuse(self, before: Program) -> None:
-        """Take from an earlier check what it made of modules that are the same."""
+        """Take over the results of an earlier check for modules that are the same objects."""
         numbers = {id(source): n for n, source in enumerate(before.sources)}
         for module in self.sources:
             package, number = module.package.path, numbers.get(id(module))
@@ -132,14 +132,14 @@ class Program:
 
     @property
     def new(self) -> list[Module]:
-        """The modules of which nothing is known from before."""
+        """Return the modules without results from an earlier check."""
         pairs = zip(self.sources, self.modules, strict=True)
         return [module for source, module in pairs if id(source) not in self.known]
 
     def with_known(
         self, modules: Sequence[Module], known: Mapping[int, Module] | None = None
     ) -> list[Module]:
-        """`modules`, which were new, among the others."""
+        """Return all modules: `modules`, which were new, and those known before."""
         rest, known = iter(modules), self.known if known is None else known
         return [known[id(s)] if id(s) in self.known else next(rest) for s in self.sources]
 
@@ -156,13 +156,13 @@ Pass = Callable[[Program], list[Diagnostic]]
 
 
 def split_operator_chains(program: Program) -> list[Diagnostic]:
-    """First: everything after it follows terms by recursion."""
+    """Split long chains of operators. First, since every later pass recurses into terms."""
     program.modules = [split_chains(module) for module in program.modules]
     return []
 
 
 def resolve_names(program: Program) -> list[Diagnostic]:
-    """Early: everything after it reads `data.…` and unique variables only."""
+    """Resolve names. Early, since every later pass expects `data.…` paths and unique variables."""
     strict = program.options.strict
     builtins = program.registry
     resolved = resolve_modules(program.new, program.names, strict=strict, builtins=builtins)
@@ -177,7 +177,7 @@ def resolve_names(program: Program) -> list[Diagnostic]:
 
 
 def build_rule_tree(program: Program) -> list[Diagnostic]:
-    """Rules get their places before anything asks what a name reaches."""
+    """Build the tree of rules, which all questions about names need."""
     program.root = build_tree(program.modules)
     program.arities = {
         node.path: len(node.definitions[0].rule.head.args or ())
@@ -194,7 +194,7 @@ def check_annotations(program: Program) -> list[Diagnostic]:
 
 
 def check_replacements(program: Program) -> list[Diagnostic]:
-    """Before the calls are looked at, some of which they change."""
+    """Check `with` targets, before calls, some of which they change."""
     withs = [item for each in program.sites for item in each.withs]
     program.mocked = _mocked(withs, program.callees)
     return replacements.check_replacements(withs, program.callees)
@@ -211,7 +211,7 @@ def check_calls(program: Program) -> list[Diagnostic]:
 
 
 def order_bodies(program: Program) -> list[Diagnostic]:
-    """Orders the bodies, so the tree is rebuilt from what it returns."""
+    """Put bodies in safe order, and rebuild the tree from the result."""
     ordered, errors = order_modules(program.new, program.callees)
     if not errors:
         program.modules = program.with_known(ordered)
@@ -220,14 +220,16 @@ def order_bodies(program: Program) -> list[Diagnostic]:
 
 
 def check_recursion(program: Program) -> list[Diagnostic]:
-    """Before types, whose order of work is that of the graph."""
+    """Report recursive rules, before types, which are inferred in the order of the graph."""
     program.graph = build_dependencies(program.root, program.callees)
     program.constant = constant_nodes(program.root, program.graph)
     return dependencies.check_recursion(program.root, program.graph, program.callees)
 
 
 def check_types(program: Program) -> list[Diagnostic]:
-    """Last: a variable's type comes from what binds it, so bodies must be in order."""
+    """Infer and check types. Late, since a variable's type comes from what binds it, so bodies must
+    be in order.
+    """
     program.types, errors = rule_types.check_types(
         program.modules,
         program.root,
@@ -240,7 +242,7 @@ def check_types(program: Program) -> list[Diagnostic]:
 
 
 def check_deprecated(program: Program) -> list[Diagnostic]:
-    """After types, as in OPA: a wrong call of something deprecated is reported as wrong."""
+    """Report deprecated built-ins. After types, as in OPA: a wrong call is reported as wrong."""
     strict = program.options.strict
     listed = zip(program.modules, program.sites, strict=True)
     calls = chain.from_iterable(own.calls for module, own in listed if module.v1 or strict)
@@ -270,11 +272,9 @@ def check(
     options: CheckOptions,
     before: Program | None = None,
 ) -> Program:
-    """The program that `modules` make; CompileError with everything that is wrong.
-
-    `before`: an earlier program, checked in the same way, of which modules may be here again. Their
-    names are resolved and their bodies in order; what depends on all modules is checked again. No
-    module of the two reads METADATA.
+    """Compile `modules` to a program; CompileError with all errors. `before`: an earlier program,
+    checked with the same options, whose results for unchanged modules are reused. Neither may read
+    METADATA.
     """
     if before is not None:
         program = _check_again(Program(modules_in_order(modules), registry, options), before)
@@ -297,7 +297,7 @@ def check(
 
 
 def resolved_modules(program: Program) -> list[Module]:
-    """The modules of a checked program with their names resolved, bodies as they are written."""
+    """Return the modules of a checked program with names resolved and bodies as written."""
     if not program.resolved:
         again = Program(program.sources, program.registry, program.options)
         split_operator_chains(again)
@@ -307,14 +307,16 @@ def resolved_modules(program: Program) -> list[Module]:
 
 
 def modules_in_order(modules: Iterable[Module]) -> list[Module]:
-    """Modules as they are checked: as in OPA in the order of their names, since of two rules that
-    do not agree the later one is wrong."""
+    """Return modules sorted by name, as OPA checks them: of two rules that conflict the later is
+    reported.
+    """
     return sorted(modules, key=lambda module: module.span.file)
 
 
 def _check_again(program: Program, before: Program) -> Program | None:
-    """`program`, checked with what is known from `before`; None where all must be checked again:
-    an error says more then, and the order of bodies depends on what functions there are."""
+    """Check `program` with the results of `before`; None if all must be checked again, because of
+    an error or since the set of functions changed.
+    """
     program.reuse(before)
     if not program.known:
         return None
@@ -339,7 +341,7 @@ def check_query(
     package: tuple[str, ...] = (),
     imports: Sequence[Import] = (),
 ) -> Query:
-    """The checked form of a query against `program`; CompileError as for modules."""
+    """Compile a query against `program`; CompileError with all errors."""
     try:
         return _check_query(body, program, package, imports)
     except RecursionError:
@@ -350,6 +352,7 @@ def check_query(
 def _check_query(
     body: Body, program: Program, package: tuple[str, ...], imports: Sequence[Import]
 ) -> Query:
+    """Compile a query against `program` without guarding against deep nesting."""
     exports: set[str] = set()
     node = program.root.find(package) if package else None
     if node is not None:
@@ -378,7 +381,9 @@ def _check_query(
 def report(
     errors: Sequence[Diagnostic], limit: int, *, is_ordered: bool = False
 ) -> list[Diagnostic]:
-    """At most `limit` errors, by position unless they are in OPA's order, each once."""
+    """Return at most `limit` errors, without repetitions, by position unless they are in OPA's
+    order.
+    """
     unique = list(dict.fromkeys(errors))
     if not is_ordered:
         unique.sort(key=lambda d: (d.span.file, d.span.row, d.span.col))

@@ -17,10 +17,9 @@ class ReadPaths:
         self._paths = {path for part in parts for path in _paths(part)}
 
     def above(self, path: Sequence[Key]) -> bool:
-        """Return True if a reference ends above `path`; its open operands can be any key.
-
-        What lists all data reads above the server's own documents, which are part of it only
-        where `with` put them.
+        """Return True if a reference ends above `path`; a variable key counts as any key. A
+        reference to all of data does not reach the server's own documents, which belong to it only
+        under `with`.
         """
         if path[:1] == (SYSTEM,) and any(read[:1] in ((), (None,)) for read in self._paths):
             return True
@@ -32,7 +31,7 @@ class ReadPaths:
 
 
 def _paths(part: object) -> Iterator[tuple[Key | None, ...]]:
-    """The path of a reference below `data`; None for what is known only at run time."""
+    """Yield the path of a reference below `data`, None for keys known only at run time."""
     if isinstance(part, Ref) and isinstance(part.head, Var) and part.head.name == "data":
         yield tuple(to_key(a.value) if isinstance(a, Scalar) else None for a in part.args)
     elif isinstance(part, Var) and part.name == "data":

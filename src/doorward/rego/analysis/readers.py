@@ -20,7 +20,7 @@ class Readers:
         self._readers: dict[int, list[RuleNode]] | None = None
 
     def of(self, path: Sequence[Key]) -> list[tuple[Key, ...]]:
-        """The paths below `data` of the rules that read those at `path` or below it."""
+        """Return the paths below `data` of the rules that read those at or below `path`."""
         replaced = self._root.find(path)
         if replaced is None:
             return []
@@ -37,6 +37,7 @@ class Readers:
         return paths
 
     def _readers_by_node(self) -> dict[int, list[RuleNode]]:
+        """Return the nodes that read each node, by its identity; computed once."""
         if self._readers is None:
             readers: dict[int, list[RuleNode]] = {}
             for reader, read in self._reads():
@@ -45,6 +46,7 @@ class Readers:
         return self._readers
 
     def _reads(self) -> Iterator[tuple[RuleNode, RuleNode]]:
+        """Yield each node with a node that it reads."""
         for node in self._root.walk():
             for read in self._graph.reads.get(id(node), ()):
                 yield node, read

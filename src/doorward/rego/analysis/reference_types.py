@@ -51,7 +51,7 @@ class TermTypes(Protocol):
 
 
 def check_references(expr: Expr, scope: Scope, types: TermTypes) -> Iterator[Finding]:
-    """Return the errors in the references of a flat expression, closures left out."""
+    """Yield the type errors in the references of a flat expression, except in inner bodies."""
     for ref in _references(expr):
         problem = _Check(ref, scope, types).run()
         if problem is not None:
@@ -59,8 +59,9 @@ def check_references(expr: Expr, scope: Scope, types: TermTypes) -> Iterator[Fin
 
 
 def bodies_of(expr: Expr) -> Body:
-    """The expressions in the bodies of `every`, `not`, `and` and `or`. OPA infers no types there:
-    it looks at their references and comprehensions alone."""
+    """Return the expressions in the bodies of `every`, `not`, `and` and `or`, for which OPA infers
+    no types: it only checks their references and comprehensions.
+    """
     match expr.term:
         case Every(_, _, _, body) | Not(body):
             return body
@@ -70,6 +71,7 @@ def bodies_of(expr: Expr) -> Body:
 
 
 def _references(expr: Expr) -> Iterator[Ref]:
+    """Yield the references of an expression, in the order in which OPA checks them."""
     term = expr.term
     if isinstance(term, Call):
         for arg in term.args:
@@ -86,6 +88,7 @@ def _references(expr: Expr) -> Iterator[Ref]:
 
 
 def _in_term(term: Term) -> Iterator[Ref]:
+    """Yield the references in a term; `input` and `data` alone count."""
     match term:
         case Ref(_, args):
             yield term
@@ -111,6 +114,7 @@ class _Check:
         self.types = types
 
     def run(self) -> Finding | None:
+        """Return the error in the reference; None if it has none."""
         head = self.ref.head
         if not isinstance(head, Var):
             return None
@@ -129,7 +133,9 @@ class _Check:
         return self._below(any_, 1)
 
     def _walk(self, node: TypeNode | None) -> tuple[Finding | None, bool]:
-        """Return the error within the tree, and whether the reference leaves it."""
+        """Return the error in the part of the reference that the tree covers, and True if the
+        reference leads out of it.
+        """
         for position, operand in enumerate(self.ref.args, start=1):
             if node is None:
                 return None, True
@@ -151,6 +157,7 @@ class _Check:
     def _variable(
         self, operand: Var, position: int, keys: Type, one_of: tuple[Key, ...]
     ) -> Finding | None:
+        """Give an operand variable the type of the keys; return an error if it has another one."""
         known = self.scope.variable(operand.name)
         if known is None:
             self.scope.variables[operand.name] = keys
@@ -159,7 +166,7 @@ class _Check:
         return None
 
     def _below(self, type_: Type, position: int) -> Finding | None:
-        """Return the error from `position` on, in a value of `type_`."""
+        """Return the error in the reference from `position` on, in a value of `type_`."""
         for n, operand in enumerate(self.ref.args[position - 1 :], start=position):
             keys = keys_of(type_)
             if keys == UNKNOWN:
@@ -177,6 +184,7 @@ class _Check:
         return None
 
     def _operand(self, operand: Term, position: int, keys: Type, type_: Type) -> Finding | None:
+        """Return the error if an operand cannot be a key; else None."""
         if isinstance(operand, Var):
             return self._variable(operand, position, keys, _fields(type_))
         if not self.types.fit(operand, keys, self.scope):
@@ -186,7 +194,7 @@ class _Check:
 
 
 def _fields(type_: Type) -> tuple[Key, ...]:
-    """The keys that a type names."""
+    """Return the keys that a type names."""
     match type_:
         case ObjectType(fields):
             return tuple(key for key, _ in fields)  # type: ignore[misc]  # fields are in key form

@@ -24,6 +24,7 @@ def check_replacements(withs: Iterable[With], callees: Callees) -> list[Diagnost
 
 
 def _check(item: With, callees: Callees) -> Diagnostic | None:
+    """Return the error if a `with` target cannot be replaced; else None."""
     target = item.target
     head = target.head if isinstance(target, Ref) else target
     if isinstance(head, Var) and head.name == "input":
@@ -47,6 +48,7 @@ def _check(item: With, callees: Callees) -> Diagnostic | None:
 
 
 def _passes_a_rule(node: RuleNode, path: Sequence[Term]) -> bool:
+    """Return True if a path below `data` goes through a rule before its end."""
     for operand in path:
         child = node.children.get(constant(operand)) if is_constant(operand) else None
         if child is None:
@@ -58,6 +60,7 @@ def _passes_a_rule(node: RuleNode, path: Sequence[Term]) -> bool:
 
 
 def _irreplaceable(builtin: Builtin) -> str | None:
+    """Return the reason why `with` cannot replace a built-in; None if it can."""
     name = builtin.name
     if name in _FIXED:
         return f'replacement of "{name}" invalid'

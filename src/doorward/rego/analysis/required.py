@@ -33,8 +33,9 @@ _REPLACED: Final = frozenset({"rego.metadata.chain", "rego.metadata.rule"})
 
 
 def required_builtins(modules: Iterable[Module], registry: Registry) -> list[str]:
-    """The names of the built-ins that parsed `modules` need, sorted; calls of what is nowhere
-    defined do not count."""
+    """Return the sorted names of the built-ins that parsed `modules` need; calls of undefined
+    functions do not count.
+    """
     names: set[str] = set()
     for module in modules:
         own = {rule.head.ref.head.name for rule in module.rules if type(rule.head.ref.head) is Var}
@@ -45,7 +46,7 @@ def required_builtins(modules: Iterable[Module], registry: Registry) -> list[str
 
 
 def _functions_called(rule: Rule, documents: Set[str]) -> Iterator[str]:
-    """Return the functions that a rule calls, and `eq` where a part of it is assigned first."""
+    """Yield the functions that a rule calls, and `eq` where a part is assigned first."""
     for node in walk(rule):
         terms: tuple[Node | None, ...] = ()
         match node:
@@ -69,7 +70,7 @@ def _functions_called(rule: Rule, documents: Set[str]) -> Iterator[str]:
 
 
 def _operands(term: Node) -> Iterator[Node]:
-    """Return the operands of a term; of a call, those that are evaluated with it."""
+    """Yield the operands of a term; for a call, those evaluated with it."""
     match term:
         case Call():
             return iter(())
@@ -80,7 +81,7 @@ def _operands(term: Node) -> Iterator[Node]:
 
 
 def _is_assigned(term: Node, documents: Set[str]) -> bool:
-    """Return True if a term is or holds one that is assigned first."""
+    """Return True if a term, or a term in it, is assigned to a variable first."""
     if isinstance(term, Var):
         return term.name in documents
     if isinstance(term, _ASSIGNED):

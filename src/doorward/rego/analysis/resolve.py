@@ -60,7 +60,7 @@ _KINDS = {
 
 
 def names_of_packages(modules: Iterable[Module]) -> dict[tuple[str, ...], frozenset[str]]:
-    """The names of the rules of each package, by its path."""
+    """Return the names of the rules in each package, by its path."""
     names: dict[tuple[str, ...], set[str]] = {}
     for module in modules:
         own = names.setdefault(module.package.path, set())
@@ -85,10 +85,8 @@ def resolve_modules(
     strict: bool = False,
     builtins: Container[str] = (),
 ) -> Resolved:
-    """Every module with its names resolved.
-
-    `exports`: the names of the rules of each package. `builtins`: the names of the functions that
-    are not written in Rego; without them, variables of their names are like all others.
+    """Return every module with its names resolved. `exports`: the names of the rules per package.
+    `builtins`: the names of built-ins; variables with other names are ordinary.
     """
     resolved, errors, ask_metadata = [], [], False
     for module in modules:
@@ -113,7 +111,7 @@ def resolve_query(
     exports: Iterable[str] = (),
     imports: Sequence[Import] = (),
 ) -> tuple[Body, list[Diagnostic]]:
-    """A query's body with its names resolved, as if it were in `package`."""
+    """Return a query's body with its names resolved as in `package`, and the errors."""
     resolver = Resolver(package, exports, imports)
     resolver.may_shadow = True  # as in OPA: `input := 1` is a variable of the query
     scope = Scope(resolver.names)
@@ -177,11 +175,13 @@ class Resolver:
                 self.imports[import_name(item)] = _Imported(item.path, text, item.span)
 
     def module(self, module: Module) -> Module:
+        """Return the module with the names in its rules resolved; its imports are checked."""
         rules = tuple(self.rule(rule) for rule in module.rules)
         self._check_imports(module.imports)
         return replace(module, rules=rules)
 
     def _check_imports(self, imports: Sequence[Import]) -> None:
+        """Report imports that are unused (when strict) or shadow another."""
         first: dict[str, Import] = {}
         for item in imports:
             name = import_name(item)
@@ -197,6 +197,7 @@ class Resolver:
     # Rules
 
     def rule(self, rule: Rule) -> Rule:
+        """Return a rule and its `else` branches with their names resolved."""
         name = _rule_name(rule)
         if name in ROOTS and not self.may_shadow:
             message = f"rules must not shadow {name} (use a different rule name)"
@@ -211,7 +212,7 @@ class Resolver:
         return resolved
 
     def _branch(self, rule: Rule, args: tuple[Term, ...] | None, outer: Scope) -> Rule:
-        """One rule, then its `else`; they share the parameters."""
+        """Return one branch and its `else`, which share parameters, with names resolved."""
         self.names.begin_rule()
         scope = Scope(self.names, outer, parameters=True, free=self._free_names(rule.body))
         body = self.body(rule.body, scope, close=False)
@@ -226,6 +227,7 @@ class Resolver:
         return replace(rule, head=head, body=body, else_rule=otherwise)
 
     def _head(self, head: Head, args: tuple[Term, ...] | None, scope: Scope) -> Head:
+        """Return a head with names resolved; its reference becomes a full path below `data`."""
         ref = head.ref
         prefix = tuple(Scalar(part, ref.span) for part in self.package)
         name = Scalar(ref.head.name if isinstance(ref.head, Var) else "", ref.head.span)
@@ -238,6 +240,7 @@ class Resolver:
         return replace(head, ref=resolved, args=args, key=key, value=value)
 
     def _check_parameters(self, args: tuple[Term, ...], span: Span) -> None:
+        """Report a parameter named `input` or `data`."""
         for arg in args:
             for var in pattern_vars(arg):
                 if var.name in ROOTS:
@@ -246,6 +249,7 @@ class Resolver:
                     return
 
     def _parameter(self, term: Term, scope: Scope) -> Term:
+        """Declare the variables of a parameter and return it resolved."""
         scope.declared_at = term.span
         for call in _calls(term):
             self.names.report("rule arguments cannot contain calls", call.span)
@@ -260,6 +264,7 @@ class Resolver:
     # Bodies
 
     def body(self, body: Body, scope: Scope, *, close: bool = True) -> Body:
+        """Return a body with names resolved; with `close` its unused variables are reported."""
         scope.expect(body)
         resolved = []
         for expr in body:
@@ -270,7 +275,9 @@ class Resolver:
         return tuple(resolved)
 
     def _free_names(self, body: Body) -> frozenset[str]:
-        """The variables of a body that have the name of a built-in and are used in no `with`."""
+        """Return the variables of a body that have the name of a built-in and occur in no
+        `with`.
+        """
         if not self.options.collect_free:
             return frozenset()
         free = {var.name for var in body_vars(body, closures=False)}
@@ -279,11 +286,12 @@ class Resolver:
         return frozenset(name for name in free if name in self.options.builtins)
 
     def _inner(self, scope: Scope, body: Body, *, joined: bool = False) -> Scope:
-        """The scope of `body`, which is a part of an expression in the body of `scope`."""
+        """Return the scope for `body`, which is part of an expression in the body of `scope`."""
         free = self._free_names(body)
         return Scope(self.names, scope, free=free, joined=joined or scope.joined)
 
     def expr(self, expr: Expr, scope: Scope) -> Expr:
+        """Return an expression with names resolved; its declarations go to `scope`."""
         withs = tuple(self._with(w, scope) for w in expr.withs)
         term = expr.term
         resolved: Term | SomeDecl | SomeIn | Every | Not | And | Or
@@ -313,6 +321,7 @@ class Resolver:
         return replace(expr, term=resolved, withs=withs)
 
     def _some_in(self, term: SomeIn, scope: Scope) -> SomeIn:
+        """Return `some … in` with names resolved; its variables are declared."""
         domain = self.term(term.domain, scope)
         # What the collection is made of is not bound by walking it. Nor is a document: to OPA
         # `some input in xs` asks if the input is in it, whatever an import is called.
@@ -328,6 +337,7 @@ class Resolver:
         return replace(term, key=key, value=self.term(term.value, scope), domain=domain)
 
     def _every(self, term: Every, scope: Scope) -> Every:
+        """Return an `every` with names resolved; its variables are declared in its own scope."""
         domain = self.term(term.domain, scope)
         inner = self._inner(scope, term.body)
         inner.declared_at = term.body[0].span if term.body else term.span
@@ -345,6 +355,7 @@ class Resolver:
         return self._global("assign", call.span) is None
 
     def _assign(self, call: Call, scope: Scope) -> Call:
+        """Return `target := value` with names resolved; the target's variables are declared."""
         target, value = call.args
         resolved = self.term(value, scope)
         if isinstance(target, Var) and target.name in ROOTS and not self.may_shadow:
@@ -354,7 +365,7 @@ class Resolver:
         return replace(call, args=(pattern, resolved))
 
     def _pattern(self, term: Term, scope: Scope) -> Term:
-        """The left side of `:=`, which declares every variable in it."""
+        """Return the left side of `:=` resolved; every variable in it is declared."""
         match term:
             case Var():
                 return scope.declare(term, "assigned")
@@ -368,6 +379,7 @@ class Resolver:
         return term
 
     def _with(self, item: With, scope: Scope) -> With:
+        """Return a `with` with its target and value resolved."""
         target = item.target
         head = target.head if isinstance(target, Ref) else target
         resolved: Term = target
@@ -383,6 +395,7 @@ class Resolver:
     # Terms
 
     def term(self, term: Term, scope: Scope, *, use: bool = True) -> Term:
+        """Return a term with names resolved; without `use`, variables do not count as used."""
         match term:
             case Scalar():
                 return term
@@ -426,6 +439,7 @@ class Resolver:
         return replace(term, parts=parts)
 
     def _var(self, var: Var, name: str, scope: Scope, *, use: bool = True) -> Term:
+        """Return what a variable name means: a declared variable, a rule or import, or itself."""
         if var.is_wildcard:
             return var
         declared = scope.declared.get(name) if not use else scope.find(name)
@@ -444,8 +458,9 @@ class Resolver:
         return var
 
     def _seen_from(self, scope: Scope, target: Ref | Var) -> Ref | Var:
-        """Return the term that a rule or import stands for, where a pattern (`[data] := …`) may
-        have taken the name of the document: OPA reads the variable that the pattern bound."""
+        """Return the term for a rule or import; if a pattern (`[data] := …`) has bound the
+        document's name, OPA reads that variable.
+        """
         root = target.head if isinstance(target, Ref) else target
         assert isinstance(root, Var)  # names stand for paths
         declared = scope.find(root.name)
@@ -457,6 +472,7 @@ class Resolver:
         return replace(target, head=local) if isinstance(target, Ref) else local
 
     def _global(self, name: str, span: Span) -> Ref | Var | None:
+        """Return the path that a name means as an import or rule; None if it is neither."""
         imported = self.imports.get(name)
         if imported is not None:
             imported.used = True
@@ -467,7 +483,7 @@ class Resolver:
         return None
 
     def _call(self, call: Call, scope: Scope, *, is_term: bool = True) -> Call:
-        """A call as a term, or as a whole expression."""
+        """Return a call with names resolved, either as a term or as a whole expression."""
         args = tuple(self.term(arg, scope) for arg in call.args)
         self.asks_metadata |= call.name in METADATA_CALLS
         operator = call.operator
@@ -498,7 +514,7 @@ def _operator(target: Ref | Var, operator: Ref) -> Ref:
 
 
 def _append(head: Term, args: tuple[Term, ...], span: Span) -> Ref | Term:
-    """`head` followed by `args`, as one reference."""
+    """Return `head` followed by `args` as a single reference."""
     if not args:
         return head
     if isinstance(head, Ref):
@@ -507,7 +523,7 @@ def _append(head: Term, args: tuple[Term, ...], span: Span) -> Ref | Term:
 
 
 def import_name(item: Import) -> str:
-    """Return the name of an import in its module."""
+    """Return the name by which a module refers to an import."""
     if item.alias is not None:
         return item.alias
     if isinstance(item.path, Ref) and item.path.args:
@@ -524,7 +540,7 @@ def _import_text(item: Import) -> str:
 
 
 def _calls(term: Term) -> Iterator[Call]:
-    """The calls in a parameter, where keys, sets and comprehensions are values anyway."""
+    """Yield the calls in a parameter, except in keys, sets and comprehensions, which are values."""
     match term:
         case Call():
             yield term
@@ -537,6 +553,7 @@ def _calls(term: Term) -> Iterator[Call]:
 
 
 def _scalar_kind(term: Scalar) -> str:
+    """Return the type name of a scalar as OPA has it."""
     if term.value is None:
         return "null"
     if isinstance(term.value, bool):

@@ -51,7 +51,7 @@ def check_types(
     schemas: Schemas | None = None,
     called: frozenset[str] = frozenset(),
 ) -> tuple[Globals, list[Diagnostic]]:
-    """Infer the types of all rules, and return them with the type errors."""
+    """Infer the types of all rules; return them and the type errors."""
     known = Globals(callees.registry, called, readers=Readers(root, graph).of)
     if schemas is not None and () in schemas:
         try:
@@ -84,7 +84,9 @@ def check_types(
 
 
 def _shape(definition: Definition, root: RuleNode) -> Hashable:
-    """A definition without its constants, of its place; None where few stand there."""
+    """Return a key for a definition without its constants, at its node; None if the node has few
+    definitions.
+    """
     path, tail = head_path(definition.rule.head.ref)
     node = None if tail else root.find(path)
     if node is None or len(node.definitions) < MIN_SHARED:
@@ -98,7 +100,7 @@ def _shape(definition: Definition, root: RuleNode) -> Hashable:
 def check_body_types(
     body: Body, known: Globals, callees: Callees, called: frozenset[str] = frozenset()
 ) -> list[Diagnostic]:
-    """The type errors of a query; it has `called` built-ins besides those that rules call."""
+    """Return the type errors of a query; `called` are built-ins it uses besides those of rules."""
     if not called <= known.called:
         known = known.with_calls(called)
     flattener = Flattener(callees.arity, unify_equals=False, prefix=QUERY_LOCAL)
@@ -107,7 +109,9 @@ def check_body_types(
 
 
 def flatten_rule(rule: Rule, arity: Arity) -> FlatRule:
-    """A rule without its `else` as its types are checked: one call or operand per expression."""
+    """Return a rule, without its `else`, in the form for type checks: one call or operand per
+    expression.
+    """
     flattener = Flattener(arity, unify_equals=True)
     flat = flattener.rule(rule)
     return replace(flat, body=flattener.with_operands(flat.body))
@@ -116,6 +120,7 @@ def flatten_rule(rule: Rule, arity: Arity) -> FlatRule:
 def _check_rule(
     flat: FlatRule, known: Globals, documents: tuple[TypeNode, ...]
 ) -> list[Diagnostic]:
+    """Infer the type of one rule and add it to `known`; return its errors."""
     scope = Scope(known, documents=documents)
     inference = Inference(known)
     findings = inference.body(flat.body, scope)
@@ -134,7 +139,9 @@ def _check_rule(
 
 
 def _keys(path: Sequence[Key], tail: Sequence[Term]) -> tuple[Key, ...]:
-    """The path of a rule in the tree of types. Open operands have keys that no policy can write."""
+    """Return the path of a rule in the tree of types; open keys become keys that no policy can
+    write.
+    """
     rest = (to_key(t.value) if isinstance(t, Scalar) else _OPEN for t in tail)
     return ("data", *path, *rest)
 
@@ -145,7 +152,7 @@ _OPEN: Final = Boxed(("open",))  # type: ignore[arg-type]  # a tuple: equal to n
 def _type_and_path(
     head: Head, path: Sequence[Key], tail: Sequence[Term], inference: Inference, scope: Scope
 ) -> tuple[Type | None, tuple[Key, ...]]:
-    """The type a rule gives, and where it goes."""
+    """Return the type that a rule gives, None if unknown, and the path for it."""
     for node in (node for arg in head.args or () for node in walk(arg)):
         # What the body says nothing of can be anything.
         if isinstance(node, Var) and scope.variable(node.name) is None:

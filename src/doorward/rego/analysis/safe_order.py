@@ -41,7 +41,7 @@ class Ordered:
 
     @property
     def is_as_written(self) -> bool:
-        """True if the order is that of the body."""
+        """Return True if the order is that of the body as written."""
         return len(self.exprs) == len(self.body) and all(
             [a is b for a, b in zip(self.exprs, self.body, strict=True)]
         )
@@ -64,9 +64,8 @@ def take_in_order(
     outputs: Callable[[Any, AbstractSet[str]], set[str]],
     unsafe: Unsafe,
 ) -> list[Any]:
-    """The expressions of a body that become ready, in order, where variables `around` it are bound.
-
-    `outputs` tells what an expression binds when others are bound. What has no order goes to
+    """Return the expressions of a body in the order in which they become ready, with `around` bound
+    before. `outputs` returns what an expression binds. Those that never become ready go to
     `unsafe`.
     """
     here: set[str] = set()
@@ -94,6 +93,7 @@ class _Rounds:
         self.bound: set[str] = set()
 
     def take(self, waiting: Sequence[Step]) -> list[Any]:
+        """Return the steps in the order in which they become ready."""
         ordered: list[Any] = []
         fresh: set[str] | None = None
         while waiting and (fresh is None or fresh):
@@ -114,7 +114,7 @@ class _Rounds:
         return ordered
 
     def _try(self, step: Step) -> set[str] | None:
-        """The variables that an expression binds, if it is ready."""
+        """Return the variables that an expression binds if it is ready; None if it is not."""
         expr, unsafe = step.expr, self.unsafe
         outputs = self.outputs(expr, self.safe)
         inside = step.inside & self.here
@@ -133,7 +133,7 @@ class _Rounds:
 
 
 def _is_apart(step: Step, fresh: set[str], added: set[str]) -> bool:
-    """Return True if an expression names nothing of what was bound lately."""
+    """Return True if an expression names nothing that was bound since it was tried."""
     return not any(
         names & recent for names in (step.names, step.inside) for recent in (fresh, added)
     )
@@ -154,7 +154,9 @@ class SafeOrder:
         """The orders of all bodies, those of closures included, by the identity of the body."""
 
     def body(self, body: Body, around: AbstractSet[str]) -> Unsafe:
-        """Put a body in order, with what `around` it is bound; return what has no order."""
+        """Put a body in order, with `around` bound before it; return the expressions without an
+        order.
+        """
         unsafe: Unsafe = {}
         ordered = take_in_order([*map(self._step, body)], around, self.outputs, unsafe)
         self.orders[id(body)] = Ordered(body, ordered, frozenset(around))
@@ -165,6 +167,7 @@ class SafeOrder:
         return unsafe
 
     def _step(self, expr: Expr) -> Step:
+        """Return an expression with its variables, cached."""
         step = self._steps.get(id(expr))
         if step is None:
             names = {v.name for v in expr_vars(expr)}
@@ -178,8 +181,9 @@ class SafeOrder:
         return isinstance(term, Array) and any(id(each) in self._templates for each in term.items)
 
     def lacking(self, expr: Expr, bound: AbstractSet[str], here: AbstractSet[str]) -> set[str]:
-        """The variables that an expression of a body, which names `here`, lacks where `bound` are
-        bound."""
+        """Return the variables that an expression lacks, in a body that names `here`, if `bound`
+        are bound.
+        """
         step = self._step(expr)
         return (step.names | (step.inside & here)) - self.outputs(expr, bound) - bound
 
@@ -188,7 +192,7 @@ class SafeOrder:
         return self._step(expr).names
 
     def outputs(self, expr: Expr, safe: AbstractSet[str]) -> set[str]:
-        """Return the variables that `expr` binds when `safe` are bound."""
+        """Return the variables that `expr` binds if `safe` are bound."""
         if expr.negated:
             return set()
         if expr.withs:
@@ -203,6 +207,7 @@ class SafeOrder:
         return FLAT.walked_names([term], safe) if isinstance(term, Term) else set()
 
     def _call_outputs(self, call: Call, safe: AbstractSet[str]) -> set[str]:
+        """Return the variables that a call or equation binds if `safe` are bound."""
         if call.name in ("eq", "assign"):
             if len(call.args) != 2:
                 return set()
@@ -216,6 +221,7 @@ class SafeOrder:
         return FLAT.call_names(call.args, self._arity(call), safe)
 
     def _closures(self, expr: Expr, around: set[str], unsafe: Unsafe) -> None:
+        """Put the inner bodies of an expression in order; what lacks variables goes to `unsafe`."""
         for closure in closures_of(expr):
             if isinstance(closure, Every):
                 around |= {v.name for v in (closure.key, closure.value) if v is not None}
@@ -235,6 +241,6 @@ class SafeOrder:
                         unsafe[id(inner)] = inner, free
 
     def _head_names(self, heads: Iterable[Term], bodies: Iterable[Body]) -> set[str]:
-        """The variables of heads that nothing in the bodies names."""
+        """Return the variables of heads that do not occur in the bodies."""
         names = {v.name for head in heads for v in all_vars(head)}
         return names.difference(*[self.names(expr) for body in bodies for expr in body])

@@ -50,7 +50,9 @@ class SchemaError(Exception):
 
 
 def schema_type(schema: Any) -> Type:
-    """The type of the values that `schema` describes; SchemaError if it is not a JSON Schema."""
+    """Return the type of the values that `schema` describes; SchemaError if it is not a JSON
+    Schema.
+    """
     # Few policies have schemas: the others do not pay for what reads them.
     from doorward.rego.builtins.json_schema.reader import read_schema
     from doorward.rego.golang.json import marshal, unmarshal
@@ -87,6 +89,7 @@ class _Reader:
         return self._type(_part(schema), depth)
 
     def _type(self, part: _Part, depth: int) -> Type:
+        """Return the type for a part of the schema; any, beyond the limits on depth and size."""
         self.left -= 1
         if depth > _MAX_DEPTH or self.left < 0:
             return any_
@@ -105,6 +108,7 @@ class _Reader:
         return self._array(part, depth) if "array" in part.kinds or part.items else any_
 
     def _any_of(self, part: _Part, parts: Sequence[Any], depth: int) -> Type:
+        """Return the union of the schemas in `anyOf`."""
         types = [self.type(each, depth + 1) for each in parts]
         if part.kinds:
             own = {key: value for key, value in part.schema.items() if key != "anyOf"}
@@ -114,18 +118,21 @@ class _Reader:
         return union_of(types)
 
     def _object(self, part: _Part, depth: int) -> Type:
+        """Return the type of an object with the schema's properties."""
         if not part.properties:
             return ObjectType((), (any_, any_))
         fields = ((name, self.type(each, depth + 1)) for name, each in part.properties)
         return object_of(fields, None)
 
     def _array(self, part: _Part, depth: int) -> Type:
+        """Return the type of an array with the schema's items."""
         types = tuple([self.type(item, depth + 1) for item in part.items])
         if part.is_list and types:
             return ArrayType(types)
         return ArrayType((), types[0] if types else any_)
 
     def _find(self, reference: str) -> Any:
+        """Return the schema at a `$ref` in the same document; None if there is none."""
         fragment = reference.partition("#")[2]
         schema = self.root
         for part in fragment.split("/")[1:]:
@@ -134,6 +141,7 @@ class _Reader:
 
 
 def _part(schema: Any) -> _Part:
+    """Return the parts of a schema that decide a type."""
     if not isinstance(schema, dict) or isinstance(schema.get("$ref"), str):
         return _Part(schema if isinstance(schema, dict) else {}, [], [], [], False)
     named, items = schema.get("type", []), schema.get("items", [])
@@ -153,7 +161,7 @@ def _schemas_of(schema: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def _all_of(part: _Part, parts: Sequence[Any]) -> _Part:
-    """The first of `parts` with what the others add; SchemaError where their types differ."""
+    """Return the first of `parts` with what the others add; SchemaError if their types differ."""
     joined = _join([_part(each) for each in parts])
     if any(kind in part.kinds and kind in joined.kinds for kind in ("object", "array")):
         return _join([joined, part])
@@ -163,6 +171,7 @@ def _all_of(part: _Part, parts: Sequence[Any]) -> _Part:
 
 
 def _join(parts: Sequence[_Part]) -> _Part:
+    """Merge schemas into the first of them; SchemaError if their types differ."""
     for part in parts:
         kind = "object" if part.properties else "array" if part.items else ""
         if kind and kind not in part.kinds:
@@ -186,6 +195,7 @@ _UNMERGED: Final = "type checking: unable to merge these schemas"
 
 
 def _kinds_text(kinds: Sequence[str]) -> str:
+    """Return types as OPA's error shows them."""
     if len(kinds) > 1:
         return f"[{','.join(kinds)}]"
     return kinds[0] if kinds else "Undefined"
@@ -212,7 +222,9 @@ class AnnotatedDocuments:
                 by_path.setdefault(module.package.path, []).append((position, block))
 
     def of(self, rule: Rule, module: Module, rules: TypeNode) -> TypeNode | list[Diagnostic] | None:
-        """Return the schemas of documents where `rule` stands; None if there are none."""
+        """Return the types of documents that apply to `rule`, or the errors in their schemas; None
+        if there are none.
+        """
         named = [i for block in self._blocks(rule, module) for i in _schemas(block)]
         # The same annotations say the same, as long as no rule is among what they describe.
         is_shared = all(item["path"][0] == "input" for item in named)
@@ -235,7 +247,7 @@ class AnnotatedDocuments:
         return tree if tree.children else None
 
     def _blocks(self, rule: Rule, module: Module) -> Iterator[Annotations]:
-        """The annotations that hold for a rule, the widest scope first."""
+        """Yield the annotations that apply to a rule, the widest scope first."""
         path = module.package.path
         below = self._around.get("subpackages", {})
         outer = [each for n in range(len(path) + 1) for each in below.get(path[:n], ())]
@@ -245,6 +257,9 @@ class AnnotatedDocuments:
         yield from (a for a in rule.annotations if a.scope == "rule")
 
     def _type_of(self, item: Mapping[str, Any]) -> Type | SchemaError | None:
+        """Return the type of an annotation's schema, or its error; None if no schemas are
+        loaded.
+        """
         name = item.get("schema")
         if name is None:
             return self._convert(item.get("definition"))
@@ -255,6 +270,7 @@ class AnnotatedDocuments:
         return self._convert(self._named[tuple(name[1:])])
 
     def _convert(self, schema: Any) -> Type | SchemaError:
+        """Return the type of a schema, or its error; computed once per schema."""
         # INVARIANT: schemas and annotations live as long as this, so that no identity comes twice.
         if id(schema) not in self._types:
             try:
@@ -265,19 +281,21 @@ class AnnotatedDocuments:
 
 
 def _schemas(annotations: Annotations) -> Iterator[dict[str, Any]]:
+    """Yield the entries of an annotation's `schemas`."""
     listed = annotations.fields.get("schemas")
     if isinstance(listed, list):
         yield from listed
 
 
 def _override(tree: TypeNode, path: Sequence[Key], type_: Type, rules: TypeNode) -> None:
+    """Give the document at a path a type in the tree."""
     root, below = path[0], path[1:]
     known = tree.children.get(root) or rules.children.get(root) or TypeNode(any_)
     tree.children[root] = TypeNode(_with(known.extent(), below, type_))
 
 
 def _with(type_: object, path: Sequence[Key], new: Type) -> Type:
-    """`type_` with `new` at `path`."""
+    """Return `type_` with `new` at `path`."""
     if not path:
         return new
     fields = type_.fields if isinstance(type_, ObjectType) else ()
@@ -287,7 +305,7 @@ def _with(type_: object, path: Sequence[Key], new: Type) -> Type:
 
 
 def check_annotations(modules: Sequence[Module]) -> list[Diagnostic]:
-    """Documents and packages that are described twice."""
+    """Return an error for each document or package that has two annotations of the same scope."""
     first: dict[tuple[object, ...], Span] = {}
     errors: list[Diagnostic] = []
     for scope, described_path, annotation in _describe(modules):
@@ -301,6 +319,7 @@ def check_annotations(modules: Sequence[Module]) -> list[Diagnostic]:
 def _describe(
     modules: Sequence[Module],
 ) -> Iterator[tuple[str, tuple[object, ...], Annotations]]:
+    """Yield the scope, path and block of each annotation of packages and documents."""
     for module in modules:
         for annotation in module.annotations:
             if annotation.scope in ("package", "subpackages"):

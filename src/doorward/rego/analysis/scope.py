@@ -36,8 +36,9 @@ def source_name(name: str) -> str:
 
 
 def operand_source(value: Value) -> str:
-    """Return the text that `value` adds to a reference in OPA's messages: `.a`, `["b c"]`, and
-    `["if"]`, since a keyword is quoted."""
+    """Return the text of an operand in OPA's messages: `.a`, `["b c"]`, and for a keyword
+    `["if"]`.
+    """
     is_keyword = isinstance(value, str) and value in _KEYWORDS
     return f'["{value}"]' if is_keyword else operand_text(value)
 
@@ -46,7 +47,7 @@ _KEYWORDS: Final = KEYWORDS | V1_KEYWORDS
 
 
 def pattern_vars(term: Term) -> Iterator[Var]:
-    """The variables that a pattern binds: object keys are not among them."""
+    """Yield the variables that a pattern binds, which excludes object keys."""
     match term:
         case Var():
             yield term
@@ -140,7 +141,7 @@ class Scope:
         self._around = parent.declared if parameters and parent is not None else {}
 
     def expect(self, body: Iterable[Expr]) -> None:
-        """Note what `body` will declare, so that uses before the declaration are seen."""
+        """Record what `body` will declare, so that earlier uses are recognised."""
         for expr in body:
             term = expr.term
             if isinstance(term, Call) and term.name == "assign" and term.infix:
@@ -153,9 +154,8 @@ class Scope:
                         self.pending.update(v.name for v in pattern_vars(part))
 
     def declare(self, var: Var, how: str, span: Span | None = None) -> Var:
-        """`var` under its unique name; `how` is "assigned", "declared" or "argument".
-
-        What is wrong with the declaration is reported at `span`, by default where `var` stands.
+        """Declare `var` and return it under its unique name; `how` is "assigned", "declared" or
+        "argument". Errors are reported at `span`, by default at `var`.
         """
         name = var.name
         if var.is_wildcard and how != "declared":
@@ -175,7 +175,9 @@ class Scope:
         return Var(before.unique, var.span)
 
     def find(self, name: str) -> Declared | None:
-        """The declaration that a use of `name` here refers to, marked as used."""
+        """Return the declaration that `name` refers to here and mark it as used; None if there is
+        none.
+        """
         scope: Scope | None = self
         while scope is not None:
             declared = scope.declared.get(name)
@@ -190,7 +192,7 @@ class Scope:
         return None
 
     def refer(self, name: str) -> None:
-        """Note that `name`, which no declaration around is for, is used here."""
+        """Record a use of `name`, which is not declared."""
         scope: Scope | None = self
         while scope is not None and scope.in_head is self.in_head:
             if name in scope.referenced:
@@ -201,7 +203,7 @@ class Scope:
             self.parent.refer(name)
 
     def is_local(self, name: str) -> bool:
-        """Return True if `name` is, or will be, declared here or outside."""
+        """Return True if `name` is, or will be, declared here or in a scope around."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.declared or name in scope.pending:
@@ -210,7 +212,7 @@ class Scope:
         return False
 
     def is_free(self, name: str) -> bool:
-        """Return True if `name` is an undeclared variable of a body that hides a built-in."""
+        """Return True if `name` is an undeclared variable that hides a built-in."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.free:
@@ -219,7 +221,7 @@ class Scope:
         return False
 
     def close(self) -> None:
-        """Report what was declared and never used: `some x` always, the rest when strict."""
+        """Report unused declarations: `some x` always, others only when strict."""
         unused = [(name, d) for name, d in self.declared.items() if not d.used]
         for how in ("assigned", "declared"):
             if not self.names.is_clean or (how == "assigned" and not self.names.strict):

@@ -67,7 +67,9 @@ class Reading:
         self.spans: list[Span] = []
 
     def shape(self) -> Hashable:
-        """All of the definition but its constants and positions. NoShape if it has none."""
+        """Return a key for the definition without its constants and positions; NoShape if it has
+        none.
+        """
         definition = self.definition
         rule, head = definition.rule, definition.rule.head
         if definition.tail or rule.else_rule is not None or rule.default:
@@ -84,6 +86,7 @@ class Reading:
         return shape
 
     def _rule(self, rule: Rule) -> Hashable:
+        """Collect the positions of a rule's head; return the length of its reference."""
         # What its name is made of is the node's, the same for all.
         self.spans += (rule.span, rule.head.span, rule.head.ref.span)
         return len(rule.head.ref.args)
@@ -92,6 +95,7 @@ class Reading:
         return tuple([self._expression(expr) for expr in body])
 
     def _expression(self, expr: Expr) -> Hashable:
+        """Return the shape of an expression; NoShape if it has a `with`."""
         if expr.withs:
             raise NoShape
         self.spans.append(expr.span)
@@ -99,6 +103,7 @@ class Reading:
         return expr.negated, before, self._literal(expr.term)
 
     def _literal(self, node: Any) -> Hashable:
+        """Return the shape of an expression's term or declaration."""
         match node:
             case SomeDecl(symbols):
                 self.spans.append(node.span)
@@ -118,7 +123,7 @@ class Reading:
         return self._term(node)
 
     def _open(self, term: Term) -> Hashable:
-        """A term where any constant of its kind may stand."""
+        """Return the shape of a term in which constants of a kind are interchangeable."""
         if type(term) is Scalar:
             value = term.value
             if type(value) is str or (type(value) is int and value not in (0, 1)):
@@ -133,12 +138,13 @@ class Reading:
         return self._term(term)
 
     def _constant(self, term: Scalar | Array | Set) -> Hashable:
+        """Collect a constant; return its kind."""
         self.spans.append(term.span)
         self.constants.append(term)
         return type(term), type(term.value) if isinstance(term, Scalar) else None
 
     def _term(self, term: Term) -> Hashable:
-        """A term whose constants decide what code is written."""
+        """Return the shape of a term whose constants decide the generated code."""
         self.spans.append(term.span)
         # By type, and not by `match`: these are asked for every term of a thousand rules.
         if type(term) is Scalar:
@@ -161,6 +167,7 @@ class Reading:
         raise NoShape
 
     def _name(self, var: Var, name: str) -> Hashable:
+        """Return the shape of a variable's name; generated names count by their order."""
         # Names that were given out are other ones in each definition.
         if var.is_wildcard or "@" in name:
             return self._locals.setdefault(name, len(self._locals))

@@ -67,7 +67,7 @@ class RuleNode:
 
     @property
     def name(self) -> str:
-        """`data.a.p`, as errors and generated code name it."""
+        """The path as errors and generated code show it: `data.a.p`."""
         if not self._name:
             self._name = path_text(self.path)
         return self._name
@@ -86,7 +86,7 @@ class RuleNode:
 
     @property
     def is_set_of_members(self) -> bool:
-        """True if partial rules here make a set, and no object of sets."""
+        """True if the partial rules here build a set, not an object of sets."""
         # Checked to be of one kind, so that the first definition speaks for all.
         if self.children or not self.definitions:
             return False
@@ -94,7 +94,7 @@ class RuleNode:
         return first.is_set and not first.tail
 
     def walk(self) -> Iterator[RuleNode]:
-        """This node and all below it."""
+        """Yield this node and all nodes below it."""
         yield self
         for child in self.children.values():
             yield from child.walk()
@@ -104,7 +104,7 @@ class RuleNode:
         return {id(node): number for number, node in enumerate(self.walk())}
 
     def find(self, path: Sequence[Key]) -> RuleNode | None:
-        """The node at `path` below this one."""
+        """Return the node at `path` below this one; None if there is none."""
         node: RuleNode | None = self
         for key in path:
             node = node.children.get(key) if node is not None else None
@@ -117,7 +117,7 @@ def path_text(path: Sequence[Key]) -> str:
 
 
 def head_path(ref: Ref) -> tuple[tuple[Key, ...], tuple[Term, ...]]:
-    """The constant prefix of a resolved rule reference, and the tail behind it."""
+    """Return the constant prefix of a resolved rule reference, and the rest."""
     path: list[Key] = []
     for n, arg in enumerate(ref.args):
         if not isinstance(arg, Scalar):
@@ -127,7 +127,7 @@ def head_path(ref: Ref) -> tuple[tuple[Key, ...], tuple[Term, ...]]:
 
 
 def insert_rules(modules: Sequence[Module]) -> RuleNode:
-    """The tree of all rules of the resolved `modules`, each where its constant prefix leads."""
+    """Return a tree with all rules of the resolved `modules`, each at its constant prefix."""
     root = RuleNode(())
     for module in modules:
         _node(root, module.package.path).is_package = True
@@ -138,7 +138,9 @@ def insert_rules(modules: Sequence[Module]) -> RuleNode:
 
 
 def build_tree(modules: Sequence[Module]) -> RuleNode:
-    """The tree by which documents are evaluated: open rules take in those below them."""
+    """Return the tree used for evaluation, in which rules with open references include those below
+    them.
+    """
     root = insert_rules(modules)
     for node in list(root.walk()):
         if any(d.tail for d in node.definitions):
@@ -147,7 +149,7 @@ def build_tree(modules: Sequence[Module]) -> RuleNode:
 
 
 def _gather(node: RuleNode) -> None:
-    """Take in the rules below a node whose own rules reach there too: `p[x].y` and `p.a.y`."""
+    """Add the rules below a node whose own rules also reach there (`p[x].y` and `p.a.y`)."""
     for below in list(node.walk()):
         if below is node or below.is_function or below.default:
             continue
@@ -159,6 +161,7 @@ def _gather(node: RuleNode) -> None:
 
 
 def _prune(node: RuleNode) -> None:
+    """Remove the nodes without rules at or below them."""
     for key, child in list(node.children.items()):
         _prune(child)
         if not child.children and not child.definitions:
@@ -166,6 +169,7 @@ def _prune(node: RuleNode) -> None:
 
 
 def _node(root: RuleNode, path: Sequence[Key]) -> RuleNode:
+    """Return the node at a path, created if missing."""
     node = root
     for n, key in enumerate(path):
         child = node.children.get(key)
@@ -176,7 +180,7 @@ def _node(root: RuleNode, path: Sequence[Key]) -> RuleNode:
 
 
 def check_conflicts(modules: Sequence[Module]) -> list[Diagnostic]:
-    """Rules and packages that claim the same place in different ways."""
+    """Return the errors of rules and packages that define the same path in incompatible ways."""
     errors: list[Diagnostic] = []
     for node in insert_rules(modules).walk():
         if node.definitions:
@@ -186,6 +190,7 @@ def check_conflicts(modules: Sequence[Module]) -> list[Diagnostic]:
 
 
 def _check_rules(node: RuleNode) -> Iterator[Diagnostic]:
+    """Yield the error if the rules at a node conflict with each other or with rules below."""
     # As OPA finds them: a package before those inside it.
     rules = sorted(node.definitions, key=lambda d: d.module.package.path)
     kinds = {d.is_set for d in rules}
@@ -207,7 +212,7 @@ def _check_rules(node: RuleNode) -> Iterator[Diagnostic]:
 
 
 def _nearest(node: RuleNode) -> list[str]:
-    """The names of the nearest places with rules below `node`."""
+    """Return the names of the nearest nodes with rules below `node`."""
     names: list[str] = []
     for child in node.children.values():
         names += [child.name] if child.definitions else _nearest(child)
@@ -215,6 +220,7 @@ def _nearest(node: RuleNode) -> list[str]:
 
 
 def _check_package(node: RuleNode) -> Iterator[Diagnostic]:
+    """Yield an error if a package has the same path as a rule."""
     if not node.is_package:
         return
     for definition in node.definitions:
@@ -227,15 +233,14 @@ def _check_package(node: RuleNode) -> Iterator[Diagnostic]:
 
 
 def check_base_data(modules: Sequence[Module], data: Value) -> list[Diagnostic]:
-    """Rules at a path that base data fills: the API that stores data or policies refuses them.
-
-    An engine does not: there rules win. `modules` are resolved.
+    """Return the errors of rules at paths where base data exists; the REST API refuses these, while
+    in an engine rules win. `modules` are resolved.
     """
     return list(data_conflicts(insert_rules(modules), data))
 
 
 def data_conflicts(node: RuleNode, data: Value | Undefined) -> Iterator[Diagnostic]:
-    """The same below a node of a tree made before."""
+    """Yield the same errors below a node of an existing tree."""
     for key, child in node.children.items():
         if not isinstance(key, str):
             continue  # only names lead to data
@@ -250,6 +255,7 @@ def data_conflicts(node: RuleNode, data: Value | Undefined) -> Iterator[Diagnost
 
 
 def _tail_text(term: Term) -> str:
+    """Return an open part of a rule's reference as text."""
     if isinstance(term, Scalar) and isinstance(term.value, str):
         return operand_source(term.value)
     return f"[{source_name(term.name) if isinstance(term, Var) else term.span.text}]"

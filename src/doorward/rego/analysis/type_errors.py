@@ -52,7 +52,7 @@ def undefined_function(operator: Ref, span: Span) -> Finding:
 
 
 def match_error(left: Type, right: Type, span: Span) -> Finding:
-    """Two sides of an equation that can never be equal."""
+    """Return the finding for an equation whose sides can never be equal."""
     lines = (f"left  : {type_text(left)}", f"right : {type_text(right)}")
     details = Details(lines, {"a": type_json(left), "b": type_json(right)})
     error = Diagnostic(TYPE_ERROR, "match error", span, details=details)
@@ -62,7 +62,9 @@ def match_error(left: Type, right: Type, span: Span) -> Finding:
 def arguments_error(
     name: str, what: str, have: Sequence[Type], want: Sequence[Type], span: Span
 ) -> Finding:
-    """A call of `name` that is not as declared; `what` says in which respect."""
+    """Return the finding for a call of `name` that differs from its declaration; `what` names the
+    respect.
+    """
     lines = (f"have: {_tuple_text(have)}", f"want: {_tuple_text(want)}")
     wanted = {"args": [type_json(t) for t in want]} if want else {}
     details = Details(lines, {"have": [type_json(t) for t in have], "want": wanted})
@@ -73,7 +75,7 @@ def arguments_error(
 
 
 def not_a_collection(ref: Ref, position: int, have: Type) -> Finding:
-    """Nothing can follow the first `position + 1` parts of `ref`."""
+    """Return the finding that nothing can follow the first `position + 1` parts of `ref`."""
     text = ref_text(ref)
     message = f"undefined ref: {text}"
     if isinstance(have, Function):
@@ -87,7 +89,9 @@ def not_a_collection(ref: Ref, position: int, have: Type) -> Finding:
 def bad_operand(
     ref: Ref, position: int, have: Type | None, want: Type, one_of: Sequence[Key]
 ) -> Finding:
-    """Part `position` of `ref` (its head is 0) can never be a key of what precedes it."""
+    """Return the finding that part `position` of `ref` (0 is the head) cannot be a key of what
+    precedes it.
+    """
     text = ref_text(ref)
     pad = " " * (len(ref_text(Ref(ref.head, ref.args[: position - 1]))) + 1)
     operand = ref.args[position - 1]
@@ -115,7 +119,7 @@ def _in_order(keys: Sequence[Key]) -> Iterator[Key]:
 
 
 def ref_text(ref: Ref | Var) -> str:
-    """A reference as OPA prints it: `data.t.p["a b"][x]`."""
+    """Return a reference as OPA prints it: `data.t.p["a b"][x]`."""
     if isinstance(ref, Var):
         return source_name(ref.name)
     return term_text(ref.head) + "".join(_operand_text(arg) for arg in ref.args)
@@ -126,7 +130,9 @@ def _operand_text(term: Term) -> str:
 
 
 def term_text(term: Term) -> str:
-    """A term as OPA prints it; calls and closures, for which OPA has variables, as written."""
+    """Return a term as OPA prints it; calls and comprehensions, for which OPA has variables, as
+    written.
+    """
     match term:
         case Var(name):
             return source_name(name)
@@ -144,7 +150,7 @@ def term_text(term: Term) -> str:
 
 
 def type_text(type_: Type | None) -> str:
-    """A type as OPA prints it: `array<number>[any]`."""
+    """Return a type as OPA prints it: `array<number>[any]`."""
     match type_:
         case ArrayType(items, rest):
             static = f"<{', '.join(map(type_text, items))}>" if items else ""
@@ -172,7 +178,7 @@ def _tuple_text(types: Sequence[Type]) -> str:
 
 
 def type_json(type_: Type | None) -> object:
-    """A type as OPA writes it in JSON; None where it is unknown."""
+    """Return a type as OPA writes it in JSON; None if it is unknown."""
     match type_:
         case ArrayType(items, rest):
             form: dict[str, object] = {"type": "array"}

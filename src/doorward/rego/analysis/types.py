@@ -64,7 +64,7 @@ _RANK: Final = {"null": 0, "boolean": 1, "number": 2, "string": 3}
 
 
 def order(type_: Type) -> tuple[Any, ...]:
-    """A sort key: OPA's order of types."""
+    """Return a sort key for types, in OPA's order."""
     match type_:
         case ScalarType(kind):
             return (_RANK.get(kind, -1),)
@@ -86,6 +86,7 @@ def _optional(type_: Type | None) -> tuple[Any, ...]:
 
 
 def _key_order(key: object) -> tuple[Any, ...]:
+    """Return a sort key for the keys of object types."""
     value = from_key(key)  # type: ignore[arg-type]  # fields are declared in key form
     if value is None:
         return (0,)
@@ -100,7 +101,7 @@ def _key_order(key: object) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=1024)
 def canonical(type_: Type) -> Type:
-    """A declared type with its options and fields in order."""
+    """Return a declared type with its options and fields sorted."""
     match type_:
         case AnyOf(options) if options:
             return AnyOf(tuple(sorted(map(canonical, options), key=order)))
@@ -115,7 +116,7 @@ def canonical(type_: Type) -> Type:
 
 
 def object_of(fields: Iterable[tuple[object, Type]], rest: tuple[Type, Type] | None) -> ObjectType:
-    """An object type with its fields in order; of equal keys the last stands."""
+    """Return an object type with sorted fields; of equal keys the last counts."""
     by_key = dict(fields)
     return ObjectType(tuple(sorted(by_key.items(), key=lambda f: _key_order(f[0]))), rest)
 
@@ -126,7 +127,7 @@ def union(a: Type, b: Type) -> Type:
 
 
 def union_of(types: Iterable[Type]) -> Type:
-    """The union of all `types`; UNKNOWN of none, any of more than `MAX_OPTIONS`."""
+    """Return the union of all `types`; UNKNOWN for none, any for more than `MAX_OPTIONS`."""
     options: list[Type] = []
     for type_ in types:
         if type_ == any_:
@@ -145,13 +146,13 @@ def union_of(types: Iterable[Type]) -> Type:
 
 
 def union_functions(a: Function, b: Function) -> Function:
-    """Return the type of a function with two clauses, which take the same number of operands."""
+    """Return the type of a function with two clauses of the same number of operands."""
     args = tuple(union(x, y) for x, y in zip(a.args, b.args, strict=True))
     return Function(args, union(a.result or UNKNOWN, b.result or UNKNOWN), a.variadic)
 
 
 def merge(a: Type | None, b: Type) -> Type:
-    """The type of a place that has been given `a` and then `b` by several rules."""
+    """Return the type of a path to which several rules give `a` and then `b`."""
     if a is None:
         return b
     if isinstance(a, Function) or isinstance(b, Function):
@@ -172,6 +173,7 @@ def merge(a: Type | None, b: Type) -> Type:
 
 
 def _merge_into_options(rest: tuple[Type, Type], options: AnyOf) -> Type:
+    """Merge an open object into the open object among a union's options."""
     for n, option in enumerate(options.options):
         if isinstance(option, ObjectType) and not option.fields and option.rest is not None:
             merged = ObjectType(
@@ -219,10 +221,9 @@ def values_of(type_: Type | None) -> Type:
 def _values_with_functions(
     fields: Sequence[tuple[object, Type]], rest: tuple[Type, Type] | None
 ) -> Type:
-    """The type of the members of a package with functions.
-
-    As in OPA a function and something else have no type in common, and the type is that of what
-    follows them: nothing is known of the members where all of them are functions.
+    """Return the type of the members of a package with functions. As in OPA a function and another
+    type have no union: the type is that of the members after the functions, unknown if all are
+    functions.
     """
     known: Type = UNKNOWN
     for type_ in [*(type_ for _, type_ in fields), *(rest[1:] if rest else ())]:
@@ -262,20 +263,21 @@ def select(type_: Type | None, key: Value) -> Type:
 
 
 def _are_written_alike(name: Value, key: Value) -> bool:
-    """Return False for a key of equal value that OPA's types do not find: `1e0`, of `1`."""
+    """Return False for an equal key that OPA's types do not match, such as `1e0` for `1`."""
     if type(name) not in CLASSES or type(key) not in CLASSES:
         return True
     return integer_of(name) is None or integer_of(key) is not None  # type: ignore[arg-type]
 
 
 def _admits(type_: Type, other: Type) -> bool:
+    """Return True if a type equals `other`, or is any or a union with that option."""
     if isinstance(type_, AnyOf):
         return not type_.options or other in type_.options
     return type_ == other
 
 
 def type_of(value: Value) -> Type:
-    """The type of a constant as a key: sets count as arrays there, as in JSON."""
+    """Return the type of a constant used as a key; sets count as arrays, as in JSON."""
     if value is None:
         return null
     if isinstance(value, bool):
@@ -294,7 +296,7 @@ def _members(value: list[Value] | frozenset[Key]) -> Iterator[Value]:
 
 
 def bounded(type_: Type) -> Type:
-    """`type_`, or that of any value where it has too many parts (MAX_PARTS, MAX_REPEATS)."""
+    """Return `type_`, or any if it has too many parts (MAX_PARTS, MAX_REPEATS)."""
     waiting, count, repeats = [type_], 0, 0
     seen: set[int] = set()
     while waiting:
@@ -329,7 +331,7 @@ def has_function(type_: Type) -> bool:
 
 
 def _parts(type_: Type) -> Iterator[Type]:
-    """The types of what a value of this type is made of, where it is one kind of value."""
+    """Yield the types of the parts of a value of this type, if it is a single kind."""
     match type_:
         case ArrayType(items, rest):
             yield from items
@@ -342,7 +344,7 @@ def _parts(type_: Type) -> Iterator[Type]:
 
 
 def unifies(a: Type | None, b: Type | None) -> bool:
-    """Return True if some value is of both types."""
+    """Return True if some value has both types."""
     if a is None or b is None or a == UNKNOWN or b == UNKNOWN:
         return False
     if isinstance(a, Function) or isinstance(b, Function):
@@ -374,6 +376,7 @@ def _functions(a: Function, b: Function) -> bool:
 
 
 def _arrays(a: ArrayType, b: ArrayType) -> bool:
+    """Return True if some array has both types."""
     length = max(len(a.items), len(b.items))
     if not all(unifies(_item(a, n), _item(b, n)) for n in range(length)):
         return False
@@ -385,6 +388,7 @@ def _item(array: ArrayType, index: int) -> Type | None:
 
 
 def _objects(a: ObjectType, b: ObjectType) -> bool:
+    """Return True if some object has both types; open objects are not checked for missing keys."""
     # What is known of an open object (a document, to which base data may add) is not a promise.
     closed = a.rest is None and b.rest is None
     for name, _ in (*a.fields, *b.fields):

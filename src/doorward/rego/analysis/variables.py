@@ -42,9 +42,8 @@ BodyReader: TypeAlias = Callable[[Body], Iterator[Var]]
 def term_vars(
     term: Term, *, closures: bool = True, read_body: BodyReader | None = None
 ) -> Iterator[Var]:
-    """Every variable of a term; with `closures=False`, not those inside comprehensions.
-
-    `read_body`: what the variables of a comprehension's body are, by default `body_vars`.
+    """Yield every variable of a term; with `closures=False` not those inside comprehensions.
+    `read_body` yields the variables of a comprehension's body, by default `body_vars`.
     """
     read_body = read_body or body_vars
     match term:
@@ -87,7 +86,9 @@ def term_vars(
 
 
 def part_vars(part: Expr, *, closures: bool = True) -> Iterator[Var]:
-    """The variables of a template string's expression but those of its steps, `local = value`."""
+    """Yield the variables of a template string's expression, except those of its steps `local =
+    value`.
+    """
     own = {next(expr_vars(step)).name for step in part.before}
     for var in expr_vars(part, closures=closures):
         if var.name not in own:
@@ -95,7 +96,7 @@ def part_vars(part: Expr, *, closures: bool = True) -> Iterator[Var]:
 
 
 def expr_vars(expr: Expr, *, closures: bool = True) -> Iterator[Var]:
-    """Every variable of an expression, its `with` clauses included."""
+    """Yield every variable of an expression, its `with` modifiers included."""
     for each in expr.before:
         yield from expr_vars(each, closures=closures)
     term = expr.term
@@ -130,6 +131,6 @@ def expr_vars(expr: Expr, *, closures: bool = True) -> Iterator[Var]:
 
 
 def body_vars(body: Body, *, closures: bool = True) -> Iterator[Var]:
-    """Every variable of a body."""
+    """Yield every variable of a body."""
     for expr in body:
         yield from expr_vars(expr, closures=closures)

@@ -39,7 +39,9 @@ _OTHERS: Final = frozenset({"assign", "eq", "internal.print", "internal.test_cas
 
 
 def is_rule_in_order(rule: Rule, arity: Arity) -> bool:
-    """Return True if a rule, without its `else`, is safe at one look; others may be safe, too."""
+    """Return True if a quick check shows that a rule, without its `else`, is safe as written; False
+    may be wrong.
+    """
     head = rule.head
     bound = set(ROOTS)
     for parameter in head.args or ():
@@ -51,7 +53,7 @@ def is_rule_in_order(rule: Rule, arity: Arity) -> bool:
 
 
 def is_in_order(body: Body, bound: Iterable[str], arity: Arity) -> bool:
-    """Return True if a body is safe as it is written, where `bound` are the variables before it."""
+    """Return True if a quick check shows that a body is safe as written, with `bound` before it."""
     if any([expr.negated for expr in body]):
         return False
     return _Body(arity, {*ROOTS, *bound}).holds(body, ())
@@ -66,8 +68,9 @@ class _Body:
         self.inside: set[str] = set()
 
     def holds(self, body: Body, heads: Sequence[Term]) -> bool:
-        """Return True if each expression needs nothing but what is bound before it, and the heads
-        nothing but what is bound at the end."""
+        """Return True if each expression needs only what is bound before it, and the heads only
+        what is bound at the end.
+        """
         return (
             all(map(self._is_ready, body))
             and all([self._is_bound(head, None) for head in heads])
@@ -76,7 +79,7 @@ class _Body:
         )
 
     def _is_ready(self, expr: Expr) -> bool:
-        """Return True if `expr` needs nothing but what is bound; what it binds is bound then."""
+        """Return True if `expr` needs only what is bound; what it binds is then added."""
         term = expr.term
         for item in expr.withs:
             if not (_is_plain(item.target) and self._is_bound(item.value, None)):
@@ -115,8 +118,7 @@ class _Body:
         return True
 
     def _is_new(self, pattern: Term, names: list[str]) -> bool:
-        """Return True if `pattern` consists of variables that are not bound yet; they go to
-        `names`."""
+        """Return True if `pattern` consists of unbound variables, which are appended to `names`."""
         match pattern:
             case Var(name):
                 names.append(name)
@@ -126,10 +128,8 @@ class _Body:
         return False
 
     def _is_bound(self, term: object, loops: set[str] | None) -> bool:
-        """Return True if all variables of `term` are bound, but those that a reference runs
-        through.
-
-        Those go to `loops`; without it there may be none.
+        """Return True if all variables of `term` are bound, except those that a reference iterates
+        over: these go to `loops`, or without it are not allowed.
         """
         if is_ground(term):
             return True
@@ -157,8 +157,7 @@ class _Body:
         return False
 
     def _closes(self, body: Body, heads: Sequence[Term], variables: Iterable[str] = ()) -> bool:
-        """Return True if a closure needs nothing but what is bound here, and `variables` of its
-        own."""
+        """Return True if an inner body needs only what is bound here and its own `variables`."""
         inner = _Body(self.arity, self.bound.union(variables))
         # What is negated is taken apart when bodies are put in order.
         if any([expr.negated for expr in body]) or not inner.holds(body, heads):
@@ -168,12 +167,13 @@ class _Body:
 
 
 def _is_plain(target: Ref | Var) -> bool:
-    """Return True if a `with` replaces a document, at a path that is written out."""
+    """Return True if a `with` replaces a document at a constant path."""
     head, operands = (target.head, target.args) if isinstance(target, Ref) else (target, ())
     return isinstance(head, Var) and head.name in ROOTS and all(map(is_ground, operands))
 
 
 def _runs(operand: Term, loops: set[str] | None) -> bool:
+    """Return True for a variable operand that may iterate, which is added to `loops`."""
     if loops is None or not isinstance(operand, Var):
         return False
     loops.add(operand.name)

@@ -49,7 +49,7 @@ __all__ = ["body", "expression", "expression_value", "trace"]
 
 
 def body(state: FunctionState, body: Body) -> None:
-    """Write code so that the code written next runs once for each solution of `body`."""
+    """Write code for `body`; what is written next runs once per solution of it."""
     ahead = BodyReads(state, body)
     for n, expr in enumerate(body):
         ahead.before(n)
@@ -61,7 +61,9 @@ def body(state: FunctionState, body: Body) -> None:
 
 
 def trace(state: FunctionState, node: Rule | Expr, *, holds: bool = False) -> None:
-    """Report that `node` is about to be evaluated, or holds, with what is bound by then."""
+    """Write a report to the tracer that `node` is about to be evaluated, or holds, with the
+    variables bound so far.
+    """
     if not state.plan.traced:
         return
     used = dict.fromkeys(v.name for v in walk(node) if isinstance(v, Var))
@@ -73,7 +75,7 @@ def trace(state: FunctionState, node: Rule | Expr, *, holds: bool = False) -> No
 
 
 def expression(state: FunctionState, expr: Expr) -> None:
-    """Write code so that the code written next runs once for each solution of `expr`."""
+    """Write code for `expr`; what is written next runs once per solution of it."""
     with state.code.at(expr.span), state.env.same_evaluation():
         # A replacement that is undefined makes a negated expression undefined too, not true.
         if expr.withs:
@@ -85,7 +87,7 @@ def expression(state: FunctionState, expr: Expr) -> None:
 
 
 def expression_value(state: FunctionState, expr: Expr) -> Operand:
-    """The value of an expression that is a term, under its `with` clauses."""
+    """Write code for the value of an expression that is a term, under its `with` modifiers."""
     assert not isinstance(expr.term, (SomeDecl, SomeIn, Every, Not, And, Or))
     with state.env.same_evaluation():
         for step in expr.before:
@@ -96,6 +98,7 @@ def expression_value(state: FunctionState, expr: Expr) -> Operand:
 
 
 def _holds(state: FunctionState, node: Term | SomeDecl | SomeIn | Every | Not | And | Or) -> None:
+    """Write code for the term of an expression; what is written next runs once per solution."""
     match node:
         case SomeDecl():
             return
@@ -127,7 +130,7 @@ def _holds(state: FunctionState, node: Term | SomeDecl | SomeIn | Every | Not | 
 
 
 def _true(state: FunctionState, operand: Operand) -> None:
-    """Anything but false holds."""
+    """Write a test that a value is neither undefined nor false."""
     if operand.is_constant:
         if operand.value is False:
             state.code.test(ast.Constant(value=False))
@@ -144,6 +147,7 @@ def _is(code: ast.expr, operator: ast.cmpop, *, value: bool) -> ast.Compare:
 
 
 def _equation(state: FunctionState, left: Term, right: Term) -> None:
+    """Write code for `left = right`, part by part, in the order in which variables get bound."""
     env, arity = state.env, state.plan.callees.arity
     for pattern, value in ready_equations(left, right, env.names(), env.outer, arity):
         match(state, pattern, term(state, value))
@@ -153,6 +157,7 @@ def _equation(state: FunctionState, left: Term, right: Term) -> None:
 
 
 def _some_in(state: FunctionState, node: SomeIn) -> None:
+    """Write the loop of `some … in`."""
     if is_folder(state.plan.root, node.domain):
         _some_in_folder(state, node)
         return
@@ -173,7 +178,7 @@ def _some_in(state: FunctionState, node: SomeIn) -> None:
 
 
 def _walk(state: FunctionState, domain: Term) -> Operand:
-    """A collection of which only the values are walked."""
+    """Return a collection of which only the values are iterated."""
     node, rest = state.plan.rule_of(domain) if isinstance(domain, Ref) else (None, ())
     if node is None or rest or state.plan.alias(node) is not None:
         return term(state, domain)
@@ -181,7 +186,9 @@ def _walk(state: FunctionState, domain: Term) -> Operand:
 
 
 def _some_in_folder(state: FunctionState, node: SomeIn) -> None:
-    """A loop over nodes of the tree: rules are evaluated when the loop comes to them."""
+    """Write a loop over nodes of the rule tree, whose rules are evaluated one by one in the
+    loop.
+    """
     key = node.key if node.key is not None else Var("$some", node.span)
     domain = node.domain
     if isinstance(domain, Ref):
@@ -192,6 +199,7 @@ def _some_in_folder(state: FunctionState, node: SomeIn) -> None:
 
 
 def _every(state: FunctionState, node: Every) -> None:
+    """Write the loop of an `every`, and a test that its body held in each round."""
     has_keys = not (node.key is None or node.key.is_wildcard)
     collection = term(state, node.domain) if has_keys else _walk(state, node.domain)
     domain = state.code.bind_temp(collection.code, holds="domain")
@@ -219,13 +227,13 @@ def _every(state: FunctionState, node: Every) -> None:
 
 
 def _test(state: FunctionState, body: Body) -> ast.expr:
-    """A test for whether `body`, whose variables are its own, holds."""
+    """Return a test for a body with its own variables."""
     with state.env.scope(state.env.outer | state.multiplicity.outer(body)):
         return _exists(state, body, body)
 
 
 def _either(state: FunctionState, node: Or) -> None:
-    """The right side is evaluated only where the left one does not hold."""
+    """Write code for an `or`; the right side is evaluated only if the left does not hold."""
     left = _test(state, node.left)
     holds = state.code.bind_temp(left, state.temps.holding("holds"))
     state.temps.share(holds.id)
@@ -236,6 +244,7 @@ def _either(state: FunctionState, node: Or) -> None:
 
 
 def _not(state: FunctionState, expr: Expr) -> None:
+    """Write a test that a negated expression does not hold, after what is evaluated before it."""
     _operands_first(state, expr.before)
     positive = Expr(expr.term, False, (), expr.span)
     with state.env.scope():
@@ -244,8 +253,7 @@ def _not(state: FunctionState, expr: Expr) -> None:
 
 
 def _operands_first(state: FunctionState, before: Body) -> None:
-    """Write the operands of a negated term; an equation that binds variables of others comes
-    first."""
+    """Write the operands of a negated term, in the order in which variables get bound."""
     waiting = [expr.term for expr in before]
     while waiting:
         known = (t for t in waiting if isinstance(t, Call) and is_known(state, t.args[1]))
@@ -258,10 +266,9 @@ def _operands_first(state: FunctionState, before: Body) -> None:
 
 
 def _exists(state: FunctionState, body: Body, node: Expr | Body) -> ast.expr:
-    """A test for whether `body` of `node` holds at all, to be used at once.
-
-    A flag, the test itself where there is but one, or the call of an inner function where the body
-    loops: its first success must end all loops at once.
+    """Return a test, to be used at once, for whether `body` of `node` has a solution: the condition
+    itself, a flag, or, if the body loops, the call of an inner function, whose first success ends
+    all loops.
     """
     name = state.temps.holding("holds")
     always, tails = state.reads.always, len(state.code.tails)
@@ -305,7 +312,7 @@ def _is_test_of(statement: ast.stmt, flag: str) -> bool:
 
 
 def _replace(state: FunctionState, expr: Expr) -> None:
-    """From here on, the evaluation under the `with` clauses of `expr`."""
+    """Continue in the evaluation under the `with` modifiers of `expr`."""
     inputs: list[ast.expr] = []
     data: list[ast.expr] = []
     functions: list[ast.expr] = []
@@ -331,14 +338,16 @@ def _replace(state: FunctionState, expr: Expr) -> None:
 
 
 def _document(state: FunctionState, item: With) -> ast.expr:
-    """The value that replaces a document; nothing is there where it names a function."""
+    """Return code for the value that replaces a document; UNDEFINED if the value names a
+    function.
+    """
     if names_function(item, state.plan.callees.arity):
         return runtime("UNDEFINED")
     return term(state, item.value).code
 
 
 def _mock(state: FunctionState, name: str, value: Term) -> ast.expr:
-    """Return the replacement of the function `name`: another function, or a value."""
+    """Return code for the replacement of the function `name`: another function, or a value."""
     target = as_call(value)
     callee = state.plan.callees.find(target) if target is not None else None
     if callee is not None and callee.builtin is not None:
@@ -357,7 +366,9 @@ def _mock(state: FunctionState, name: str, value: Term) -> ast.expr:
 
 
 def _print(state: FunctionState, node: Call) -> None:
-    """Operands of a print may be undefined or have several values: each is collected."""
+    """Write a call of `print`; the values of each operand are collected, since it may have none or
+    several.
+    """
     if not state.plan.prints:
         return
     outs: list[ast.expr] = []
@@ -376,7 +387,7 @@ def _pair(first: ast.expr, second: ast.expr) -> ast.expr:
 
 
 def _target(item: With) -> tuple[str, tuple[Key, ...]]:
-    """`input` or `data`, and the path below it that is replaced."""
+    """Return `input` or `data`, and the path below it that is replaced."""
     target = item.target
     if isinstance(target, Var):
         return target.name, ()

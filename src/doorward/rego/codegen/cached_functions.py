@@ -28,7 +28,9 @@ __all__ = ["cache_answers"]
 
 
 def cache_answers(function: ast.FunctionDef, name: str, known: ast.expr) -> None:
-    """Make `function` keep its answers; `name` is to hold `known`, the cached call or None."""
+    """Change `function` to cache its answers; the local `name` gets `known`, the cached call or
+    None.
+    """
     _keep_returns(function.body, name)
     has_answer = all_of(
         [_is_not(load(name), ast.Constant(value=None)), _is_not(_answer(name), runtime("MISSING"))]
@@ -53,7 +55,7 @@ def _is_not(left: ast.expr, right: ast.expr) -> ast.Compare:
 
 
 def _keep_returns(statements: list[ast.stmt], name: str) -> None:
-    """Keep what the statements return; inner functions return to this one, and are left alone."""
+    """Change the return statements to store the value; inner functions are left unchanged."""
     waiting = list(statements)
     while waiting:
         statement = waiting.pop()

@@ -45,7 +45,7 @@ __all__ = ["call_into", "call_value", "condition", "has_output", "predicate"]
 
 
 def call_value(state: FunctionState, term: Call) -> Operand:
-    """The value of a call that stands where a value is wanted."""
+    """Write a call whose value is used."""
     test = condition(state, term)
     if test is not None:
         return Operand(state.code.bind_temp(test), "boolean")
@@ -53,7 +53,7 @@ def call_value(state: FunctionState, term: Call) -> Operand:
 
 
 def condition(state: FunctionState, term: Call) -> ast.expr | None:
-    """A Python test for a call of a comparison or membership; None for other calls."""
+    """Return a Python test for a comparison or membership; None for other calls."""
     if term.name in state.plan.mocked:
         return None
     write = COMPARISONS.get(term.name)
@@ -69,7 +69,9 @@ def condition(state: FunctionState, term: Call) -> ast.expr | None:
 
 
 def _member(item: Operand, collection: Operand) -> ast.expr:
-    """`item in collection`; of a string in a list or set of strings, Python's own."""
+    """Return a test for `item in collection`; Python's own for a string in a list or set of
+    strings.
+    """
     members = collection.value
     names = isinstance(item.code, ast.Name) or item.kind == "string"
     general = call(runtime("contains"), item.code, collection.code)
@@ -88,7 +90,7 @@ def _member(item: Operand, collection: Operand) -> ast.expr:
 
 
 def call_into(state: FunctionState, term: Call) -> None:
-    """A call with its output as last operand: `count(xs, n)`."""
+    """Write a call with its output as the last operand, such as `count(xs, n)`."""
     result = _value(state, term, term.args[:-1])
     match(state, term.args[-1], result)
 
@@ -100,6 +102,7 @@ def has_output(state: FunctionState, term: Call) -> bool:
 
 
 def _value(state: FunctionState, term: Call, args: Sequence[Term]) -> Operand:
+    """Write a call with these operands and return its value, which is tested to be defined."""
     callee = state.plan.callees.find(term)
     assert callee is not None, f"undefined function {term.name}"
     if callee.arity not in (None, len(args)):
@@ -118,6 +121,7 @@ def _value(state: FunctionState, term: Call, args: Sequence[Term]) -> Operand:
 def _function(
     state: FunctionState, node: RuleNode, operands: list[ast.expr], term: Call
 ) -> Operand:
+    """Write a call of a policy's function, or of its replacement if `with` may replace it."""
     state.counters.add_call()
     evaluation = load(state.env.evaluation)
     if node.name not in state.plan.mocked:
@@ -135,6 +139,7 @@ def _function(
 def _builtin(
     state: FunctionState, builtin: Builtin, values: Sequence[Operand], term: Call
 ) -> Operand:
+    """Write a call of a built-in: in line, with checked operands, or in general."""
     operands = [operand.code for operand in values]
     function = state.constants.named(f"fn.{builtin.name}", builtin.call)
     args = operands
@@ -164,7 +169,7 @@ def _builtin(
 
 
 def predicate(state: FunctionState, term: Call) -> ast.expr | None:
-    """A Python test for a call of a built-in that says yes or no; None for other calls."""
+    """Return a Python test for a call of a built-in with a boolean result; None for other calls."""
     callee = state.plan.callees.find(term)
     builtin = callee.builtin if callee is not None else None
     if builtin is None or builtin.name in state.plan.mocked or builtin.context:
@@ -187,6 +192,9 @@ def predicate(state: FunctionState, term: Call) -> ast.expr | None:
 
 
 def _write_call(state: FunctionState, builtin: Builtin, values: Sequence[Operand]) -> Inline | None:
+    """Return a call in line, prepared from constant operands or in Python's own terms; None if
+    impossible.
+    """
     if builtin.name == "time.now_ns" and builtin is REGISTRY.get(builtin.name):
         return Inline(attribute(load(state.env.evaluation), "now_ns"))
     return _prepare(state, builtin, values) or written_out(builtin, values)
@@ -198,7 +206,7 @@ def _last_name(builtin: Builtin) -> str:
 
 
 def _temp_of(state: FunctionState, written: Inline, general: ast.expr, holds: str) -> ast.Name:
-    """Bind the result of `written`, or of the `general` call of the built-in, to a name."""
+    """Bind the result of `written`, or of the `general` call if its tests fail, to a local name."""
     if not written.raises:
         return state.code.bind_temp(written.otherwise(general), holds=holds)
     temp = state.temps.holding(holds)
@@ -210,12 +218,12 @@ def _temp_of(state: FunctionState, written: Inline, general: ast.expr, holds: st
 def _check_call(
     state: FunctionState, function: ast.expr, site: ast.expr, operands: Sequence[ast.expr]
 ) -> ast.expr:
-    """The built-in's own answer; UNDEFINED when it fails."""
+    """Return code for a call through the evaluation; it is UNDEFINED if the built-in fails."""
     return method_of(load(state.env.evaluation), "call_builtin", site, function, *operands)
 
 
 def _count(state: FunctionState, result: Operand, term: Call) -> Operand:
-    """`result`, counted where collections are limited in what they hold."""
+    """Return `result`; in code with a limit on items its size is counted."""
     if state.plan.limited and result.kind not in _SMALL:
         count(state, "count_size", result.code, term.span)
     return result
@@ -224,7 +232,7 @@ def _count(state: FunctionState, result: Operand, term: Call) -> Operand:
 def _with_checks(
     state: FunctionState, builtin: Builtin, values: Sequence[Operand], direct: ast.Call
 ) -> ast.expr:
-    """The call with its operands checked here, where one test for each is enough."""
+    """Return the call with its operands checked in line, if one test per operand is enough."""
     computed = arithmetic(builtin.name, values, direct)
     if computed is not direct or builtin.call is builtin.body:
         return computed
@@ -236,7 +244,9 @@ def _with_checks(
 
 
 def _prepare(state: FunctionState, builtin: Builtin, values: Sequence[Operand]) -> Inline | None:
-    """The call with what its constant operands give computed now: a pattern, compiled."""
+    """Return the call with its constant operands processed now, such as a compiled pattern; None if
+    impossible.
+    """
     if builtin.prepare is None or not all(o.is_constant for o in values[:-1]):
         return None
     last = values[-1]
@@ -253,7 +263,7 @@ def _prepare(state: FunctionState, builtin: Builtin, values: Sequence[Operand]) 
 def _compile_call(
     state: FunctionState, function: Callable[[str], Any], operand: ast.expr
 ) -> ast.expr:
-    """The call of a prepared function: a comparison where it is the method of one."""
+    """Return the call of a prepared function; a comparison if it is the method of one."""
     owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
     operator = _OPERATORS.get((type(owner), name))
     if operator is None:
@@ -263,7 +273,9 @@ def _compile_call(
 
 
 def _guard(state: FunctionState, target: str, value: ast.expr, site: ast.expr) -> None:
-    """`target = value`, with a built-in's error as the evaluation wants it."""
+    """Write `target = value`, in which a built-in's error becomes what the evaluation makes of
+    it.
+    """
     error = state.temps.holding("error")
     failed = method_of(load(state.env.evaluation), "failed", load(error), site)
     handler = except_clause(runtime("CALL_ERRORS"), target, failed, error)
@@ -271,6 +283,7 @@ def _guard(state: FunctionState, target: str, value: ast.expr, site: ast.expr) -
 
 
 def _relation(state: FunctionState, direct: ast.expr, site: ast.expr) -> Operand:
+    """Write a loop over the results of a built-in that may have several."""
     temp = state.temps.fresh()
     _guard(state, temp, direct, site)
     state.code.test_defined(load(temp))
@@ -290,7 +303,7 @@ def _mocked_builtin(
     term: Call,
     site: ast.expr,
 ) -> Operand:
-    """A built-in that some `with` replaces."""
+    """Write a call of a built-in that some `with` replaces."""
     names = [state.code.bind_temp(o) for o in operands]
     temp = state.temps.holding(_last_name(builtin))
     context = direct.args[: len(direct.args) - len(names)]
@@ -303,6 +316,7 @@ def _mocked_builtin(
 def _mock_choice(
     state: FunctionState, name: str, direct: ast.expr, operands: Sequence[ast.expr], term: Call
 ) -> ast.expr:
+    """Return code that calls the replacement of a function if there is one, otherwise `direct`."""
     evaluation = load(state.env.evaluation)
     mocks = attribute(evaluation, "mocks")
     mock = state.code.bind_temp(method_of(mocks, "get", ast.Constant(value=name)), holds="mock")
@@ -327,7 +341,7 @@ def _result_kind(result: Type | None) -> str:
 
 
 def _item_kind(result: Type | None) -> str:
-    """The kind of what every item of a built-in's result is."""
+    """Return the kind of all items in a built-in's result; "" if unknown."""
     match result:
         case ArrayType(items=(), rest=ScalarType(kind)) | SetType(of=ScalarType(kind)):
             return kind

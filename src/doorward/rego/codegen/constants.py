@@ -28,14 +28,14 @@ class Constants:
         return self.named(f"{prefix}.{len(self.shared) + len(self.names)}", value)
 
     def path(self, names: Sequence[str]) -> ast.Name:
-        """A path of names; equal ones are one object."""
+        """Return a name for a path; equal paths share one object."""
         path = tuple(names)
         name = f"path{''.join(map(operand_text, names))}"
         known = self.shared[name] if name in self.shared else self.names.get(name)
         return self.named(name, known if known == path else path)
 
     def named(self, name: str, value: Any) -> ast.Name:
-        """An object under a name of its own, such as a built-in."""
+        """Return a name for an object with a fixed name, such as a built-in."""
         if name not in self.shared:
             bind(self.names, name, value)
         elif self.shared[name] is not value:
@@ -44,10 +44,8 @@ class Constants:
 
 
 def bind(names: dict[str, Any], name: str, value: Any) -> None:
-    """Let `name` stand for `value` in generated code.
-
-    InternalError where it stands for another object: one policy would then run with a part of
-    another.
+    """Let `name` stand for `value` in generated code; InternalError if it already stands for
+    another object, since policies would then be mixed up.
     """
     if names.setdefault(name, value) is not value:
         raise _name_conflict(name)

@@ -47,7 +47,7 @@ __all__ = ["ExactRules", "link_exactly"]
 
 
 def link_exactly(plan: Plan) -> Linked:
-    """The program of `plan`, which is an exact one, ready to be evaluated."""
+    """Return the program of an exact `plan`, ready for evaluation."""
     code = Functions(plan)
     for node in plan.root.walk():
         if node.definitions:
@@ -79,6 +79,7 @@ class ExactRules:
         return self._whole(ctx, *args)
 
     def _whole(self, ctx: Evaluation, *args: Any) -> Any:
+        """Return the answer of the rules; for a function from the cache if possible."""
         if not self.node.is_function or self.code.plan.traced:
             return self._evaluate(ctx, args)
         plan = self.code.plan
@@ -89,6 +90,7 @@ class ExactRules:
         return call.keep(self._evaluate(ctx, args)) if call.answer is MISSING else call.answer
 
     def _evaluate(self, ctx: Evaluation, args: Sequence[Any]) -> Any:
+        """Evaluate the rules in OPA's order and return their answer."""
         selection = self._select(ctx, args)
         if self.is_single:
             answer = self._answer(ctx, args, selection)
@@ -99,12 +101,15 @@ class ExactRules:
         return frozenset(out) if self.is_set else self._complete(ctx, out, ())
 
     def part(self, ctx: Evaluation, path: Sequence[Any]) -> Any:
-        """The object that the rules make, as far as a lookup at `path` sees it."""
+        """Return the part of the rules' object that a lookup at `path` reads."""
         if self.code.plan.traced:
             return traced(self.node.name, lambda ctx: self._part(ctx, path))(ctx)
         return self._part(ctx, path)
 
     def _part(self, ctx: Evaluation, path: Sequence[Any]) -> Any:
+        """Return the part of an object at a path, cached, without evaluating rules for other
+        keys.
+        """
         slot = self.code.plan.slot(self.node)
         store = ctx.constants if self.code.plan.is_constant(self.node) else ctx.cache
         if slot in store:
@@ -121,6 +126,7 @@ class ExactRules:
     # Which rules
 
     def _select(self, ctx: Evaluation, args: Sequence[Any]) -> Selection:
+        """Return the rules that the index selects for the input and operands."""
         index = self.index
         if index is None:
             with self.code.lock:
@@ -128,6 +134,7 @@ class ExactRules:
         return index.select(partial(_read, ctx, args))
 
     def _indexed(self) -> RuleIndex:
+        """Build the index of these rules and those below."""
         self.chains = [list(self._in_steps(d.rule)) for d in self.own]
         below = [d.rule for node in self._below() for d in node.definitions if not d.rule.default]
         others = [list(self._in_steps(rule)) for rule in below]
@@ -135,11 +142,12 @@ class ExactRules:
         return RuleIndex([*self.chains, *others], self.code.plan.is_virtual, prints=prints)
 
     def _below(self) -> Iterator[RuleNode]:
-        """The places below this one: their rules are in its index."""
+        """Yield the nodes below this one, whose rules are in its index too."""
         for child in self.node.children.values():
             yield from child.walk()
 
     def _in_steps(self, rule: Rule | None) -> Iterator[Rule]:
+        """Yield a rule and its `else` branches in steps."""
         while rule is not None:
             yield rule_in_steps(rule, self.code.plan.callees)
             rule = rule.else_rule
@@ -150,7 +158,7 @@ class ExactRules:
     # Answers
 
     def _answer(self, ctx: Evaluation, args: Sequence[Any], selection: Selection) -> Any:
-        """The one answer of all chains; two different ones are a conflict."""
+        """Return the common answer of all chains; EvalError if two differ."""
         result: Any = UNDEFINED
         join = one_of_function if self.node.is_function else one
         for number, numbers in selection.chains:
@@ -164,6 +172,7 @@ class ExactRules:
         return result
 
     def _default(self, ctx: Evaluation, args: Sequence[Any]) -> Any:
+        """Return the default value; UNDEFINED if there is none."""
         default = self.node.default
         if default is None:
             return UNDEFINED
@@ -173,6 +182,7 @@ class ExactRules:
         return self.functions[-1, 0, 1](ctx, *args)
 
     def _complete(self, ctx: Evaluation, out: dict[Any, Any], keys: Sequence[Any]) -> Any:
+        """Return the finished object, with the answers of rules below it."""
         if self.node.children:
             ctx.add_children(out, self.node.path, self.node.definitions[0].rule.span, keys)
         return freeze(out)
@@ -180,7 +190,7 @@ class ExactRules:
     # Functions
 
     def _alone(self, number: int, n: int, *, first: bool) -> Callable[..., Any]:
-        """Write the value of a rule: its first, or the only one that it may have."""
+        """Return the function for the value of one rule: its first, or the only one it may have."""
         key = (number, n, int(first))
         if key not in self.functions:
             self._compile_value(key, self._definition(number, n), first=first)
@@ -189,12 +199,14 @@ class ExactRules:
     def _compile_value(
         self, key: tuple[int, int, int], definition: Definition, *, first: bool
     ) -> None:
+        """Compile the function for the value of one rule."""
         write = partial(one_rule_function, self.node, definition, first=first)
         self._compile(key, definition, write)
 
     def _piece(self, number: int, n: int, count: int) -> Callable[..., Any]:
-        """Write code that adds the items of a rule to a set or object; only those at `count`
-        keys."""
+        """Return the function that adds a rule's items to a set or object, restricted to `count`
+        fixed keys.
+        """
         key = (number, n, count)
         if key not in self.functions:
             definition = self._definition(number, n)
@@ -202,6 +214,7 @@ class ExactRules:
         return self.functions[key]
 
     def _definition(self, number: int, n: int) -> Definition:
+        """Return one rule of a chain as a definition; for traced code as it was written."""
         rule, own = self.chains[number][n], self.own[number]
         if self.code.plan.traced:
             # Traced code reports the expressions that the author wrote.
@@ -215,13 +228,14 @@ class ExactRules:
         definition: Definition,
         write: Write,
     ) -> None:
+        """Compile the function that `write` writes and store it under `key`."""
         with self.code.lock:
             source = definition.rule.span.source
             self.functions[key] = self.code.function(self.node.name, source, write)
 
 
 def _read(ctx: Evaluation, args: Sequence[Any], subject: Subject) -> Any:
-    """The value of what an index compares."""
+    """Return the value of an operand or path that an index compares."""
     document, *path = subject
     if document == "args":
         (number,) = path

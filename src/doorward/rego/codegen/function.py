@@ -26,12 +26,12 @@ WRITERS: Final = Writers(ref, call_value, body, expression_value)
 def new_function(
     plan: Plan, constants: Constants, kind: FunctionKind, multiplicity: Multiplicity
 ) -> FunctionState:
-    """The state to write one function in."""
+    """Return the state for writing one function."""
     return FunctionState(plan, constants, WRITERS, kind, multiplicity)
 
 
 def finish(state: FunctionState, name: str, args: Sequence[str]) -> ast.FunctionDef:
-    """The written statements as a function, complete."""
+    """Return the finished function with everything written."""
     first = [method("count_step")] if _counts_calls(state.kind, state.counters) else []
     return state.code.function(name, args, first)
 
@@ -39,8 +39,9 @@ def finish(state: FunctionState, name: str, args: Sequence[str]) -> ast.Function
 def finish_function(
     state: FunctionState, node: RuleNode, args: Sequence[str], *, is_chosen: bool
 ) -> ast.FunctionDef:
-    """The same for the function at `node`, whose answers are cached if evaluating it may cost more
-    than looking them up. `is_chosen`: its definitions are functions of their own."""
+    """Return the finished function at `node`; it caches its answers if that may pay. `is_chosen`:
+    its definitions are separate functions.
+    """
     plan, counters = state.plan, state.counters
     prints = plan.may_print(node)
     costs = counters.calls, counters.loops, counters.comprehensions, counters.builtins
@@ -64,8 +65,9 @@ def finish_function(
 
 
 def _counts_calls(kind: FunctionKind, counters: Counters) -> bool:
-    """Return True if a call is a step that the deadline is checked at: not of rules and queries,
-    which run once in an evaluation, and not of what calls so little that it ends soon."""
+    """Return True if calls of the function count as steps for the deadline; not for rules and
+    queries, which run once per evaluation, nor for functions that call little.
+    """
     match kind:
         case FunctionKind.FUNCTION:
             return counters.calls > 1 or (counters.calls > 0 and counters.loops > 0)

@@ -31,9 +31,8 @@ would be 25 million."""
 
 
 def choose(definitions: Sequence[Definition], failures: Failures) -> Choice | None:
-    """The best table for `definitions`; None where none would help.
-
-    What may fail is asked before what follows it is looked at.
+    """Return the best table for choosing among `definitions`; None if none helps. Definitions that
+    may fail are evaluated before later ones are skipped.
     """
     if len(definitions) < FEWEST:
         return None
@@ -75,18 +74,18 @@ class _Split:
 
     @property
     def cost(self) -> float:
-        """Candidates to expect."""
+        """Return the number of candidates to expect."""
         sizes = self.sizes
         return max(sum(size * size for size in sizes) / max(sum(sizes), 1), len(self.always))
 
     def choice(self) -> Choice:
-        """The table."""
+        """Return the table."""
         candidates = {key: tuple(sorted([*own, *self.always])) for key, own in self.named.items()}
         return Choice(self.source, candidates, tuple(self.always))
 
 
 def _tests(definition: Definition, failures: Failures) -> Iterator[tuple[Source, list[Key]]]:
-    """Return the terms that must equal one of some constants for `definition` to hold."""
+    """Yield the terms that must equal one of some constants for `definition` to hold."""
     for number, parameter in enumerate(definition.rule.head.args or ()):
         value = constant_value(parameter)
         if value is not NOT_CONSTANT:
@@ -101,6 +100,7 @@ def _tests(definition: Definition, failures: Failures) -> Iterator[tuple[Source,
 
 
 def _test(expr: Expr) -> Iterator[tuple[Source, list[Key]]]:
+    """Yield the input path that an expression compares with constants, and these."""
     call = expr.term
     if expr.negated or expr.withs or not isinstance(call, Call) or len(call.args) != 2:
         return
@@ -121,6 +121,7 @@ def _members(collection: Any) -> list[Any]:
 
 
 def _source(term: Term) -> Source | None:
+    """Return the names of a path below `input`; None for other terms."""
     if not (isinstance(term, Ref) and isinstance(term.head, Var) and term.head.name == "input"):
         return None
     names = [a.value for a in term.args if isinstance(a, Scalar) and isinstance(a.value, str)]

@@ -47,7 +47,7 @@ class Inline:
         return not self.tests and not self.raises
 
     def otherwise(self, general: ast.expr) -> ast.expr:
-        """`value`, or the `general` call of the built-in itself."""
+        """Return `value` if the tests hold, else the `general` call."""
         if not self.tests:
             return self.value
         return ast.IfExp(test=all_of(self.tests), body=self.value, orelse=general)
@@ -62,7 +62,7 @@ MAX_FACTOR: Final = 1 << 31
 
 
 def operand_tests(builtin: Builtin, operands: Sequence[Operand]) -> list[ast.expr] | None:
-    """Tests for what is not known of the operands; None where one test each is not enough."""
+    """Return tests for what is not known of the operands; None if one test each is not enough."""
     tests: list[ast.expr] = []
     for type_, operand in zip(builtin.signature.args, operands, strict=True):
         wanted = kinds(type_)
@@ -88,7 +88,7 @@ _CLASS: Final[Mapping[str, str]] = {
 
 
 def arithmetic(name: str, operands: Sequence[Operand], direct: ast.Call) -> ast.expr:
-    """Integers are computed by Python itself; everything else by the built-in."""
+    """Return code for arithmetic: Python's for integers, otherwise the built-in."""
     operator = _ARITHMETIC.get(name)
     if operator is None or not all(
         isinstance(o.code, ast.Name) or type(o.value) is int for o in operands
@@ -114,7 +114,7 @@ _ARITHMETIC: Final[Mapping[str, ast.operator]] = {
 
 
 def written_out(builtin: Builtin, operands: Sequence[Operand]) -> Inline | None:
-    """The call in Python's own terms; None where it has none."""
+    """Return the call in Python's own terms; None if there is no such form."""
     write = WRITTEN.get(builtin.name)
     if write is None or len(builtin.signature.args) != len(operands):
         return None
@@ -131,7 +131,7 @@ _Writer = Callable[..., "Inline | None"]
 
 
 def _method(name: str) -> _Writer:
-    """A method that no value but a string has, and that takes nothing but strings."""
+    """Return a writer for a method that only strings have and that takes only strings."""
 
     def write(first: Operand, *rest: Operand) -> Inline:
         value = method_of(first.code, name, *[operand.code for operand in rest])
@@ -141,9 +141,10 @@ def _method(name: str) -> _Writer:
 
 
 def _of_ascii(name: str) -> _Writer:
-    """A method that does what Go does as long as the text is ASCII."""
+    """Return a writer for a method that agrees with Go's for ASCII text."""
 
     def write(text: Operand) -> Inline | None:
+        """Return the method call with a test for ASCII; None for a constant."""
         if text.is_constant:
             return None
         return Inline(method_of(text.code, name), [method_of(text.code, "isascii")], raises=True)
@@ -152,7 +153,7 @@ def _of_ascii(name: str) -> _Writer:
 
 
 def _of_text(name: str, position: int) -> _Writer:
-    """A method that does what Go does where operand `position` is not an empty string."""
+    """Return a writer for a method that agrees with Go's if operand `position` is not empty."""
     write_method = _method(name)
 
     def write(*operands: Operand) -> Inline | None:
@@ -167,6 +168,7 @@ def _contains(haystack: Operand, needle: Operand) -> Inline:
 
 
 def _count(collection: Operand) -> Inline | None:
+    """Return `count` as Python's `len`; None for an operand without a name."""
     if collection.is_constant or not isinstance(collection.code, ast.Name):
         return None
     kind = call(runtime("type"), collection.code)
@@ -176,7 +178,9 @@ def _count(collection: Operand) -> Inline | None:
 
 
 def _concat(delimiter: Operand, parts: Operand) -> Inline | None:
-    """Short texts that are in the policy side by side; long ones may be too long together."""
+    """Return `concat` of a written list of short texts as a join in line; None for other
+    operands.
+    """
     if not isinstance(parts.code, ast.List):
         return None
     names = [part for part in parts.code.elts if type(getattr(part, "value", None)) is not str]
@@ -198,7 +202,9 @@ SHORT_TEXT: Final = 1 << 16
 
 
 def _marshal(value: Operand) -> Inline | None:
-    """Integers that are in the policy as an array: how it tells whether they are whole."""
+    """Return `json.marshal` of a written list of integers as an f-string; None for other
+    operands.
+    """
     parts = value.code.elts if isinstance(value.code, ast.List) else []
     if not 0 < len(parts) <= MAX_INLINE or not all(isinstance(part, ast.Name) for part in parts):
         return None
@@ -213,6 +219,7 @@ def _marshal(value: Operand) -> Inline | None:
 
 
 def _get(of: Operand, key: Operand, default: Operand) -> Inline | None:
+    """Return `object.get` with a constant string key as Python's `dict.get`; None otherwise."""
     if not (key.is_constant and type(key.value) is str and isinstance(of.code, ast.Name)):
         return None
     tests = [is_class(of.code, "dict")] if of.kind != "object" else []
@@ -224,6 +231,7 @@ def _keys(of: Operand) -> Inline:
 
 
 def _substring(text: Operand, offset: Operand, length: Operand) -> Inline | None:
+    """Return `substring` with constant bounds as a slice; None otherwise."""
     for number in (offset, length):
         if type(number.value) is not int or number.value < 0:
             return None
@@ -236,7 +244,7 @@ def _substring(text: Operand, offset: Operand, length: Operand) -> Inline | None
 
 
 def _is_kind(name: str) -> _Writer:
-    """`is_string` and its like."""
+    """Return a writer for `is_string` and the like."""
 
     def write(value: Operand) -> Inline | None:
         return Inline(is_class(value.code, name)) if isinstance(value.code, ast.Name) else None
@@ -274,9 +282,10 @@ WRITTEN: Final[Mapping[str, _Writer]] = {
 def _order(
     name: str, operator: ast.cmpop, decide: Callable[[int], bool], *, swap: bool
 ) -> Comparison:
-    """`a < b` and its like: inline for a number beside an integer constant."""
+    """Return a writer for `a < b` and the like: in line for a number beside an integer constant."""
 
     def write(a: Operand, b: Operand) -> ast.expr:
+        """Return the comparison, by Python if both sides are plain integers."""
         fixed = [o for o in (a, b) if o.is_constant or o.is_plain]
         tests = [
             is_class(o.code, "int")
@@ -290,6 +299,7 @@ def _order(
         return general(a, b)
 
     def general(a: Operand, b: Operand) -> ast.expr:
+        """Return the comparison by the runtime, or a constant."""
         if a.is_constant and b.is_constant:
             return ast.Constant(value=decide(compare(a.value, b.value)))
         first, second = (b, a) if swap else (a, b)

@@ -39,7 +39,9 @@ class _Search:
 
 
 def join_of(state: FunctionState, body: Body, position: int) -> Join | None:
-    """The join of the loop that the expression at `position` begins, its value computed before."""
+    """Return the join for the loop that the expression at `position` begins, its compared value
+    computed first; None if there is none.
+    """
     if state.plan.in_order or state.plan.limited:
         return None
     if not state.code.loops and state.kind is not FunctionKind.FUNCTION:
@@ -55,7 +57,9 @@ def join_of(state: FunctionState, body: Body, position: int) -> Join | None:
 
 
 def _in_equation(state: FunctionState, expr: Expr) -> _Search | None:
-    """`input.items[_].owner == team`: the loop is in the equation."""
+    """Return the search for a loop inside an equation: `input.items[_].owner == team`; None for
+    others.
+    """
     for ref, value in _sides(expr):
         if not isinstance(ref, Ref):
             continue
@@ -70,7 +74,9 @@ def _in_equation(state: FunctionState, expr: Expr) -> _Search | None:
 
 
 def _after_loop(state: FunctionState, body: Body, position: int) -> _Search | None:
-    """`some x in input.items; x.owner == team`: the equation follows."""
+    """Return the search for a loop that an equation follows: `some x in input.items; x.owner ==
+    team`; None for others.
+    """
     item = _item_of_loop(state, body[position])
     if item is None:
         return None
@@ -86,7 +92,9 @@ def _after_loop(state: FunctionState, body: Body, position: int) -> _Search | No
 
 
 def _item_of_loop(state: FunctionState, expr: Expr) -> str | None:
-    """The variable for the items of a stored collection, in `some x in xs` and `x := xs[_]`."""
+    """Return the variable for items in `some x in xs` and `x := xs[_]` of a stored collection; None
+    for others.
+    """
     match expr.term:
         case SomeIn(key, Var(name) as value, domain):
             head, args = (domain.head, domain.args) if isinstance(domain, Ref) else (domain, ())
@@ -104,7 +112,7 @@ def _item_of_loop(state: FunctionState, expr: Expr) -> str | None:
 
 
 def _is_stored(state: FunctionState, head: Term, args: Sequence[Term]) -> bool:
-    """Return True if a collection is the same one in each round of the loops around."""
+    """Return True if the collection is the same object in each round of the loops around."""
     return (
         isinstance(head, Var)
         and (head.name in ROOTS or head.name in state.stored)
@@ -113,6 +121,7 @@ def _is_stored(state: FunctionState, head: Term, args: Sequence[Term]) -> bool:
 
 
 def _sides(expr: Expr) -> list[tuple[Term, Term]]:
+    """Return an equation's two sides in both orders; [] for other expressions."""
     call = expr.term
     if expr.negated or expr.withs or expr.before or not isinstance(call, Call):
         return []
@@ -123,7 +132,7 @@ def _sides(expr: Expr) -> list[tuple[Term, Term]]:
 
 
 def _names_below(term: Term, item: str) -> list[str] | None:
-    """The names that lead from a variable to `term`; None for another term."""
+    """Return the names that lead from a variable to `term`; None for other terms."""
     if isinstance(term, Var):
         return [] if term.name == item else None
     if not isinstance(term, Ref) or not isinstance(term.head, Var) or term.head.name != item:
@@ -133,8 +142,9 @@ def _names_below(term: Term, item: str) -> list[str] | None:
 
 
 def _is_known(state: FunctionState, value: Term, *, is_quiet: bool) -> bool:
-    """Return True if `value` may be computed before the loop. `is_quiet`: nothing that may fail
-    comes before it, so that it may be undefined."""
+    """Return True if `value` can be computed before the loop. `is_quiet`: nothing before it can
+    fail, so that it may be undefined.
+    """
     match value:
         case Scalar():
             return True

@@ -75,15 +75,16 @@ class Functions:
         self.lock = threading.RLock()
 
     def function(self, name: str, source: Source, write: Write) -> Callable[..., Any]:
-        """Compile the function that `write` writes, under the name `name`."""
+        """Compile the function that `write` returns, under `name`."""
         with self.lock:
             return FunctionType(self._code(source, write), self.namespace, name)
 
     def stub(
         self, name: str, source: Source, write: Write, shared: Shared | None = None
     ) -> FunctionType:
-        """The same, written and compiled when it is first called; or with the code that is
-        `shared`, if there is one."""
+        """Return a stub that generates and compiles its code on the first call; or takes `shared`
+        code.
+        """
         stub = FunctionType(_STUB, self.namespace, name)
         stub.__kwdefaults__ = {"generate": partial(self._generate, stub, source, write, shared)}
         return stub
@@ -91,6 +92,7 @@ class Functions:
     def _generate(
         self, stub: FunctionType, source: Source, write: Write, shared: Shared | None
     ) -> FunctionType:
+        """Give a stub its code, once, and return it."""
         with self.lock:
             if stub.__code__ is _STUB:
                 code = None if shared is None else self._shared_code(stub, source, shared)
@@ -100,8 +102,9 @@ class Functions:
         return stub
 
     def _shared_code(self, stub: FunctionType, source: Source, shared: Shared) -> CodeType | None:
-        """The code of a group, with the constants of a member as a default of `stub`; None where
-        it cannot be shared."""
+        """Return the code of a group, a member's constants being a default of `stub`; None if it
+        cannot be shared.
+        """
         group = shared.group
         if group.code is None and group.is_shared:
             try:
@@ -114,6 +117,9 @@ class Functions:
         return group.code
 
     def _code(self, source: Source, write: Write) -> CodeType:
+        """Generate and compile code; with a larger stack in another thread if it nests too
+        deeply.
+        """
         try:
             return self._compile(source, write)
         except (RecursionError, CompileError):
@@ -123,6 +129,7 @@ class Functions:
                 return stack.submit(self._compile, source, write).result()
 
     def _compile(self, source: Source, write: Write) -> CodeType:
+        """Generate and compile the code and bind its constants in the namespace."""
         constants = Constants(shared=self.namespace)
         (code,) = unit(source, [write(self.plan, constants)]).functions()
         for name, value in constants.names.items():
@@ -131,9 +138,8 @@ class Functions:
 
 
 def link_lazily(plan: Plan) -> Linked:
-    """The program of `plan` with a stub for each rule.
-
-    CompileError where Python's compiler refuses a rule: the code of long ones is generated here.
+    """Return the program of `plan` with a stub for each rule. CompileError if Python's compiler
+    refuses a rule: long ones are compiled now.
     """
     functions = Functions(plan)
     namespace = functions.namespace
@@ -156,7 +162,7 @@ def link_lazily(plan: Plan) -> Linked:
 
 
 def rule_stub(functions: Functions, node: RuleNode) -> FunctionType:
-    """The stub of the function that answers for the rules at `node`."""
+    """Return the stub of the function for the rules at `node`."""
     source = node.definitions[0].rule.span.source
     return functions.stub(node.name, source, partial(_write_rules, functions, node))
 
@@ -168,7 +174,7 @@ def definition_stub(
     definition: Definition,
     shared: Shared | None = None,
 ) -> FunctionType:
-    """The stub of one definition, where a table chooses among those at `node`."""
+    """Return the stub of one definition, where a table chooses among those at `node`."""
     name = functions.plan.definition_name(node, number)
     write = partial(definition_function, node, Part(definition, (number,)))
     return functions.stub(name, definition.rule.span.source, write, shared)
@@ -177,7 +183,7 @@ def definition_stub(
 def _write_rules(
     functions: Functions, node: RuleNode, plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
-    """Write the function of the rules at `node`, with a stub for each definition in a table."""
+    """Write the function for the rules at `node`, with stubs for the definitions in a table."""
     choice = choose_definitions(node, plan)
     function = rule_function(node, choice, plan, constants)
     name = plan.table_name(node)
@@ -196,7 +202,7 @@ def _write_rules(
 def _shared_by_number(
     node: RuleNode, definitions: Sequence[Definition], plan: Plan
 ) -> dict[int, Shared]:
-    """For the definitions that share code, that code, by their numbers."""
+    """Return the shared code of definitions by their numbers."""
     shared = {}
     for part in parts(definitions, plan):
         if part.group is not None:
@@ -207,7 +213,7 @@ def _shared_by_number(
 
 
 def _names_of_long(node: RuleNode, plan: Plan) -> Iterable[str]:
-    """The functions of the long definitions of a node."""
+    """Yield the names of the functions of a node's long definitions."""
     for n, definition in enumerate(definitions_of(node)):
         if any(map(_is_long, branches(definition.rule))):
             is_chosen = choose_definitions(node, plan) is not None
@@ -215,13 +221,14 @@ def _names_of_long(node: RuleNode, plan: Plan) -> Iterable[str]:
 
 
 def _is_long(rule: Rule) -> bool:
+    """Return True if a rule is so long that Python's compiler might refuse it."""
     if rule.span.end - rule.span.start < LONG_TEXT:
         return False
     return sum(1 for _ in walk(rule)) >= LONG_TREE
 
 
 def generate_now(function: Callable[..., Any]) -> None:
-    """Generate the code of a stub that was not called so far."""
+    """Generate the code of a stub that was not called yet."""
     if isinstance(function, FunctionType) and function.__code__ is _STUB:
         defaults = function.__kwdefaults__
         if defaults is not None:  # None: another thread has just done it

@@ -35,10 +35,8 @@ _CLOSURES: Final = (ArrayComprehension, SetComprehension, ObjectComprehension, E
 
 
 def is_listed(node: RuleNode, plan: Plan) -> bool:
-    """Return True if the function of `node` can give its members as a list.
-
-    Each definition has one loop at most, so that the list is no longer than what is walked: with
-    two, a few members could be listed any number of times.
+    """Return True if the function of `node` can return its members as a list. Each definition must
+    have at most one loop, so that the list is no longer than what is iterated.
     """
     if plan.in_order or plan.prints or not node.is_set_of_members:
         return False
@@ -50,6 +48,7 @@ def is_listed(node: RuleNode, plan: Plan) -> bool:
 
 
 def _may_be_listed(rule: Rule, plan: Plan) -> bool:
+    """Return True if a rule has at most one loop and members that take long to hash."""
     # Texts and numbers are hashed in no time.
     if isinstance(rule.head.key, (Scalar, TemplateString, Call)):
         return False

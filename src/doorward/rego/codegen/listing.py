@@ -40,9 +40,8 @@ _CONTEXT: Final = (
 
 
 def listing(source: Source, tree: ast.Module, names: Mapping[str, Any]) -> str:
-    """The functions of `tree`, made of `source`; `names` are the objects that they name.
-
-    CompileError where they nest too deeply to be printed.
+    """Return the functions in `tree`, generated from `source`, as text; `names` are the objects
+    they use. CompileError if they nest too deeply to be printed.
     """
     try:
         used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
@@ -61,14 +60,14 @@ class _Rows:
         self.source = source
 
     def marked(self, tree: ast.Module) -> ast.Module:
-        """A copy of `tree` with the marks."""
+        """Return a copy of `tree` with the source lines as comments."""
         tree = copy.deepcopy(tree)
         for function in tree.body:
             self._mark_blocks(function, 0)
         return tree
 
     def _mark_blocks(self, item: ast.AST, row: int) -> int:
-        """Mark what `item` holds; `row` is the last one that was shown. Gives the last shown."""
+        """Mark the blocks in `item`; `row` is the last row shown. Return the new last row."""
         for name in ("body", "handlers"):
             statements: list[ast.stmt] = []
             for inner in getattr(item, name, ()):
@@ -82,6 +81,7 @@ class _Rows:
         return row
 
     def _mark(self, row: int) -> Iterator[ast.stmt]:
+        """Yield a comment with the policy's line at `row`, unless that is blank."""
         text = self.source.line(row)
         if text.strip():
             position = f"{self.source.name}:{row}: " if self.source.name else ""
@@ -95,6 +95,7 @@ def _is_end(statement: ast.stmt) -> bool:
 
 
 def _legend(used: set[str], names: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that explain the names used in a listing."""
     yield "Generated from Rego, for reading only."
     yield from _CONTEXT
     kinds = {name.partition(".")[0] for name in used if "." in name}
@@ -105,6 +106,7 @@ def _legend(used: set[str], names: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _show(value: Any) -> str:
+    """Describe an object that generated code uses."""
     match value:
         case Rows():
             return f"the constants of {len(value)} definitions"

@@ -52,7 +52,7 @@ MAX_UNCOUNTED: Final = 16
 def lookup_path(
     state: FunctionState, base: Operand, operands: Sequence[Term], lookup: str = "lookup"
 ) -> Operand:
-    """`base[a][b]…`, a run of constant names in one step."""
+    """Write `base[a][b]…`; constant names in a row are one step."""
     n = 0
     while n < len(operands):
         run = constant_names(operands[n:])
@@ -73,7 +73,7 @@ def lookup_in(document: str) -> str:
 def lookup_names(
     state: FunctionState, base: Operand, names: Sequence[str], lookup: str = "lookup"
 ) -> Operand:
-    """`base[name]…`; what was read of the same base before is not read again."""
+    """Write `base[name]…`; the longest part that was read before is not read again."""
     code = state.code.bind_temp(base.code)
     key = (state.temps.original(code.id), *names)
     known = state.reads.recall(key)
@@ -86,7 +86,7 @@ def lookup_names(
 def read(
     state: FunctionState, base: ast.Name, names: Sequence[str], lookup: str = "lookup"
 ) -> ast.Name:
-    """`base[name]…`, or UNDEFINED."""
+    """Write `base[name]…` without a test; return the name, which may be UNDEFINED."""
     base, names = state.reads.nearest(base, names)
     getter = state.reads.getter(base)
     if getter is not None and len(names) == 1:
@@ -118,7 +118,7 @@ def read(
 def lookup_item(
     state: FunctionState, base: Operand, operand: Term, lookup: str = "lookup"
 ) -> Operand:
-    """`base[operand]`, where it is; for each item, where the operand is open."""
+    """Write `base[operand]`, tested to be defined; for an open operand, a loop over the items."""
     if is_open(state, operand):
         return _loop(state, base, operand)
     key = term(state, operand)
@@ -131,7 +131,7 @@ def lookup_item(
 
 
 def _loop(state: FunctionState, base: Operand, operand: Term) -> Operand:
-    """A loop over `base` that binds `operand`; gives the values."""
+    """Write a loop over `base` that binds `operand`; return the values."""
     value = state.temps.holding("item")
     if isinstance(operand, Var) and operand.is_wildcard:
         loop_over(state, store(value), base)
@@ -146,9 +146,8 @@ def _loop(state: FunctionState, base: Operand, operand: Term) -> Operand:
 
 
 def loop_over(state: FunctionState, target: ast.Name, collection: Operand) -> None:
-    """A loop over the values of `collection`; constants are put in order now.
-
-    The check of the deadline is left to the loops around and before it where this one is short.
+    """Write a loop over the values of `collection`, constant ones sorted now. A short loop leaves
+    the deadline check to the loops around and before it.
     """
     if collection.is_constant:
         ordered = list(values(collection.value))
@@ -174,10 +173,9 @@ def loop_over(state: FunctionState, target: ast.Name, collection: Operand) -> No
 
 
 def _may_go_uncounted(state: FunctionState) -> bool:
-    """Return True if the next loop may take a short list without counting its rounds.
-
-    Of loops inside each other one is counted, and so is one of many in a row. In a rule, which
-    runs but once, the outermost two go without.
+    """Return True if the next loop may iterate a short list without counting rounds. Of nested
+    loops one is counted, and of many in a row; in a rule, which runs once, the two outermost need
+    not be.
     """
     allowed = 1
     if state.code.loops == state.counters.uncounted:
@@ -188,7 +186,7 @@ def _may_go_uncounted(state: FunctionState) -> bool:
 
 
 def share(state: FunctionState, document: str, names: Sequence[str]) -> None:
-    """Read an object, of which several members will be read, and what reads a member of it."""
+    """Read an object of which several members will be read, and its getter."""
     base = state.of_evaluation(document)
     assert isinstance(base, ast.Name)
     temp = read(state, base, names, lookup_in(document))
@@ -203,7 +201,7 @@ def _get(value: ast.expr, name: str, default: ast.expr) -> ast.expr:
 
 
 def _look_up(base: Operand, key: Operand, general: ast.expr) -> ast.expr:
-    """`base[key]`, or UNDEFINED: by Python itself where one test tells that it may."""
+    """Return `base[key]` or UNDEFINED, by Python itself if one test shows that this is right."""
     if not isinstance(base.code, ast.Name):
         return general
     if key.is_constant:
@@ -226,7 +224,7 @@ def _look_up(base: Operand, key: Operand, general: ast.expr) -> ast.expr:
 
 
 def constant_names(operands: Sequence[Term]) -> list[str]:
-    """The constant strings that `operands` begin with."""
+    """Return the leading constant strings of `operands`."""
     names: list[str] = []
     for operand in operands:
         if not (isinstance(operand, Scalar) and isinstance(operand.value, str)):

@@ -65,7 +65,7 @@ class MarkTable:
         return self._by_place.get(_place(rule))
 
     def read(self, marks: Marks) -> Iterator[Mark]:
-        """Return the outcomes that were noted, by number of the definition."""
+        """Yield the outcomes in the marks, by the number of the definition."""
         pairs = enumerate(marks) if isinstance(marks, list) else sorted(marks.items())
         for number, failed in pairs:
             if failed is not None:

@@ -52,6 +52,7 @@ def constant_value(term: Term) -> Any:
 
 
 def _value(term: Term) -> Any:
+    """Return the value of a ground term."""
     match term:
         case Scalar(value):
             return value
@@ -65,7 +66,7 @@ def _value(term: Term) -> Any:
 
 
 def items_kind(value: Value) -> str:
-    """The kind that all items of an array or set are of."""
+    """Return the common kind of all items of an array or set; "" if there is none."""
     if not isinstance(value, (list, frozenset)):
         return ""
     return "string" if value and all(type(item) is str for item in value) else ""

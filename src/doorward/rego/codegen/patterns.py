@@ -31,7 +31,9 @@ def is_open(state: FunctionState, operand: Term) -> bool:
 
 
 def match(state: FunctionState, pattern: Term, value: Operand) -> None:
-    """Bind what is open in `pattern`; what is written next runs only if it matches `value`."""
+    """Write a match of `pattern` with `value`, which binds its open variables; what is written next
+    runs only if it matches.
+    """
     match pattern:
         case Var(name) if is_open(state, pattern):
             if not pattern.is_wildcard:
@@ -47,8 +49,9 @@ def match(state: FunctionState, pattern: Term, value: Operand) -> None:
 
 
 def loop_target(state: FunctionState, pattern: Term, kind: str = "") -> ast.Name:
-    """Return the target that a loop assigns, always a value of `kind` if that is given: the
-    variable itself where `pattern` is a new one."""
+    """Return the name that a loop assigns: the variable itself if `pattern` is a new one. `kind`:
+    the kind of all its values.
+    """
     if isinstance(pattern, Var) and not pattern.is_wildcard and is_open(state, pattern):
         name = state.temps.fresh(pattern.name.partition("@")[0])
         state.env.bind(pattern.name, Operand(load(name), kind))
@@ -57,13 +60,14 @@ def loop_target(state: FunctionState, pattern: Term, kind: str = "") -> ast.Name
 
 
 def match_target(state: FunctionState, pattern: Term, target: ast.Name) -> None:
-    """Match what a loop assigned to `target`, unless that was the variable itself."""
+    """Match what a loop assigned to `target` with `pattern`, unless that is the variable itself."""
     bound = state.env.get(pattern.name) if isinstance(pattern, Var) else None
     if bound is None or name_of(bound.code) != target.id:
         match(state, pattern, Operand(load(target.id)))
 
 
 def _bind(state: FunctionState, name: str, value: Operand) -> None:
+    """Bind a variable to a value; a constant needs no name."""
     if not state.code.loops:
         state.stored.add(name)
     if value.is_constant and isinstance(value.code, ast.Constant):
@@ -75,6 +79,7 @@ def _bind(state: FunctionState, name: str, value: Operand) -> None:
 
 
 def _match_array(state: FunctionState, items: tuple[Term, ...], value: Operand) -> None:
+    """Write a match of an array pattern: class, length, then each item."""
     temp = state.code.bind_temp(value.code)
     state.code.test(_shape(temp, "" if value.kind == "array" else "list", len(items)))
     parts = [Operand(subscript(temp, n), value.of) for n in range(len(items))]
@@ -86,6 +91,7 @@ def _match_array(state: FunctionState, items: tuple[Term, ...], value: Operand) 
 def _match_object(
     state: FunctionState, pairs: tuple[tuple[Term, Term], ...], value: Operand
 ) -> None:
+    """Write a match of an object pattern: class, size, then the value under each key."""
     temp = state.code.bind_temp(value.code)
     state.code.test(_shape(temp, "dict", len({_key_text(k) for k, _ in pairs})))
     for name, pattern in pairs:
@@ -103,7 +109,7 @@ def _match_object(
 
 
 def equality(a: Operand, b: Operand) -> ast.expr:
-    """A test of two values for equality, in Python's own terms where that is exact."""
+    """Return a test of two values for equality, in Python's own terms if those are exact."""
     if a.is_constant and b.is_constant:
         return ast.Constant(value=equal(a.value, b.value))
     if a.is_constant:
@@ -128,14 +134,14 @@ def equality(a: Operand, b: Operand) -> ast.expr:
 
 
 def is_class(value: ast.expr, name: str) -> ast.Compare:
-    """A test for the value's Python class, which tells its kind."""
+    """Return a test for a value's Python class, which tells its kind."""
     return ast.Compare(
         left=call(runtime("type"), value), ops=[ast.Is()], comparators=[runtime(name)]
     )
 
 
 def _shape(value: ast.Name, kind: str, size: int) -> ast.expr:
-    """A test for the size, and for the class where it is not known."""
+    """Return a test for a collection's size, and for its class if `kind` names one."""
     fits = ast.Compare(
         left=call(runtime("len"), value),
         ops=[ast.Eq()],

@@ -71,7 +71,7 @@ class Plan:
         return self.traced or self.exact
 
     def is_virtual(self, path: Sequence[Any]) -> bool:
-        """Return True if rules are on the way to a path below `data`, or below it."""
+        """Return True if there are rules above, at or below a path below `data`."""
         node: RuleNode | None = self.root
         for key in path:
             node = node.children.get(key) if node is not None else None
@@ -80,7 +80,7 @@ class Plan:
         return True
 
     def is_read_above(self, path: Sequence[Key], expr: Expr) -> bool:
-        """Return True if rules, or `expr`, read what is above a path below `data`."""
+        """Return True if rules, or `expr`, read a document above a path below `data`."""
         if self.graph.paths is None:
             rules = (d.rule for node in self.root.walk() for d in node.definitions)
             self.graph.paths = ReadPaths(part for rule in rules for part in parts_of(rule))
@@ -95,8 +95,7 @@ class Plan:
         return self.call_slots.setdefault(id(node), len(self.call_slots))
 
     def may_print(self, node: RuleNode) -> bool:
-        """Return True if somebody listens to `print`, and evaluating the rules at `node` may call
-        it."""
+        """Return True if `print` is enabled and evaluating the rules at `node` may call it."""
         if not self.prints:
             return False
         if self.printing is None:
@@ -104,7 +103,7 @@ class Plan:
         return id(node) in self.printing
 
     def _printing_nodes(self) -> set[int]:
-        """The nodes, by identity, that print themselves or read others that do."""
+        """Return the identities of the nodes that call `print`, or read nodes that do."""
         printing = [node for node in self.root.walk() if any(map(_prints, node.definitions))]
         if not printing:
             return set()
@@ -124,7 +123,9 @@ class Plan:
         return id(node) in self.constant
 
     def alias(self, node: RuleNode) -> Ref | None:
-        """The path below `input` that a rule is just another name for: `http := input.a.b`."""
+        """Return the path below `input` that a rule only renames (`http := input.a.b`); None for
+        other rules.
+        """
         if self.in_order or len(node.definitions) != 1 or node.children:
             return None
         if node.name in self.mocked:
@@ -139,8 +140,9 @@ class Plan:
         return value if plain and value.head.name == "input" else None
 
     def rule_of(self, term: Ref) -> tuple[RuleNode | None, Sequence[Term]]:
-        """The node whose rules a reference asks, and the operands behind it; None where it asks
-        none, or not by name."""
+        """Return the node whose rules a reference reads, and the operands after it; None if it
+        reads none, or not by a constant path.
+        """
         if not isinstance(term.head, Var) or term.head.name != "data":
             return None, ()
         node: RuleNode | None = self.root
@@ -155,7 +157,9 @@ class Plan:
         return None, ()
 
     def only_rule(self, expr: Expr) -> str | None:
-        """The name of the rules whose answer is all that `expr` says, if nobody keeps it."""
+        """Return the name of the rules whose answer is all that `expr` tests, if it is not stored;
+        else None.
+        """
         term = expr.term
         if expr.negated or expr.withs or not isinstance(term, Ref):
             return None
@@ -182,8 +186,9 @@ class Plan:
         definitions: Sequence[Definition],
         rows: dict[int, tuple[int, tuple[Any, ...]]],
     ) -> None:
-        """Note how the definitions of `node` are chosen. `rows`: for a definition that runs the
-        code of another one, the number of that one and its own constants."""
+        """Record the table that chooses among the definitions of `node`. `rows`: for a definition
+        that shares another's code, that one's number and its own constants.
+        """
         spans = [d.rule.span for d in definitions]
         name = self.table_name(node)
         assert name not in self.tables
@@ -200,6 +205,7 @@ class Table(NamedTuple):
 
 
 def _prints(definition: Definition) -> bool:
+    """Return True if the definition calls `print`."""
     rule = definition.rule
     # Most modules never name it, and need not be walked.
     return "print" in rule.span.source.text and any(

@@ -38,7 +38,9 @@ class Unit:
         return self.source.name
 
     def functions(self) -> Iterator[CodeType]:
-        """The code of each function; CompileError where Python's compiler refuses one."""
+        """Yield the compiled code of each function; CompileError if Python's compiler refuses
+        one.
+        """
         try:
             module = self._compiled(self.tree)
         except _REFUSALS as refusal:
@@ -49,11 +51,15 @@ class Unit:
         return (code for code in module.co_consts if isinstance(code, CodeType))
 
     def _compiled(self, tree: ast.Module) -> CodeType:
+        """Compile a tree under the policy's file name."""
         # No file name of a system holds a NUL; the name of a policy given as text may.
         name = self.file.replace("\0", "\ufffd") or "<query>"
         return compile(tree, name, "exec", dont_inherit=True, optimize=0)
 
     def _refuse(self, function: ast.stmt) -> Diagnostic | None:
+        """Return the diagnostic for a function that Python's compiler refuses; None if it accepts
+        it.
+        """
         try:
             self._compiled(ast.Module(body=[function], type_ignores=[]))
         except _REFUSALS as refusal:
@@ -61,6 +67,7 @@ class Unit:
         return None
 
     def _diagnostic(self, function: ast.stmt, refusal: Exception) -> Diagnostic:
+        """Return the diagnostic for a rule that Python's compiler refuses."""
         row, col = function.lineno, function.col_offset
         start = sum(map(len, self.source.text.splitlines(keepends=True)[: row - 1])) + col
         span = Span(self.source, start, start, row, col + 1)
@@ -70,9 +77,8 @@ class Unit:
         return Diagnostic(COMPILE_ERROR, message, span)
 
     def text(self, names: Mapping[str, Any]) -> str:
-        """The functions as Python text, for reading; `names` are the objects that they name.
-
-        CompileError where that nests too deeply.
+        """Return the functions as Python text for reading; `names` are the objects they use.
+        CompileError if they nest too deeply.
         """
         from doorward.rego.codegen.listing import listing  # only `emit` needs it
 
@@ -92,7 +98,7 @@ class Linked:
 
 
 def generate(plan: Plan, constants: Constants) -> list[Unit]:
-    """The units of every file that defines rules; deterministic."""
+    """Return the units of all files that define rules; the result is deterministic."""
     functions: dict[str, list[ast.stmt]] = defaultdict(list)
     sources: dict[str, Source] = {}
     for node in plan.root.walk():
@@ -110,7 +116,7 @@ def unit(source: Source, body: list[ast.stmt]) -> Unit:
 
 
 def link(plan: Plan, units: Sequence[Unit], constants: Constants) -> Linked:
-    """The functions of the units, in a namespace that holds nothing but what they may use."""
+    """Return the functions of the units, in a namespace with only what they may use."""
     namespace: dict[str, Any] = {"__builtins__": {}, **EXPORTS}
     for name, value in constants.names.items():
         bind(namespace, name, value)
@@ -132,7 +138,7 @@ def link(plan: Plan, units: Sequence[Unit], constants: Constants) -> Linked:
 
 
 def _bind_rows(namespace: dict[str, Any], plan: Plan, table: Table) -> None:
-    """Make the functions of definitions that share code."""
+    """Bind the functions of definitions that share code, each with its constants."""
     for number, (first, row) in table.rows.items():
         name = plan.definition_name(table.node, number)
         code = namespace[plan.definition_name(table.node, first)].__code__
@@ -143,13 +149,13 @@ def _bind_rows(namespace: dict[str, Any], plan: Plan, table: Table) -> None:
 def definition_table(
     choice: Choice, functions: Sequence[tuple[Callable[..., Any], Span]]
 ) -> Candidates:
-    """The functions of definitions by the value that chooses among them."""
+    """Return the functions of definitions by the value that chooses among them."""
     by_value = {key: tuple([functions[n] for n in ns]) for key, ns in choice.candidates.items()}
     return Candidates(by_value, tuple([functions[n] for n in choice.others]))
 
 
 def document_tree(node: RuleNode, plan: Plan, namespace: dict[str, Any]) -> Document:
-    """The tree of rules from `node` on, as evaluation sees it."""
+    """Return the tree of rules from `node` on, in the form for evaluation."""
     result = Document(node.name, is_function=node.is_function)
     if node.definitions and not node.is_function:
         result.slot = plan.slot(node)

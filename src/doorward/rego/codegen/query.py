@@ -27,7 +27,7 @@ ROW: Final = 8
 
 
 def query_variables(body: Body, arity: Arity) -> list[str]:
-    """The variables a query's results name, in the order of the text; wildcards are left out."""
+    """Return the variables in a query's results, in the order of the text, without wildcards."""
     # `count` in `with f as count` is a name, not a variable.
     functions = {
         id(item.value) for expr in body for item in expr.withs if names_function(item, arity)
@@ -42,8 +42,9 @@ def query_variables(body: Body, arity: Arity) -> list[str]:
 def query_bindings(
     name: str, body: Body, variables: Sequence[str], plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
-    """A function of `ctx` that returns a list of tuples: the values of `variables`, then the
-    values of the expressions that are terms (True for the others)."""
+    """Return a function of `ctx` that returns a list of tuples: the values of `variables`, then of
+    the expressions that are terms (True for others).
+    """
     outer = closure_outer(body, ())
     state = _new_query(body, outer, plan, constants)
     code = state.code
@@ -67,9 +68,8 @@ def query_bindings(
 
 
 def query_value(name: str, body: Body, plan: Plan, constants: Constants) -> ast.FunctionDef:
-    """A function of `ctx` that returns the first value of a single expression, or UNDEFINED.
-
-    It stands last in `body`, behind the steps that it needs.
+    """Return a function of `ctx` that returns the first value of the last expression of `body`, or
+    UNDEFINED; the expressions before it are its steps.
     """
     *steps, expr = body
     state = _new_query(body, frozenset(), plan, constants)
@@ -85,12 +85,13 @@ def query_value(name: str, body: Body, plan: Plan, constants: Constants) -> ast.
 def _new_query(
     body: Body, outer: frozenset[str], plan: Plan, constants: Constants
 ) -> FunctionState:
+    """Return the state for writing the function of a query."""
     multiplicity = multiplicity_of_query(body, outer, plan.callees, prints=plan.prints)
     return new_function(plan, constants, FunctionKind.QUERY, multiplicity)
 
 
 def _value(state: FunctionState, expr: Expr) -> ast.expr:
-    """The value of a term, false included; True for what only holds or does not."""
+    """Return code for the value of a term, which may be false; True for other expressions."""
     node = expr.term
     only_holds = (
         expr.negated

@@ -69,7 +69,7 @@ class BodyReads:
         """Whether the rest was read, too."""
 
     def before(self, position: int) -> None:
-        """Read, if the expression at `position` loops, the paths that are read on every round."""
+        """Before a loop at `position`, read the paths that every round would read."""
         if self._state.plan.in_order or not _loops(self._state, self._body[position]):
             return
         if position >= self._tested:
@@ -80,7 +80,7 @@ class BodyReads:
             self._read_quietly(position)
 
     def _read_tested(self, position: int) -> None:
-        """Read what the next expressions need, up to the first that may be an error."""
+        """Read and test what the next expressions need, up to the first that may fail."""
         state = self._state
         self._tested = position
         for expr in self._body[position:]:
@@ -97,7 +97,7 @@ class BodyReads:
                         lookup_names(state, base, names, lookup_in(document))
 
     def _read_quietly(self, position: int) -> None:
-        """Read what is needed only if something else holds, without a test."""
+        """Read, without a test, what is needed only if something else holds."""
         state = self._state
         for expr in self._body[position:]:
             if not expr.withs:
@@ -107,7 +107,7 @@ class BodyReads:
 
 
 def _loops(state: FunctionState, expr: Expr) -> bool:
-    """Return True if `expr` begins a loop, as far as its own references show."""
+    """Return True if the references of `expr` show that it begins a loop."""
     if isinstance(expr.term, SomeIn) or any(_loops(state, each) for each in expr.before):
         return True
     return isinstance(expr.term, get_args(Term)) and any(
@@ -116,7 +116,7 @@ def _loops(state: FunctionState, expr: Expr) -> bool:
 
 
 def never_fails(plan: Plan, expr: Expr) -> bool:
-    """Return True if `expr` cannot be an error: it calls nothing, and reads no rule."""
+    """Return True if `expr` cannot be an error: it calls nothing and reads no rule."""
     if expr.withs:
         return False
     for node in walk(expr):
@@ -129,7 +129,9 @@ def never_fails(plan: Plan, expr: Expr) -> bool:
 
 
 def _read_quietly(state: FunctionState, path: tuple[str, ...]) -> None:
-    """Read a path that is needed only if something else holds: it may be UNDEFINED."""
+    """Read a path without a test, since it is needed only if something else holds; it may be
+    UNDEFINED.
+    """
     base = state.of_evaluation(path[0]) if path else None
     if not isinstance(base, ast.Name):
         return
@@ -139,9 +141,8 @@ def _read_quietly(state: FunctionState, path: tuple[str, ...]) -> None:
 
 
 def share_reads(state: FunctionState, references: Iterable[Ref]) -> None:
-    """Read the objects below which several of `references` end, once for all of them.
-
-    Reading fails nothing: what is not there is UNDEFINED.
+    """Read the objects that several of `references` go through, once for all; a missing one is
+    UNDEFINED.
     """
     if state.plan.in_order:
         return
@@ -157,7 +158,7 @@ def share_reads(state: FunctionState, references: Iterable[Ref]) -> None:
 
 
 def prefetch(state: FunctionState, reference: Ref) -> None:
-    """Read what `reference` begins with, without a test: several definitions will need it."""
+    """Read the beginning of `reference` without a test, for several definitions."""
     path = plain_path(state.plan, reference)
     node, rest = state.plan.rule_of(reference)
     if path:
@@ -171,7 +172,7 @@ def prefetch(state: FunctionState, reference: Ref) -> None:
 
 
 def read_for_rounds(state: FunctionState, rule: Rule) -> None:
-    """Read what each of many definitions like `rule` reads, without a test."""
+    """Read, without a test, what each of many definitions like `rule` reads."""
     for reference in references_of(rule):
         with state.code.at(reference.span):
             _read_quietly(state, plain_path(state.plan, reference))
@@ -181,7 +182,7 @@ def read_for_rounds(state: FunctionState, rule: Rule) -> None:
 
 
 def plain_path(plan: Plan, ref: Ref) -> tuple[str, ...]:
-    """The document and the constant names that `ref` reads below it; () for another one."""
+    """Return the document and the constant names that `ref` reads; () for other references."""
     if not isinstance(ref.head, Var):
         return ()
     names = constant_names(ref.args)
@@ -195,14 +196,16 @@ def plain_path(plan: Plan, ref: Ref) -> tuple[str, ...]:
 
 
 def _is_plain(plan: Plan, document: str, names: Sequence[str]) -> bool:
-    """Return True if a path is read from the input or from base data, with no rules on the way."""
+    """Return True if a path is read from the input or base data without passing a rule."""
     if document != "data":
         return document == "input"
     return names[0] not in plan.root.children
 
 
 def references_of(node: Expr | Rule) -> Iterator[Ref]:
-    """Every reference in `node`, closures included, but none that a `with` may redirect."""
+    """Yield every reference in `node`, in inner bodies too, except those that a `with` may
+    redirect.
+    """
     waiting: list[Node] = [node]
     for item in waiting:
         kind = type(item)
@@ -214,7 +217,7 @@ def references_of(node: Expr | Rule) -> Iterator[Ref]:
 
 
 def _read_in_any_case(expr: Expr) -> Iterator[Ref]:
-    """The references that have to be defined for `expr` to hold."""
+    """Yield the references that must be defined for `expr` to hold."""
     for each in (*expr.before, expr):
         term = each.term.domain if isinstance(each.term, SomeIn) else each.term
         if not each.negated and isinstance(term, get_args(Term)):
@@ -222,7 +225,7 @@ def _read_in_any_case(expr: Expr) -> Iterator[Ref]:
 
 
 def plain_references(term: Term) -> Iterator[Ref]:
-    """The references that evaluating `term` reads in any case: none inside closures."""
+    """Yield the references that evaluating `term` always reads; none inside comprehensions."""
     if is_ground(term):
         return
     match term:

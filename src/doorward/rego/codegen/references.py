@@ -27,7 +27,7 @@ __all__ = ["members_of_rules", "name_of_rules", "ref", "rule_answer", "rule_valu
 
 
 def ref(state: FunctionState, reference: Ref) -> Operand:
-    """The value of `reference`; what is written next runs for each of its values."""
+    """Write the value of `reference`; what is written next runs for each of its values."""
     head = reference.head
     if isinstance(head, Var) and head.name == "data":
         return _data(state, reference)
@@ -37,6 +37,7 @@ def ref(state: FunctionState, reference: Ref) -> Operand:
 
 
 def _data(state: FunctionState, reference: Ref) -> Operand:
+    """Write the value of a reference below `data`: of rules, base data or both."""
     node: RuleNode | None = state.plan.root
     path: list[Key] = []
     for n, operand in enumerate(reference.args):
@@ -64,6 +65,7 @@ def _data(state: FunctionState, reference: Ref) -> Operand:
 
 
 def _rule_path(state: FunctionState, node: RuleNode, operands: Sequence[Term]) -> Operand:
+    """Write a lookup in the answer of the rules at `node`."""
     alias = state.plan.alias(node)
     if alias is not None:
         return _document_path(state, "input", (*alias.args, *operands))
@@ -81,6 +83,7 @@ def _rule_path(state: FunctionState, node: RuleNode, operands: Sequence[Term]) -
 
 
 def _base(state: FunctionState, operands: Sequence[Term]) -> Operand:
+    """Write a lookup in base data, by its texts in exact code."""
     if not state.plan.exact:
         return _document_path(state, "data", operands)
     values = [constant_value(operand) for operand in operands]
@@ -94,13 +97,15 @@ def _base(state: FunctionState, operands: Sequence[Term]) -> Operand:
 
 
 def _document_path(state: FunctionState, document: str, operands: Sequence[Term]) -> Operand:
-    """A path below `input` or base data; one that was read before is not read again."""
+    """Write a path below `input` or base data; what was read before is not read again."""
     base = Operand(state.of_evaluation(document), is_tree=True)
     return lookup_path(state, base, operands, lookup_in(document))
 
 
 def rule_value(state: FunctionState, node: RuleNode) -> Operand:
-    """The answer of the rules at `node`, computed once in an evaluation."""
+    """Write the answer of the rules at `node`, computed once per evaluation and tested to be
+    defined.
+    """
     key = (state.env.evaluation, state.plan.slot(node))
     known = state.reads.recall(key)
     if known is None:
@@ -110,8 +115,9 @@ def rule_value(state: FunctionState, node: RuleNode) -> Operand:
 
 
 def members_of_rules(state: FunctionState, node: RuleNode) -> Operand:
-    """Return the collection to loop over for the values of the rules at `node`: their answer, or
-    the members of a set rule as an ordered list."""
+    """Return the collection to iterate for the values of the rules at `node`: their answer, or a
+    set's members as a sorted list.
+    """
     slot = state.plan.slot(node)
     if state.reads.knows((state.env.evaluation, slot)) or not is_listed(node, state.plan):
         return rule_value(state, node)
@@ -127,7 +133,9 @@ def members_of_rules(state: FunctionState, node: RuleNode) -> Operand:
 
 
 def rule_answer(state: FunctionState, node: RuleNode) -> ast.Name:
-    """The answer of the rules at `node`, or UNDEFINED."""
+    """Write the answer of the rules at `node` without a test; return the name, which may be
+    UNDEFINED.
+    """
     cache = state.of_evaluation("constants" if state.plan.is_constant(node) else "cache")
     slot = ast.Constant(value=state.plan.slot(node))
     evaluation = load(state.env.evaluation)
@@ -149,6 +157,7 @@ def name_of_rules(node: RuleNode) -> str:
 
 
 def _document(state: FunctionState, path: Sequence[Key]) -> Operand:
+    """Write the whole document at a path: base data with the answers of rules."""
     where = state.constants.add(tuple(path))
     temp = state.code.bind_temp(
         method_of(load(state.env.evaluation), "document_at", where), holds="document"
@@ -158,7 +167,7 @@ def _document(state: FunctionState, path: Sequence[Key]) -> Operand:
 
 
 def _nodes(state: FunctionState, path: Sequence[Key], operands: Sequence[Term]) -> Operand:
-    """Follow `operands` through nodes that are known only when the code runs."""
+    """Write a walk along `operands` through nodes that are known only when the code runs."""
     evaluation = load(state.env.evaluation)
     where = state.constants.add(tuple(path))
     node: ast.expr = state.code.bind_temp(method_of(evaluation, "node_at", where), holds="node")

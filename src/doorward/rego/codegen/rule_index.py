@@ -116,7 +116,7 @@ class RuleIndex:
         self._values = [[_constant_head(rule) for rule in rules] for rules in chains]
 
     def _levels(self, path: Sequence[_Test]) -> list[tuple[Subject, list[_Test]]]:
-        """Return the tests at each level of the trie; nothing behind several constants."""
+        """Return the tests at each level of the trie."""
         levels = []
         for subject in self._subjects if path else ():
             tests = [test for test in path if test.subject == subject]
@@ -128,8 +128,9 @@ class RuleIndex:
         return levels
 
     def may_overtake(self, chain: int, other: int) -> bool:
-        """Return True if a `chain` behind an `other` in the text may precede it, for some
-        values."""
+        """Return True if a `chain` after `other` in the text may be evaluated before it for some
+        values.
+        """
         return any(
             _may_be_less(path, than)
             for rule in self._rules[chain]
@@ -139,10 +140,11 @@ class RuleIndex:
         )
 
     def select(self, read: Callable[[Subject], Any]) -> Selection:
-        """The rules to evaluate; `read` gives the value of a subject, or UNDEFINED."""
+        """Return the rules to evaluate; `read` returns the value of a subject, or UNDEFINED."""
         known: dict[Subject, Any] = {}
 
         def value_of(subject: Subject) -> Any:
+            """Return the value of a subject, read once."""
             if subject not in known:
                 known[subject] = read(subject)
             return known[subject]
@@ -165,7 +167,7 @@ class RuleIndex:
     def _ranks(
         self, levels: Sequence[tuple[Subject, list[_Test]]], value_of: Callable[[Subject], Any]
     ) -> Iterator[tuple[Any, ...]]:
-        """The ranks in the trie at which a rule is met; none if it is not."""
+        """Yield the ranks in the trie at which a rule is reached; none if it is not."""
         rank: tuple[Any, ...] = ()
         for subject, tests in levels:
             if not tests:
@@ -182,7 +184,7 @@ class RuleIndex:
         yield rank
 
     def _fits(self, test: _Test, value: Any) -> Iterator[tuple[Any, ...]]:
-        """Return the rank of a value that fits, in the order in which the trie finds it."""
+        """Yield the rank of a value that fits a test, in the order of the trie."""
         if value is UNDEFINED:
             return
         match test.value:
@@ -206,7 +208,7 @@ class RuleIndex:
 def _may_be_less(
     path: Sequence[tuple[Subject, list[_Test]]], than: Sequence[tuple[Subject, list[_Test]]]
 ) -> bool:
-    """Return True if a rule may be met before another one, by the levels of both."""
+    """Return True if a rule may be reached before another one, by the levels of both."""
     for (_, tests), (_, others) in zip(path, than, strict=False):
         if tests != others or len(tests) > 1:
             # What is not compared is met first.
@@ -215,6 +217,7 @@ def _may_be_less(
 
 
 def _fits_array(level: int, items: Sequence[Term], value: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield the rank of an array that fits the tested items."""
     if type(value) is not list or len(value) != len(items):
         return
     if all(_fits_item(item, part) for item, part in zip(items, value, strict=True)):
@@ -226,7 +229,7 @@ def _fits_item(item: Term, value: Any) -> bool:
 
 
 def split_escaped(text: str, delimiters: str) -> list[str]:
-    """`text` in parts, between delimiters without a backslash before them."""
+    """Split `text` at delimiters that no backslash precedes."""
     parts, start, is_escaped = [], 0, False
     for n, char in enumerate(text):
         if char == "\\" or is_escaped:
@@ -264,13 +267,16 @@ class _Reader:
         self.choices: list[_Paths] = []
 
     def whole(self, *, prints: bool) -> _Paths:
+        """Return the alternatives of tests for a rule; none for a rule that prints, which is always
+        evaluated.
+        """
         # A rule that prints is always evaluated.
         if not prints or not any(map(_is_print, self.rule.body)):
             self.body(self.rule.body)
         return self.paths()
 
     def paths(self) -> _Paths:
-        """The tests of the rule, combined with one alternative of each `or`."""
+        """Return the tests of the rule, combined with one alternative of each `or`."""
         paths = [self.tests]
         for choices in self.choices:
             if len(paths) * len(choices) > MAX_PATHS:
@@ -279,11 +285,13 @@ class _Reader:
         return paths
 
     def body(self, body: Body) -> None:
+        """Collect the tests of a body's expressions."""
         for expr in body:
             if not expr.negated and not expr.withs:
                 self._expr(expr)
 
     def _expr(self, expr: Expr) -> None:
+        """Collect the tests of one expression."""
         match expr.term:
             case And(left, right):
                 both = self._operand(left), self._operand(right)
@@ -308,7 +316,9 @@ class _Reader:
                 self._glob(pattern, delimiters, text)
 
     def _operand(self, body: Body) -> _Paths:
-        """The alternatives of an operand, whose variables are its own; none if any input fits."""
+        """Return the alternatives of an operand of `and` or `or`, which has its own variables; none
+        if any input fits.
+        """
         inner = _Reader(
             self.rule,
             self.is_virtual,
@@ -324,6 +334,7 @@ class _Reader:
         return [[replace(t, value=_ANY) if t.is_var else t for t in path] for path in paths]
 
     def _require(self, choices: _Paths) -> None:
+        """Require one of several alternatives of tests."""
         if len(choices) == 1:
             for test in choices[0]:
                 self._insert(test)
@@ -334,13 +345,16 @@ class _Reader:
     # Equations
 
     def _equation(self, left: Term, right: Term) -> None:
+        """Collect the test of an equation, from either side."""
         if self._any_item(left, right) or self._any_item(right, left):
             return
         if not self._one_way(left, right, self.constants):
             self._one_way(right, left, self.constants)
 
     def _any_item(self, ref: Term, term: Term) -> bool:
-        """`input.xs[_] = 1`: the collection holds the constant."""
+        """Collect the test of `input.xs[_] = 1`: the collection contains the constant. Return False
+        for other equations.
+        """
         if not isinstance(ref, Ref) or not ref.args or isinstance(ref.args[-1], Scalar):
             return False
         subject = self._subject(replace(ref, args=ref.args[:-1]))
@@ -351,6 +365,9 @@ class _Reader:
         return True
 
     def _one_way(self, left: Term, right: Term, constants: dict[str, Term]) -> bool:
+        """Collect the test of an equation with its subject on the left; return False if it has
+        none.
+        """
         if isinstance(left, Var) and left.name not in ROOTS:
             if _is_constant(right):
                 constants[left.name] = right
@@ -373,6 +390,7 @@ class _Reader:
         return True
 
     def _member(self, item: Term, collection: Term) -> None:
+        """Collect the tests of a membership."""
         subject = self._resolve(item) if isinstance(item, Var) else None
         if subject is not None:
             if isinstance(collection, Var):
@@ -391,6 +409,7 @@ class _Reader:
             self._insert(_Test(subject, item))
 
     def _glob(self, pattern: Term, delimiters: Term, text: Term) -> None:
+        """Collect the test of a glob by the parts between its delimiters."""
         parts = _glob_parts(constant_value(pattern), constant_value(delimiters))
         subject = self._resolve(text) if isinstance(text, Var) else None
         if parts is not None and subject is not None:
@@ -398,6 +417,7 @@ class _Reader:
             self._insert(_Test(subject, Array(items), split))
 
     def _insert(self, test: _Test) -> None:
+        """Add a test; a constant replaces a variable as the value for a subject."""
         self.counts[test.subject] += 1
         for n, other in enumerate(self.tests):
             if other.subject == test.subject:
@@ -411,7 +431,9 @@ class _Reader:
     # Subjects
 
     def _resolve(self, var: Var) -> Subject | None:
-        """Return the term that a variable was set equal to before, or the parameter that it is."""
+        """Return the subject that a variable was equated with before, or the parameter it is; None
+        otherwise.
+        """
         for test in (*self.tests, *self.outer):
             if test.value == var:
                 return test.subject
@@ -422,7 +444,7 @@ class _Reader:
         return None
 
     def _subject(self, term: Term) -> Subject | None:
-        """The path below `input` or base data that a term names."""
+        """Return the path below `input` or base data that a term names; None for other terms."""
         head, args = _parts(term)
         if not (isinstance(head, Var) and head.name in ROOTS):
             return None
@@ -445,6 +467,7 @@ def _is_print(expr: Expr) -> bool:
 
 
 def _is_indexed(term: Term) -> bool:
+    """Return True for a scalar, a variable, or an array of them."""
     match term:
         case Scalar():
             return True
@@ -460,6 +483,7 @@ def _is_constant(term: Term) -> bool:
 
 
 def _members(collection: Term) -> Sequence[Term]:
+    """Return the items of a collection, an object's values; () for other terms."""
     match collection:
         case Array(items) | Set(items):
             return items
@@ -469,7 +493,9 @@ def _members(collection: Term) -> Sequence[Term]:
 
 
 def _constant_head(rule: Rule) -> Any:
-    """The value of a rule of which one answer may be enough, as a key; None if it has none."""
+    """Return the constant value of a rule as a key, for which one answer is enough; None if it has
+    none.
+    """
     if rule.head.key is not None or any(not isinstance(a, Scalar) for a in rule.head.ref.args):
         return None
     value = True if rule.head.value is None else constant_value(rule.head.value)
@@ -477,7 +503,9 @@ def _constant_head(rule: Rule) -> Any:
 
 
 def _glob_parts(pattern: Any, delimiters: Any) -> tuple[str, tuple[Term, ...]] | None:
-    """The delimiters, and the pattern as an array of texts and variables."""
+    """Return the delimiters, and the pattern as an array of texts and variables; None if it cannot
+    be indexed.
+    """
     if type(pattern) is not str or type(delimiters) is not list:
         return None
     if not all(type(each) is str for each in delimiters):
@@ -490,7 +518,7 @@ def _glob_parts(pattern: Any, delimiters: Any) -> tuple[str, tuple[Term, ...]] |
 
 
 def _is_pattern(part: str) -> bool:
-    """Return True if a part of a pattern stands for more than its text."""
+    """Return True if a part of a glob matches more than its own text."""
     is_escaped = False
     for char in part:
         if char == "\\":

@@ -72,9 +72,8 @@ __all__ = [
 def rule_functions(
     node: RuleNode, plan: Plan, constants: Constants
 ) -> Iterator[tuple[Source, ast.FunctionDef]]:
-    """The function that computes what the rules at `node` define, with its source.
-
-    Where a table chooses among the definitions, each has a function of its own beside it.
+    """Yield the functions for the rules at `node`, each with its source; if a table chooses among
+    the definitions, each has its own function.
     """
     choice = choose_definitions(node, plan)
     if choice is not None:
@@ -104,7 +103,7 @@ def choose_definitions(node: RuleNode, plan: Plan) -> Choice | None:
 def rule_function(
     node: RuleNode, choice: Choice | None, plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
-    """Write the function that answers for the rules at `node`."""
+    """Write the function that returns the answer of the rules at `node`."""
     # What is in functions of their own is looked through there.
     definitions = definitions_of(node) if choice is None else []
     own = parts([_in_order(d, plan) for d in definitions], plan)
@@ -118,6 +117,9 @@ def rule_function(
 def _rule_function(
     node: RuleNode, choice: Choice | None, own: Sequence[Part], plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
+    """Write the function for the rules at `node`, whose own definitions are `own` unless `choice`
+    is a table.
+    """
     final = _final(definitions_of(node), plan)
     defaults = [d for d in node.definitions if d.rule.default]
     multiplicity = multiplicity_of_rules(
@@ -147,7 +149,7 @@ def _rule_function(
 def _definition_functions(
     node: RuleNode, part: Part, plan: Plan, constants: Constants
 ) -> list[tuple[Part, ast.FunctionDef]]:
-    """The function of a part; one for each definition if they cannot share it after all."""
+    """Return the function of a part; one per definition if they cannot share code after all."""
     try:
         return [(part, definition_function(node, part, plan, constants))]
     except Unshared:
@@ -157,9 +159,8 @@ def _definition_functions(
 def definition_function(
     node: RuleNode, part: Part, plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
-    """One definition as a function; without a single answer it fills the parameter `out`.
-
-    Of a group, the last parameter are the constants of one definition.
+    """Write a definition as a function; a partial one fills its parameter `out`. For a group, the
+    last parameter holds the constants of one definition.
     """
     number, definition, group = part.numbers[0], _in_order(part.definition, plan), part.group
     state = _one_rule(definition, plan, constants, part.variables)
@@ -178,7 +179,7 @@ def definition_function(
 
 @contextmanager
 def _row_parameter(state: FunctionState, group: Group | None, args: list[str]) -> Iterator[None]:
-    """Take the constants of a definition from a parameter, which is added to `args`."""
+    """Context in which a group's constants come from a parameter, which is added to `args`."""
     if group is None:
         yield
         return
@@ -194,7 +195,9 @@ def _row_parameter(state: FunctionState, group: Group | None, args: list[str]) -
 def one_rule_function(
     node: RuleNode, definition: Definition, plan: Plan, constants: Constants, *, first: bool
 ) -> ast.FunctionDef:
-    """The value of one rule: its first if that is enough, else the only one that it may have."""
+    """Write the function for the value of one rule: its first if that is enough, else the only one
+    it may have.
+    """
     state = _one_rule(definition, plan, constants)
     rules, rule = _rules_at(state, node), definition.rule
     with state.code.at(rule.span):
@@ -213,8 +216,9 @@ def one_rule_function(
 def piece_function(
     node: RuleNode, definition: Definition, count: int, plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
-    """Write the items that one definition adds to a set or object with its first `count` keys
-    fixed."""
+    """Write the function that adds a definition's items to a set or object, its first `count` keys
+    fixed.
+    """
     state = _one_rule(definition, plan, constants)
     keys = [state.temps.fresh(f"key{n}") for n in range(count)]
     out = state.temps.fresh("out")
@@ -229,6 +233,7 @@ def _one_rule(
     constants: Constants,
     bound: frozenset[str] = frozenset(),
 ) -> FunctionState:
+    """Return the state for writing the function of one definition."""
     multiplicity = multiplicity_of_rules(
         [definition], plan.callees, prints=plan.prints, bound=bound
     )
@@ -265,6 +270,7 @@ class _Rules:
 
 
 def _rules_at(state: FunctionState, node: RuleNode, final: tuple[bool, ...] = ()) -> _Rules:
+    """Return how the rules at `node` take their arguments and return their answer."""
     count = len(node.definitions[0].rule.head.args or ()) if node.is_function else 0
     args = tuple([state.temps.fresh(f"arg{n}") for n in range(count)])
     listed = state.temps.fresh("as_list") if is_listed(node, state.plan) else ""
@@ -272,9 +278,8 @@ def _rules_at(state: FunctionState, node: RuleNode, final: tuple[bool, ...] = ()
 
 
 def _in_order(definition: Definition, plan: Plan) -> Definition:
-    """`definition`, taken apart where it may fail: then the order of its steps is OPA's.
-
-    Traced code reports the expressions that the author wrote; an error in it is evaluated again.
+    """Return `definition` in steps if it may fail, so that its order is OPA's. Traced code reports
+    expressions as written.
     """
     if plan.exact or plan.traced or not plan.failures.rule(definition.rule):
         return definition
@@ -282,10 +287,8 @@ def _in_order(definition: Definition, plan: Plan) -> Definition:
 
 
 def _final(definitions: Sequence[Definition], plan: Plan) -> tuple[bool, ...]:
-    """For each definition, whether its first success is the answer of all.
-
-    It is where all say the same, if OPA does not evaluate before it what may fail: a definition
-    behind it in the text that its index meets first.
+    """Return, per definition, True if its first success is the answer of all: they all have the
+    same value, and OPA evaluates nothing before it that may fail.
     """
     rules = [d.rule for d in definitions]
     if not has_one_answer(rules) or any(rule.else_rule for rule in rules):
@@ -314,7 +317,7 @@ MAX_COMPARED: Final = 64
 
 
 def _all_definitions(state: FunctionState, rules: _Rules, own: Sequence[Part]) -> None:
-    """All definitions of a node, one after the other."""
+    """Write all definitions of a node, one after the other."""
     if rules.have_one_answer:
         _single(state, rules, own, rules.node.default)
         return
@@ -329,7 +332,7 @@ def _all_definitions(state: FunctionState, rules: _Rules, own: Sequence[Part]) -
 
 @contextmanager
 def _rounds(state: FunctionState, group: Group | None) -> Iterator[None]:
-    """Write code inside that runs for each definition of a group; once where there is none."""
+    """Context for code that runs once per definition of a group; once without a group."""
     if group is None:
         yield
         return
@@ -359,7 +362,7 @@ def _rounds(state: FunctionState, group: Group | None) -> Iterator[None]:
 def _single(
     state: FunctionState, rules: _Rules, own: Sequence[Part], default: Definition | None
 ) -> None:
-    """Definitions that may have one answer together."""
+    """Write definitions that together have at most one answer."""
     _prefetch_first(state, [part.definition for part in own])
     leave = _fallback_value(state, default)
     if len(own) == 1 and own[0].group is None and not rules.is_final(0):
@@ -375,8 +378,9 @@ def _joined(
     own: Sequence[Part],
     leave: Callable[[], ast.expr] | None,
 ) -> None:
-    """Definitions whose answers are compared, up to the one that is final. `leave`: what is
-    returned where none has an answer."""
+    """Write definitions whose answers are compared, up to the final one. `leave` returns the code
+    for no answer.
+    """
     answer = ""
     for n, part in enumerate(own):
         rule = part.definition.rule
@@ -400,7 +404,7 @@ def _joined(
 
 
 def _choose_definitions(state: FunctionState, rules: _Rules, choice: Choice) -> None:
-    """Only the definitions that the table leaves for the value of `choice.source`."""
+    """Write a loop over the definitions that the table selects for the value of `choice.source`."""
     single = rules.have_one_answer
     out = state.temps.fresh("answer") if single else _collection(state, rules)
     if single:
@@ -435,7 +439,7 @@ def _choose_definitions(state: FunctionState, rules: _Rules, choice: Choice) -> 
 
 
 def _fallback(state: FunctionState, default: Definition | None) -> None:
-    """Return the expression that is returned where no definition gave an answer."""
+    """Write a return of the default, or UNDEFINED, if no definition had an answer."""
     if state.code.written and isinstance(state.code.written[-1], ast.Return):
         return
     if default is None:
@@ -448,7 +452,9 @@ def _fallback(state: FunctionState, default: Definition | None) -> None:
 def _fallback_value(
     state: FunctionState, default: Definition | None
 ) -> Callable[[], ast.expr] | None:
-    """Return the value of `_fallback`, a new node for each use; None where it must be computed."""
+    """Return a function for code of the default, a new node per use; None if it must be
+    computed.
+    """
     if default is None:
         return lambda: runtime("UNDEFINED")
     rule, value = default.rule, default.rule.head.value
@@ -458,15 +464,15 @@ def _fallback_value(
 
 
 def _prefetch_first(state: FunctionState, definitions: Sequence[Definition]) -> None:
-    """Several definitions often begin with the same reference: it is read once for all.
-
-    Only what the first one reads in any case is read, so that nothing fails too early.
+    """Read, once for all definitions, what the first of them always reads, so that nothing fails
+    too early.
     """
     if not state.plan.in_order and len(definitions) >= 2:
         _prefetch(state, definitions[0])
 
 
 def _prefetch(state: FunctionState, definition: Definition) -> None:
+    """Read the first reference that a definition always reads, if it has no variables."""
     if not definition.rule.body:
         return
     first = definition.rule.body[0]
@@ -480,7 +486,7 @@ def _prefetch(state: FunctionState, definition: Definition) -> None:
 
 
 def _definition(state: FunctionState, rules: _Rules, definition: Definition, answer: str) -> None:
-    """One of several: its answer is joined with `answer`."""
+    """Write one of several definitions; its value is joined with `answer`."""
     rule = definition.rule
     if rule.else_rule is None:
         with _rule_scope(state, rule, rules.args):
@@ -506,8 +512,9 @@ def _join(state: FunctionState, rules: _Rules, answer: str, value: ast.expr, spa
 def _alternatives(
     state: FunctionState, rules: _Rules, rule: Rule, leave: Callable[[], ast.expr] | None
 ) -> None:
-    """A rule and its `else` branches: return the first answer. `leave` is what is returned behind
-    the last one."""
+    """Write a rule and its `else` branches, which return the first answer. `leave`: what is
+    returned after the last.
+    """
     branch: Rule | None = rule
     while branch is not None:
         _branch(state, rules, branch, leave if branch.else_rule is None else None)
@@ -517,7 +524,9 @@ def _alternatives(
 def _branch(
     state: FunctionState, rules: _Rules, rule: Rule, leave: Callable[[], ast.expr] | None
 ) -> None:
-    """Return the answer of one branch; the first of several when all of them were compared."""
+    """Write one branch, which returns its answer: the first, after comparing all if they may
+    differ.
+    """
     answer = ""
     with state.code.capture() as statements:
         loops = state.counters.loops
@@ -542,14 +551,14 @@ def _branch(
 
 
 def _may_go_on(state: FunctionState, rules: _Rules, rule: Rule) -> bool:
-    """Return True if OPA continues behind the first of equal answers of `rule`, to what may
-    fail."""
+    """Return True if OPA continues after the first answer of `rule` with what may fail."""
     if not state.plan.failures.rule(rule):
         return False
     return not has_one_answer([d.rule for d in rules.node.definitions if not d.rule.default])
 
 
 def _return_if_defined(state: FunctionState, answer: str) -> None:
+    """Write a return of `answer` if it is defined."""
     with state.scope():
         state.code.test_defined(load(answer))
         state.code.give_back(load(answer))
@@ -559,7 +568,7 @@ def _return_if_defined(state: FunctionState, answer: str) -> None:
 
 
 def _collection(state: FunctionState, rules: _Rules) -> str:
-    """A new set or object for the rules of a node to fill."""
+    """Write a new set or object for the rules of a node to fill; return its name."""
     out = state.temps.fresh("out")
     empty: ast.expr = ast.Dict(keys=[], values=[])
     if rules.listed:
@@ -579,8 +588,9 @@ def _fill(
     *,
     leave: Callable[[], ast.expr] | None,
 ) -> None:
-    """Add the items of one definition to the set or object `out`, perhaps only below `keys`.
-    `leave`: as in `_rule_scope`."""
+    """Write one definition, which adds its items to the set or object `out`, perhaps only under
+    `keys`. `leave`: as in `_rule_scope`.
+    """
     rule = definition.rule
     several = state.plan.mark(rule) is not None and state.multiplicity.may_have_several(rule)
     answered = ""
@@ -612,6 +622,7 @@ def _fill(
 
 
 def _return_collection(state: FunctionState, rules: _Rules, out: str) -> None:
+    """Write a return of the set or object, with the answers of rules below it."""
     node = rules.node
     if node.children and not node.is_set_of_members:
         span = state.constants.add(node.definitions[0].rule.span)
@@ -621,7 +632,7 @@ def _return_collection(state: FunctionState, rules: _Rules, out: str) -> None:
 
 
 def _collection_value(rules: _Rules, out: str) -> ast.expr:
-    """`out` as the value of the rules, or as the list of its members."""
+    """Return code for `out` as the rules' value, or as the list of its members."""
     node = rules.node
     if rules.listed:
         as_list, as_set = call(runtime("distinct"), load(out)), call(runtime("as_set"), load(out))
@@ -638,6 +649,7 @@ def _nothing() -> ast.expr:
 
 
 def _insert(state: FunctionState, definition: Definition, out: str) -> None:
+    """Write the insertion of a definition's member into `out`."""
     rule = definition.rule
     path = [term(state, part).code for part in definition.tail]
     span = state.constants.add(rule.span)
@@ -659,13 +671,14 @@ def _insert(state: FunctionState, definition: Definition, out: str) -> None:
 
 
 def _note_answer(state: FunctionState, rule: Rule) -> None:
-    """In marked code: note that a definition answered."""
+    """In marked code, write a record that the definition had an answer."""
     number = state.plan.mark(rule)
     if number is not None:
         state.code.note(number, ANSWERED)
 
 
 def _head_value(state: FunctionState, rule: Rule) -> Operand:
+    """Write the value of a rule's head, after tracing that it holds."""
     value = rule.head.value
     if value is None:
         operand = Operand(ast.Constant(value=True), "boolean", True)
@@ -684,11 +697,9 @@ def _rule_scope(
     *,
     leave: Callable[[], ast.expr] | None = None,
 ) -> Iterator[None]:
-    """Write a rule up to its head: what is written inside runs where parameters and body hold.
-
-    `args` are matched with `patterns`, or with the parameters. Those that are made of what the body
-    binds are compared behind it. The variables are the rule's own. `leave`: what the function
-    returns behind the rule, where nothing else follows.
+    """Write a rule up to its head; what is written inside runs if parameters and body hold. `args`
+    are matched with `patterns`, or the parameters; those built from variables of the body are
+    compared after it. `leave`: what the function returns after the rule, if nothing follows.
     """
     head = rule.head
     parameters = head.args or ()

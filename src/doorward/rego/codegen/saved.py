@@ -45,7 +45,7 @@ class SavedFunctions:
 
 
 def save_functions(plan: Plan, linked: Linked) -> SavedFunctions:
-    """The functions of a program whose code is generated function by function."""
+    """Return the functions of a program whose code is generated one by one."""
     code: dict[str, bytes | None] = {}
     rows: dict[str, tuple[Any, ...]] = {}
     tables: dict[str, tuple[dict[Any, Chosen], Chosen]] = {}
@@ -74,7 +74,9 @@ def save_functions(plan: Plan, linked: Linked) -> SavedFunctions:
 
 
 def link_saved(plan: Plan, saved: SavedFunctions) -> Linked:
-    """The program of `plan`, whose tree is the one that the functions were saved with."""
+    """Return the program of `plan`, whose tree must be the one with which the functions were
+    saved.
+    """
     nodes = list(plan.root.walk())
     for slots, known in ((plan.slots, saved.slots), (plan.call_slots, saved.call_slots)):
         slots.update({id(nodes[n]): slot for n, slot in known.items()})
@@ -90,6 +92,7 @@ def link_saved(plan: Plan, saved: SavedFunctions) -> Linked:
 
 
 def _link_node(functions: Functions, node: RuleNode, saved: SavedFunctions) -> None:
+    """Bind the saved functions and table of one node."""
     bind(functions.namespace, node.name, _filled(rule_stub(functions, node), saved))
     name = functions.plan.table_name(node)
     if name not in saved.tables:
@@ -106,6 +109,7 @@ def _link_node(functions: Functions, node: RuleNode, saved: SavedFunctions) -> N
 
 
 def _filled(stub: FunctionType, saved: SavedFunctions) -> FunctionType:
+    """Give a stub its saved code and constants, if there are any."""
     code = saved.code[stub.__name__]
     if code is not None:
         row = saved.rows.get(stub.__name__)
@@ -124,6 +128,7 @@ _PARTS = ("fn.", "body.")
 
 
 def _part_of_builtin(plan: Plan, name: str) -> Any:
+    """Return what a name of generated code means: a built-in's call or its body."""
     part, _, builtin = name.partition(".")
     declared = plan.callees.registry[builtin]
     return declared.call if part == "fn" else declared.body

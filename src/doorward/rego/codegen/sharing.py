@@ -75,7 +75,7 @@ class Group:
     definition: Definition = field(init=False)
 
     def seal(self) -> None:
-        """Write the definition with variables; nobody joins any more."""
+        """Write the shared definition with variables; no further members can join."""
         names = {id(node): variable(n) for n, node in enumerate(self.nodes)}
         rule = self.first.rule
         if sum(id(node) in names for node in walk(rule)) != len(names):
@@ -96,9 +96,8 @@ class Group:
     def written_into(
         self, state: FunctionState, names: Sequence[str], position: Callable[[int], ast.expr]
     ) -> Iterator[None]:
-        """Write code inside that runs for each member.
-
-        `names`: the local names of the constants. `position`: an expression for one of `positions`.
+        """Context for code that runs for each member. `names`: the local names of the constants.
+        `position`: returns code for one of `positions`.
         """
         before = state.constants
         with state.env.scope(state.env.outer):
@@ -111,18 +110,21 @@ class Group:
                 state.constants = before
 
     def row(self, number: int) -> tuple[Any, ...]:
-        """The constants of a member, then what it is for each of `positions`."""
+        """Return the constants of a member, then its values for `positions`."""
         member = self.members[number]
         return (*_values(member), *self._own(member))
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """The constants of each member, then a tuple of its own for `positions`, if any."""
+        """Yield the constants of each member, then a tuple of its values for `positions`, if
+        any.
+        """
         for member in self.members:
             own = tuple(self._own(member))
             values = _values(member)
             yield (*values, own) if own else values
 
     def _own(self, member: Reading) -> Iterator[Span | Site]:
+        """Yield a member's values for `positions`: spans and call sites."""
         for name, number in self.positions:
             span = member.spans[number]
             yield Site(name, span) if name else span
@@ -150,6 +152,7 @@ class _SharedConstants(Constants):
         self._position = position
 
     def add(self, value: Any, prefix: str = "k") -> ast.expr:
+        """Add a constant; a position is taken from the member's row instead."""
         match value:
             case Span():
                 return self._number("", value)
@@ -158,6 +161,7 @@ class _SharedConstants(Constants):
         return super().add(value, prefix)
 
     def _number(self, name: str, span: Span) -> ast.expr:
+        """Return code for a member's position; Unshared if it is not one of the definition."""
         number = self._group.spans.get(id(span))
         if number is None:
             raise Unshared
@@ -182,7 +186,7 @@ class Part:
         return self.group.variables if self.group is not None else frozenset()
 
     def alone(self) -> list[Part]:
-        """The definitions as parts of their own."""
+        """Return the definitions as separate parts."""
         if self.group is None:
             return [self]
         members = zip(self.group.members, self.numbers, strict=True)
@@ -190,7 +194,7 @@ class Part:
 
 
 def parts(definitions: Sequence[Definition], plan: Plan) -> list[Part]:
-    """The definitions of a node, those of one shape together."""
+    """Return the definitions of a node as parts, those of the same shape together."""
     alone = [Part(definition, (n,)) for n, definition in enumerate(definitions)]
     if len(definitions) < MIN_SHARED or not plan.shares:
         return alone
@@ -226,13 +230,13 @@ def parts(definitions: Sequence[Definition], plan: Plan) -> list[Part]:
 
 
 def read(definition: Definition, plan: Plan) -> Reading:
-    """A definition, to be read as the code sees it."""
+    """Read the shape and constants of a definition as the code sees it."""
     takes_any = partial(_takes_any, plan.callees)
     return Reading(definition, takes_any, opens_collections=True)
 
 
 def _group(reading: Reading) -> Group:
-    """A group without members that begins with a definition."""
+    """Return a group that begins with a definition, without members yet."""
     numbers: dict[int, int] = {}
     repeated = []
     for n, span in enumerate(reading.spans):
@@ -260,8 +264,9 @@ def _takes_any(callees: Callees, call: Call) -> bool:
 
 
 def lines_are_watched() -> bool:
-    """Return True if a debugger or coverage.py follows the rows of code in this process: shared
-    code has the rows of one definition alone."""
+    """Return True if a debugger or coverage.py traces lines in this process: shared code has the
+    lines of only one definition.
+    """
     if sys.gettrace() is not None:
         return True
     monitoring = getattr(sys, "monitoring", None)
@@ -282,7 +287,7 @@ _COMPUTED: Final = frozenset({"mul"})
 
 
 def _operand(constant: Term) -> Operand:
-    """The kind of a constant, as all that is known of a value in its place."""
+    """Return an operand of the constant's kind, of which nothing else is known."""
     match constant:
         case Scalar(value):
             return Operand(_HERE, "string" if type(value) is str else "number", is_plain=True)

@@ -96,8 +96,9 @@ class Environment:
 
     @contextmanager
     def scope(self, outer: frozenset[str] | None = None) -> Iterator[None]:
-        """Forget variables that are bound inside at the end; `outer` of the closure, if it
-        is one."""
+        """Context at whose end variables bound inside are dropped; `outer` are those of an inner
+        body.
+        """
         saved = self._operands, self.outer
         # INVARIANT: `names` of before stay those of the bindings that hold again afterwards.
         self._operands = dict(self._operands)
@@ -114,7 +115,7 @@ class Environment:
 
     @contextmanager
     def same_evaluation(self) -> Iterator[None]:
-        """Limit changes of `enter` to the code written inside."""
+        """Context to which changes by `enter` are limited."""
         before = self.evaluation
         try:
             yield
@@ -144,7 +145,9 @@ class Reads:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Forget references that are read inside at the end, unless they are read in any case."""
+        """Context at whose end references read inside are forgotten, unless they are always
+        read.
+        """
         seen, maybe = dict(self._seen), dict(self._maybe)
         try:
             yield
@@ -157,12 +160,13 @@ class Reads:
         return dict(self._always)
 
     def forget_since(self, always: dict[Read, ast.Name]) -> None:
-        """Forget references read since `always` was copied: they went into a function of its
-        own."""
+        """Forget the references read since `always` was copied: they are in another function."""
         self._always = always
 
     def recall(self, key: Read) -> ast.Name | None:
-        """Return the value read under `key` before, tested to be defined."""
+        """Return the name of the value read under `key`, tested to be defined; None if it was not
+        read.
+        """
         known = self._seen.get(key)
         if known is None:
             known = self._maybe.get(key) or self._always.get(key)
@@ -172,7 +176,7 @@ class Reads:
         return known
 
     def remember(self, key: Read, name: ast.Name) -> None:
-        """`name`, which may be UNDEFINED, was just read under `key`; from here on it is not."""
+        """Record that `name` was read under `key` and is tested to be defined."""
         if not self._code.conditional:
             self._always[key] = name
         self._seen[key] = name
@@ -182,7 +186,7 @@ class Reads:
         return key in self._seen or key in self._maybe or key in self._always
 
     def note(self, key: Read, name: ast.Name) -> None:
-        """`name`, which may be UNDEFINED, was just read under `key`, and is not tested."""
+        """Record that `name` was read under `key` and is not tested; it may be UNDEFINED."""
         known = self._maybe if self._code.conditional else self._always
         known[key] = name
 
@@ -193,12 +197,14 @@ class Reads:
     # Objects of which several members are read
 
     def share(self, key: Read, name: ast.Name, getter: str) -> None:
-        """`name` was read under `key` for all; `getter` reads its members."""
+        """Record that `name` was read under `key` for all; `getter` reads its members."""
         self._branches[key] = self._always[key] = name
         self._getters[name.id] = getter
 
     def nearest(self, base: ast.Name, names: Sequence[str]) -> tuple[ast.Name, Sequence[str]]:
-        """The object nearest to the end of a path that was read before, and the rest of it."""
+        """Return the object already read that is nearest to the end of a path, and the rest of the
+        path.
+        """
         for n in range(len(names) - 1, 0, -1):
             inner = self._branches.get((base.id, *names[:n]))
             if inner is not None:
@@ -248,13 +254,13 @@ class Counters:
         self.builtins += 1
 
     def pass_one(self) -> int:
-        """One more loop is fit to go uncounted."""
+        """Count a loop that may go uncounted; return its number."""
         self.passed += 1
         return self.passed
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """The loops opened inside are closed at the end."""
+        """Context at whose end the loops opened inside are closed."""
         saved = self.uncounted
         try:
             yield
@@ -263,7 +269,7 @@ class Counters:
 
     @contextmanager
     def one_value(self) -> Iterator[None]:
-        """Write code inside that has one value, whatever its loops."""
+        """Context for code with a single value, whatever loops are in it."""
         saved = self.loops
         try:
             yield
@@ -326,7 +332,9 @@ class FunctionState:
         """That of the next loop, which takes it."""
 
     def walk(self, collection: ast.expr, *, with_keys: bool = False) -> ast.expr:
-        """The values of a collection, or its pairs, for a loop that counts its rounds."""
+        """Return code for the values of a collection, or its pairs, in a loop that counts its
+        rounds.
+        """
         name, join = "items" if with_keys else "values", self.join
         if join is None:
             return method(name, collection)
@@ -337,18 +345,21 @@ class FunctionState:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Tests and loops opened inside are closed again at the end, and what they read is
-        forgotten."""
+        """Context at whose end tests and loops are closed and references read inside are
+        forgotten.
+        """
         with self.reads.scope(), self.counters.scope(), self.code.scope():
             yield
 
     def loop(self, target: ast.expr, iterable: ast.expr, *, counted: bool = True) -> None:
-        """Everything written from here on runs for each of `iterable`, which counts its rounds."""
+        """Write a loop over `iterable`; what is written next runs in it, and rounds are counted."""
         self.counters.add_loop(counted=counted)
         self.code.loop(target, iterable)
 
     def of_evaluation(self, part: str) -> ast.expr:
-        """`ctx.input` and its like; the function's own `ctx` is read once at its start."""
+        """Return code for `ctx.input` and the like; the function's own `ctx` is read once at its
+        start.
+        """
         value = attribute(load(self.env.evaluation), part)
         if self.env.evaluation != "ctx":
             return value

@@ -42,6 +42,7 @@ def is_known(state: FunctionState, term: Term) -> bool:
 
 
 def constant(state: FunctionState, value: Value) -> Operand:
+    """Return the operand for a constant: a Python literal, or a named object."""
     code: ast.expr
     if value is None or (isinstance(value, (bool, str, int)) and type(value) in _LITERAL):
         code = ast.Constant(value=value)
@@ -51,7 +52,7 @@ def constant(state: FunctionState, value: Value) -> Operand:
 
 
 def term(state: FunctionState, term: Term) -> Operand:
-    """The value of `term`; what is written next runs for each of its values."""
+    """Write the value of `term`; what is written next runs for each of its values."""
     value = constant_value(term)
     if value is not NOT_CONSTANT:
         return constant(state, value)
@@ -80,6 +81,7 @@ def term(state: FunctionState, term: Term) -> Operand:
 
 
 def _variable(state: FunctionState, name: str) -> Operand:
+    """Return the value of a variable; `input` is tested to be defined."""
     if name == "input":
         document = state.of_evaluation("input")
         state.code.test_defined(document)
@@ -90,6 +92,7 @@ def _variable(state: FunctionState, name: str) -> Operand:
 
 
 def _object(state: FunctionState, pairs: tuple[tuple[Term, Term], ...]) -> Operand:
+    """Write an object literal."""
     operands = terms(state, [term for pair in pairs for term in pair])
     keys: list[ast.expr | None] = [key(state, each) for each in operands[::2]]
     values = [value.code for value in operands[1::2]]
@@ -97,7 +100,7 @@ def _object(state: FunctionState, pairs: tuple[tuple[Term, Term], ...]) -> Opera
 
 
 def terms(state: FunctionState, terms: Sequence[Term]) -> list[Operand]:
-    """The values of several terms; one that binds what another needs is written first."""
+    """Write the values of several terms; a term that binds variables of others comes first."""
     env = state.env
     operands: dict[int, Operand] = {}
     for n in in_order(terms, env.names(), env.outer, state.plan.callees.arity):
@@ -106,7 +109,7 @@ def terms(state: FunctionState, terms: Sequence[Term]) -> list[Operand]:
 
 
 def key(state: FunctionState, operand: Operand) -> ast.expr:
-    """The key form of a value."""
+    """Return code for the key form of a value."""
     if operand.is_constant:
         constant = to_key(operand.value)
         plain = constant is None or type(constant) in (str, int)
@@ -122,7 +125,7 @@ def key(state: FunctionState, operand: Operand) -> ast.expr:
 def _comprehension(
     state: FunctionState, term: ArrayComprehension | SetComprehension | ObjectComprehension
 ) -> Operand:
-    """The collected values; the nest that collects them is closed again."""
+    """Write a comprehension; its loops are closed again. Return the collection."""
     out = state.temps.holding("collected")
     heads = (term.key, term.value) if isinstance(term, ObjectComprehension) else (term.term,)
     outer = state.env.outer | state.multiplicity.outer(term.body, heads)
@@ -148,7 +151,7 @@ def _collect(
     comprehension: ArrayComprehension | SetComprehension | ObjectComprehension,
     out: str,
 ) -> None:
-    """Add to `out` what the body of the comprehension gives."""
+    """Write the body of a comprehension, which adds its items to `out`."""
     with state.scope():
         state.writers.body(state, comprehension.body)
         match comprehension:
@@ -164,7 +167,7 @@ def _collect(
 
 
 def count_item(state: FunctionState) -> None:
-    """A collection has grown by one item."""
+    """In code with a limit on items, write that a collection has one more."""
     if state.plan.limited:
         count(state, "count_items", ast.Constant(value=1), state.code.span)
 
@@ -175,7 +178,7 @@ def count(state: FunctionState, how: str, what: ast.expr, span: Span) -> None:
 
 
 def _template(state: FunctionState, term: TemplateString) -> Operand:
-    """The text; an expression that is undefined or fails reads `<undefined>`."""
+    """Write a template string; an expression that is undefined or fails gives `<undefined>`."""
     parts: list[ast.expr] = []
     for part in term.parts:
         if isinstance(part, str):

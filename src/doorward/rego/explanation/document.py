@@ -15,7 +15,7 @@ __all__ = ["to_document"]
 
 
 def to_document(record: Record, answer: Any, error: EvalError | None) -> dict[str, Any]:
-    """JSON-ready. What is undefined has no key."""
+    """Return the explanation for JSON; an undefined value has no key."""
     document: dict[str, Any] = {"query": record.query}
     if answer is not UNDEFINED:
         document["answer"] = to_python(record.mask.value(answer, record.query))
@@ -27,6 +27,7 @@ def to_document(record: Record, answer: Any, error: EvalError | None) -> dict[st
 
 
 def _attempt(record: Record, attempt: Attempt, depth: int) -> dict[str, Any]:
+    """Return the document of a rule that was evaluated, with its definitions."""
     document: dict[str, Any] = {"rule": attempt.name}
     if attempt.operands:
         document["operands"] = [to_python(record.mask.value(each)) for each in attempt.operands]
@@ -40,6 +41,7 @@ def _attempt(record: Record, attempt: Attempt, depth: int) -> dict[str, Any]:
 
 
 def _attempt_document(record: Record, tried: Tried, depth: int) -> dict[str, Any]:
+    """Return the document of one definition, with its conditions."""
     document: dict[str, Any] = {
         "location": _location(tried.rule.span),
         "default": tried.rule.default,
@@ -52,6 +54,7 @@ def _attempt_document(record: Record, tried: Tried, depth: int) -> dict[str, Any
 
 
 def _step(record: Record, step: Step, depth: int) -> dict[str, Any]:
+    """Return the document of one condition, with values and the rules it read."""
     document: dict[str, Any] = {
         "location": _location(step.expr.span),
         "text": record.expr_text(step.expr),
@@ -71,6 +74,7 @@ def _step(record: Record, step: Step, depth: int) -> dict[str, Any]:
 
 
 def _value(record: Record, value: Any, label: str) -> Any:
+    """Return a value for JSON, credentials masked; an error as an object."""
     if isinstance(value, Failed):
         return {"error": record.mask.text(value.reason)}
     return to_python(record.mask.value(value, label))

@@ -45,7 +45,9 @@ class Explanation:
         return Record(self.query, self.recorder, self.registry, self.mask)
 
     def text(self, *, full: bool = False) -> str:
-        """For people: the conditions that failed; `full` shows those that held as well."""
+        """Format the explanation for people: the conditions that failed, with `full` also those
+        that held.
+        """
         try:
             with within(self.deadline):
                 return to_text(self.record, self.answer, self.error, full=full)
@@ -57,7 +59,7 @@ class Explanation:
         return self.record.notes()
 
     def to_document(self) -> dict[str, Any]:
-        """For machines: JSON-ready, everything that was tried."""
+        """Return everything that was tried as a document for JSON."""
         try:
             with within(self.deadline):
                 return to_document(self.record, self.answer, self.error)
@@ -77,10 +79,9 @@ def explain(
     package: str = "",
     imports: Iterable[str] = (),
 ) -> Explanation:
-    """Why `query` has the answer it has. CompileError if it cannot be compiled.
-
-    The engine need not be traced. `mask` is by default made of the input and the data: what they
-    name as a credential is not shown. `package` and `imports`: as for `Engine.prepare`.
+    """Explain the answer of `query`; CompileError if it cannot be compiled. The engine need not be
+    traced. `mask`, by default built from input and data, hides credentials. `package` and
+    `imports`: as for `Engine.prepare`.
     """
     # Bound again: what is remembered of earlier evaluations would not be asked again.
     engine = engine.policies.traced().bind(engine.data)

@@ -53,10 +53,11 @@ class Profile:
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
+        """Record a report of the evaluation."""
         self.note(node.span, holds=holds)
 
     def note(self, span: Span, *, holds: bool, is_rule: bool = False) -> None:
-        """The same of a partial evaluation."""
+        """Record a report of a partial evaluation."""
         self._count()
         entry = self._entries.get(span)
         if entry is None:
@@ -68,7 +69,7 @@ class Profile:
         self._stack[-1] = entry
 
     def _count(self) -> None:
-        """Time since the last report belongs to what was at work."""
+        """Add the time since the last report to the expression that was evaluated."""
         now = self._clock()
         at_work = self._stack[-1]
         if at_work is not None:

@@ -35,7 +35,7 @@ class Record:
     mask: Mask
 
     def shown(self, value: Any, label: str = "") -> str:
-        """A value as Rego; `label` is what it is under."""
+        """Return a value as Rego text, credentials masked; `label` is the name it is under."""
         if value is UNDEFINED:
             return "undefined"
         if isinstance(value, Failed):
@@ -51,19 +51,19 @@ class Record:
         return _one_line(self.mask.text(rule.head.span.text or rule.span.text))
 
     def values(self, step: Step) -> dict[str, Any]:
-        """The parts of an expression with their values, as they were when it failed first."""
+        """Return the parts of an expression with their values when it first failed."""
         sample = step.failure or step.last
         return {} if sample is None else values_of(step.expr, sample, self.registry)
 
     def notes(self) -> list[str]:
-        """Return the notes of `trace`, each with its position."""
+        """Return the messages of `trace`, each with its position."""
         return [
             f"{span}: note {self.shown(value_of(term, sample, self.registry))}"
             for span, sample, term in self.recorder.notes
         ]
 
     def attempts_of(self, step: Step) -> list[Attempt]:
-        """The rules that an expression asked, or whose answers were known when it was asked."""
+        """Return the rules that an expression read, including those answered earlier."""
         sample = step.failure or step.last
         if step.attempts or sample is None or step.expr.withs:
             return step.attempts
@@ -79,7 +79,7 @@ class Record:
 
 
 def _rule_names(ref: Ref) -> Iterator[str]:
-    """The paths that rules of a reference below `data` may have."""
+    """Yield the paths of rules that a reference below `data` may read."""
     path: list[Key] = []
     for arg in ref.args:
         if not isinstance(arg, Scalar):

@@ -48,17 +48,19 @@ class Step:
     _pending: Sample | None = None
 
     def begin(self, sample: Sample) -> None:
+        """Record that the expression is about to be evaluated."""
         self.close()
         self.evaluated += 1
         self.last = self._pending = sample
 
     def succeed(self, sample: Sample) -> None:
+        """Record that the expression held."""
         self.succeeded += 1
         self.last = sample
         self._pending = None
 
     def close(self) -> None:
-        """Note that the expression asked last does not hold any more."""
+        """Record that the last evaluation of the expression did not hold, unless it did."""
         if self._pending is not None and self.failure is None:
             self.failure = self._pending
         self._pending = None
@@ -83,7 +85,7 @@ class Tried:
 
     @property
     def culprit(self) -> Step | None:
-        """The expression that this definition did not get past; None if it held."""
+        """The expression at which this definition failed; None if it held."""
         if self.succeeded:
             return None
         reached = list(self.steps.values())
@@ -118,6 +120,7 @@ class Recorder:
         return self.left > 0
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
+        """Record that rules are about to be evaluated, below the expression that reads them."""
         attempt = Attempt(name, operands)
         if self.left > 0:
             self.left -= 1
@@ -131,6 +134,7 @@ class Recorder:
         return self._answered.get((evaluation, name))
 
     def leave(self, name: str, answer: Any) -> None:
+        """Record the answer of the rules that were entered last."""
         attempt = self._stack.pop()
         attempt.answer = answer
         for tried in attempt.tried.values():
@@ -139,6 +143,7 @@ class Recorder:
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
+        """Record that a definition or expression is about to be evaluated, or holds."""
         if not self._stack:
             return
         attempt = self._stack[-1]
@@ -154,6 +159,7 @@ class Recorder:
             self._expression(attempt.current, node, Sample(evaluation, bound), holds=holds)
 
     def _expression(self, tried: Tried, expr: Expr, sample: Sample, *, holds: bool) -> None:
+        """Record an expression, and messages of `trace`."""
         own = any(expr is each for each in tried.rule.body)
         steps = tried.steps if own or tried.open is None else tried.open.inner
         step = steps.get(id(expr))
@@ -171,6 +177,7 @@ class Recorder:
             step.begin(sample)
 
     def _place(self) -> list[Attempt]:
+        """Return the list of attempts for the expression or head that is being evaluated."""
         if not self._stack:
             return self.top
         tried = self._stack[-1].current

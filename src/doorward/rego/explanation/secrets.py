@@ -45,12 +45,12 @@ class Mask:
         self._pattern = re.compile("|".join(map(re.escape, long))) if long else None
 
     def text(self, text: str) -> str:
-        """`text` with every known secret in it masked."""
+        """Return `text` with every known secret in it masked."""
         shown = mask_credentials(text)
         return self._pattern.sub(MASKED, shown) if self._pattern is not None else shown
 
     def value(self, value: Any, label: str = "") -> Any:
-        """`value` for showing; `label` is the name that it is under."""
+        """Return `value` with its secrets masked; `label` is the name it is under."""
         if isinstance(value, str):
             return MASKED if _is_secret_place(label) else self.text(value)
         count_step()
@@ -74,7 +74,7 @@ class Mask:
 
 
 def without_secrets(node: Expr | Term) -> str:
-    """The text of an expression or term with the credentials masked that are written in it."""
+    """Return the text of an expression or term, with credentials written in it masked."""
     text, start = node.span.text, node.span.start
     for span in sorted(_literals(node), key=lambda s: -s.start):
         text = f'{text[: span.start - start]}"{MASKED}"{text[span.end - start :]}'
@@ -82,7 +82,9 @@ def without_secrets(node: Expr | Term) -> str:
 
 
 def _literals(within: Expr | Term) -> Iterator[Span]:
-    """Strings under a name for credentials, and keys given to the built-ins of tokens."""
+    """Yield the spans of strings under names of credentials, and of keys passed to token
+    built-ins.
+    """
     for node in walk(within):
         pairs: list[tuple[str, Term]] = []
         if isinstance(node, Object):
@@ -99,8 +101,9 @@ def _literals(within: Expr | Term) -> Iterator[Span]:
 
 
 def _secrets(value: Any, *, named: bool = False, below: bool = False) -> Iterator[str]:
-    """The secret strings of a document. `named`: it is under the name of a secret; `below`:
-    somewhere below a name under which everything is one."""
+    """Yield the secret strings in a document. `named`: it is under the name of a secret; `below`:
+    it is below a name under which everything is secret.
+    """
     if isinstance(value, str):
         if named or below or mask_credentials(value) is not value:
             yield value
@@ -128,7 +131,9 @@ def _is_all_secret(label: str) -> bool:
 
 
 def _is_secret_place(label: str) -> bool:
-    """Return True if `input.headers["x-api-key"]`, or a name alone, is the place of a secret."""
+    """Return True if a reference such as `input.headers["x-api-key"]`, or a name, is that of a
+    secret.
+    """
     parts = [part for part in re.split(r"[.\[\]\"']+", label) if part]
     if not parts:
         return False

@@ -19,7 +19,7 @@ MAX_TRIED: Final = 8
 
 
 def to_text(record: Record, answer: Any, error: EvalError | None, *, full: bool) -> str:
-    """The conditions that failed; `full`: those that held as well."""
+    """Format the conditions that failed; with `full` also those that held."""
     lines: list[str] = []
     if error is not None:
         lines.append(f"{record.query} cannot be answered: {record.mask.text(str(error))}")
@@ -42,6 +42,9 @@ class _Tree:
         self.seen: set[int] = set()
 
     def attempt(self, attempt: Attempt, depth: int) -> Iterator[str]:
+        """Yield the lines for a rule and its definitions; only a reference if it was shown
+        before.
+        """
         lead = "  " * depth
         again = id(attempt) in self.seen
         self.seen.add(id(attempt))
@@ -57,6 +60,7 @@ class _Tree:
             yield f"{lead}  ({left} more definitions did not get as far)"
 
     def _answer(self, attempt: Attempt) -> str:
+        """Return a rule's name with its operands and answer."""
         operands = ", ".join([self.record.shown(each) for each in attempt.operands])
         name = f"{attempt.name}({operands})" if attempt.operands else attempt.name
         by_default = any(t.rule.default and t.succeeded for t in attempt.tried.values())
@@ -64,6 +68,7 @@ class _Tree:
         return f"{name} is {what}{', its default' if by_default else ''}"
 
     def _attempt_lines(self, tried: Tried, depth: int) -> Iterator[str]:
+        """Yield the lines for a definition: that it holds, or the condition that failed."""
         lead = "  " * depth
         culprit = tried.culprit
         if self.full:
@@ -80,11 +85,13 @@ class _Tree:
             yield from self._culprit(culprit, depth)
 
     def _steps_that_hold(self, steps: Sequence[Step], depth: int) -> Iterator[str]:
+        """Yield the lines for conditions that held, with the rules they read."""
         for step in steps:
             yield f"{'  ' * depth}{step.expr.span}: `{self.record.expr_text(step.expr)}` holds"
             yield from self._below(step.attempts, depth + 1, every=True)
 
     def _culprit(self, step: Step, depth: int) -> Iterator[str]:
+        """Yield the lines for a condition that failed: its values and the rules it read."""
         lead = "  " * depth
         text = self.record.expr_text(step.expr)
         yield f"{lead}{step.expr.span}: `{text}` {_verdict(step)}"
@@ -105,12 +112,14 @@ class _Tree:
         yield from self._below(telling, depth + 1, every=True)
 
     def _below(self, attempts: Sequence[Attempt], depth: int, *, every: bool) -> Iterator[str]:
+        """Yield the lines for rules; only for those that refuse, unless `every`."""
         for attempt in attempts:
             if every or is_refusal(attempt.answer):
                 yield from self.attempt(attempt, depth)
 
 
 def _verdict(step: Step) -> str:
+    """Describe how a condition failed."""
     if step.succeeded and step.failure is None:
         # Its head has no value, or its parameters do not fit.
         return "holds, but what the rule makes of it has no value"
@@ -120,7 +129,7 @@ def _verdict(step: Step) -> str:
 
 
 def _telling(tried: Sequence[Tried]) -> Sequence[Tried]:
-    """Of many definitions those that held or got furthest, as they are in the policy."""
+    """Return, of many definitions, those that held or got furthest, in the order of the policy."""
     if len(tried) <= MAX_TRIED:
         return tried
     best = sorted(tried, key=lambda each: (not each.succeeded, -len(each.steps)))[:MAX_TRIED]
@@ -132,7 +141,7 @@ def _is_refused(step: Step, value: Any) -> bool:
 
 
 def is_refusal(answer: Any) -> bool:
-    """Return True if somebody who asks "why not?" wants to know more of this answer."""
+    """Return True if an answer is one that "why not?" asks about: undefined, false or empty."""
     if isinstance(answer, dict):
         return answer.get("allowed", answer.get("allow")) is False or not answer
     return answer is UNDEFINED or answer is False or answer == frozenset()

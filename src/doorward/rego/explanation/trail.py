@@ -50,7 +50,7 @@ class Trail(NamedTuple):
 
 
 def trail_of(recorder: Recorder) -> Trail:
-    """The trail of everything that the query itself asked."""
+    """Return the trail of the rules that the query itself read."""
     answered: dict[Location, None] = {}
     for location in _locations_of_answers(recorder.top, set()):
         answered[location] = None
@@ -62,6 +62,7 @@ def trail_of(recorder: Recorder) -> Trail:
 
 
 def _locations_of_answers(attempts: Iterable[Attempt], seen: set[int]) -> Iterator[Location]:
+    """Yield the definitions that held, and those they read, each once."""
     for attempt in attempts:
         if id(attempt) in seen:
             continue
@@ -77,7 +78,7 @@ def _locations_of_answers(attempts: Iterable[Attempt], seen: set[int]) -> Iterat
 
 
 def _fail(attempt: Attempt, depth: int) -> Iterator[Location]:
-    """The last conditions of the definitions that got furthest."""
+    """Yield the last conditions of the definitions that got furthest."""
     tried = [each for each in attempt.tried.values() if each.culprit is not None]
     furthest = max((len(each.steps) for each in tried), default=0)
     for each in tried:
@@ -93,7 +94,7 @@ def _fail(attempt: Attempt, depth: int) -> Iterator[Location]:
 
 
 def definition_text(rule: Rule) -> str:
-    """A definition on one line, without the credentials that are written in it."""
+    """Return a definition on one line, credentials in it masked."""
     head = rule.head.span.text or rule.span.text
     body = "; ".join([without_secrets(expr) for expr in rule.body if expr.span.text])
     return _one_line(f"{head} if {body}" if body else head)

@@ -63,7 +63,9 @@ _INFIX: Final = frozenset({"eq", "assign", "equal", "neq", "lt", "lte", "gt", "g
 
 
 def values_of(expr: Expr, sample: Sample, registry: Registry) -> dict[str, Any]:
-    """Parts of `expr` by their text, outermost first; UNDEFINED and `Failed` are values too."""
+    """Return the parts of `expr`, by their text and outermost first, with values; UNDEFINED and
+    `Failed` count as values.
+    """
     reader = _Reader(sample.evaluation, sample.bound, registry)
     reader.under(expr)
     operands = dict(_operands(expr))
@@ -80,13 +82,13 @@ def values_of(expr: Expr, sample: Sample, registry: Registry) -> dict[str, Any]:
 
 
 def value_of(term: Term, sample: Sample, registry: Registry) -> Any:
-    """The value of one term, UNDEFINED where it is not known."""
+    """Return the value of one term; UNDEFINED if it is not known."""
     value = _Reader(sample.evaluation, sample.bound, registry).value(term)
     return UNDEFINED if value is _UNKNOWN or isinstance(value, Failed) else value
 
 
 def _operands(expr: Expr) -> Iterator[tuple[str, Term]]:
-    """Return the operands of a negated call by the variables generated for them."""
+    """Yield the generated variables of a negated call with the operands they stand for."""
     for each in expr.before:
         match each.term:
             case Call(_, (Var(name), term)):
@@ -94,6 +96,7 @@ def _operands(expr: Expr) -> Iterator[tuple[str, Term]]:
 
 
 def _parts(expr: Expr, operands: Mapping[str, Term]) -> Iterator[Term]:
+    """Yield the parts of an expression whose values explain it."""
     match expr.term:
         case SomeIn(_, _, domain) | Every(_, _, domain):
             yield from _below(domain, operands)
@@ -106,7 +109,7 @@ def _parts(expr: Expr, operands: Mapping[str, Term]) -> Iterator[Term]:
 
 
 def _below(term: Term, operands: Mapping[str, Term]) -> Iterator[Term]:
-    """`term` and what it is made of, as far as it is not a constant."""
+    """Yield `term` and the terms in it that are not constant."""
     parts: Iterable[Term] = ()
     match term:
         case Var(name) if name in operands:
@@ -140,7 +143,7 @@ class _Reader:
         self.registry = registry
 
     def under(self, expr: Expr) -> None:
-        """From here on, with what the `with` clauses of `expr` put in place."""
+        """Use what the `with` modifiers of `expr` set from now on."""
         inputs: list[tuple[list[Any], Any]] = []
         data: list[tuple[list[Any], Any]] = []
         functions: list[tuple[str, Any]] = []
@@ -161,12 +164,12 @@ class _Reader:
                 self.evaluation = self.evaluation.replace(inputs, data, functions)
 
     def bind(self, operands: Mapping[str, Term]) -> None:
-        """From here on, with the values of `operands`, each made of those before it."""
+        """Use the values of `operands` from now on, each computed with those before it."""
         for name, term in operands.items():
             self.bound = {**self.bound, name: self.value(term)}
 
     def value(self, term: Term) -> Any:
-        """The value of `term`, UNDEFINED, `Failed`, or _UNKNOWN."""
+        """Return the value of `term`, UNDEFINED, `Failed`, or _UNKNOWN."""
         match term:
             case Scalar(value):
                 return value
@@ -189,6 +192,7 @@ class _Reader:
         return _UNKNOWN
 
     def _make(self, items: Any, make: Any) -> Any:
+        """Apply `make` to the values of terms; UNDEFINED or _UNKNOWN if one of them has none."""
         values = [self.value(item) for item in items]
         odd = next((v for v in values if v is _UNKNOWN or v is UNDEFINED), None)
         if odd is not None:
@@ -196,6 +200,7 @@ class _Reader:
         return _UNKNOWN if any(isinstance(v, Failed) for v in values) else make(values)
 
     def _ref(self, head: Term, args: tuple[Term, ...]) -> Any:
+        """Return the value of a reference."""
         keys = self._make(args, list)
         if not isinstance(keys, list):
             return keys
@@ -209,7 +214,7 @@ class _Reader:
         return value
 
     def _document(self, keys: list[Any]) -> Any:
-        """Return the document below `data`, as far as evaluation has computed it."""
+        """Return the document below `data` as far as the evaluation computed it."""
         node, base = self._compute(self.evaluation.root, self.evaluation.data)
         for key in keys:
             if base is _UNKNOWN:
@@ -219,19 +224,21 @@ class _Reader:
         return base if node is None else _UNKNOWN
 
     def _compute(self, node: Document | None, base: Any) -> tuple[Document | None, Any]:
-        """A place with the answer of its rules put in, where it has some."""
+        """Return a node with the answer of its rules as its data, if they were evaluated."""
         if node is None or node.evaluate is None:
             return node, base
         value = self._answer(node)
         return None, value if value is _UNKNOWN else merge(base, value)
 
     def _answer(self, node: Document) -> Any:
+        """Return the answer of the rules at a node; _UNKNOWN if they were not evaluated."""
         for store in (self.evaluation.cache, self.evaluation.constants):
             if node.slot in store:
                 return store[node.slot]
         return _UNKNOWN
 
     def _call(self, term: Call, args: tuple[Term, ...]) -> Any:
+        """Call a pure built-in again; _UNKNOWN for other functions."""
         operands = self._make(args, list)
         if not isinstance(operands, list):
             return operands

@@ -26,7 +26,9 @@ def days_in_month(year: int, month: int) -> int:
 
 
 def seconds_of(year: int, month: int, day: int, hour: int, minute: int, second: int) -> int:
-    """Seconds since the epoch of a time in UTC; a day or month out of range carries over."""
+    """Return the seconds since the epoch of a time in UTC; a day or month out of range carries
+    over.
+    """
     carried, index = divmod(month - 1, 12)
     year += carried
     before = year - 1

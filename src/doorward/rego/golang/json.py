@@ -51,7 +51,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def marshal(value: Value) -> str:
-    """The JSON text of `value`, compact."""
+    """Return the compact JSON text of a value, as Go writes it."""
     try:
         return _escape_text(_WRITERS[type(value)](value))
     except RecursionError:
@@ -65,7 +65,9 @@ class _Written(str):
 
 
 def _deep_text(value: Value) -> str:
-    """`marshal` of a value that nests deeper than Python's stack: the waiting parts are a list."""
+    """Return the JSON text of a value nested deeper than Python's stack, with an explicit list of
+    parts.
+    """
     out: list[str] = []
     waiting: list[Any] = [value]
     while waiting:
@@ -91,6 +93,7 @@ def _deep_text(value: Value) -> str:
 
 
 def _array_text(value: list[Value]) -> str:
+    """Return the JSON text of an array."""
     count_step()
     if _SIMPLE.issuperset(map(type, value)):
         return "".join(_encode(value, 0))
@@ -99,6 +102,7 @@ def _array_text(value: list[Value]) -> str:
 
 
 def _object_text(value: dict[Key, Value]) -> str:
+    """Return the JSON text of an object, its keys as strings in order."""
     count_step()
     if _TEXT.issuperset(map(type, value)) and _SIMPLE.issuperset(map(type, value.values())):
         return "".join(_encode(value, 0))
@@ -107,7 +111,7 @@ def _object_text(value: dict[Key, Value]) -> str:
 
 
 def _pairs(value: dict[Key, Value]) -> list[tuple[str, Value]]:
-    """The members under the texts of their keys, in order."""
+    """Return the members of an object with their keys as strings, sorted."""
     if _TEXT.issuperset(map(type, value)):
         return sorted(value.items(), key=itemgetter(0))  # type: ignore[arg-type] # keys are texts
     texts: dict[str, Value] = {}
@@ -137,9 +141,8 @@ _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
 
 
 def unmarshal(text: str) -> Value:
-    """The value of a JSON text; BuiltinError, in Go's words, if it is not one.
-
-    LimitError if it is more than we read.
+    """Parse a JSON text; BuiltinError, in Go's words, if it is invalid, LimitError if it exceeds
+    our limits.
     """
     try:
         return from_json(text if text.isascii() else scrub(text))
@@ -154,7 +157,7 @@ def unmarshal(text: str) -> Value:
 
 
 def is_valid(text: str) -> bool:
-    """Return True if `text` is one JSON text; LimitError if it nests deeper than we read."""
+    """Return True if `text` is one JSON value; LimitError if it is nested too deeply."""
     text = scrub(text)
     try:
         try:
@@ -188,6 +191,7 @@ _scan_value: Final[Any] = _VALIDATOR.scan_once  # type: ignore[attr-defined]  # 
 
 
 def _is_whole(octets: bytes) -> bool:
+    """Return True if the bytes are one JSON value and nothing else."""
     try:
         return not octets[end_of_value(octets) :].strip()
     except JSONError:
@@ -201,8 +205,7 @@ _TOKENS: Final = re.compile(
 
 
 def indent(compact: str, prefix: str, step: str, most: int | None = None) -> str:
-    """Compact JSON laid out as Go's `MarshalIndent`: no prefix on the first line.
-
+    """Indent compact JSON as Go's `MarshalIndent` does, without a prefix on the first line.
     LimitError for white space of more than `most` characters.
     """
     out: list[str] = []

@@ -52,11 +52,10 @@ class JSONLimitError(JSONError):
 def read_again(
     text: bytes, why: ValueError, *, first: bool = False, most: int = MAX_EXPLAINED
 ) -> Value:
-    """The value of a text that Python's decoder refused; JSONError with Go's words if it has none.
-
-    `why`: what Python's decoder said. `first`: what follows the first value is left unread, as Go's
-    decoder does; without, as OPA's own function does, only one `null` may follow. What is wrong
-    with a text of more than `most` bytes is not looked for.
+    """Parse a text that Python's decoder refused; JSONError in Go's words if it is invalid. `why`:
+    Python's error. `first`: ignore what follows the first value, as Go's decoder does; otherwise,
+    as in OPA's own function, only one `null` may follow. Errors in a text of more than `most` bytes
+    are not located.
     """
     if len(text) > most:
         if isinstance(why, JSONDecodeError):
@@ -75,9 +74,8 @@ def end_of_value(text: bytes) -> int:
 
 
 def end_of_only_value(text: bytes) -> int:
-    """The end of the first value, if OPA accepts the text: one value, or one and a `null`.
-
-    JSONError with Go's message if not.
+    """Return the end of the first value if OPA accepts the text: one value, or one and `null`.
+    JSONError in Go's words if not.
     """
     end = end_of_value(text)
     start = _skip(text, end)
@@ -107,6 +105,7 @@ def _skip(text: bytes, at: int) -> int:
 
 
 def _unexpected_error(text: bytes, at: int, context: str) -> JSONError:
+    """Return the error for the character at `at`, in Go's words; at the end it is EOF."""
     if at >= len(text):
         return JSONError("unexpected EOF" if text.strip(b" \t\r\n") else "EOF")
     # Go names the byte, not the character that it belongs to.
@@ -122,13 +121,16 @@ class _Scanner:
         self.open: list[int] = []
 
     def scan(self, at: int) -> int:
-        """The offset after the value that starts at or after `at`."""
+        """Return the offset after the value that begins at or after `at`; JSONError if it is
+        invalid.
+        """
         step: _Step = self._value
         while step != self._after or self.open:
             at, step = step(_skip(self.text, at))
         return at
 
     def _value(self, at: int) -> tuple[int, _Step]:
+        """Scan the start of a value; return the offset after it and the next step."""
         text = self.text
         first = text[at] if at < len(text) else 0
         if first in (0x5B, 0x7B):
@@ -142,6 +144,7 @@ class _Scanner:
         raise _unexpected_error(text, at, "looking for beginning of value")
 
     def _opening(self, at: int) -> tuple[int, _Step]:
+        """Scan an opening bracket; return the offset after it and the next step."""
         if len(self.open) >= MAX_DEPTH:
             raise _unexpected_error(self.text, at, "exceeded max depth")
         array = self.text[at] == 0x5B
@@ -152,6 +155,7 @@ class _Scanner:
         return at, self._value if array else self._key
 
     def _key(self, at: int) -> tuple[int, _Step]:
+        """Scan a key and its colon; return the offset after them and the next step."""
         if self.text[at : at + 1] != b'"':
             raise _unexpected_error(self.text, at, "looking for beginning of object key string")
         at = _skip(self.text, self._string(at + 1))
@@ -160,7 +164,7 @@ class _Scanner:
         return at + 1, self._value
 
     def _after(self, at: int) -> tuple[int, _Step]:
-        """Return the token that follows a value inside the innermost open array or object."""
+        """Scan what follows a value in an array or object; return the offset and the next step."""
         array = self.open[-1] == 0x5B
         following = self.text[at : at + 1]
         if following == b",":
@@ -172,6 +176,7 @@ class _Scanner:
         raise _unexpected_error(self.text, at, f"after {where}")
 
     def _string(self, at: int) -> int:
+        """Scan a string after its opening quote; return the offset after it."""
         match = _STRING.match(self.text, at)
         at = match.end() if match else at
         following = self.text[at : at + 1]
@@ -187,6 +192,7 @@ class _Scanner:
         raise _unexpected_error(self.text, at, "in \\u hexadecimal character escape")
 
     def _literal(self, at: int, literal: bytes) -> int:
+        """Scan `true`, `false` or `null`; return the offset after it."""
         for n, expected in enumerate(literal):
             if self.text[at + n : at + n + 1] != bytes([expected]):
                 context = f"in literal {literal.decode()} (expecting '{chr(expected)}')"
@@ -194,6 +200,7 @@ class _Scanner:
         return at + len(literal)
 
     def _number(self, at: int) -> int:
+        """Scan a number; return the offset after it."""
         text = self.text
         if text[at] == 0x2D:
             at += 1
@@ -210,6 +217,7 @@ class _Scanner:
         return at
 
     def _digits(self, at: int, context: str) -> int:
+        """Scan one or more digits; `context` ends the message of the error if there are none."""
         match = _DIGITS.match(self.text, at)
         if match is None or match.end() == at:
             raise _unexpected_error(self.text, at, context)

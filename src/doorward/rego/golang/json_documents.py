@@ -24,10 +24,9 @@ _SPACE: Final = " \t\r\n"
 
 
 def read_json(text: str | bytes, *, trailing: bool = False, most: int = MAX_FILE) -> Value:
-    """The value of `text`; JSONError, in Go's words, otherwise.
-
-    `trailing`: whatever follows the first value is left unread, as Go's decoder does. `most`: bytes
-    of the longest text whose fault is named.
+    """Parse a JSON text; JSONError, in Go's words, if it is invalid. `trailing`: ignore what
+    follows the first value, as Go's decoder does. `most`: the longest text, in bytes, whose error
+    is located.
     """
     decoded = text if isinstance(text, str) else to_text(text)
     try:
@@ -41,7 +40,9 @@ def read_json(text: str | bytes, *, trailing: bool = False, most: int = MAX_FILE
 
 
 def read_data(content: bytes, *, trailing: bool = False, most: int = MAX_FILE) -> Value:
-    """The same for a document that stays in memory: much of it is read piece by piece."""
+    """Parse a document that stays in memory, as `read_json`; a large one is parsed piece by
+    piece.
+    """
     if len(content) >= MUCH:
         from doorward.rego.json_pieces import from_pieces  # few have so much
 
@@ -63,7 +64,7 @@ def object_text(fields: Mapping[str, str]) -> str:
 
 
 def ordered_text(value: object, *, sort_keys: bool = False) -> str:
-    """JSON of plain Python on one line, with the keys in the order they have."""
+    """Return plain Python data as JSON on one line, the keys in their own order."""
     if isinstance(value, Mapping):
         keys = sorted(value) if sort_keys else value
         return object_text({str(k): ordered_text(value[k], sort_keys=sort_keys) for k in keys})
@@ -74,7 +75,7 @@ def ordered_text(value: object, *, sort_keys: bool = False) -> str:
 
 
 def _end_of_value(text: str) -> int:
-    """The end of the first value; 0 if there is none."""
+    """Return the end of the first value; 0 if there is none."""
     start = len(text) - len(text.lstrip(_SPACE))
     try:
         return json.JSONDecoder().raw_decode(text, start)[1]

@@ -93,6 +93,7 @@ def quote_bytes(text: str) -> str:
 
 
 def _quote(char: str) -> str:
+    """Return a character as an error shows it: escaped if it is not printable ASCII."""
     if char < " " or char >= "\x80":
         return f"\\x{ord(char):02x}"
     return "\\" + char if char in '"\\' else char
@@ -100,7 +101,9 @@ def _quote(char: str) -> str:
 
 @lru_cache(maxsize=512)
 def chunks(layout: str) -> tuple[tuple[str, str], ...]:
-    """(text before, element) pairs; the last element is ""."""
+    """Split a layout into pairs of the text before an element and the element; the last element is
+    "".
+    """
     if len(layout) > MAX_LAYOUT:
         raise LimitError(f"layout is longer than {MAX_LAYOUT} bytes")
     parts: list[tuple[str, str]] = []
@@ -112,14 +115,14 @@ def chunks(layout: str) -> tuple[tuple[str, str], ...]:
 
 
 def format_time(layout: str, moment: Moment) -> str:
-    """The moment as `layout` writes the reference time."""
+    """Format the moment as `layout`, which is Go's reference time in the wanted form."""
     out = "".join([text + _print(element, moment) for text, element in chunks(as_bytes(layout))])
     return out.encode("latin-1").decode("utf-8", "surrogatepass")
 
 
 @lru_cache(maxsize=512)
 def plain_layout(layout: str) -> Callable[[datetime], str] | None:
-    """A function that prints by a layout of nothing but plain numbers; None for others."""
+    """Return a function that formats by a layout of plain numbers only; None for other layouts."""
     template, names = "", list[str]()
     for text, element in chunks(as_bytes(layout)):
         template += text.replace("%", "%%")
@@ -152,7 +155,7 @@ _PLAIN: Final = {
 
 
 def time_text(layout: str, time_ns: int) -> str:
-    """Nanoseconds since the epoch, in UTC, as `layout` writes the reference time."""
+    """Format nanoseconds since the epoch, in UTC, as `layout`."""
     seconds, nanosecond = divmod(time_ns, _SECOND)
     t = datetime.fromtimestamp(seconds, UTC)
     weekday = t.isoweekday() % 7
@@ -163,6 +166,7 @@ def time_text(layout: str, time_ns: int) -> str:
 
 
 def _print(element: str, t: Moment) -> str:
+    """Format one element of a layout for a moment."""
     simple = _PRINTED.get(element)
     if simple is not None:
         return simple.format(t=t, m=_MONTHS[t.month - 1], d=DAYS[t.weekday], h=t.hour % 12 or 12)
@@ -200,6 +204,7 @@ _PRINTED: Final = {
 
 
 def _offset(element: str, offset: int) -> str:
+    """Format a zone's offset in seconds as an element such as `-07:00` or `Z0700`."""
     if element[0] == "Z" and offset == 0:
         return "Z"
     seconds = abs(offset)
@@ -211,6 +216,9 @@ def _offset(element: str, offset: int) -> str:
 
 
 def _fraction(element: str, nanosecond: int) -> str:
+    """Format a fraction of a second as an element such as `.000` (fixed) or `.999` (without
+    trailing zeros).
+    """
     digits = f"{nanosecond:09d}".ljust(len(element) - 1, "0")[: len(element) - 1]
     if element[1] == "9":
         digits = digits.rstrip("0")
@@ -226,18 +234,21 @@ class _RangeError(Exception):
 
 
 def parse_time(layout: str, value: str) -> tuple[int, int]:
-    """The (seconds since the epoch, nanoseconds) that `value` stands for, written as `layout`."""
+    """Parse `value` by `layout`; return seconds since the epoch and nanoseconds. BuiltinError if it
+    does not match.
+    """
     at_once = _read_at_once(layout, value)
     return read_by_elements(layout, value) if at_once is None else at_once
 
 
 def read_by_elements(layout: str, value: str) -> tuple[int, int]:
-    """`parse_time` for any layout and value."""
+    """Parse as `parse_time` does, element by element, for any layout."""
     reader = _Reader(as_bytes(value))
     layout = as_bytes(layout)
     whole = f"parsing time {quote_bytes(reader.rest)}"
 
     def skip(text: str) -> None:
+        """Skip literal text of the layout; BuiltinError if the value has other text."""
         try:
             reader.skip(text)
         except _BadValueError:
@@ -285,7 +296,9 @@ class _Shape:
 
 @lru_cache(maxsize=512)
 def _shape(layout: str) -> _Shape | None:
-    """The shape of a layout with year, month and day; None where elements have no fixed places."""
+    """Return the shape of a layout with year, month and day; None if its elements have no fixed
+    positions.
+    """
     text = zone = ""
     places: dict[str, slice] = {}
     takes_fraction = False
@@ -315,6 +328,7 @@ def _shape(layout: str) -> _Shape | None:
 
 
 def _read_at_once(layout: str, value: str) -> tuple[int, int] | None:
+    """Parse a value whose layout has fixed positions; None if it must be read by elements."""
     shape = _shape(layout)
     if shape is None or not value.isascii():
         return None
@@ -372,6 +386,7 @@ class _Reader:
         self.offset = 0
 
     def take(self, count: int) -> str:
+        """Remove and return `count` characters; _BadValueError if there are fewer."""
         if len(self.rest) < count:
             raise _BadValueError
         taken, self.rest = self.rest[:count], self.rest[count:]
@@ -381,7 +396,7 @@ class _Reader:
         return self.rest[at : at + 1] in _DIGITS and at < len(self.rest)
 
     def skip(self, text: str) -> None:
-        """Go past `text`; any number of spaces stands for any number of them."""
+        """Skip `text`; any number of spaces matches any number of spaces."""
         while text:
             if text[0] == " ":
                 if self.rest and self.rest[0] != " ":
@@ -393,7 +408,7 @@ class _Reader:
                 text, self.rest = text[1:], self.rest[1:]
 
     def number(self, *, fixed: bool, digits: int = 2) -> int:
-        """Up to `digits` digits; just so many where `fixed`."""
+        """Read a number of up to `digits` digits; of exactly that many if `fixed`."""
         count = 0
         while count < digits and self.is_digit(count):
             count += 1
@@ -402,12 +417,14 @@ class _Reader:
         return int(self.take(count))
 
     def within(self, name: str, low: int, high: int, *, fixed: bool) -> int:
+        """Read a number of two digits; _RangeError, which names it, if it is out of bounds."""
         number = self.number(fixed=fixed)
         if not low <= number <= high:
             raise _RangeError(name)
         return number
 
     def name(self, names: tuple[str, ...]) -> int:
+        """Read one of the names in any case; return its index. _BadValueError if there is none."""
         for number, name in enumerate(names):
             if self.rest[: len(name)].lower() == name.lower():
                 self.rest = self.rest[len(name) :]
@@ -415,6 +432,7 @@ class _Reader:
         raise _BadValueError
 
     def read(self, element: str, following: tuple[str, str]) -> None:
+        """Read one element of the layout from the value and store what it says."""
         match element:
             case "06":
                 year = _parse_signed(self.take(2))
@@ -460,25 +478,30 @@ class _Reader:
                 self.fraction(element)
 
     def read_half(self, element: str) -> None:
+        """Read AM or PM, in the case of the element."""
         half = self.take(2)
         if half not in ({"AM", "PM"} if element == "PM" else {"am", "pm"}):
             raise _BadValueError
         self.half = half.upper()
 
     def unasked_fraction(self, following: tuple[str, str]) -> None:
-        """A fraction that the layout does not ask for next is taken all the same."""
+        """Read a fraction of a second that the layout does not have next, as Go does."""
         if self.rest[:1] in {".", ","} and self.is_digit(1):
             _, element = following
             if element[:1] not in {".", ","}:
                 self.nanoseconds(self.count_digits() + 1)
 
     def count_digits(self) -> int:
+        """Return the number of digits after the first character."""
         count = 0
         while self.is_digit(count + 1):
             count += 1
         return count
 
     def fraction(self, element: str) -> None:
+        """Read a fraction of a second: of the element's length if it has zeros, otherwise
+        optional.
+        """
         if element[1] == "0":
             if len(self.rest) < len(element):
                 raise _BadValueError
@@ -487,7 +510,7 @@ class _Reader:
             self.nanoseconds(self.count_digits() + 1)
 
     def nanoseconds(self, size: int) -> None:
-        """A point and digits, `size` characters in all; digits past the ninth do not count."""
+        """Read a point and digits, `size` characters in all; digits after the ninth are ignored."""
         text = self.take(size)
         digits = text[1:10]
         if text[0] not in ".," or not (digits.isascii() and digits.isdigit()):
@@ -495,6 +518,7 @@ class _Reader:
         self.nanosecond = int(digits.ljust(9, "0"))
 
     def zone_offset(self, element: str) -> None:
+        """Read a zone's offset such as `-07:00` or `Z`; _RangeError if a part is too large."""
         if element[0] == "Z" and self.rest.startswith("Z"):
             self.rest = self.rest[1:]
             return
@@ -519,13 +543,16 @@ class _Reader:
         self.offset = -offset if text[0] == "-" else offset
 
     def zone_name(self) -> None:
-        """An abbreviation of a zone; what it means is not known, so it counts as UTC."""
+        """Read a zone's abbreviation; its meaning is unknown, so it counts as UTC."""
         length = 3 if self.rest.startswith("UTC") else _zone_length(self.rest)
         if not length:
             raise _BadValueError
         self.rest = self.rest[length:]
 
     def instant(self) -> tuple[int, int]:
+        """Return seconds since the epoch and nanoseconds; _RangeError for a day that does not
+        exist.
+        """
         hour = self.hour
         if self.half == "PM" and hour < 12:
             hour += 12
@@ -538,6 +565,9 @@ class _Reader:
         return seconds - self.offset, self.nanosecond
 
     def date(self) -> tuple[int, int]:
+        """Return month and day, perhaps from the day of the year; _RangeError if they
+        contradict.
+        """
         if self.year_day < 0:
             return (self.month if self.month >= 0 else 1), (self.day if self.day >= 0 else 1)
         if not 1 <= self.year_day <= 365 + is_leap(self.year):
@@ -552,14 +582,16 @@ class _Reader:
 
 
 def _parse_signed(text: str) -> int:
+    """Parse an integer with an optional sign; _BadValueError for other texts."""
     if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
         raise _BadValueError
     return int(text)
 
 
 def _zone_length(text: str) -> int:
-    """Return the number of characters at the start of `text` that look like a zone's
-    abbreviation."""
+    """Return the length of what looks like a zone's abbreviation at the start of `text`; 0 if
+    nothing does.
+    """
     if len(text) < 3:
         return 0
     if text.startswith(("ChST", "MeST", "WITA")):

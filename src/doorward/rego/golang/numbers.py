@@ -15,7 +15,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 
 
 def parse_int(text: str) -> int:
-    """The integer that `strconv.ParseInt(text, 10, 64)` reads; ValueError with Go's words."""
+    """Parse an integer as `strconv.ParseInt(text, 10, 64)` does; ValueError in Go's words."""
     if not _INTEGER.match(text) or len(text) > 4096:
         raise ValueError(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
     value = int(text)
@@ -25,9 +25,8 @@ def parse_int(text: str) -> int:
 
 
 def from_float(value: float) -> int | Number | str:
-    """A float as Rego sees it where Go printed it with `%v`: 1e+06 keeps that text, 100 is 100.
-
-    What is not finite becomes the string that protojson gives it.
+    """Return a float as the number with the text that Go's `%v` prints: 1e+06 keeps it, 100 is 100.
+    Infinity and NaN become the strings of protojson.
     """
     return _special_name(value) or parse_number(_layout(value, low=-4, high=6, pad=True))
 
@@ -38,13 +37,16 @@ def json_float(value: float) -> int | Number | str:
 
 
 def _special_name(value: float) -> str:
+    """Return "NaN", "Infinity" or "-Infinity"; "" for a finite number."""
     if math.isfinite(value):
         return ""
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _layout(value: float, *, low: int, high: int, pad: bool) -> str:
-    """The shortest digits, with an exponent below 1e`low` and from 1e`high` on."""
+    """Return the shortest digits of a float, with an exponent below 1e`low` and from 1e`high`
+    on.
+    """
     mantissa, _, exponent_text = f"{value!r}".partition("e")
     sign, mantissa = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
     whole, _, fraction = mantissa.partition(".")

@@ -16,7 +16,9 @@ SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
 def to_bytes(text: str) -> bytes:
-    """The bytes of a Rego string; a lone surrogate that stands for no byte is U+FFFD."""
+    """Return the bytes of a Rego string; a lone surrogate that stands for no byte becomes
+    U+FFFD.
+    """
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -35,7 +37,7 @@ def scrub(text: str) -> str:
 
 
 def to_text(octets: bytes) -> str:
-    """The bytes as text; each byte that is not UTF-8 becomes U+FFFD, as in Go."""
+    """Decode UTF-8; each invalid byte becomes U+FFFD, as in Go."""
     try:
         return octets.decode()
     except UnicodeDecodeError:

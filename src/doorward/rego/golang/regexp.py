@@ -74,6 +74,7 @@ _WORDS: Final = (
 
 @cache
 def _options(*, captures: bool) -> Any:
+    """Return RE2's options: quiet, and without groups unless `captures`."""
     options = re2.Options()
     options.log_errors = False
     options.never_capture = not captures
@@ -99,7 +100,7 @@ class Pattern:
             self.names[number] = name.decode()
 
     def search(self, data: bytes, start: int) -> Spans | None:
-        """The first match from byte `start` on."""
+        """Return the spans of the first match from byte `start` on; None if there is none."""
         if len(data) > self.max_bytes:
             raise _too_long(self.max_bytes)
         spans: Spans = self._match(_ANYWHERE, data, start, len(data))
@@ -108,9 +109,8 @@ class Pattern:
     def every(
         self, data: bytes, limit: int, check: Callable[[], None] = lambda: None
     ) -> Iterator[Spans]:
-        """The matches that Go's `FindAll` finds: none empty right after another; -1 for all.
-
-        `check` is called between searches that may take long.
+        """Yield the spans of the matches of Go's `FindAll`, at most `limit`, -1 for all: no empty
+        one directly after another. `check` is called between searches that may take long.
         """
         size = len(data)
         if size > self.max_bytes:
@@ -142,12 +142,9 @@ class Pattern:
         most: int,
         check: Callable[[], None] = lambda: None,
     ) -> bytes:
-        """`data` with the template for each match, as Go replaces all matches.
-
-        LimitError where what is put in is longer than `most` bytes.
-
-        `template`: texts, and numbers of groups. `check` is called between searches that may take
-        long.
+        """Return `data` with the template in place of each match, as Go replaces all. LimitError if
+        the inserted text is longer than `most` bytes. `template` holds texts and group numbers.
+        `check` is called between searches that may take long.
         """
         size = len(data)
         if size > self.max_bytes:
@@ -186,7 +183,7 @@ class Pattern:
 
 
 def next_character(data: bytes, at: int) -> int:
-    """The byte offset of the character after the one at `at`; past the end at the end."""
+    """Return the byte offset of the character after the one at `at`; beyond the end at the end."""
     at += 1
     while at < len(data) and data[at] & 0xC0 == 0x80:
         at += 1
@@ -203,7 +200,7 @@ def pattern(text: str) -> Pattern:
 @counted("regex")
 @lru_cache(maxsize=CACHED)
 def matcher(text: str) -> Any:
-    """A function of a string that tells whether the pattern matches somewhere in it."""
+    """Return a predicate for strings that contain a match; BuiltinError for an invalid pattern."""
     compiled = _compile(text, captures=False)
     literal = literal_matcher(text)
     if literal is not None:
@@ -220,7 +217,7 @@ def matcher(text: str) -> Any:
 
 
 def byte_matcher(text: str) -> Callable[[bytes], bool]:
-    """A function of UTF-8 that tells whether a pattern, which is our own, matches somewhere."""
+    """Return a predicate for UTF-8 bytes that contain a match of a pattern of ours."""
     match = _compile(text, captures=False).Match
 
     def matches(data: bytes) -> bool:
@@ -235,7 +232,7 @@ def small_matcher(text: str) -> Any:
 
 
 def only_small(match: Any) -> Any:
-    """`match` itself; BuiltinError if there are texts that it refuses."""
+    """Return `match` itself; BuiltinError if it refuses long texts."""
     if type(match) is _Large:
         raise LimitError("the pattern is too large for texts of any length")
     return match
@@ -256,7 +253,7 @@ class _Large:
 
 
 def _max_bytes(compiled: Any) -> int:
-    """The longest text that the pattern takes, in bytes."""
+    """Return the length in bytes of the longest text that the pattern is applied to."""
     size: int = compiled.ProgramSize()
     return MAX_WORK // size if size > SMALL else sys.maxsize
 
@@ -266,6 +263,9 @@ def _too_long(limit: int) -> LimitError:
 
 
 def _compile(text: str, *, captures: bool) -> Any:
+    """Compile a pattern with RE2; BuiltinError, in Go's words, if it is invalid, LimitError if it
+    is too large.
+    """
     if len(text) > MAX_PATTERN:
         raise LimitError(f"pattern is longer than {MAX_PATTERN} characters")
     compiled = _RE2(text.encode("utf-8", "surrogatepass"), _options(captures=captures))
@@ -280,7 +280,7 @@ def _compile(text: str, *, captures: bool) -> Any:
 
 
 def _explain(error: str, text: str) -> str:
-    """RE2's error in Go's words."""
+    """Translate RE2's error to Go's words."""
     if error.startswith("invalid perl operator: "):
         operator = error.removeprefix("invalid perl operator: ")
         if operator in {"(?<=", "(?<!"}:
@@ -299,6 +299,7 @@ def _explain(error: str, text: str) -> str:
 
 
 def _has_byte_escape(text: str) -> bool:
+    r"""Return True if the pattern uses `\C`, which Go does not have."""
     at = 0
     while at < len(text):
         if text.startswith("\\Q", at):

@@ -27,7 +27,9 @@ class _NotLiteralError(Exception):
 
 
 def literal_matcher(pattern: str) -> Callable[[str], bool] | None:
-    """A function that tells whether a text matches the valid `pattern`; None for most patterns."""
+    """Return a predicate for strings that match a pattern of plain texts; None for most
+    patterns.
+    """
     starts, ends = pattern.startswith("^"), pattern.endswith("$")
     inner = pattern[starts : len(pattern) - ends]
     if ends and (len(inner) - len(inner.rstrip("\\"))) % 2:
@@ -47,6 +49,9 @@ def literal_matcher(pattern: str) -> Callable[[str], bool] | None:
 
 
 def _comparison(texts: Sequence[str], *, starts: bool, ends: bool) -> Callable[[str], bool]:
+    """Return a predicate for strings that equal, begin with, end with or contain one of the
+    texts.
+    """
     several = tuple(texts)
     if starts and ends:
         return frozenset(several).__contains__
@@ -73,7 +78,7 @@ class _Reader:
         return self.pattern[self.at : self.at + 1]
 
     def alternatives(self) -> list[str]:
-        """`a|b|c`"""
+        """alternatives = sequence { "|" sequence }; returns the texts it matches."""
         texts = self.sequence()
         while self.peek() == "|":
             self.at += 1
@@ -82,7 +87,7 @@ class _Reader:
         return texts
 
     def sequence(self) -> list[str]:
-        """`abc`"""
+        """sequence = { item }; returns the texts it matches."""
         prefixes = [""]
         while self.peek() not in ("", "|", ")"):
             texts = self.item()
@@ -97,7 +102,7 @@ class _Reader:
         return prefixes
 
     def item(self) -> list[str]:
-        """A group, one character, or several of which none is repeated."""
+        """item = group | characters; returns the texts it matches."""
         run = _RUN.match(self.pattern, self.at)
         if run is not None:
             self.at = run.end()
@@ -117,6 +122,7 @@ class _Reader:
         return [character]
 
     def group(self) -> list[str]:
+        """group = "(" [ "?:" ] alternatives ")"; returns the texts it matches."""
         if self.pattern.startswith("?:", self.at):
             self.at += 2
         if self.peek() == "?":
@@ -131,6 +137,7 @@ class _Reader:
 
 
 def _check_count(texts: list[str]) -> list[str]:
+    """Return the texts; _NotLiteralError if there are more than `MAX_TEXTS`."""
     if len(texts) > MAX_TEXTS:
         raise _NotLiteralError
     return texts

@@ -44,6 +44,9 @@ class _Spec:
     plus_v: bool = False
 
     def pad(self, text: str, *, zeros: bool = True) -> str:
+        """Pad a text to the width: on the right with `-`, with zeros if they apply, else on the
+        left.
+        """
         missing = (self.width or 0) - len(text)
         if missing <= 0:
             return text
@@ -52,7 +55,7 @@ class _Spec:
         return ("0" if self.zero and zeros else " ") * missing + text
 
     def mean_verb(self, verb: str) -> None:
-        """`#` and `+` mean something else before `v` and `w`."""
+        """Turn `#` and `+` before `v` and `w` into their special meanings."""
         if verb in "vw":
             self.sharp_v, self.sharp = self.sharp, False
             self.plus_v, self.plus = self.plus, False
@@ -69,7 +72,7 @@ _NO_FLAGS: Final = _Spec()
 
 
 def format_text(template: str, arguments: Sequence[Argument]) -> str:
-    """`template` with its verbs replaced; what does not fit is said in the text, as Go does."""
+    """Format a template as Go's `fmt.Sprintf`; mismatches are described in the text, as Go does."""
     plain = _plain_template(template)
     if plain is None or len(plain.verbs) != len(arguments):
         return _Printer(template, arguments).run()
@@ -97,7 +100,7 @@ _MAX_TEMPLATE: Final = 4096
 
 @lru_cache(maxsize=1024)
 def _plain_template(template: str) -> _Template | None:
-    """None where a verb has an index or `*`, is unknown to the pattern, or the text is long."""
+    """Return the parts of a template without indexes and `*`; None for other or long ones."""
     if len(template) > _MAX_TEMPLATE:
         return None
     first, *pieces = template.split("%")
@@ -134,12 +137,14 @@ class _Printer:
         self.size = 0
 
     def put(self, text: str) -> None:
+        """Append text; LimitError above `MAX_TEXT`."""
         self.size += len(text)
         if self.size > MAX_TEXT:
             raise LimitError(f"result is longer than {MAX_TEXT} characters")
         self.out.append(text)
 
     def run(self) -> str:
+        """Return the formatted text."""
         template = self.template
         while True:
             percent = template.find("%", self.at)
@@ -154,6 +159,7 @@ class _Printer:
         return "".join(self.out)
 
     def extra(self) -> None:
+        """Append the arguments that no verb has used, as `%!(EXTRA …)`."""
         rest = self.arguments[self.next :]
         shown = [f"{_type(argument)}={_print(argument, 'v', _Spec())}" for argument in rest]
         self.put(f"%!(EXTRA {', '.join(shown)})")
@@ -163,6 +169,7 @@ class _Printer:
         return self.template[self.at] if self.at < len(self.template) else ""
 
     def verb(self) -> None:
+        """Read one verb with its flags, width and precision, and append what it prints."""
         self.good = True
         spec = self.flags()
         if "a" <= self.here <= "z" and self.next < len(self.arguments):
@@ -191,11 +198,13 @@ class _Printer:
         return self.template[self.at - 1]
 
     def print(self, verb: str, spec: _Spec) -> None:
+        """Append the next argument, formatted by the verb."""
         spec.mean_verb(verb)
         self.put(_print(self.arguments[self.next], verb, spec))
         self.next += 1
 
     def flags(self) -> _Spec:
+        """Read the flags of a verb."""
         spec = _Spec()
         while self.here and self.here in "#0+- ":
             flag = self.take()
@@ -207,7 +216,7 @@ class _Printer:
         return spec
 
     def index(self) -> bool:
-        """`[n]`: the number of the next argument; whether there was one."""
+        """Read `[n]`, the number of the next argument; return True if there was one."""
         if self.here != "[":
             return False
         self.reordered = True
@@ -229,6 +238,7 @@ class _Printer:
         return True
 
     def width(self, spec: _Spec, *, indexed: bool) -> bool:
+        """Read a width, perhaps from an argument; return True if an index is still unused."""
         if self.here == "*":
             self.at += 1
             spec.width = self.star()
@@ -243,6 +253,7 @@ class _Printer:
         return indexed
 
     def precision(self, spec: _Spec, *, indexed: bool) -> bool:
+        """Read a precision, perhaps from an argument; return True if an index is still unused."""
         # A point that ends the text is a verb, and an unknown one.
         if self.here != "." or self.at + 1 == len(self.template):
             return indexed
@@ -262,7 +273,7 @@ class _Printer:
         return indexed
 
     def star(self) -> int | None:
-        """The next argument as a width or precision."""
+        """Take the next argument as a width or precision; None if it is not usable."""
         if self.next >= len(self.arguments):
             return None
         argument = self.arguments[self.next]
@@ -270,6 +281,7 @@ class _Printer:
         return argument if type(argument) is int and abs(argument) <= _MAX_FIELD else None
 
     def number(self) -> int | None:
+        """Read a number; None if there is none or it is too large, which ends the template."""
         start = self.at
         while self.here.isascii() and self.here.isdigit():
             self.at += 1
@@ -283,6 +295,7 @@ class _Printer:
 
 
 def _number(text: str) -> int | None:
+    """Return the number that a text spells; None if it is not one or above Go's limit."""
     if not (text.isascii() and text.isdigit()) or len(text.lstrip("0")) > 7:
         return None
     number = int(text)
@@ -294,6 +307,7 @@ def _is_big(number: int) -> bool:
 
 
 def _type(argument: Argument) -> str:
+    """Return the name of the argument's Go type."""
     if isinstance(argument, bool):
         return "bool"
     if isinstance(argument, int):
@@ -302,6 +316,7 @@ def _type(argument: Argument) -> str:
 
 
 def _print(argument: Argument, verb: str, spec: _Spec) -> str:
+    """Format one argument by a verb; a verb that does not fit gives `%!verb(type=value)`."""
     if verb == "T":
         return spec.pad(spec.cut(_type(argument)))
     if isinstance(argument, str):
@@ -320,6 +335,7 @@ def _print(argument: Argument, verb: str, spec: _Spec) -> str:
 
 
 def _string(text: str, verb: str, spec: _Spec) -> str | None:
+    """Format a string; None for a verb that does not fit."""
     if verb == "s" or (verb == "v" and not spec.sharp_v):
         return spec.pad(spec.cut(text))
     if verb in "vq":
@@ -330,6 +346,7 @@ def _string(text: str, verb: str, spec: _Spec) -> str | None:
 
 
 def _quote(text: str, spec: _Spec) -> str:
+    """Quote a string for `%q`; in backquotes with `#` if possible."""
     if spec.sharp and all(_is_raw(char) for char in text):
         return f"`{text}`"
     return quote(text, ascii_only=spec.plus)
@@ -340,6 +357,7 @@ def _is_raw(char: str) -> bool:
 
 
 def _hex_bytes(data: bytes, verb: str, spec: _Spec) -> str:
+    """Format bytes in hexadecimal for `%x` and `%X`."""
     if spec.precision is not None:
         data = data[: spec.precision]
     pairs = [f"{byte:02{verb}}" for byte in data]
@@ -349,6 +367,7 @@ def _hex_bytes(data: bytes, verb: str, spec: _Spec) -> str:
 
 
 def _integer(number: int, verb: str, spec: _Spec) -> str | None:
+    """Format an integer; None for a verb that does not fit."""
     if verb == "c":
         return spec.pad(_rune(number))
     if verb == "q":
@@ -374,6 +393,7 @@ def _integer(number: int, verb: str, spec: _Spec) -> str | None:
 
 
 def _prefix(digits: str, verb: str, base: int, spec: _Spec) -> str:
+    """Return the prefix of an integer, such as `0x`, for a verb and its flags."""
     octal = "0" if spec.sharp and base == 8 and not digits.startswith("0") else ""
     if verb == "O":
         return "0o" + octal
@@ -388,6 +408,7 @@ def _rune(number: int) -> str:
 
 
 def _unicode(number: int, spec: _Spec) -> str:
+    """Format an integer as `U+0041` for `%U`."""
     code = number % (1 << 64)
     text = "U+" + format(code, "X").zfill(max(4, spec.precision or 0))
     if spec.sharp and code <= _MAX_RUNE and is_graphic(_rune(code)):
@@ -396,6 +417,7 @@ def _unicode(number: int, spec: _Spec) -> str:
 
 
 def _big(number: int, verb: str, spec: _Spec) -> str | None:
+    """Format an integer of more than 64 bits, as Go's `big.Int` does."""
     if verb == "w":
         words = []
         rest = abs(number)
@@ -419,6 +441,7 @@ def _big(number: int, verb: str, spec: _Spec) -> str | None:
 
 
 def _float(number: float, verb: str, spec: _Spec) -> str | None:
+    """Format a float; None for a verb that does not fit."""
     if verb == "v":
         verb = "g"
     form = _FLOATS.get(verb)
@@ -436,7 +459,9 @@ def _float(number: float, verb: str, spec: _Spec) -> str | None:
 
 
 def _with_point(text: str, verb: str, precision: int | None) -> str:
-    """`#`: always a decimal point, and for `g` the trailing zeros."""
+    """Return a float's text for the flag `#`: always with a decimal point, for `g` with trailing
+    zeros.
+    """
     mark = "pP" if verb in "xX" else "eE"
     end = next((n for n, char in enumerate(text) if char in mark), len(text))
     number, tail = text[:end], text[end:]
@@ -452,7 +477,9 @@ def _with_point(text: str, verb: str, precision: int | None) -> str:
 
 
 def _shortest(number: float, precision: int | None) -> str:
-    """`%g`, with the fewest digits that read back where no precision is given."""
+    """Format for `%g`: the fewest digits that read back to the number, unless a precision is
+    set.
+    """
     if precision is not None:
         return f"{number:.{precision or 1}g}"
     digits, exponent = _split(repr(number))
@@ -466,7 +493,7 @@ def _shortest(number: float, precision: int | None) -> str:
 
 
 def _split(text: str) -> tuple[str, int]:
-    """Digits without zeros at either end, and the exponent of the first one."""
+    """Return a number's digits without zeros at both ends, and the exponent of the first digit."""
     mantissa, _, power = text.partition("e")
     whole, _, rest = mantissa.partition(".")
     digits = (whole + rest).lstrip("0")
@@ -480,13 +507,14 @@ def _binary(number: float, _precision: int | None) -> str:
 
 
 def _mantissa(number: float) -> tuple[int, int]:
-    """`number` as a whole mantissa of at most 53 bits times a power of two, as IEEE holds it."""
+    """Return a float as an integer mantissa of at most 53 bits and a power of two."""
     _, power = math.frexp(number)
     power = max(power, -1021)
     return int(math.ldexp(number, 53 - power)) if number else 0, power - 53
 
 
 def _hexadecimal(number: float, precision: int | None) -> str:
+    """Format a float as `0x1.8p+01` for `%x`, rounded to `precision` digits."""
     if number == 0:
         return "0x0" + ("." + "0" * precision if precision else "") + "p+00"
     mantissa, exponent = _mantissa(number)

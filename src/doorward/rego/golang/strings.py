@@ -25,7 +25,7 @@ def is_graphic(char: str) -> bool:
 
 
 def quote(text: str | bytes, mark: str = '"', *, ascii_only: bool = False) -> str:
-    """The text between `mark`s, with Go's escapes; a byte that is not UTF-8 is `\\xff`."""
+    r"""Quote a text between `mark`s with Go's escapes; a byte that is not UTF-8 becomes `\xff`."""
     if isinstance(text, bytes):
         text = from_bytes(text)
     is_plain = text.isprintable() and mark not in text and "\\" not in text
@@ -35,6 +35,7 @@ def quote(text: str | bytes, mark: str = '"', *, ascii_only: bool = False) -> st
 
 
 def _escape(char: str, mark: str, *, ascii_only: bool) -> str:
+    """Return a character as Go's quoting shows it."""
     if char == mark:
         return "\\" + char
     if char in _ESCAPES:
@@ -50,14 +51,14 @@ def _escape(char: str, mark: str, *, ascii_only: bool) -> str:
 
 
 def upper(text: str) -> str:
-    """Upper case, one character for one: `ß` stays."""
+    """Convert to upper case, character by character: `ß` stays."""
     # What becomes several characters makes the whole longer; nothing makes it shorter.
     whole = text.upper()
     return whole if len(whole) == len(text) else "".join([_upper(char) for char in text])
 
 
 def lower(text: str) -> str:
-    """Lower case, one character for one: no special sigma at the end of a word."""
+    """Convert to lower case, character by character: a final sigma is an ordinary one."""
     whole = text.lower()
     plain = len(whole) == len(text) and "\N{GREEK CAPITAL LETTER SIGMA}" not in text
     return whole if plain else "".join([_lower(char) for char in text])

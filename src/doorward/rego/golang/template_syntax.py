@@ -161,7 +161,7 @@ def _fail(what: str) -> BuiltinError:
 
 
 def _lex(source: str) -> list[str | list[_Token]]:
-    """Texts, and the tokens of each action."""
+    """Split a template into texts and the tokens of each action."""
     pieces: list[str | list[_Token]] = []
     at = 0
     trim = False
@@ -184,6 +184,9 @@ def _lex(source: str) -> list[str | list[_Token]]:
 
 
 def _comment(source: str, at: int) -> tuple[list[_Token], int, bool] | None:
+    """Read a comment; return no tokens, the offset after it, and True if it trims what follows.
+    None if it is not a comment.
+    """
     match = re.compile(r"[ \t\r\n]*/\*").match(source, at)
     if not match:
         return None
@@ -195,6 +198,9 @@ def _comment(source: str, at: int) -> tuple[list[_Token], int, bool] | None:
 
 
 def _action(source: str, at: int) -> tuple[list[_Token], int, bool]:
+    """Read the tokens of an action; return them, the offset after it, and True if it trims what
+    follows.
+    """
     tokens: list[_Token] = []
     while True:
         trimmed = source[at : at + 1] in set(_SPACES) and source.startswith("-}}", at + 1)
@@ -212,7 +218,7 @@ def _action(source: str, at: int) -> tuple[list[_Token], int, bool]:
 
 
 def parse_template(source: str) -> Template:
-    """The tree of `source`; BuiltinError where it is not a template."""
+    """Parse a template; BuiltinError in Go's words if it is invalid."""
     if len(source) > MAX_SOURCE:
         raise LimitError(f"template is longer than {MAX_SOURCE} characters")
     parser = _Parser(_lex(source))
@@ -230,7 +236,9 @@ class _Parser:
     def block(
         self, ends: frozenset[str], depth: int, *, loops: int, top: bool = False
     ) -> tuple[Block, list[_Token]]:
-        """Nodes up to an action that starts with one of `ends`, and that action's tokens."""
+        """Parse nodes up to an action that begins with one of `ends`; return them and that action's
+        tokens.
+        """
         if depth > MAX_DEPTH:
             raise LimitError(f"template is nested more than {MAX_DEPTH} deep")
         nodes: list[Node] = []
@@ -255,6 +263,9 @@ class _Parser:
     def action(
         self, word: str, tokens: list[_Token], depth: int, *, loops: int, top: bool
     ) -> Node | None:
+        """Parse an action that begins with `word`; None for a definition. BuiltinError if it is not
+        allowed here.
+        """
         if word not in _KEYWORDS:
             return Action(self.pipeline(tokens))
         if word in {"if", "with", "range"}:
@@ -282,6 +293,9 @@ class _Parser:
         raise _fail(f"unexpected {{{{{word}}}}}")
 
     def define(self, name: str, depth: int) -> None:
+        """Parse the body of `define` or `block`; BuiltinError for a second definition of the
+        name.
+        """
         outer, self.variables = self.variables, ["$"]
         body, end = self.block(frozenset({"end"}), depth + 1, loops=0)
         self.variables = outer
@@ -293,6 +307,7 @@ class _Parser:
             self.template.defined[name] = body
 
     def branch(self, kind: str, tokens: list[_Token], depth: int, *, loops: int) -> Branch:
+        """Parse `if`, `with` or `range` with its `else` up to `end`."""
         scope = len(self.variables)
         pipeline = self.pipeline(_strip(tokens), ranges=kind == "range")
         then, end = self.block(frozenset({"else", "end"}), depth + 1, loops=loops)
@@ -344,6 +359,7 @@ class _Parser:
         return Command(tuple(operands))
 
     def operand(self, tokens: list[_Token], at: int, depth: int) -> tuple[Operand, int]:
+        """Parse an operand with the fields after it; return it and the position after it."""
         token = tokens[at]
         operand: Operand
         if token.text == "(":
@@ -366,6 +382,7 @@ class _Parser:
         return operand, at
 
     def term(self, token: _Token) -> Operand:
+        """Parse a single token as an operand; BuiltinError for an unknown variable or function."""
         match token.kind:
             case "dot":
                 return Fields(None, ())
@@ -419,6 +436,7 @@ _FUNCTIONS: Final = frozenset(
 
 
 def _strip(tokens: list[_Token]) -> list[_Token]:
+    """Return the tokens without spaces at both ends."""
     start, end = 0, len(tokens)
     while start < end and tokens[start].kind == "space":
         start += 1
@@ -428,6 +446,7 @@ def _strip(tokens: list[_Token]) -> list[_Token]:
 
 
 def _name(tokens: list[_Token]) -> tuple[str, list[_Token]]:
+    """Return the quoted name after a keyword, and the tokens after it."""
     rest = _strip(tokens[1:])
     if not rest or rest[0].kind != "string":
         raise _fail(f"missing name in {{{{{tokens[0].text}}}}} clause")
@@ -444,7 +463,7 @@ def _has_text(block: Block) -> bool:
 
 
 def _declaration(tokens: list[_Token], *, ranges: bool) -> tuple[list[str], str, list[_Token]]:
-    """The variables that a pipeline sets, its `:=` or `=`, and the rest."""
+    """Return the variables that a pipeline sets, its `:=` or `=`, and the other tokens."""
     words = [token for token in tokens if token.kind != "space"]
     count = 0
     if len(words) > 1 and words[0].kind == "variable":
@@ -460,7 +479,7 @@ def _declaration(tokens: list[_Token], *, ranges: bool) -> tuple[list[str], str,
 
 
 def _split(tokens: list[_Token]) -> list[list[_Token]]:
-    """The commands between the pipes."""
+    """Split tokens at the pipes into commands."""
     parts: list[list[_Token]] = [[]]
     level = 0
     for token in tokens:
@@ -473,6 +492,7 @@ def _split(tokens: list[_Token]) -> list[list[_Token]]:
 
 
 def _closing(tokens: list[_Token], at: int) -> int:
+    """Return the position of the parenthesis that closes the one at `at`."""
     level = 0
     for position in range(at, len(tokens)):
         if tokens[position].kind == "mark":
@@ -483,6 +503,7 @@ def _closing(tokens: list[_Token], at: int) -> int:
 
 
 def _number(text: str) -> int | float:
+    """Parse a number in Go's notation: decimal, hexadecimal, octal, binary or a float."""
     plain = text.replace("_", "")
     if len(plain) > 400 or text.endswith("_") or "__" in text:
         raise _fail("bad number syntax")
@@ -502,12 +523,14 @@ _SIMPLE: Final = dict(zip("abfnrtv\\'\"", "\a\b\f\n\r\t\v\\'\"", strict=True))
 
 
 def _unquote(text: str) -> str:
+    """Return the text of a string in quotes or backquotes."""
     if text.startswith("`"):
         return text[1:-1]
     return _ESCAPE.sub(_unescape, text[1:-1])
 
 
 def _unescape(match: re.Match[str]) -> str:
+    """Return the character for an escape sequence; BuiltinError for an invalid code."""
     simple, byte, short, long, octal = match.groups()
     if simple:
         return _SIMPLE[simple]

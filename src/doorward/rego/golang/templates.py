@@ -58,9 +58,8 @@ class _JumpError(Exception):
 
 
 def render(source: str, variables: Any, check_deadline: Callable[[], None]) -> str:
-    """The template's text for a Rego value; BuiltinError where Go has an error.
-
-    `check_deadline` is called now and then.
+    """Execute a template on a Rego value; BuiltinError where Go reports an error. `check_deadline`
+    is called regularly.
     """
     return _Run(_parse(source), _from_rego(variables), check_deadline).text()
 
@@ -71,6 +70,9 @@ def _parse(source: str) -> Template:
 
 
 def _from_rego(value: Any) -> Any:
+    """Convert a value for the template: sets to arrays, numbers to their texts; BuiltinError for
+    other keys than strings.
+    """
     if isinstance(value, dict):
         count_step()
         for key in value:
@@ -108,12 +110,14 @@ class _Run:
         return "".join(self.out)
 
     def put(self, text: str) -> None:
+        """Append text to the result; LimitError above `MAX_TEXT`."""
         self.size += len(text)
         if self.size > MAX_TEXT:
             raise LimitError(f"result is longer than {MAX_TEXT} characters")
         self.out.append(text)
 
     def step(self) -> None:
+        """Count a step; LimitError above `MAX_STEPS`. The deadline is checked now and then."""
         self.steps += 1
         if self.steps & _BETWEEN == 0:
             self.check_deadline()
@@ -121,11 +125,13 @@ class _Run:
             raise LimitError(f"template takes more than {MAX_STEPS} steps")
 
     def block(self, nodes: Block, dot: Any) -> None:
+        """Execute nodes; `dot` is the present value."""
         for node in nodes:
             self.step()
             self.node(node, dot)
 
     def node(self, node: Node, dot: Any) -> None:
+        """Execute one node; `break` and `continue` raise _JumpError."""
         match node:
             case Text(text):
                 self.put(text)
@@ -145,6 +151,7 @@ class _Run:
                 raise _JumpError(node.kind)
 
     def branch(self, node: Branch, dot: Any) -> None:
+        """Execute `if`, `with` or `range`."""
         value = self.pipeline(node.pipeline, dot)
         if node.kind == "range":
             self.range(node, value, dot)
@@ -154,6 +161,7 @@ class _Run:
             self.block(node.otherwise, dot)
 
     def range(self, node: Branch, value: Any, dot: Any) -> None:
+        """Execute a block for each item of a value, or the `else` block if there is none."""
         names = node.pipeline.variables
         outer = len(self.scope)
         empty = True
@@ -174,6 +182,9 @@ class _Run:
             self.block(node.otherwise, dot)
 
     def call(self, name: str, dot: Any) -> None:
+        """Execute a named template; BuiltinError if it is not defined, LimitError if calls nest too
+        deeply.
+        """
         body = self.template.defined.get(name)
         if body is None:
             raise _fail(f"template {name} not defined")
@@ -186,6 +197,7 @@ class _Run:
         self.scope = outer
 
     def set(self, names: tuple[str, ...], values: list[Any], *, assigns: bool) -> None:
+        """Declare variables, or with `assigns` change the innermost ones of these names."""
         for name, value in zip(names, values, strict=True):
             if not assigns:
                 self.scope.append((name, value))
@@ -194,6 +206,7 @@ class _Run:
             self.scope[position] = (name, value)
 
     def pipeline(self, pipeline: Pipeline, dot: Any) -> Any:
+        """Return the value of the last command; each gets the value before as its last operand."""
         value: Any = _MISSING
         for command in pipeline.commands:
             value = self.command(command, dot, value)
@@ -205,6 +218,7 @@ class _Run:
         return value
 
     def command(self, command: Command, dot: Any, final: Any) -> Any:
+        """Return the value of a command; `final` is the value piped into it."""
         first, *rest = command.operands
         if isinstance(first, Function):
             return self.function(first.name, rest, dot, final)
@@ -215,6 +229,7 @@ class _Run:
         return self.value(first, dot)
 
     def value(self, operand: Operand, dot: Any) -> Any:
+        """Return the value of an operand."""
         match operand:
             case Constant(value):
                 return value
@@ -228,6 +243,7 @@ class _Run:
                 return self.function(operand.name, [], dot, _MISSING)
 
     def function(self, name: str, operands: list[Operand], dot: Any, final: Any) -> Any:
+        """Call a function of templates; `and` and `or` evaluate only the operands they need."""
         self.step()
         # A function may have a whole document to write: each call looks.
         self.check_deadline()
@@ -245,6 +261,7 @@ class _Run:
 
 
 def _count(name: str, values: list[Any]) -> list[Any]:
+    """Return the operands; BuiltinError if the function takes another number of them."""
     least, most = _OPERANDS[name]
     if not least <= len(values) <= most:
         raise _fail(f"wrong number of args for {name}: got {len(values)}")
@@ -252,6 +269,7 @@ def _count(name: str, values: list[Any]) -> list[Any]:
 
 
 def _at(value: Any, names: tuple[str, ...]) -> Any:
+    """Return the value at a path of fields; BuiltinError for a value without fields."""
     for name in names:
         if not isinstance(value, dict):
             raise _fail(f"can't evaluate field {name}")
@@ -260,6 +278,7 @@ def _at(value: Any, names: tuple[str, ...]) -> Any:
 
 
 def _items(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Return the keys and items that `range` iterates over; BuiltinError for other values."""
     if value is None:
         return iter(())
     if isinstance(value, list):
@@ -276,7 +295,7 @@ def _truth(value: Any) -> bool:
 
 
 def _show(value: Any) -> str:
-    """The value as `fmt.Sprint` prints it."""
+    """Return a value as Go's `fmt.Sprint` prints it."""
     if value is None:
         return "<nil>"
     if isinstance(value, bool):
@@ -297,13 +316,14 @@ def _argument(value: Any) -> Argument:
 
 
 def _printf(template: Any, *values: Any) -> str:
+    """The function `printf` of templates."""
     if not isinstance(template, str):
         raise _fail("wrong type for value; expected string")
     return format_text(template, [_argument(value) for value in values])
 
 
 def _print(*values: Any) -> str:
-    """Operands in a row, with spaces where neither neighbour is a string."""
+    """The function `print`: operands joined, with a space between two that are not strings."""
     out: list[str] = []
     for n, text in enumerate(_all_shown(values)):
         if n and not isinstance(values[n], str) and not isinstance(values[n - 1], str):
@@ -317,6 +337,7 @@ def _println(*values: Any) -> str:
 
 
 def _all_shown(values: Iterable[Any]) -> Iterator[str]:
+    """Yield values as text; LimitError above `MAX_TEXT` in all."""
     size = 0
     for value in values:
         text = _show(value)
@@ -340,6 +361,7 @@ def _js(text: str) -> str:
 
 
 def _js_char(char: str) -> str:
+    """Return a character escaped for a JavaScript string, as the function `js` does."""
     if char in "\\'\"":
         return "\\" + char
     if char < " " or char in "<>&=":
@@ -348,6 +370,7 @@ def _js_char(char: str) -> str:
 
 
 def _index(value: Any, *keys: Any) -> Any:
+    """The function `index`: follow keys and indexes; BuiltinError if one does not fit."""
     for key in keys:
         if isinstance(value, dict):
             if type(key) is not str:
@@ -366,6 +389,9 @@ def _index(value: Any, *keys: Any) -> Any:
 
 
 def _slice(value: Any, *bounds: Any) -> Any:
+    """The function `slice`: part of a string (by bytes) or array; BuiltinError if a bound does not
+    fit.
+    """
     text = isinstance(value, str)
     if not text and not isinstance(value, list):
         raise _fail("can't slice item")
@@ -384,6 +410,9 @@ def _slice(value: Any, *bounds: Any) -> Any:
 
 
 def _len(value: Any) -> int:
+    """The function `len`: bytes of a string, items of a collection; BuiltinError for other
+    values.
+    """
     if isinstance(value, str):
         return len(value.encode("utf-8", "surrogatepass"))
     if isinstance(value, (list, dict)):
@@ -392,6 +421,7 @@ def _len(value: Any) -> int:
 
 
 def _kind(value: Any) -> str:
+    """Return the kind of a value for comparisons; BuiltinError for a collection."""
     for cls, name in ((bool, "bool"), (int, "int"), (float, "float"), (str, "string")):
         if isinstance(value, cls):
             return name
@@ -399,6 +429,7 @@ def _kind(value: Any) -> str:
 
 
 def _same(a: Any, b: Any) -> bool:
+    """Return True if two values are equal for `eq`; BuiltinError for different kinds."""
     if a is None or b is None:
         return a is b
     if _kind(a) != _kind(b):
@@ -411,6 +442,9 @@ def _eq(value: Any, *others: Any) -> bool:
 
 
 def _before(a: Any, b: Any) -> bool:
+    """Return True if `a` is less than `b` for `lt`; BuiltinError for different kinds or
+    booleans.
+    """
     if _kind(a) != _kind(b):
         raise _fail("incompatible types for comparison")
     if isinstance(a, bool):

@@ -44,7 +44,7 @@ _PORT: Final = re.compile(r"(?::[0-9]*)?\Z")
 
 
 def query_escape(text: str) -> str:
-    """`text` as a name or value of a query."""
+    """Escape `text` as a name or value in a query."""
     octets = to_bytes(text)
     if not octets.rstrip(_UNRESERVED):
         return text
@@ -62,7 +62,9 @@ def path_unescape(text: str) -> str:
 
 
 def parse_query(query: str) -> dict[str, list[str]]:
-    """Names with their values in order; the first fault is the error."""
+    """Return the names in a query with their values in order; BuiltinError for the first error in
+    it.
+    """
     values: dict[str, list[str]] = {}
     fault: BuiltinError | None = None
     pairs = query.split("&", MAX_PAIRS)
@@ -80,7 +82,7 @@ def parse_query(query: str) -> dict[str, list[str]]:
 
 
 def _percent_decode(octets: bytes) -> bytes:
-    """Decode `%XX` alone (a `+` stays); an error for a `%` that is not followed by two digits."""
+    """Decode `%XX` but not `+`; BuiltinError for a `%` without two hexadecimal digits."""
     if b"%" not in octets:
         return octets
 
@@ -92,7 +94,9 @@ def _percent_decode(octets: bytes) -> bytes:
 
 
 def parse(url: str) -> dict[str, str]:
-    """The parts of `url` that are not empty."""
+    """Return the parts of `url` that are not empty; BuiltinError, in Go's words, if it is
+    invalid.
+    """
     address, _, fragment = url.partition("#")
     try:
         parts = _parse(address)
@@ -116,7 +120,7 @@ class Location:
 
 
 def split(url: str) -> Location:
-    """The host, path and query of `url`."""
+    """Return the host, path and query of `url`, as they are sent."""
     parts = parse(url)
     host = parts.get("hostname", "")
     host = f"[{host}]" if ":" in host else host
@@ -133,12 +137,16 @@ def _show(url: str) -> str:
 
 
 def _quote(text: str) -> str:
+    """Quote a text as Go's errors do."""
     shown = text.replace("\\", "\\\\").replace('"', '\\"')
     shown = _CONTROL.sub(lambda m: CONTROL_ESCAPES.get(m[0], f"\\x{ord(m[0]):02x}"), shown)
     return f'"{shown}"'
 
 
 def _parse(address: str) -> dict[str, str]:
+    """Split a URL without fragment into its parts; BuiltinError, in Go's words, if it is
+    invalid.
+    """
     if _CONTROL.search(address):
         raise BuiltinError("net/url: invalid control character in URL")
     if address == "*":
@@ -160,6 +168,7 @@ def _parse(address: str) -> dict[str, str]:
 
 
 def _split_scheme(address: str) -> tuple[str, str]:
+    """Return the scheme of a URL and the rest; "" if it has none."""
     for position, character in enumerate(address):
         if character.isascii() and character.isalpha():
             continue
@@ -173,6 +182,7 @@ def _split_scheme(address: str) -> tuple[str, str]:
 
 
 def _check_authority(authority: str) -> str:
+    """Return the host and port of an authority; BuiltinError if a part is invalid."""
     user, at, host = authority.rpartition("@")
     host = _check_host(host)
     if at:
@@ -183,7 +193,7 @@ def _check_authority(authority: str) -> str:
 
 
 def _check_host(host: str) -> str:
-    """The host and port as they are, escapes undone."""
+    """Return host and port, with escapes decoded; BuiltinError if they are invalid."""
     if "[" in host:
         if not host.startswith("["):
             raise BuiltinError("invalid IP-literal")
@@ -205,6 +215,7 @@ def _check_port(port: str) -> None:
 
 
 def _host_text(host: str) -> str:
+    """Decode a host name; BuiltinError for an escape of ASCII or an invalid character."""
     octets = to_bytes(host)
     for match in _ESCAPE.finditer(octets):
         # A host name's escapes may only stand for bytes outside ASCII.
@@ -215,6 +226,7 @@ def _host_text(host: str) -> str:
 
 
 def _zone_text(zone: str) -> str:
+    """Decode the zone of an IPv6 address; BuiltinError for an invalid escape or character."""
     octets = to_bytes(zone)
     for match in _ESCAPE.finditer(octets):
         if match[1] is not None:
@@ -227,12 +239,14 @@ def _zone_text(zone: str) -> str:
 
 
 def _check_host_bytes(octets: bytes) -> None:
+    """BuiltinError if a byte is not allowed in a host name."""
     for code in octets.replace(b"%", b""):
         if code < 0x80 and not (chr(code).isalnum() or code in _HOST_BYTES):
             raise BuiltinError(f"invalid character {_quote(chr(code))} in host name")
 
 
 def _split_host(host: str) -> tuple[str, str]:
+    """Return the host without brackets, and its port."""
     colon = host.rfind(":")
     port = ""
     if colon >= 0 and _PORT.match(host[colon:]):

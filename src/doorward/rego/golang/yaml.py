@@ -49,9 +49,8 @@ _BASE_60: Final = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\
 
 
 def unmarshal(text: str, *, max_text: int = MAX_TEXT) -> Value:
-    """The value of the first document in a YAML text; BuiltinError if it is not one.
-
-    LimitError if it has more characters than `max_text`, or more values than that and `MAX_NODES`.
+    """Parse the first document of a YAML text; BuiltinError if it is invalid. LimitError for more
+    characters than `max_text`, or more values than that and `MAX_NODES`.
     """
     if len(text) > max_text:
         raise LimitError(f"yaml: text is longer than {max_text} characters")
@@ -79,6 +78,7 @@ class _Reader:
         self.known: dict[int, tuple[Value, int]] = {}
 
     def value(self, node: Node) -> Value:
+        """Return the value of a node; that of an anchor is converted only once."""
         if node.kind == "scalar":
             self._spend(1)
             return _json_value(_scalar(node))
@@ -99,8 +99,9 @@ class _Reader:
         return value
 
     def _alias(self, node: Node) -> Value:
-        """Return the node of an alias that is not read yet: a scalar, or the node that holds the
-        alias."""
+        """Return the value of an alias whose node is not converted yet: a scalar, or the node
+        around the alias.
+        """
         if id(node) in self.open:
             raise BuiltinError(f"yaml: anchor '{node.tag}' value contains itself")
         self.open.add(id(node))
@@ -109,6 +110,9 @@ class _Reader:
         return value
 
     def _spend(self, count: int, *, repeated: bool = False) -> None:
+        """Count values; BuiltinError if aliases repeat too many, LimitError if there are too
+        many.
+        """
         self.count += count
         self.repeated += count if repeated else 0
         if self.repeated > 100 and self.count > 1000 and self.repeated > 0.99 * self.count:
@@ -117,6 +121,7 @@ class _Reader:
             raise LimitError(f"yaml: document has more than {self.max_nodes} values")
 
     def _mapping(self, node: Node) -> dict[Key, Value]:
+        """Return the object of a mapping, merge keys applied; BuiltinError for null as a key."""
         value: dict[Key, Value] = {}
         for key_node, item in node.value:
             if key_node.kind == "scalar" and key_node.plain and key_node.value == "<<":
@@ -134,6 +139,7 @@ class _Reader:
         return value
 
     def _merge(self, node: Node) -> Iterator[dict[Key, Value]]:
+        """Yield the mappings that a merge key names, the one with precedence last."""
         # Of several, the first has precedence.
         for item in reversed(node.value) if node.kind == "sequence" else [node]:
             if item.target.kind != "mapping":
@@ -141,6 +147,7 @@ class _Reader:
             yield self.value(item)  # type: ignore[misc] # a mapping's value
 
     def _key(self, node: Node) -> str | None:
+        """Return a key as text, None for null; BuiltinError for a collection."""
         if node.target.kind != "scalar":
             self.value(node)  # which bounds what is shown
             shown = go_syntax(node, _scalar, _is_text_map)
@@ -160,6 +167,7 @@ def _is_text_map(_mapping: Node) -> bool:
 
 
 def _float_key(key: float) -> str:
+    """Return a float as the text of a key, which Go rounds to 32 bits."""
     nearest = _single(key)
     if isnan(nearest) or isinf(nearest):
         return ".nan" if isnan(nearest) else ".inf" if nearest > 0 else "-.inf"
@@ -167,7 +175,7 @@ def _float_key(key: float) -> str:
 
 
 def _scalar(node: Node) -> object:
-    """A string, bool, int, float or None."""
+    """Return the value of a scalar: a string, boolean, integer, float or None."""
     text: str = node.value
     if not text.isascii() and SURROGATES.search(text):
         raise _bad_escape()  # the reader lets none through that is not an escape
@@ -194,6 +202,7 @@ _TAGS: Final = frozenset({"!!bool", "!!int", "!!float", "!!null", "!!timestamp"}
 
 
 def _tag_of(text: str, resolved: object) -> str:
+    """Return the YAML tag of a scalar's text and value."""
     if isinstance(resolved, str):
         return "!!timestamp" if _TIMESTAMP.match(text) else "!!str"
     kinds = {bool: "!!bool", int: "!!int", float: "!!float", type(None): "!!null"}
@@ -202,7 +211,7 @@ def _tag_of(text: str, resolved: object) -> str:
 
 @lru_cache(maxsize=4096)
 def _resolve(text: str, *, timestamps: bool = True) -> object:
-    """Return the value of a plain scalar: a string, bool, int, float or None."""
+    """Return the value of an unquoted scalar: a string, boolean, integer, float or None."""
     if text in _WORDS:
         return _WORDS[text]
     first = text[0]
@@ -224,6 +233,7 @@ def _resolve(text: str, *, timestamps: bool = True) -> object:
 
 
 def _json_value(resolved: object) -> Value:
+    """Return a scalar as a Rego value; BuiltinError for infinity and NaN."""
     if isinstance(resolved, float):
         if isnan(resolved) or isinf(resolved):
             shown = "NaN" if isnan(resolved) else "+Inf" if resolved > 0 else "-Inf"
@@ -233,14 +243,14 @@ def _json_value(resolved: object) -> Value:
 
 
 def _digits(value: float, *, single: bool = False) -> tuple[str, str, int]:
-    """Sign, shortest digits, and the decimal exponent of the first."""
+    """Return the sign, the shortest digits and the decimal exponent of the first digit."""
     mantissa, _, exponent = _shortest(abs(value), single=single).partition("e")
     sign = "-" if str(value).startswith("-") else ""
     return sign, mantissa.replace(".", ""), int(exponent)
 
 
 def _shortest(value: float, *, single: bool) -> str:
-    """Fewest digits that read back to `value` or, if `single`, to its nearest float32."""
+    """Return the fewest digits that read back to `value`; if `single`, to its nearest float32."""
     precision = 0
     while True:  # 17 digits are enough for any float
         text = f"{value:.{precision}e}"
@@ -256,6 +266,7 @@ def _single(value: float) -> float:
 
 
 def _positional(digits: str, exponent: int) -> str:
+    """Write digits without an exponent."""
     if exponent < 0:
         return "0." + "0" * (-exponent - 1) + digits
     if len(digits) <= exponent + 1:
@@ -269,7 +280,7 @@ def _scientific(digits: str, exponent: int, width: int) -> str:
 
 
 def json_float(value: float) -> str:
-    """A float64 as Go's `encoding/json` writes it."""
+    """Write a float64 as Go's `encoding/json` does."""
     sign, digits, exponent = _digits(value)
     if value and (exponent < -6 or exponent >= 21):
         return sign + _scientific(digits, exponent, 2).replace("e-0", "e-")
@@ -277,7 +288,7 @@ def json_float(value: float) -> str:
 
 
 def _go_g(value: float, *, single: bool = False) -> str:
-    """A number as Go's `strconv.FormatFloat(value, 'g', -1, …)` writes it."""
+    """Write a number as Go's `strconv.FormatFloat(value, 'g', -1, …)` does."""
     sign, digits, exponent = _digits(value, single=single)
     if value and (exponent < -4 or exponent >= 6):
         return sign + _scientific(digits, exponent, 2)
@@ -285,7 +296,7 @@ def _go_g(value: float, *, single: bool = False) -> str:
 
 
 def marshal(value: Value) -> str:
-    """The YAML text of a value, keys sorted as people count (`a9` before `a10`)."""
+    """Return the YAML text of a value, keys in natural order (`a9` before `a10`)."""
     import yaml  # only policies that use YAML need it
 
     _check_size(value)  # which also refuses what is nested more deeply than we follow here
@@ -302,12 +313,16 @@ def marshal(value: Value) -> str:
 
 @lru_cache(maxsize=1)
 def _emitter() -> Any:
+    """Return PyYAML's emitter class, changed to write as Go's library does; loaded when first
+    used.
+    """
     import yaml.emitter  # only policies that use YAML need it
 
     class GoEmitter(yaml.emitter.Emitter):
         """PyYAML's, with Go's idea of what can be printed."""
 
         def analyze_scalar(self, scalar: str) -> Any:
+            """Require double quotes for texts that Go takes for unprintable."""
             analysis = super().analyze_scalar(scalar)
             if _UNPRINTABLE.search(scalar):
                 analysis.allow_flow_plain = analysis.allow_block_plain = False
@@ -318,6 +333,7 @@ def _emitter() -> Any:
             return False
 
         def check_simple_key(self) -> bool:
+            """Allow the empty string as a simple key."""
             if isinstance(self.event, yaml.ScalarEvent) and self.event.value == "":
                 return True
             return bool(super().check_simple_key())
@@ -334,6 +350,7 @@ def _check_size(value: Value) -> None:
 
 
 def _events(yaml: Any, value: Value) -> Iterator[Any]:
+    """Yield the emitter's events for a value."""
     if isinstance(value, dict):
         yield yaml.MappingStartEvent(None, None, implicit=True, flow_style=not value)
         texts: dict[str, Value] = {}
@@ -355,6 +372,7 @@ def _events(yaml: Any, value: Value) -> Iterator[Any]:
 
 
 def _plain_text(value: Value) -> str:
+    """Return null, a boolean or a number as unquoted YAML."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     resolved = _resolve(number_text(value))  # type: ignore[arg-type] # a number is left
@@ -362,6 +380,9 @@ def _plain_text(value: Value) -> str:
 
 
 def _string(yaml: Any, text: str) -> Any:
+    """Return the event of a string, quoted if it would read as another type; BuiltinError for
+    control characters.
+    """
     if re.search("[\ufffe\uffff\ud800-\udfff]", text):
         raise BuiltinError("yaml: control characters are not allowed")
     if not isinstance(_resolve(text), str) or _BASE_60.match(text) or _TIMESTAMP.match(text):
@@ -377,7 +398,9 @@ _RUNS: Final = re.compile(r"\d+|\D")
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:
-    """Sort key: runs of digits by number, before letters; other characters before digits."""
+    """Return a sort key: runs of digits by value, before letters; other characters before
+    digits.
+    """
     key: list[tuple[int, int, str]] = []
     for run in _RUNS.findall(text):
         if run[0].isdigit():

@@ -52,17 +52,15 @@ class Node:
 
 
 def compose(text: str, *, is_old: bool = False) -> Node | None:
-    """The first document of `text`; None if there is none.
-
-    `is_old`: as the second version of the library reads it. It places an error where the problem
-    is, the third one where its context begins.
+    """Parse the first document of `text` to nodes; None if there is none. `is_old`: as the second
+    version of Go's library, which locates an error at the problem, the third at its context.
     """
     node = compose_fast(text)
     return compose_slow(text, is_old=is_old) if node is None else node
 
 
 def compose_slow(text: str, *, is_old: bool = False) -> Node | None:
-    """`compose` by the parser that is put right."""
+    """Parse as `compose` with the corrected Python parser."""
     import yaml  # only policies that use YAML need it
 
     try:
@@ -97,7 +95,7 @@ deep they nest. It reads at most a kilobyte further than the event that it retur
 
 
 def compose_fast(text: str) -> Node | None:
-    """`compose` by libyaml; None for what it is not asked, or does not read."""
+    """Parse as `compose` with libyaml; None if it does not support or cannot parse the text."""
     import yaml
 
     if not yaml.__with_libyaml__ or _NOT_SHARED.search(text):
@@ -113,7 +111,7 @@ def compose_fast(text: str) -> Node | None:
 
 
 def _message_of(error: Any) -> str:
-    """PyYAML's words for a problem as libyaml says them."""
+    """Return libyaml's error in PyYAML's words."""
     text: str = error.problem or "unknown problem parsing YAML content"
     if text.startswith("expected <block end>"):
         is_list = "collection" in (error.context or "")
@@ -167,6 +165,7 @@ class _Composer:
         self.root: Node | None = None
 
     def document(self) -> Node | None:
+        """Build the nodes of the first document; None if there is none."""
         import yaml
 
         self.loader.get_event()  # the start of the stream
@@ -191,6 +190,7 @@ class _Composer:
                 self._add(event, yaml)
 
     def _add(self, event: Any, yaml: Any) -> None:
+        """Add the node of an event; YamlError for an unknown anchor or too deep nesting."""
         line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent):
             target = self.anchors.get(event.anchor)
@@ -217,12 +217,14 @@ class _Composer:
                 raise YamlError(f"yaml: nests deeper than {self.deepest} levels")
 
     def _put(self, node: Node) -> None:
+        """Add a node to the innermost open collection, or as the root."""
         if self.open:
             self.open[-1].value.append(node)
         else:
             self.root = node
 
     def _close(self) -> None:
+        """Close the innermost collection; a mapping's nodes become pairs."""
         node = self.open.pop()
         if node.kind == "mapping":
             parts = iter(node.value)
@@ -232,7 +234,7 @@ class _Composer:
 def go_syntax(
     node: Node, resolve: Callable[[Node], Any], is_text_map: Callable[[Node], bool]
 ) -> str:
-    """Return a node as Go's `%#v` prints it; `resolve` gives the value of a scalar."""
+    """Return a node as Go's `%#v` prints it; `resolve` returns the value of a scalar."""
     node = node.target
     if node.kind == "sequence":
         items = [go_syntax(item, resolve, is_text_map) for item in node.value]
@@ -254,6 +256,7 @@ def go_syntax(
 
 @lru_cache(maxsize=1)
 def _loader_class() -> Any:
+    """Return PyYAML's parser class, corrected to read as libyaml does; loaded when first used."""
     import yaml
     import yaml.parser
     import yaml.reader
@@ -273,6 +276,7 @@ def _loader_class() -> Any:
             yaml.parser.Parser.__init__(self)
 
         def scan_to_next_token(self) -> None:
+            """Skip blanks and comments, and tabs where libyaml allows them."""
             while True:
                 super().scan_to_next_token()
                 if self.peek() != "\t" or not (self.flow_level or not self.allow_simple_key):
@@ -281,12 +285,16 @@ def _loader_class() -> Any:
                     self.forward()
 
         def next_possible_simple_key(self) -> int | None:
+            """Return the number of the oldest possible simple key's token; None if there is
+            none.
+            """
             for key in self.possible_simple_keys.values():
                 number: int = key.token_number
                 return number
             return None
 
         def stale_possible_simple_keys(self) -> None:
+            """Drop possible simple keys that are too far back."""
             keys = self.possible_simple_keys
             while keys:
                 level, key = next(iter(keys.items()))
@@ -297,6 +305,7 @@ def _loader_class() -> Any:
                 del keys[level]
 
         def fetch_stream_end(self) -> None:
+            """End the text as if it ended with a line break."""
             if self.column:
                 # As if a line break were there.
                 self.column = 0
@@ -304,6 +313,7 @@ def _loader_class() -> Any:
             super().fetch_stream_end()
 
         def scan_directive_name(self, start_mark: Any) -> str:
+            """Read a directive's name; ScannerError unless it is YAML or TAG."""
             length = 0
             while self.peek(length).isascii() and (
                 self.peek(length).isalnum() or self.peek(length) in "-_"
@@ -324,6 +334,7 @@ def _loader_class() -> Any:
             )
 
         def scan_plain(self) -> Any:
+            """Read an unquoted scalar."""
             start = end = self.get_mark()
             chunks: list[str] = []
             spaces: list[str] | None = []
@@ -342,6 +353,7 @@ def _loader_class() -> Any:
             return yaml.ScalarToken("".join(chunks), True, start, end)
 
         def scan_plain_spaces(self, indent: int, start_mark: Any) -> list[str] | None:
+            """Read blanks and line breaks inside a scalar; None at the end of the document."""
             blanks, first, breaks = "", "", []
             while self.peek() in _BLANKS:
                 if self.peek() in " \t":

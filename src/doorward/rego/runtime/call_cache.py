@@ -55,7 +55,7 @@ class CachedCall:
         self.keeps_undefined = keeps_undefined
 
     def keep(self, answer: Any) -> Any:
-        """Return `answer`, and from now on for every call that is equal."""
+        """Store and return the answer, for this and every equal call."""
         if answer is not UNDEFINED or self.keeps_undefined:
             self.answer = answer
         return answer
@@ -89,9 +89,8 @@ class CallCache:
     def find(
         self, slot: int, operands: tuple[Any, ...], *, always: bool, keeps_undefined: bool
     ) -> CachedCall | None:
-        """The call of the function at `slot`, whose answer is MISSING if it has to be evaluated.
-
-        None: evaluate it, and keep nothing. `always`: even if that is of no use.
+        """Return the call of the function at `slot`; its answer is MISSING if it must be evaluated.
+        None: evaluate it and store nothing. `always`: store even if that does not pay.
         """
         function = self._functions.get(slot)
         if function is None:
@@ -120,7 +119,7 @@ class CallCache:
         return call
 
     def _pause(self, function: _Function) -> bool:
-        """Judge a function: pause it if its calls do not find enough answers."""
+        """Return True if caching of a function is paused, since its calls find too few answers."""
         is_worth_it = function.hits * WORTH >= function.misses
         if is_worth_it:
             function.hits = function.misses = 0
@@ -136,13 +135,16 @@ class CallCache:
 
 
 def _sketch_all(operands: tuple[Any, ...]) -> Hashable:
+    """Return a cheap key for the operands of a call."""
     if len(operands) == 1:
         return _sketch(operands[0])
     return tuple([_sketch(operand) for operand in operands])
 
 
 def _sketch(value: Any) -> Hashable:
-    """The same for equal values, mostly another for others; of bounded cost."""
+    """Return a key that is equal for equal values, mostly different for others, and of bounded
+    cost.
+    """
     kind = type(value)
     if kind is str:
         return value  # type: ignore[no-any-return]
@@ -158,6 +160,7 @@ def _sketch(value: Any) -> Hashable:
 
 
 def _sketch_part(value: Any) -> Hashable:
+    """Return a cheap key for a part of a value."""
     kind = type(value)
     if kind is list or kind is dict or kind is frozenset:
         return kind, len(value)

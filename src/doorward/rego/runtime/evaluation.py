@@ -112,6 +112,7 @@ class Document:
     """Keys of `children` in Rego's order, which is the order of evaluation."""
 
     def find(self, path: Sequence[Key]) -> Document | None:
+        """Return the node at a path below this one; None if there is none."""
         node: Document | None = self
         for key in path:
             node = node.children.get(key) if node is not None else None
@@ -136,13 +137,13 @@ class BaseData:
     targets: tuple[tuple[Any, ...], ...] = ()
 
     def replaced(self, path: Sequence[Any], value: Any, span: Span) -> BaseData:
-        """This, with `value` at a path."""
+        """Return this data with `value` at a path."""
         over = _put(self.over, path, value, span)
         stored = _put(self.stored, path, value, span) if value is UNDEFINED else self.stored
         return BaseData(over, stored, (*self.targets, tuple(path)))
 
     def at(self, path: Sequence[Any]) -> BaseData | Any:
-        """Return the value at a path: the replacement, or BaseData."""
+        """Return the value at a path: a replacement, or BaseData."""
         base: Any = self.over if () in self.targets else self
         for key in path:
             base = _member(base, key)
@@ -164,7 +165,9 @@ class Tracer(Protocol):
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
-        """`node` is about to be asked, or holds; `bound`: its variables that have a value."""
+        """Called when `node` is about to be evaluated, or holds; `bound`: its variables with
+        values.
+        """
 
 
 _NO_MOCKS: Final[Mapping[str, Any]] = {}
@@ -242,7 +245,9 @@ class Evaluation(Context):
         self.environment = environment
 
     def failed(self, error: BuiltinError | EvaluationAborted, site: Site) -> Any:
-        """The consequence of a built-in's error: undefined, or an EvalError when strict."""
+        """Return UNDEFINED after a built-in's error, or raise EvalError if the evaluation is
+        strict.
+        """
         if isinstance(error, EvaluationAborted):
             text = f"{site.name}: {error}" if isinstance(error, LimitError) else str(error)
             raise EvalError(error.code, text, site.span, error.hint) from error.__cause__
@@ -254,7 +259,7 @@ class Evaluation(Context):
         return UNDEFINED
 
     def call_builtin(self, site: Site, function: Callable[..., Any], *operands: Any) -> Any:
-        """The answer of the built-in `function` called at `site`; UNDEFINED when it fails."""
+        """Return the result of the built-in `function` called at `site`; UNDEFINED if it fails."""
         try:
             return function(*operands)
         except CALL_ERRORS as error:
@@ -267,20 +272,22 @@ class Evaluation(Context):
         (self.origin or self).deadline = -math.inf
 
     def count_step(self) -> None:
-        """Called by functions that call several: they could double the work at each level."""
+        """Count a step for the deadline; called by functions that call several others."""
         self.steps_left -= 1
         if self.steps_left < 0:
             self._check_deadline()
 
     def count_call(self) -> bool:
-        """The same for functions whose answers may be cached; return whether they are."""
+        """Count a step as `count_step`; return True if answers of the function are cached."""
         self.steps_left -= 1
         if self.steps_left < 0:
             self._check_deadline()
         return self.caches_calls
 
     def cached_call(self, slot: int, *operands: Any) -> CachedCall | None:
-        """The call of the function at `slot`, answered or not; None where nothing is kept."""
+        """Return the cached call of the function at `slot`, answered or not; None if it is not
+        cached.
+        """
         cache = self.call_cache
         if cache is None:
             cache = self.call_cache = CallCache()
@@ -294,13 +301,15 @@ class Evaluation(Context):
     def printing_call(
         self, slot: int, *operands: Any, keeps_undefined: bool = False
     ) -> CachedCall | None:
-        """The same for functions that print, and in exact code: their answers are always cached."""
+        """As `cached_call`, for functions that print and for exact code: always cached."""
         if self.call_cache is None:
             self.call_cache = CallCache()
         return self.call_cache.find(slot, operands, always=True, keeps_undefined=keeps_undefined)
 
     def values(self, collection: Any) -> Iterable[Any]:
-        """The values of a collection in Rego's order, to be walked; of anything else, none."""
+        """Return the values of a collection in Rego's order, counted for the deadline; () for other
+        values.
+        """
         if type(collection) is list:
             # As in `checked_items`, inline: this is in the innermost loop of most policies.
             steps_left = self.steps_left - len(collection)
@@ -315,7 +324,7 @@ class Evaluation(Context):
         return self.checked_items(values(collection))
 
     def matching(self, collection: Any, path: tuple[str, ...], value: Any) -> Iterable[Any]:
-        """`values`, perhaps without some that differ from `value` at `path`."""
+        """Return `values`, perhaps without some that differ from `value` at `path`."""
         if self.groups is None:
             self.groups = Groups()
         group = self.groups.find(collection, path, value, self.values, with_keys=False)
@@ -324,14 +333,14 @@ class Evaluation(Context):
     def matching_items(
         self, collection: Any, path: tuple[str, ...], value: Any
     ) -> Iterable[tuple[Any, Any]]:
-        """`items`, perhaps without some of which the values differ from `value` at `path`."""
+        """Return `items`, perhaps without some whose values differ from `value` at `path`."""
         if self.groups is None:
             self.groups = Groups()
         group = self.groups.find(collection, path, value, self.items, with_keys=True)
         return self.items(collection) if group is None else self.checked_items(group)
 
     def _members(self, collection: frozenset[Key]) -> list[Any]:
-        """The members of a set in order; of sets of collections they are put in order once."""
+        """Return the members of a set in order; a set of collections is sorted only once."""
         if len(collection) < 2 or type(next(iter(collection))) is not Boxed:
             return sorted_values(collection)
         if self.sorted_sets is None:
@@ -345,7 +354,9 @@ class Evaluation(Context):
         return known[1]
 
     def items(self, collection: Any) -> Iterable[tuple[Any, Any]]:
-        """(key, value) pairs of a collection in Rego's order, to be walked."""
+        """Return the (key, value) pairs of a collection in Rego's order, counted for the
+        deadline.
+        """
         if type(collection) is list:
             listed: Iterable[Any] = self.checked_items(collection)
             return enumerate(listed)
@@ -361,7 +372,9 @@ class Evaluation(Context):
         return self.checked_items(items(collection))
 
     def checked_items(self, items: Any) -> Iterable[Any]:
-        """The items of a sequence; a long one in slices, with the deadline checked before each."""
+        """Return the items of a sequence; the deadline is checked before each slice of a long
+        one.
+        """
         steps_left = self.steps_left - len(items)
         if steps_left >= 0:
             self.steps_left = steps_left
@@ -376,6 +389,7 @@ class Evaluation(Context):
         return itertools.chain.from_iterable(self._batches(iter(answers)))
 
     def _pieces(self, items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+        """Yield slices of a sequence, checking the deadline before each."""
         start = 0
         while start < len(items):
             self._check_deadline()
@@ -384,14 +398,14 @@ class Evaluation(Context):
             start = end
 
     def _batches(self, items: Iterator[Any]) -> Iterator[list[Any]]:
+        """Yield lists of items of an iterator, checking the deadline before each."""
         while batch := list(itertools.islice(items, self.check_interval)):
             self._check_deadline()
             yield batch
 
     def _check_deadline(self) -> None:
-        """Stop an evaluation that is past its deadline, or cancelled.
-
-        Rounds may cost anything, so the interval adapts: it doubles while checks come quickly.
+        """Raise EvalError if the evaluation is past its deadline or cancelled. The interval between
+        checks doubles while they come quickly.
         """
         whole: Any = self.origin or self
         self.checks += 1
@@ -413,9 +427,8 @@ class Evaluation(Context):
         self.check_interval = self.steps_left = interval
 
     def _check_growth(self, steps: int, now: float) -> None:
-        """Have the evaluation repeated by code that counts items, if it may be making too many.
-
-        Nothing is counted before: what collections come to hold takes steps, or memory.
+        """Restart the evaluation with code that counts items, if it may be making too many. Before
+        that nothing is counted, since collections take steps or memory to grow.
         """
         limit = self.environment.max_items
         self.uncounted_steps += steps
@@ -430,24 +443,25 @@ class Evaluation(Context):
             raise EvalError(UNCOUNTED, "items must be counted", NOWHERE)
 
     def halt_if_late(self) -> None:
-        """Called on the way by what works long on values: stop past the deadline."""
+        """Raise EvalError past the deadline; called by long operations on values."""
         deadline = (self.origin or self).deadline
         if deadline is not None and (time.monotonic() > deadline or is_stopped()):
             raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
 
     def count_from_here(self) -> None:
-        """The code counts items from now on, where there is a limit."""
+        """Count items from now on, if there is a limit."""
         self.items_left = self.environment.max_items
         self.counts_items = True
 
     def count_items(self, count: int, span: Span) -> None:
-        """Called by limited code: collections grow by so many items."""
+        """Count items that collections grow by; EvalError above the limit."""
         whole: Any = self.origin or self
         whole.items_left -= count
         if whole.items_left < 0:
             raise EvalError(LIMIT_ERROR, "evaluation makes too many items", span)
 
     def charge(self, items: int) -> None:
+        """Count items against the limit of the whole evaluation; LimitError above it."""
         whole: Any = self.origin or self
         if whole.items_left is None:
             whole.items_left = self.environment.max_items
@@ -457,7 +471,7 @@ class Evaluation(Context):
                 raise LimitError("evaluation makes too many items")
 
     def count_size(self, value: Any, span: Span) -> Any:
-        """`value`, which limited code has made, with what it holds counted."""
+        """Return `value` after counting the items in it; EvalError above the limit."""
         kind = type(value)
         if kind is str:
             self.count_items(len(value) // TEXT_OF_ITEM, span)
@@ -466,7 +480,7 @@ class Evaluation(Context):
         return value
 
     def repeat(self, root: Document, constants: dict[int, Any]) -> None:
-        """Forget what was computed, to evaluate the program of `root` instead."""
+        """Drop everything computed, and evaluate the program of `root` instead."""
         self.root, self.constants = root, constants
         self.count_from_here()
         self.cache, self.parts, self.marks = {}, _NO_PARTS, {}  # whose code is not marked
@@ -483,9 +497,8 @@ class Evaluation(Context):
         span: Span = NOWHERE,
         read_above: bool = False,
     ) -> Evaluation:
-        """The evaluation under `with`: parts of input and data replaced, functions mocked.
-
-        `read_above`: somebody reads what is above the replaced data, and not only what is below.
+        """Return the evaluation under a `with`: parts of input and data replaced, functions mocked.
+        `read_above`: a document above the replaced data is read.
         """
         origin = self.origin or self
         assert isinstance(origin, Evaluation)
@@ -519,7 +532,7 @@ class Evaluation(Context):
         return new
 
     def without_mocks(self) -> Evaluation:
-        """This evaluation with every replaced function itself again."""
+        """Return this evaluation without replaced functions."""
         new = self.replace((), (), ())
         new.mocks = _NO_MOCKS
         new.constants = dict(self.presets)
@@ -530,12 +543,14 @@ class Evaluation(Context):
         return mock.answer(self, site, operands)
 
     def trace(self, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]) -> None:
-        """Called by traced code: `node` is about to be asked, or holds."""
+        """Tell the tracer that `node` is about to be evaluated, or holds."""
         if self.tracer is not None:
             self.tracer.trace(self, node, holds, bound)
 
     def print(self, span: Span, *operands: list[Any]) -> None:
-        """One `print` for each combination of its operands' values; none reads <undefined>."""
+        """Print once for each combination of the operands' values; an operand without values reads
+        <undefined>.
+        """
         whole: Any = self.origin or self
         sink = self.environment.on_print
         assert sink is not None  # only then is there code that prints
@@ -548,7 +563,7 @@ class Evaluation(Context):
     # Documents whose path is known only now
 
     def value_of(self, node: Document) -> Any:
-        """The value of the rules at `node`."""
+        """Return the value of the rules at `node`."""
         store = self.constants if node.constant else self.cache
         answer = store.get(node.slot, MISSING)
         if answer is MISSING:
@@ -557,8 +572,9 @@ class Evaluation(Context):
         return answer
 
     def listed(self, rules: Callable[..., Any], slot: int, store: dict[int, Any]) -> Any:
-        """The members in order, as a list, of the set that `rules` make; the set itself where that
-        is there already, or what a `with` has put in its place."""
+        """Return the members of the set that `rules` build as a sorted list; the set itself if it
+        exists already or `with` replaced it.
+        """
         answer = store.get(slot, MISSING)
         if answer is MISSING:
             answer = store.get(~slot, MISSING)
@@ -567,14 +583,13 @@ class Evaluation(Context):
         return answer
 
     def as_set(self, rules: Callable[..., Any], slot: int, store: dict[int, Any]) -> Any:
-        """The answer of `rules`, of which the members may have been listed before."""
+        """Return the answer of `rules`, whose members may have been listed before."""
         members = store.get(~slot, MISSING)
         return rules(self) if members is MISSING else as_set(members)
 
     def document(self, node: Document | None, base: Any, *, hidden: Key | None = None) -> Any:
-        """The whole document at `node`: base data with the rules' answers over it.
-
-        `hidden`: a member whose rules are left out, and not asked.
+        """Return the whole document at `node`: base data with the rules' answers over it. `hidden`:
+        a member whose rules are skipped.
         """
         base = _whole(base)
         if node is None or node in self.replaced:
@@ -604,9 +619,8 @@ class Evaluation(Context):
     def add_children(
         self, out: dict[Key, Any], path: Sequence[Key], span: Span, only: Sequence[Key] = ()
     ) -> None:
-        """Put what the rules below `path` answer into `out`, which the partial rules there fill.
-
-        `only`: the keys of a lookup, which the others do not concern.
+        """Put the answers of the rules below `path` into `out`, filled by the partial rules there.
+        `only`: the keys of a lookup; rules for other keys are skipped.
         """
         node = self.root.find(path)
         assert node is not None
@@ -619,7 +633,9 @@ class Evaluation(Context):
     def _answers_below(
         self, node: Document, path: tuple[Any, ...], only: Sequence[Key]
     ) -> Iterator[tuple[tuple[Any, ...], Any]]:
-        """The answers of the rules below `node` by their paths; MISSING for what has no rules."""
+        """Yield the answers of the rules below `node` with their paths; MISSING for a node without
+        rules.
+        """
         for key in node.order if not only else [k for k in node.order if k == only[0]]:
             child, below = node.children[key], (*path, from_key(key))
             if child.evaluate is not None:
@@ -631,13 +647,13 @@ class Evaluation(Context):
                 yield from self._answers_below(child, below, only[1:])
 
     def base_at(self, path: Sequence[Any]) -> Any:
-        """Base data at a path, for exact code."""
+        """Return base data at a path, for exact code; UNDEFINED if there is none."""
         if self.base is None:
             return lookup_data_path(self.data, path)
         return _whole(self.base.at(path))
 
     def document_at(self, path: Sequence[Key]) -> Any:
-        """The whole document at a path below `data`."""
+        """Return the whole document at a path below `data`."""
         if path:
             return self.document(*self.node_at(path))
         node, base = self.node_at(())
@@ -648,7 +664,7 @@ class Evaluation(Context):
         return self.document(*node)
 
     def node_at(self, path: Sequence[Key]) -> DataNode:
-        """The node at a path below `data`."""
+        """Return the node and base data at a path below `data`."""
         node = self.root.find(path)
         names = [from_key(key) for key in path]
         if self.exact:
@@ -658,7 +674,7 @@ class Evaluation(Context):
         return None if node in self.replaced else node, base
 
     def child(self, parent: DataNode, key: Any) -> DataNode:
-        """The place one step below `parent`; (None, UNDEFINED) where there is nothing."""
+        """Return the node one key below `parent`; (None, UNDEFINED) if there is nothing."""
         node, base = parent
         if node is not None and node.part is not None:
             return None, lookup(merge(_whole(base), node.part(self, (key,))), key)
@@ -666,7 +682,7 @@ class Evaluation(Context):
         return self._below(node, key), _member(base, key)
 
     def children(self, parent: DataNode) -> list[tuple[Any, DataNode]]:
-        """Every place one step below `parent` with its key, in Rego's order."""
+        """Return every node one key below `parent` with its key, in Rego's order."""
         node, base = self._open(parent)
         whole = _whole(self._list_members(node, base))
         if node is None:
@@ -681,10 +697,8 @@ class Evaluation(Context):
         return [(k, (self._below(node, k), _member(base, k))) for k in names]
 
     def _list_members(self, node: Document | None, base: Any) -> Any:
-        """Base data whose members are read without their names.
-
-        As in OPA all data has none of the server's own documents; by name they are there, and
-        where `with` puts something.
+        """Return base data for listing its members. As in OPA the server's own documents are not
+        listed; they can be read by name, or if `with` sets them.
         """
         if node is not self.root:
             return base
@@ -697,7 +711,7 @@ class Evaluation(Context):
         return None if inner in self.replaced else inner
 
     def _open(self, parent: DataNode) -> DataNode:
-        """`parent` as something with children: rules are replaced by their answer."""
+        """Return `parent` with children: rules are replaced by their answer."""
         node, base = parent
         if node is not None and (node.evaluate is not None or node.is_function):
             return None, self.document(node, base)
@@ -705,7 +719,7 @@ class Evaluation(Context):
 
 
 def _member(base: Any, key: Any) -> Any:
-    """Return the value one step below base data or a value."""
+    """Return the value under one key of base data or a value."""
     if type(base) is not BaseData:
         return lookup(base, key)
     over = lookup(base.over, key)
@@ -714,23 +728,22 @@ def _member(base: Any, key: Any) -> Any:
 
 
 def _whole(base: Any) -> Any:
-    """The value of base data that is read as a whole."""
+    """Return the whole value of base data."""
     if type(base) is not BaseData:
         return base
     return base.stored if base.over is UNDEFINED else merge(base.over, base.stored)
 
 
 def without_system(data: Any) -> Any:
-    """All base data without the server's own documents, which only names lead to."""
+    """Return all base data without the server's own documents, which can only be read by name."""
     if type(data) is not dict or SYSTEM not in data:
         return data
     return {key: value for key, value in data.items() if key != SYSTEM}
 
 
 def _is_mixed(data: Any, path: Sequence[Any], value: Any, *, read_above: bool) -> bool:
-    """Return True if `value` at a path of base data hides what can be read nevertheless.
-
-    Or shows what cannot: of the server's own documents all data has those that were put there.
+    """Return True if `value`, put at a path of base data, hides what can still be read, or shows
+    server documents that cannot.
     """
     if read_above and path[:1] == (SYSTEM,):
         return True
@@ -743,12 +756,14 @@ def _is_mixed(data: Any, path: Sequence[Any], value: Any, *, read_above: bool) -
 
 
 def _hides(value: Any, data: Any) -> bool:
+    """Return True if `value` lacks a key, at any depth, that `data` has."""
     if type(value) is not dict or type(data) is not dict:
         return False
     return any(key not in value or _hides(value[key], data[key]) for key in data)
 
 
 def _put(value: Any, path: Sequence[Any], new: Any, span: Span) -> Any:
+    """Return a copy of `value` with `new` at a path; EvalError for an invalid path."""
     try:
         return put_path(value, path, new)
     except ValueError as error:
@@ -756,7 +771,7 @@ def _put(value: Any, path: Sequence[Any], new: Any, span: Span) -> Any:
 
 
 def merge(base: Any, value: Any) -> Any:
-    """Base data and a rule's answer at one path: objects join, else base data stays."""
+    """Merge base data with a rule's answer: objects recursively, otherwise base data wins."""
     if base is UNDEFINED:
         return value
     if type(base) is not dict or type(value) is not dict:
@@ -772,7 +787,7 @@ def _print_text(value: Any) -> str:
 
 
 def _preset(presets: dict[int, Any], node: Document, value: Any) -> Iterator[Document]:
-    """Put `value`, and what it holds, in place of the rules at and below `node`: these nodes."""
+    """Put `value` and its parts in place of the rules at and below `node`; yield these nodes."""
     yield node
     if node.evaluate is not None:
         presets[node.slot] = value

@@ -54,10 +54,9 @@ class Groups:
         *,
         with_keys: bool,
     ) -> list[Any] | None:
-        """The items of `collection` that may be equal to `value` at `path`; None where all may be.
-
-        `walk` gives all items, `with_keys` in pairs with their keys. A value that is a collection
-        is not looked up: its key takes as long as it is large.
+        """Return the items of `collection` that may equal `value` at `path`; None if all may.
+        `walk` returns all items, `with_keys` in pairs with their keys. A collection as value is not
+        looked up, since its key would be slow.
         """
         if type(collection) not in _COLLECTIONS or len(collection) < FEWEST:
             return None
@@ -80,6 +79,7 @@ class Groups:
 def _by_part(
     items: Iterable[Any], path: tuple[str, ...], *, with_keys: bool
 ) -> dict[Key, list[Any]]:
+    """Group items by the value at `path`, as a key; items without a scalar there are left out."""
     groups: dict[Key, list[Any]] = {}
     for item in items:
         part = lookup_path(item[1] if with_keys else item, path)

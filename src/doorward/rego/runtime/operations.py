@@ -76,9 +76,8 @@ KIND_ERRORS: Final = (AttributeError, TypeError)
 
 
 def lookup_data(value: Any, key: Any) -> Any:
-    """`lookup` in base data, which OPA reads by the texts of keys.
-
-    A number also finds the name that it reads as, and a text the item of an array.
+    """Look a key up in base data by its text, as OPA does: a number also finds a name with its
+    text, and a text an index.
     """
     value_at = lookup(value, key)
     if value_at is UNDEFINED:
@@ -96,7 +95,7 @@ INDEX: Final = re.compile("[+-]?[0-9]{1,19}")
 
 
 def lookup_path(value: Any, path: Sequence[Any]) -> Any:
-    """`value[a][b]…`, or UNDEFINED."""
+    """Return `value[a][b]…`, or UNDEFINED."""
     for key in path:
         value = lookup(value, key)
         if value is UNDEFINED:
@@ -105,7 +104,7 @@ def lookup_path(value: Any, path: Sequence[Any]) -> Any:
 
 
 def lookup_data_path(value: Any, path: Sequence[Any]) -> Any:
-    """`lookup_path` in base data."""
+    """Return `lookup_path` in base data."""
     for key in path:
         value = lookup_data(value, key)
         if value is UNDEFINED:
@@ -114,15 +113,16 @@ def lookup_data_path(value: Any, path: Sequence[Any]) -> Any:
 
 
 def getter(value: Any) -> Callable[[str, Any], Any]:
-    """Return a `get(name, default)` for a value that is not an object: a set gives `name` if it is
-    a member, anything else the default."""
+    """Return a function `get(name, default)` for a value that is not an object: for a set it finds
+    members, for others nothing.
+    """
     if type(value) is frozenset:
         return lambda name, default: name if name in value else default
     return lambda _name, default: default
 
 
 def values(collection: Any) -> Iterable[Any]:
-    """The values of an array, object or set in Rego's order; of anything else, none."""
+    """Return the values of an array, object or set in Rego's order; () for other values."""
     kind = type(collection)
     if kind is list:
         return collection  # type: ignore[no-any-return]
@@ -134,7 +134,9 @@ def values(collection: Any) -> Iterable[Any]:
 
 
 def items(collection: Any) -> Iterable[tuple[Any, Any]]:
-    """(key, value) pairs of an array, object or set in Rego's order."""
+    """Return the (key, value) pairs of an array, object or set in Rego's order; () for other
+    values.
+    """
     kind = type(collection)
     if kind is list:
         return enumerate(collection)
@@ -161,7 +163,7 @@ COUNTED: Final = frozenset({list, dict, frozenset, str})
 
 
 def contains(item: Any, collection: Any) -> bool:
-    """`item in collection`: among the values of an array or object, or the members of a set."""
+    """Return True if `item` is a value of the array or object, or a member of the set."""
     kind = type(collection)
     if kind is list:
         if type(item) is str:
@@ -175,7 +177,7 @@ def contains(item: Any, collection: Any) -> bool:
 
 
 def contains_pair(key: Any, item: Any, collection: Any) -> bool:
-    """`key, item in collection`."""
+    """Return True for `key, item in collection`: the collection has the item under the key."""
     value_at = lookup(collection, key)
     return value_at is not UNDEFINED and equal(value_at, item)
 
@@ -193,21 +195,23 @@ def as_set(members: Sequence[Any]) -> frozenset[Key]:
 
 
 def candidates(table: Candidates, value: Any) -> tuple[tuple[Any, Span], ...]:
-    """The definitions that can apply when what they test has this value, or none."""
+    """Return the definitions that can apply for a value of what they test, or for none."""
     if value is UNDEFINED:
         return table.others
     return table.by_value.get(value if type(value) is str else to_key(value), table.others)
 
 
 def one(before: Any, value: Any, span: Span) -> Any:
-    """`value`, which must be the only one a complete rule has."""
+    """Return `value`; EvalError if `before` is another value of the same complete rule."""
     if before is UNDEFINED or equal(before, value):
         return before if before is not UNDEFINED else value
     raise EvalError(CONFLICT_ERROR, "complete rules must not produce multiple outputs", span)
 
 
 def one_of_function(before: Any, value: Any, span: Span) -> Any:
-    """`value`, which must be the only one a function gives for its arguments."""
+    """Return `value`; EvalError if `before` is another value of the function for the same
+    arguments.
+    """
     if before is UNDEFINED or equal(before, value):
         return before if before is not UNDEFINED else value
     raise EvalError(
@@ -216,7 +220,7 @@ def one_of_function(before: Any, value: Any, span: Span) -> Any:
 
 
 def insert(out: dict[Key, Any], key: Any, value: Any, span: Span) -> None:
-    """`out[key] = value`; the same key with another value is a conflict."""
+    """Set `out[key] = value`; EvalError if the key has another value."""
     if type(key) is not str:
         key = to_key(key)
     before = out.get(key, MISSING)
@@ -227,7 +231,9 @@ def insert(out: dict[Key, Any], key: Any, value: Any, span: Span) -> None:
 
 
 def collect(out: dict[Key, Any], key: Any, value: Any, span: Span) -> None:
-    """`insert` for a comprehension, where of equal values the last stays, as OPA has it: `1.0`."""
+    """Set `out[key] = value` in a comprehension; EvalError for another value, and of equal values
+    the last stays, as in OPA.
+    """
     key = to_key(key)
     before = out.get(key, MISSING)
     if before is not MISSING and not equal(before, value):
@@ -252,7 +258,7 @@ def open_at(out: dict[Key, Any], path: Sequence[Any], span: Span) -> None:
 
 
 def insert_member_at(out: dict[Key, Any], path: Sequence[Any], member: Any, span: Span) -> None:
-    """`out[a][b]… contains member`."""
+    """Add a member to the set at a path: `out[a][b]… contains member`."""
     target = _descend(out, path, span)
     key = to_key(path[-1])
     members = target.setdefault(key, set())
@@ -262,6 +268,9 @@ def insert_member_at(out: dict[Key, Any], path: Sequence[Any], member: Any, span
 
 
 def _descend(out: dict[Key, Any], path: Sequence[Any], span: Span) -> dict[Key, Any]:
+    """Return the innermost object on a path, created if missing; EvalError if a finished value is
+    in the way.
+    """
     target = out
     for key in path[:-1]:
         inner = target.setdefault(to_key(key), _NEW)
@@ -282,15 +291,15 @@ def freeze(out: dict[Key, Any]) -> dict[Key, Any]:
 
 
 def _freeze(value: Any) -> Any:
+    """Return a collection under construction as a finished value."""
     if type(value) is set:
         return frozenset(value)
     return freeze(value) if type(value) is Building else value
 
 
 def put_path(value: Any, path: Sequence[Any], new: Any) -> Any:
-    """A copy of `value` with `new` at `path`; what is in the way of the path is replaced.
-
-    UNDEFINED takes away what is there. ValueError for a path that is not made of names, as in OPA.
+    """Return a copy of `value` with `new` at `path`, replacing what is in its way; UNDEFINED
+    removes the value. ValueError if the path is not of strings, as in OPA.
     """
     if not path:
         return new
@@ -308,21 +317,21 @@ def put_path(value: Any, path: Sequence[Any], new: Any) -> Any:
 
 
 def less(a: Any, b: Any) -> bool:
-    """`a < b` in Rego's order."""
+    """Return True if `a` is before `b` in Rego's order."""
     if type(a) is int and type(b) is int:
         return a < b
     return compare(a, b) < 0
 
 
 def less_equal(a: Any, b: Any) -> bool:
-    """`a <= b` in Rego's order."""
+    """Return True if `a` is before or equal to `b` in Rego's order."""
     if type(a) is int and type(b) is int:
         return a <= b
     return compare(a, b) <= 0
 
 
 def template(parts: Sequence[str], span: Span) -> str:
-    """The text of a template string; EvalError where it is longer than any text may be."""
+    """Return the text of a template string; EvalError if it is too long."""
     if sum(map(len, parts)) > MAX_TEXT:
         text = f"template-string is longer than {MAX_TEXT} characters"
         raise EvalError(LIMIT_ERROR, text, span)
@@ -330,7 +339,7 @@ def template(parts: Sequence[str], span: Span) -> str:
 
 
 def template_text(value: Any) -> str:
-    """A value inside a template string: strings bare, the rest as Rego text."""
+    """Return a value as a template string shows it: strings without quotes, others as Rego text."""
     if value is UNDEFINED:
         return "<undefined>"
     return value if type(value) is str else to_rego(value)

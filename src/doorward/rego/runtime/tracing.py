@@ -12,9 +12,10 @@ __all__ = ["traced"]
 
 
 def traced(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, which answers for the rules at `name`, reporting to the evaluation's tracer."""
+    """Wrap the function for the rules at `name` so that it reports to the evaluation's tracer."""
 
     def report(ctx: Evaluation, *operands: Any) -> Any:
+        """Call the function between the tracer's `enter` and `leave`."""
         tracer = ctx.tracer
         if tracer is None:
             return function(ctx, *operands)

@@ -44,7 +44,7 @@ class SavedFolder:
         self._max_bytes = max_bytes
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of an entry; None if there is none that may be used."""
+        """Return the content of an entry; None if it is missing, damaged, or not the user's own."""
         try:
             with self._open() as folder:
                 return self._content(folder, name)
@@ -52,7 +52,7 @@ class SavedFolder:
             return None
 
     def write(self, name: str, content: bytes) -> bool:
-        """Write an entry; return False where that is not possible or it is too large."""
+        """Write an entry; return False if that fails or it is too large."""
         if len(content) > min(MAX_ENTRY, self._max_bytes):
             return False
         try:
@@ -66,7 +66,7 @@ class SavedFolder:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[int]:
-        """Open the folder for the time of a `with`; OSError if it is not the user's own."""
+        """Context with the open folder's descriptor; OSError if it is not the user's own."""
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         if not all(map(_is_safe_parent, _parents(self.path))):
             raise PermissionError(self.path)
@@ -76,6 +76,9 @@ class SavedFolder:
             yield folder
 
     def _content(self, folder: int, name: str) -> bytes | None:
+        """Return an entry's content if its owner and digest are right; else None. Its time of use
+        is updated.
+        """
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with _closing(os.open(name + _SUFFIX, flags, dir_fd=folder)) as file:
             status = os.fstat(file)
@@ -91,6 +94,7 @@ class SavedFolder:
         return content if _digest_of(name, content) == digest else None
 
     def _replace(self, folder: int, name: str, written: bytes) -> None:
+        """Write an entry to a temporary file and rename it; OSError on failure."""
         # Each writes a file of its own, as process numbers are equal in two containers; the last
         # of several that write one entry wins. That of a process that was killed grows old.
         temporary = f"{name}.{secrets.token_hex(8)}"
@@ -105,6 +109,7 @@ class SavedFolder:
             raise
 
     def _remove_oldest(self, folder: int) -> None:
+        """Remove the entries unused for longest until the folder is within its size."""
         entries: list[tuple[float, str, int]] = []
         for name in os.listdir(folder):
             with contextlib.suppress(OSError):  # another process may have removed it
@@ -122,7 +127,7 @@ class SavedFolder:
 
 @contextlib.contextmanager
 def _closing(descriptor: int) -> Iterator[int]:
-    """Close a file descriptor at the end of a `with`."""
+    """Context that closes a file descriptor at its end."""
     try:
         yield descriptor
     finally:
@@ -140,7 +145,7 @@ def _digest_of(name: str, content: bytes) -> bytes:
 
 
 def _parents(path: Path) -> Iterator[Path]:
-    """The folders in which a path is looked up, one after another, and the links on the way."""
+    """Yield the folders, and the links, through which a path is resolved."""
     at = Path("/")
     rest = [*reversed(Path(os.path.abspath(path)).parts[1:])]
     links = 0
@@ -157,9 +162,8 @@ def _parents(path: Path) -> Iterator[Path]:
 
 
 def _is_safe_parent(path: Path) -> bool:
-    """Return True if only the user, or root, may put another folder under a name in this one.
-
-    In a folder with the sticky bit, as /tmp, nobody renames what belongs to somebody else.
+    """Return True if only the user or root can replace an entry in this folder; in a folder with
+    the sticky bit, such as /tmp, others cannot.
     """
     status = path.lstat()
     if stat.S_ISLNK(status.st_mode):

@@ -30,8 +30,9 @@ def name_of(key: str, kind: str) -> str:
 def key_of(
     policies: Mapping[str, Policy], options: Options, prepare: Preparation | None = None
 ) -> str | None:
-    """The key of what `policies` compile to; None where it depends on more than texts and flags,
-    or where they are short."""
+    """Return the cache key of what `policies` compile to; None if that depends on more than texts
+    and flags, or if they are short.
+    """
     if options.registry is not REGISTRY or options.capabilities is not None:
         return None
     if options.schemas is not None or options.traced:
@@ -65,7 +66,9 @@ def key_of(
 
 @cache
 def _release() -> str:
-    """Differs with each change of Python, or of a file of this package: in a checkout, too."""
+    """Return a text that changes with Python and with every file of this package, in a checkout
+    too.
+    """
     root = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256(f"{sys.version} {root} {__version__}".encode())
     beside = [path for name in _BESIDE for path in sorted((root.parent / name).glob("*.py"))]
@@ -79,7 +82,8 @@ _BESIDE: Final = ("base", "http_client")
 
 
 def _file(path: Path) -> str:
-    """Images and packages set the time of changes to one of their own; that of the status is the
-    file system's."""
+    """Return a text that changes with a file; from the time of its status, since images and
+    packages set the time of its content.
+    """
     status = path.stat()
     return f"{path} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_size}\n"

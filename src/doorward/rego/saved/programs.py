@@ -55,7 +55,7 @@ class SavedPrograms:
         options: Options,
         prepare: Preparation | None = None,
     ) -> Saved | None:
-        """The program of `policies` under its key; None where it has to be compiled."""
+        """Return the saved program of `policies` under its key; None if it must be compiled."""
         content = self.folder.read(name_of(key, self._kind))
         if content is None:
             return None
@@ -66,6 +66,7 @@ class SavedPrograms:
             return None  # written by other code: compiled again
 
         def parse() -> dict[str, Module]:
+            """Parse the modules when they are needed after all."""
             parsed = parse_modules(policies, options)
             if prepare is not None:
                 parsed, _ = prepare(parsed)
@@ -76,7 +77,7 @@ class SavedPrograms:
         return Saved(modules, program, functions, notes)
 
     def write(self, key: str, program: Program, code: Code, notes: object) -> bool:
-        """Save a program; return False where it, or the folder, does not allow that."""
+        """Save a program; return False if it cannot be saved or the folder cannot be written."""
         try:
             functions = None
             if self.with_code:
@@ -123,6 +124,7 @@ class _State:
 
 
 def _state(program: Program) -> _State:
+    """Return the parts of a program that can be saved, nodes replaced by numbers."""
     numbers = program.root.numbers()
     graph, types = program.graph, program.types
     return _State(
@@ -144,6 +146,7 @@ def _state(program: Program) -> _State:
 
 
 def _restore(state: _State, options: Options) -> Program:
+    """Return the program for a saved state."""
     nodes = [id(node) for node in state.root.walk()]
     program = Program(
         state.modules, options.registry, CheckOptions(state.strict, state.max_errors, None)

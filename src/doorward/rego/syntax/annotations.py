@@ -63,7 +63,7 @@ class _Block:
         return "".join(line.text.removeprefix(" ") + "\n" for line in self.lines)
 
     def span_of(self, message: str) -> Span:
-        """The span of the comment that a YAML error is about, by OPA's reckoning."""
+        """Return the span of the comment that a YAML error names, counted as OPA counts lines."""
         match = _LINE.match(message)
         index = int(match[1]) if match else 0
         return self.lines[min(index, len(self.lines) - 1)].span
@@ -72,7 +72,9 @@ class _Block:
 def read_annotations(
     comments: Iterable[Comment], parse_term: ParseTerm
 ) -> tuple[list[Annotations], list[Diagnostic]]:
-    """The annotations in a module's comments, with the scope as written ("" if none is)."""
+    """Return the annotations in a module's comments and the errors in them; a missing scope is
+    "".
+    """
     annotations: list[Annotations] = []
     errors: list[Diagnostic] = []
     for block in _blocks(comments):
@@ -87,6 +89,7 @@ def read_annotations(
 
 
 def _blocks(comments: Iterable[Comment]) -> Iterator[_Block]:
+    """Yield each `# METADATA` comment with the comments directly below it."""
     block: _Block | None = None
     last = 0
     for comment in comments:
@@ -104,6 +107,7 @@ def _blocks(comments: Iterable[Comment]) -> Iterator[_Block]:
 
 
 def _read(block: _Block, parse_term: ParseTerm) -> Annotations:
+    """Parse a block's YAML to annotations; an error if a field is invalid."""
     if not block.text.strip():
         raise _AnnotationError("expected METADATA block, found whitespace")
     raw = read_yaml(block.text)
@@ -137,7 +141,9 @@ def annotate(
     statements: Sequence[Statement],
     rules: Sequence[Rule],
 ) -> tuple[list[Annotations], list[Rule], list[Diagnostic]]:
-    """Annotations with their scopes, the rules with theirs, and what does not fit."""
+    """Return the annotations with their scopes, the rules with their annotations, and the
+    errors.
+    """
     scoped: list[Annotations] = []
     targets: list[Statement | None] = []
     errors: list[Diagnostic] = []
@@ -157,6 +163,9 @@ def annotate(
 
 
 def _default_scope(annotations: Annotations, target: Statement | None) -> str:
+    """Return the scope of an annotation without one, from the statement below it; "" if there is
+    none.
+    """
     match target:
         case Rule():
             return "document" if annotations.fields.get("entrypoint") else "rule"
@@ -169,6 +178,9 @@ def _default_scope(annotations: Annotations, target: Statement | None) -> str:
 
 
 def _misfits(annotations: Annotations, target: Statement | None) -> Iterator[Diagnostic]:
+    """Yield the errors of an annotation whose scope is invalid or does not suit the statement below
+    it.
+    """
     scope = annotations.scope
     if scope not in SCOPES:
         allowed = "', '".join(SCOPES[:-1])
@@ -187,7 +199,7 @@ def _misfits(annotations: Annotations, target: Statement | None) -> Iterator[Dia
 
 
 def _path(rule: Rule) -> tuple[Term, ...]:
-    """The rule's name up to the first operand that is not constant."""
+    """Return the terms of a rule's name up to the first that is not constant."""
     path: list[Term] = [rule.head.ref.head]
     for arg in rule.head.ref.args:
         if any(isinstance(node, Var) for node in walk(arg)):
@@ -197,6 +209,7 @@ def _path(rule: Rule) -> tuple[Term, ...]:
 
 
 def _with_annotations(rule: Rule, waiting: list[tuple[Annotations, tuple[Term, ...]]]) -> Rule:
+    """Return the rule with the waiting annotations for its path; one of scope `rule` is used up."""
     mine: list[Annotations] = []
     used: int | None = None
     for index, (block, path) in enumerate(waiting):
@@ -216,6 +229,7 @@ def _with_annotations(rule: Rule, waiting: list[tuple[Annotations, tuple[Term, .
 
 
 def _author(item: object) -> dict[str, str]:
+    """Parse an author: `name <email>` or an object; _AnnotationError if it is invalid."""
     try:
         item = with_text_keys(item)
     except KeyTypeError as error:
@@ -245,6 +259,9 @@ def _author(item: object) -> dict[str, str]:
 
 
 def _resource(item: object) -> dict[str, str]:
+    """Parse a related resource: a URL or an object with `ref`; _AnnotationError if it is
+    invalid.
+    """
     description = ""
     try:
         item = with_text_keys(item)
@@ -267,6 +284,7 @@ def _resource(item: object) -> dict[str, str]:
 
 
 def _url_fault(url: str) -> str:
+    """Return the error in a URL, in Go's words; "" if it is valid."""
     if (match := _BAD_ESCAPE.search(url)) is not None:
         return f'parse "{url}": invalid URL escape "%{match[1]}"'
     try:
@@ -285,6 +303,9 @@ class SchemaPath(list[object]):
 
 
 def _schema(pair: dict[str, Any], parse_term: ParseTerm) -> dict[str, object]:
+    """Parse one entry of `schemas`: a path with a schema reference or definition; _AnnotationError
+    if invalid.
+    """
     key, value = next(iter(pair.items()), ("", None))
     try:
         path = _ref(parse_term(key))
@@ -311,7 +332,7 @@ def _schema(pair: dict[str, Any], parse_term: ParseTerm) -> dict[str, object]:
 
 
 def _ref(term: Term) -> SchemaPath | None:
-    """A reference as a list of names and constants; None for what is none."""
+    """Return a reference as a list of names and constants; None for other terms."""
     match term:
         case Var(name="data" | "input" | "schema" as name):
             return SchemaPath([name], [term.span])
@@ -323,6 +344,7 @@ def _ref(term: Term) -> SchemaPath | None:
 
 
 def _compile(raw: dict[str, Any] | None, parse_term: ParseTerm) -> dict[str, object]:
+    """Parse `compile`: its unknowns and mask rule; _AnnotationError if one is not a reference."""
     result: dict[str, object] = {}
     unknowns = (raw or {}).get("unknowns")
     if isinstance(unknowns, list):
@@ -348,6 +370,7 @@ def _compile(raw: dict[str, Any] | None, parse_term: ParseTerm) -> dict[str, obj
 
 
 def _unknown(text: str, parse_term: ParseTerm) -> str:
+    """Return the text if it is a reference; _AnnotationError otherwise."""
     try:
         term = parse_term(text)
     except ParseError as error:
@@ -360,7 +383,7 @@ def _unknown(text: str, parse_term: ParseTerm) -> str:
 
 
 def _show(error: ParseError) -> str:
-    """An error about a text of one line, with the line and a caret below."""
+    """Write an error in a one-line text, with the line and a caret below."""
     (first, *_) = error.diagnostics
     line = first.span.source.line(first.span.row)
     return f"{error}\n\t{line}\n\t{' ' * (first.span.col - 1)}^"
@@ -372,7 +395,7 @@ def _text(item: dict[str, Any], key: str) -> str:
 
 
 def _go(value: object) -> str:
-    """A value as Go's `%s` shows it."""
+    """Write a value as Go's `%s` does."""
     match value:
         case dict():
             items = sorted((_go(k), _go(v)) for k, v in value.items())

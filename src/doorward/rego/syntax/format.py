@@ -55,7 +55,7 @@ def format_source(
     drop_v0_imports: bool = False,
     removed: Container[str] = (),
 ) -> str:
-    """The text of `format_policy`."""
+    """Return the formatted text of a policy; see `format_policy`."""
     return format_policy(
         source, v0=v0, target=target, drop_v0_imports=drop_v0_imports, removed=removed
     ).text
@@ -70,11 +70,10 @@ def format_policy(
     removed: Container[str] = (),
     module: Module | None = None,
 ) -> Formatted:
-    """The formatted text of a policy, read as v0 if said so; ParseError if it is none.
-
-    `module`: what was parsed from it, where it is at hand.
-    CompileError where it has what the target does not: `removed` are the built-ins gone in v1.
-    What the target cannot say may come out as text that it refuses.
+    """Format a policy, parsed as v0 if `v0`; ParseError if it is invalid. `module`: the result of
+    parsing it, if available. CompileError if it uses what the target does not have; `removed` are
+    the built-ins that v1 removed. What the target cannot express may come out as text that it
+    refuses.
     """
     if module is None:
         module = parse_module(source, v0=v0)
@@ -109,7 +108,7 @@ def format_module(module: Module, *, target: Target = "v1", drop_v0_imports: boo
 
 
 def format_tree(tree: Module | Body, *, target: Target = "v1") -> str:
-    """The text of what was never read from a text, such as a residual; "" for an empty body."""
+    """Format a tree that was not parsed from text, such as a residual; "" for an empty body."""
     # Its parts may know rows of a policy, in which they do not stand any more.
     if isinstance(tree, Module):
         return ModuleWriter(rewrite(tree, _without_span), target, {}).module(())
@@ -132,10 +131,8 @@ class _Formatter:
         self.drop_v0_imports = drop_v0_imports
 
     def format(self, module: Module, origin: str | None) -> tuple[str, Module | None]:
-        """The formatted text of a module, and what it is when it is read again: the same module,
-        and a text that stays as it is. None where only the rules one by one are known to.
-
-        `origin`: the text that the module was read from as the target is.
+        """Return the formatted text and the module that it parses to; the latter is None unless it
+        is the same module and formats to itself. `origin`: the source text, as the target has it.
         """
         text = self.text(module, {})
         if text is not None and text == origin:
@@ -154,7 +151,7 @@ class _Formatter:
         return text, None
 
     def text(self, module: Module, styles: Mapping[int, Style]) -> str | None:
-        """None where a comment has no place in these styles."""
+        """Return the text of a module in these styles; None if a comment has no place in them."""
         imports = needed_imports(module, target=self.target, drop_v0_imports=self.drop_v0_imports)
         try:
             return ModuleWriter(module, self.target, styles).module(imports)
@@ -166,7 +163,7 @@ class _Formatter:
         return self.read(module, text, styles) is not None
 
     def read(self, module: Module, text: str | None, styles: Mapping[int, Style]) -> Module | None:
-        """Return what `text` is, if it holds for `module`."""
+        """Return the module that `text` parses to if it means the same as `module`; else None."""
         if text is None:
             return None
         try:
@@ -180,7 +177,9 @@ class _Formatter:
         return again if stays else None
 
     def style(self, part: Module) -> Style:
-        """The first style that holds for the one rule of `part`, else the first that can be."""
+        """Return the first style that keeps the meaning of the one rule in `part`, otherwise the
+        first possible one.
+        """
         texts = {style: self.text(part, {0: style}) for style in _STYLES}
         possible = [style for style in _STYLES if texts[style] is not None]
         holding = (style for style in possible if self.holds(part, texts[style], {0: style}))
@@ -188,7 +187,7 @@ class _Formatter:
 
 
 def _parts(module: Module) -> list[Module]:
-    """The module once for each rule, with the comments that belong to it."""
+    """Split a module into modules with one rule each, with the comments that belong to it."""
     ends = [last_row(rule.span) for rule in module.rules]
     above = max(map(last_row, (module.package.span, *(i.span for i in module.imports))))
     return [

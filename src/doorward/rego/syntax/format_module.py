@@ -71,6 +71,7 @@ class ModuleWriter:
         """Rules written so far."""
 
     def module(self, imports: Sequence[Import]) -> str:
+        """Write the whole module with these imports and return its text."""
         self.package(self.source.package)
         others: list[Import | Rule] = [*imports, *self.source.rules]
         others.sort(key=lambda node: (node.span.row, node.span.col))
@@ -87,6 +88,7 @@ class ModuleWriter:
         return self.layout.text()
 
     def package(self, package: Package) -> None:
+        """Write the package line and a blank line."""
         self.layout.pass_row(package.span.row)
         self.layout.start_line()
         terms = package.terms or tuple(Scalar(name) for name in package.path)
@@ -98,6 +100,7 @@ class ModuleWriter:
     # Imports
 
     def imports(self, imports: Sequence[Import]) -> None:
+        """Write the imports, sorted within groups that blank lines separate."""
         # As in OPA only what is beside the first row stays beside the import.
         first = {imported.span.row: imported for imported in reversed(imports)}
         beside = {
@@ -115,6 +118,7 @@ class ModuleWriter:
             self.layout.blank_line()
 
     def imported(self, item: Import) -> None:
+        """Write one import, without ending the line."""
         self.layout.write("import ")
         path = item.path if isinstance(item.path, Ref) else Ref(item.path, ())
         keywords = self.terms.keywords
@@ -129,6 +133,7 @@ class ModuleWriter:
     # Rules
 
     def rules(self, rules: Sequence[Rule]) -> None:
+        """Write the rules with blank lines between them, except between adjacent one-line rules."""
         for index, rule in enumerate(rules):
             with suppress(UnexpectedComment):
                 self.layout.pass_row(rule.span.row)
@@ -143,6 +148,7 @@ class ModuleWriter:
             self.layout.blank_line()
 
     def styled_rule(self, rule: Rule, style: Style) -> None:
+        """Write a rule in a style: plain, spread, hoisted comments, or kept as written."""
         self.layout.spreads = style == "spread"
         if style == "kept":
             self.kept_rule(rule)
@@ -152,7 +158,7 @@ class ModuleWriter:
             self.rule(rule)
 
     def kept_rule(self, rule: Rule) -> None:
-        """The rule as it was written, with the comments inside it."""
+        """Write the rule unchanged, with the comments inside it."""
         self.layout.start_line()
         self.layout.write(rule.span.text)
         end = last_row(rule.span)
@@ -164,7 +170,7 @@ class ModuleWriter:
         self.layout.end_line()
 
     def hoisted_rule(self, rule: Rule) -> None:
-        """The rule below all of its comments."""
+        """Write all comments of the rule, then the rule."""
         inside = self.layout.take_comments(rule.span)
         above = inside if self.layout.beside is None else [self.layout.beside, *inside]
         self.layout.beside = None
@@ -174,6 +180,7 @@ class ModuleWriter:
             self.rule(rule)
 
     def is_one_line(self, rule: Rule) -> bool:
+        """Return True if the rule may stand next to another without a blank line."""
         if len(rule.body) > 1 or rule.default:
             return False
         return self.uses_if(rule.head)
@@ -182,6 +189,7 @@ class ModuleWriter:
         return self.ifs and (self.contains or head.key is None)
 
     def rule(self, rule: Rule, *, is_else: bool = False) -> None:
+        """Write a rule, or its `else` branch, with head and body."""
         if not is_else:
             self.layout.start_line()
         if rule.default:
@@ -208,6 +216,7 @@ class ModuleWriter:
         self.block(rule, spoiled=spoiled, is_else=is_else)
 
     def fits_on_line(self, rule: Rule, *, is_else: bool) -> bool:
+        """Return True if the body can follow `if` on the same line."""
         if len(rule.body) != 1:
             return False
         (expr,) = rule.body
@@ -218,6 +227,7 @@ class ModuleWriter:
         return expr.span.row == rule.head.span.row or (is_else and not has_braces(rule))
 
     def one_line_body(self, rule: Rule) -> None:
+        """Write the only expression of a body on the line of the head."""
         self.layout.write(" ")
         (expr,) = rule.body
         row = rule.head.span.row
@@ -229,6 +239,9 @@ class ModuleWriter:
             self.else_rule(rule, rule.else_rule)
 
     def block(self, rule: Rule, *, spoiled: bool, is_else: bool) -> None:
+        """Write a body in braces, one expression per line; `spoiled` if the head ended with a
+        comment.
+        """
         if spoiled and self.layout.comments:
             self.layout.write(" { ")
         else:
@@ -248,6 +261,7 @@ class ModuleWriter:
             self.else_rule(rule, rule.else_rule)
 
     def else_rule(self, rule: Rule, following: Rule) -> None:
+        """Write an `else` branch, on the line of the `}` or on its own as in the source."""
         row = following.span.row
         lines = rule.span.text.split("\n")
         distance = row - rule.span.row
@@ -267,7 +281,7 @@ class ModuleWriter:
     # Heads
 
     def head(self, rule: Rule, *, is_constant: bool, is_else: bool) -> bool:
-        """Write the head; False if its key or value had to be written as it is."""
+        """Write the head; return False if its key or value had to be written unchanged."""
         head = rule.head
         if is_else:
             self.layout.write("else")
@@ -288,7 +302,7 @@ class ModuleWriter:
         return True
 
     def name(self, head: Head) -> bool:
-        """Write the name; False if the whole head had to be written as it is."""
+        """Write the name; return False if the whole head had to be written unchanged."""
         if self.ref_heads or len(head.ref.args) != 1:
             self.terms.ref(head.ref)
             return True
@@ -301,6 +315,7 @@ class ModuleWriter:
         return True
 
     def key(self, key: Term) -> None:
+        """Write the key of a partial rule: ` contains key` or `[key]`."""
         self.layout.write(" contains " if self.contains else "[")
         try:
             self.terms.term(key)
@@ -308,6 +323,7 @@ class ModuleWriter:
             self.layout.write("" if self.contains else "]")
 
     def value(self, rule: Rule, *, is_constant: bool, is_else: bool) -> None:
+        """Write ` := value`, unless the value is an implied `true`."""
         head = rule.head
         value = head.value
         has_key = len(head.ref.args) == 1 and not head.args and not is_else and not rule.default
@@ -341,13 +357,14 @@ def _needs_ref_heads(head: Head) -> bool:
 
 
 def _path(item: Import) -> tuple[str, ...]:
+    """Return the names in the path of an import."""
     head, args = (item.path.head, item.path.args) if isinstance(item.path, Ref) else (item.path, ())
     first = head.name if isinstance(head, Var) else ""
     return (first, *(str(a.value) for a in args if isinstance(a, Scalar)))
 
 
 def _future(item: Import) -> tuple[str, ...]:
-    """The keyword that is imported, if one is."""
+    """Return the path of a future keyword's import; () for other imports."""
     path = _path(item)
     return path[2:] if path[:2] == ("future", "keywords") and len(path) == 3 else ()
 
@@ -366,6 +383,7 @@ def _import_rank(item: Import) -> tuple[object, str]:
 
 
 def _groups(imports: Sequence[Import]) -> list[list[Import]]:
+    """Group imports that are on consecutive rows."""
     groups: list[list[Import]] = []
     last = -2
     for item in imports:
@@ -377,7 +395,7 @@ def _groups(imports: Sequence[Import]) -> list[list[Import]]:
 
 
 def needed_imports(module: Module, *, target: Target, drop_v0_imports: bool) -> list[Import]:
-    """The imports that the target needs, with those added that it lacks."""
+    """Return the imports that the target needs, the missing ones added."""
     imports = list(module.imports)
     if target == "v1" and drop_v0_imports:
         imports = [i for i in imports if not _is_rego_v1(i)]
@@ -399,6 +417,7 @@ def needed_imports(module: Module, *, target: Target, drop_v0_imports: bool) -> 
 
 
 def _used_keywords(module: Module) -> set[str]:
+    """Return the keywords that a module uses: `every`, `in`, `not`, `and`, `or`."""
     used = set()
     for node in walk(module):
         match node:
@@ -414,6 +433,6 @@ def _used_keywords(module: Module) -> set[str]:
 
 
 def _add(first: str, *rest: str) -> Import:
-    """An import that was not in the text: it comes before all others."""
+    """Return a new import that sorts before those of the source."""
     start = Span(Source("", ""), 0, 0, 1, 1)
     return Import(Ref(Var(first, start), tuple(Scalar(r, start) for r in rest), start), span=start)

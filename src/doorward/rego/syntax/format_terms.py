@@ -85,6 +85,9 @@ class TermWriter:
     # Bodies
 
     def body(self, body: Body) -> None:
+        """Write the expressions of a body on lines of their own; gaps in the source become blank
+        lines.
+        """
         self.layout.pass_row(body[0].span.row)
         last: Expr | None = None
         for expr in body:
@@ -96,6 +99,7 @@ class TermWriter:
             last = expr
 
     def expr_or_as_is(self, expr: Expr, *, below: bool = False) -> None:
+        """Write an expression; unchanged if a comment in it has no place."""
         with suppress(UnexpectedComment):
             self.layout.pass_row(expr.span.row)
         self.layout.start_line_unless_inline()
@@ -107,6 +111,9 @@ class TermWriter:
             self.layout.write_as_is(expr.span, mark)
 
     def expr(self, expr: Expr) -> None:
+        """Write an expression with its `not` and `with`; UnexpectedComment if a comment has no
+        place.
+        """
         self.layout.pass_row(expr.span.row)
         self.layout.start_line_unless_inline()
         if expr.negated:
@@ -132,6 +139,7 @@ class TermWriter:
         self.withs(expr)
 
     def withs(self, expr: Expr) -> None:
+        """Write the `with` modifiers, on further lines if they were."""
         level = self.layout.level
         row = expr.withs[0].span.row if expr.withs else 0
         for index, with_ in enumerate(expr.withs):
@@ -145,6 +153,7 @@ class TermWriter:
         self.layout.level = level
 
     def with_(self, modifier: With, *, below: bool) -> None:
+        """Write one `with target as value`."""
         self.layout.pass_row(modifier.span.row)
         self.layout.write("with " if below else " with ")
         self.term(modifier.target)
@@ -153,6 +162,7 @@ class TermWriter:
             self.term(modifier.value)
 
     def some(self, some: SomeDecl) -> None:
+        """Write `some x, y`, with the line breaks of the source."""
         self.layout.pass_row(some.span.row)
         self.layout.write("some ")
         row = some.span.row
@@ -169,6 +179,7 @@ class TermWriter:
                 self.layout.write(",")
 
     def every(self, every: Every, span: Span) -> None:
+        """Write `every k, v in xs { … }`."""
         self.layout.pass_row(span.row)
         self.layout.write("every ")
         if every.key is not None:
@@ -185,11 +196,13 @@ class TermWriter:
         self.layout.write("}")
 
     def negation(self, not_: Not, span: Span) -> None:
+        """Write `not` and its operand."""
         self.layout.pass_row(span.row)
         self.layout.write("not ")
         self.operand(not_.body, span, braces=not_.braces)
 
     def logical(self, operation: And | Or, span: Span) -> None:
+        """Write `left and right` or `left or right`, with braces or parentheses where needed."""
         for index, body in enumerate((operation.left, operation.right)):
             if index:
                 self.layout.write(" and " if isinstance(operation, And) else " or ")
@@ -207,7 +220,7 @@ class TermWriter:
                 self.operand(body, span, braces=braces or loose)
 
     def operand(self, body: Body, span: Span, *, braces: bool) -> None:
-        """Format an operand of `not`, `and` or `or`: a body in braces, or one expression."""
+        """Write an operand of `not`, `and` or `or`: a body in braces, or one expression."""
         if braces:
             self.layout.write("{")
             self.inner_body(body, span.row, closing_row(span, "{}"))
@@ -225,7 +238,7 @@ class TermWriter:
     # Terms
 
     def term(self, term: Term) -> None:
-        """The term, or its text as it was if a comment in it has no place."""
+        """Write a term; unchanged if a comment in it has no place."""
         mark = self.layout.mark()
         try:
             self.term_in(term, parens=False)
@@ -234,8 +247,9 @@ class TermWriter:
             raise
 
     def plain_text(self, term: Term) -> str:
-        """A term as OPA shows it in errors, and formats it as the key of an object: on one line,
-        strings in quotes, operators as calls. Closures are formatted."""
+        """Return a term as OPA shows it in errors and formats an object's key: on one line, strings
+        quoted, operators as calls, comprehensions formatted.
+        """
         match term:
             case Scalar(value):
                 return to_rego(value) if isinstance(value, str) else scalar_text(term)
@@ -258,6 +272,7 @@ class TermWriter:
                 return self.term_text(rewrite(term, lambda node: in_row(node, row)))
 
     def _plain_operand(self, term: Term) -> str:
+        """Return a reference's operand for `plain_text`: `.name` or `[term]`."""
         match term:
             case Scalar(value=str() as name) if not self.needs_quotes(term, name):
                 return f".{name}"
@@ -265,7 +280,7 @@ class TermWriter:
                 return f"[{self.plain_text(term)}]"
 
     def term_text(self, term: Term) -> str:
-        """A term on one line, without regard to comments."""
+        """Return a term formatted on one line, ignoring comments."""
         line = Layout(())
         line.inline = True
         start = line.mark()
@@ -273,6 +288,7 @@ class TermWriter:
         return line.written(start)
 
     def term_in(self, term: Term, *, parens: bool) -> None:
+        """Write a term of any kind; `parens` puts an infix call in parentheses."""
         self.layout.pass_row(term.span.row)
         self.layout.start_line_unless_inline()
         match term:
@@ -316,6 +332,7 @@ class TermWriter:
         self.layout.start_line_unless_inline()
 
     def ref(self, ref: Ref) -> None:
+        """Write a reference: its head, then `.name` or `[term]` for each operand."""
         in_parens = isinstance(ref.head, Call) and _in_parens(ref.head)
         self.term_in(ref.head, parens=in_parens)
         for arg in ref.args:
@@ -336,6 +353,9 @@ class TermWriter:
                     self.layout.write("]")
 
     def needs_quotes(self, term: Scalar, name: str) -> bool:
+        """Return True if a key must be written as `["name"]`, since it is not a plain name or is a
+        quoted keyword.
+        """
         if not _PLAIN_NAME.fullmatch(name):
             return True
         return name in self.keywords and term.span.text.startswith('"')
@@ -343,7 +363,7 @@ class TermWriter:
     # Calls
 
     def call_expr(self, call: Call) -> None:
-        """A call that is a whole expression."""
+        """Write a call that is a whole expression, infix without parentheses."""
         if call.name in MEMBERS and len(call.args) == MEMBERS[call.name]:
             self.member(call.args)
             return
@@ -367,6 +387,9 @@ class TermWriter:
             self.plain_call(call)
 
     def operand_term(self, term: Term, *, parens: bool) -> None:
+        """Write an operand of an infix call; unchanged, with UnexpectedComment, if a comment has no
+        place.
+        """
         if not parens:
             self.term(term)
             return
@@ -378,7 +401,7 @@ class TermWriter:
             raise
 
     def call(self, call: Call, *, parens: bool) -> None:
-        """A call inside a term; nested operators always get parentheses."""
+        """Write a call inside a term; nested infix operators are put in parentheses."""
         if call.name in MEMBERS and len(call.args) == MEMBERS[call.name]:
             # A key needs the parentheses always: in a list its comma would separate items.
             self.parenthesized(parens or len(call.args) == 3, lambda: self.member(call.args))
@@ -393,6 +416,7 @@ class TermWriter:
         left, right = call.args
 
         def write() -> None:
+            """Write the two operands with the operator between them."""
             self.term_in(left, parens=True)
             self.layout.write(f" {sign} ")
             self.term_in(right, parens=True)
@@ -408,11 +432,13 @@ class TermWriter:
         self.term_in(term, parens=True)
 
     def parenthesized(self, parens: bool, write: Callable[[], None]) -> None:
+        """Run `write`, between parentheses if `parens`."""
         self.layout.write("(" if parens else "")
         write()
         self.layout.write(")" if parens else "")
 
     def plain_call(self, call: Call) -> None:
+        """Write `f(x, y)`."""
         self.ref(call.operator)
         self.layout.write("(")
         close = closing_row(call.span, "()") if self.layout.spreads else -1
@@ -420,6 +446,7 @@ class TermWriter:
         self.layout.write(")")
 
     def member(self, operands: Sequence[Term]) -> None:
+        """Write `x in xs` or `k, v in xs`."""
         *keys, domain = operands
         for index, key in enumerate(keys):
             self.layout.write(", " if index else "")
@@ -430,7 +457,7 @@ class TermWriter:
     # Lists
 
     def items(self, items: Sequence[T], span: Span, close: int, write: Callable[[T], None]) -> None:
-        """Items in the lines that they were in; one line if they began in one."""
+        """Write items on the lines on which they were; on one line if all began on one."""
         lines = _lines(items, span.row)
         if len(lines) < 2 and not (
             self.layout.spreads and self.has_between(items, span.row, close)
@@ -454,20 +481,23 @@ class TermWriter:
         self.layout.start_line()
 
     def has_between(self, items: Sequence[object], first: int, close: int) -> bool:
-        """Return True if a comment waits between two brackets and in no row of an item."""
+        """Return True if a comment is between two brackets and not in the row of an item."""
         own = {row for item in items for row in _rows(item)}
         return any(
             first <= c.span.row < close and c.span.row not in own for c in self.layout.comments
         )
 
     def line(self, items: Sequence[T], write: Callable[[T], None]) -> None:
+        """Write items separated by commas."""
         for index, item in enumerate(items):
             if index:
                 self.layout.write(", ")
             write(item)
 
     def member_term(self, term: Term) -> None:
-        """A union that was never read from a text could be read as a comprehension."""
+        """Write an item of a collection; a generated union is parenthesized, since it would read as
+        a comprehension.
+        """
         parens = _is_union(term) and (not term.span.text or _gets_parens(term))
         self.parenthesized(parens, lambda: self.term(term))
 
@@ -475,6 +505,7 @@ class TermWriter:
         self.parenthesized(_is_union(term) and _gets_parens(term), lambda: self.term(term))
 
     def pair(self, pair: tuple[Term, Term]) -> None:
+        """Write `key: value`."""
         self.member_term(pair[0])
         self.layout.write(": ")
         self.member_term(pair[1])
@@ -482,6 +513,7 @@ class TermWriter:
     # Comprehensions
 
     def object_comprehension(self, term: ObjectComprehension) -> None:
+        """Write `{key: value | …}`."""
         self.layout.write("{")
         self.member_term(term.key)
         self.layout.write(": ")
@@ -490,6 +522,7 @@ class TermWriter:
         self.layout.write("}")
 
     def comprehension(self, pair: str, head: Term, body: Body, span: Span) -> None:
+        """Write the inside of an array or set comprehension; `pair` are its brackets."""
         if head.span.row > span.row:
             self.layout.end_line()
             self.layout.start_line()
@@ -497,12 +530,13 @@ class TermWriter:
         self.inner_body(body, head.span.row, closing_row(span, pair))
 
     def comprehension_head(self, head: Term) -> None:
+        """Write the head and ` |`; a union is parenthesized."""
         parens = isinstance(head, Call) and (_is_union(head) or _in_parens(head))
         self.term_in(head, parens=parens)
         self.layout.write(" |")
 
     def inner_body(self, body: Body, row: int, close: int) -> None:
-        """A body inside an expression: on the line if it began and stayed there."""
+        """Write the body of a comprehension or `every`; on the same line if it was."""
         if body[0].span.row > row or len(_lines(body, row)) > 1:
             self.layout.end_line()
             self.layout.level += 1
@@ -521,6 +555,7 @@ class TermWriter:
     # Template strings
 
     def template(self, term: TemplateString) -> None:
+        """Write a template string."""
         quote = "`" if term.multi_line else '"'
         self.layout.write(f"${quote}")
         for part in term.parts:
@@ -537,7 +572,7 @@ class TermWriter:
 
 
 def _lines(items: Sequence[T], row: int) -> list[list[T]]:
-    """Items grouped by the row that they begin in."""
+    """Group items by the row in which they begin."""
     lines: list[list[T]] = []
     for item in items:
         begins = _row(item)
@@ -549,13 +584,14 @@ def _lines(items: Sequence[T], row: int) -> list[list[T]]:
 
 
 def _rows(item: object) -> range:
-    """The rows that an item takes."""
+    """Return the rows that an item covers."""
     last = item[-1] if isinstance(item, tuple) else item
     span = getattr(last, "span", None)
     return range(_row(item), last_row(span) + 1 if isinstance(span, Span) else 0)
 
 
 def _row(item: object) -> int:
+    """Return the row of an item, or of a pair's key; 0 if unknown."""
     if isinstance(item, tuple):
         item = item[0]
     span = getattr(item, "span", None)
@@ -567,9 +603,8 @@ def _in_parens(term: Term) -> bool:
 
 
 def _gets_parens(union: Term) -> bool:
-    """Return True if OPA puts a union in parentheses, now or when it formats its own text again.
-
-    It does where the text begins with one, which may be that of its left operand.
+    """Return True if OPA puts a union in parentheses, now or on formatting its own output again:
+    the text begins with one, perhaps that of its left operand.
     """
     if _in_parens(union):
         return True
@@ -583,7 +618,7 @@ def _is_union(term: Term) -> bool:
 
 
 def _is_negation(call: Call) -> bool:
-    """`-x`, which is `0 - x` with a zero that nobody wrote."""
+    """Return True for `-x`, which is parsed as `0 - x` with an implied zero."""
     if call.name != "minus" or len(call.args) != 2:
         return False
     zero = call.args[0]
@@ -604,6 +639,7 @@ def _has_index(expr: Expr) -> bool:
 
 
 def _begins_with_brace(term: object) -> bool:
+    """Return True if the text of a term begins with `{`."""
     match term:
         case Set(items=items):
             return bool(items)
@@ -618,7 +654,7 @@ def _begins_with_brace(term: object) -> bool:
 
 
 def scalar_text(term: Scalar) -> str:
-    """A scalar as it was written, where that says how; else in its canonical form."""
+    """Return a scalar as it was written, if that is known, otherwise in canonical form."""
     match term.value:
         case None:
             return "null"

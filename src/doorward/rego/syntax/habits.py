@@ -23,6 +23,7 @@ class Habit(NamedTuple):
 def _habit(
     pattern: str, hint: str, fix: str | None = None, *, only_indented: bool = False
 ) -> Habit:
+    """Return a habit of other languages: a pattern for a line, its hint and a replacement text."""
     return Habit(re.compile(pattern), hint, fix, only_indented)
 
 

@@ -81,10 +81,8 @@ _BY_MESSAGE: Final = tuple(
 def add_hints(
     source: Source, errors: Sequence[Diagnostic], statement: int | None = 0
 ) -> list[Diagnostic]:
-    """`errors` with hints where there is something to say, of a line none twice.
-
-    `statement` is where the last statement begins: brackets before it are closed. None: nothing is
-    said of brackets.
+    """Return `errors` with hints where possible, at most one per line. `statement` is the offset of
+    the last statement, after which unbalanced brackets are searched; None: they are not.
     """
     said: set[tuple[int, str]] = set()
     result = []
@@ -98,6 +96,7 @@ def add_hints(
 
 
 def _hint(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
+    """Return the first hint that applies to an error; None if none does."""
     return (
         _of_import(error)
         or _of_habit(context)
@@ -109,6 +108,7 @@ def _hint(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
 
 
 def _place(source: Source, span: Span) -> _ErrorContext:
+    """Return the line of a span, with strings and comments blanked out, and the offset in it."""
     text = source.text
     first = max(text.rfind("\n", 0, span.start) + 1, span.start - MAX_LINE)
     end = text.find("\n", span.start)
@@ -117,6 +117,7 @@ def _place(source: Source, span: Span) -> _ErrorContext:
 
 
 def _blank(match: re.Match[str]) -> str:
+    """Return blanks in place of a comment or of the inside of a string."""
     hidden = match.group()
     if hidden.startswith("#"):
         return " " * len(hidden)
@@ -124,6 +125,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _of_habit(context: _ErrorContext) -> _Hint | None:
+    """Return the hint for a habit of another language near the error; None if there is none."""
     for habit in HABITS:
         for match in habit.pattern.finditer(context.line):
             if match.start() - _NEAR <= context.at <= match.end() + _NEAR - 1:
@@ -132,6 +134,7 @@ def _of_habit(context: _ErrorContext) -> _Hint | None:
 
 
 def _habit_fix(habit: Habit, match: re.Match[str], context: _ErrorContext) -> Fix | None:
+    """Return the edit that a habit proposes; None if it has none or needs an indented line."""
     if habit.fix is None or (habit.only_indented and not context.line[:1].isspace()):
         return None
     group = "cut" if "cut" in habit.pattern.groupindex else 0
@@ -143,7 +146,7 @@ def _habit_fix(habit: Habit, match: re.Match[str], context: _ErrorContext) -> Fi
 
 
 def _of_keyword(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
-    """A word of the line that is almost a keyword, where one was missed."""
+    """Return a hint for a word that is almost a keyword, if one was expected; else None."""
     if not re.search("unexpected if keyword|for rule name|package expected", error.message):
         return None
     for match in _WORD.finditer(context.line):
@@ -154,6 +157,7 @@ def _of_keyword(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
 
 
 def _of_import(error: Diagnostic) -> _Hint | None:
+    """Return a hint for an invalid import path; else None."""
     span, path = error.span, error.span.text
     if "unexpected keyword, must be one of" in error.message:
         last = path.rpartition(".")[2]
@@ -168,7 +172,7 @@ def _of_import(error: Diagnostic) -> _Hint | None:
 
 
 def _of_head(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
-    """A head of Rego v0, where v1 wants its keywords."""
+    """Return a hint for a rule head of Rego v0 that lacks the keywords of v1; else None."""
     if error.message.startswith("`if` keyword is required"):
         brace = context.line.find("{", context.at)
         return _Hint(
@@ -186,7 +190,7 @@ def _of_head(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
 
 
 def _of_separator(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
-    """Commas and semicolons that are missing, or one too many."""
+    """Return a hint for a comma or semicolon that is missing or superfluous; else None."""
     message, at = error.message, context.at
     before, after = context.line[:at].rstrip(), context.line[at + 1 :].strip()
     if message.startswith("unexpected , token: expected \\n or ;"):
@@ -206,6 +210,7 @@ def _of_separator(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
 
 
 def _of_message(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
+    """Return the hint that belongs to an error's message; else None."""
     message = error.message
     for pattern, hint in _BY_MESSAGE:
         if pattern.search(message):
@@ -225,7 +230,7 @@ def _of_message(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
 
 
 def _of_condition(context: _ErrorContext, before: str) -> _Hint | None:
-    """Something that stands where a rule was expected, and is none."""
+    """Return a hint for an expression that stands where a rule was expected; else None."""
     if before:
         text = "`if` is missing before this condition, or a line break"
         return _Hint(text, context.fix(context.at, context.at, "if "))
@@ -237,7 +242,7 @@ def _of_condition(context: _ErrorContext, before: str) -> _Hint | None:
 
 
 def _add_bracket(source: Source, errors: list[Diagnostic], statement: int) -> list[Diagnostic]:
-    """The last of `errors` with the bracket that has no other half, where there is one."""
+    """Return `errors`, the last of them with a hint about an unbalanced bracket if there is one."""
     if not errors or len(source.text) - statement > MAX_TEXT:
         return errors
     hint = _of_brackets(source, errors[-1].span, statement)
@@ -245,6 +250,7 @@ def _add_bracket(source: Source, errors: list[Diagnostic], statement: int) -> li
 
 
 def _of_brackets(source: Source, span: Span, statement: int) -> str | None:
+    """Return a hint about the bracket that is unbalanced before `span`; None if there is none."""
     opened: list[Token] = []
     lexer = Lexer(source)
     for token in loose_tokens(lexer, lexer.after(statement)):
@@ -262,6 +268,7 @@ def _of_brackets(source: Source, span: Span, statement: int) -> str | None:
 
 
 def _unmatched_text(token: Token, opened: Sequence[Token], lexer: Lexer) -> str:
+    """Return the hint for a closing bracket that does not match the last opened one."""
     if opened:
         return f"`{token.kind}` does not close {_token_and_row(opened[-1], lexer)}"
     return f"nothing is open that `{token.kind}` could close"

@@ -62,6 +62,9 @@ class Layout:
         return Mark(len(self._out), self.level, self.inline, self.comments, self.beside)
 
     def back(self, mark: Mark) -> None:
+        """Go back to a mark: drop the output since, and restore the comments that were waiting
+        then.
+        """
         del self._out[mark.length :]
         self.level, self.inline = mark.level, mark.inline
         self.comments, self.beside = mark.comments, mark.beside
@@ -85,6 +88,7 @@ class Layout:
             self.start_line()
 
     def end_line(self) -> None:
+        """End the line, with the comment that is waiting beside it."""
         self.inline = False
         if self.beside is not None and not self.delay:
             self._out.append(f" #{self.beside.text}")
@@ -93,17 +97,19 @@ class Layout:
         self._out.append("\n")
 
     def blank_line(self) -> None:
+        """End the line if one is begun, and add an empty line."""
         if self.inline:
             self.end_line()
         self._out.append("\n")
 
     def write_line(self, text: str) -> None:
+        """Write a text on a line of its own."""
         self.start_line_unless_inline()
         self.write(text)
         self.end_line()
 
     def open_lines(self, *, delay: bool) -> None:
-        """Continue in indented lines; `delay`: a comment that is waiting ends the first of them."""
+        """Continue on indented lines; with `delay` a waiting comment ends the first of them."""
         self.delay = delay
         self.end_line()
         self.level += 1
@@ -111,7 +117,7 @@ class Layout:
     # Comments
 
     def pass_row(self, row: int) -> None:
-        """Write the comments above `row`, and keep the one beside it for the end of the line."""
+        """Write the comments above `row`; the comment in it waits for the end of the line."""
         if not self.comments or self.comments[0].span.row > row:  # they are in order
             return
         before = tuple(c for c in self.comments if c.span.row < row)
@@ -127,6 +133,7 @@ class Layout:
         self.beside = at[-1]
 
     def write_comments(self, comments: Iterable[Comment]) -> None:
+        """Write comments on their own lines, with a blank line where the source has a gap."""
         last: Comment | None = None
         in_metadata = False
         for comment in comments:
@@ -143,7 +150,7 @@ class Layout:
             last = comment
 
     def take_comments(self, span: Span) -> list[Comment]:
-        """The waiting comments in the rows of a span, which do not wait any more."""
+        """Remove and return the waiting comments in the rows of a span."""
         taken: list[Comment] = []
         left: list[Comment] = []
         for comment in self.comments:
@@ -154,14 +161,14 @@ class Layout:
 
     @contextmanager
     def without_comments(self) -> Iterator[None]:
-        """Write inside without taking waiting comments."""
+        """Context in which waiting comments are not written."""
         waiting, self.comments = self.comments, ()
         yield
         # Not in a `finally`: after an `UnexpectedComment` this layout is not written on any more.
         self.comments = waiting
 
     def write_as_is(self, span: Span, mark: Mark) -> None:
-        """Go back to `mark` and write the text as it was, with the comments inside it."""
+        """Go back to `mark` and write the source text of the span, comments included."""
         self.back(mark)
         start, end = first_row(span), last_row(span)
         if self.beside is not None and start <= self.beside.span.row <= end:
@@ -182,7 +189,9 @@ def _distance(first: Comment, second: Comment) -> int:
 
 
 def first_row(span: Span) -> int:
-    """The row in which a span's text begins; its `row` is that of what the parentheses hold."""
+    """Return the row in which a span's text begins; its `row` is that of the inside of
+    parentheses.
+    """
     if not span.text.startswith("("):
         return span.row
     return span.source.text.count("\n", 0, span.start) + 1
@@ -194,10 +203,9 @@ def last_row(span: Span) -> int:
 
 
 def closing_row(span: Span, pair: str, skip: str = "") -> int:
-    """The row of the bracket that closes the first one of `pair` in the text; -1 if there is none.
-
-    `skip` is another pair to step over first, as the parentheses of a head. As in OPA, only the
-    lines between the brackets count: the row is too small where lines precede them.
+    """Return the row of the bracket that closes the first one of `pair` in the span's text; -1 if
+    there is none. `skip` is a pair to step over first, such as a head's parentheses. As in OPA only
+    the lines between the brackets are counted, so the row is too small if lines precede them.
     """
     text = span.text
     start = lines = 0
@@ -213,6 +221,9 @@ def closing_row(span: Span, pair: str, skip: str = "") -> int:
 
 
 def _closing(text: str, pair: str, start: int) -> int:
+    """Return the offset of the bracket that closes the first one from `start` on; -1 if there is
+    none.
+    """
     at = text.find(pair[0], start)
     depth = 0
     while 0 <= at < len(text):

@@ -109,31 +109,29 @@ class Lexer:
         self._tokens.clear()
 
     def after(self, offset: int) -> Token:
-        """The token behind the gap that starts at `offset`."""
+        """Return the token after the blank space that begins at `offset`."""
         token = self._tokens.get(offset)
         if token is None:
             token = self._tokens[offset] = self._read(offset)
         return token
 
     def template_rest(self, offset: int, *, raw: bool) -> Token:
-        """The next part of a template string, from `offset` (just behind a `}`)."""
+        """Return the next part of a template string, from `offset`, just after a `}`."""
         token = self._rest.get(offset)
         if token is None:
             token = self._rest[offset] = self._template(offset, offset, False, False, raw)
         return token
 
     def blank(self, offset: int) -> Token:
-        """The blank behind `offset` as a token, for errors that point at it."""
+        """Return the blank space at `offset` as a token, for errors that point at it."""
         start = offset
         if self.text[start] == "#":
             start = self.text.index("\n", start)
         return Token(WHITESPACE, self.text[start], start, start + 1, True, False)
 
     def span(self, start: int, end: int) -> Span:
-        """The span of two offsets, with OPA's rows and columns.
-
-        The end of the text has the column of its last character, a line break is column 0 of the
-        next row.
+        """Return the span between two offsets in OPA's rows and columns: the end of the text has
+        the column of its last character, a line break is column 0 of the next row.
         """
         row = bisect_right(self._lines, start)
         col = start - self._lines[row - 1] + 1
@@ -144,13 +142,14 @@ class Lexer:
         return Span(self.source, start, end, row, col)
 
     def comment_nodes(self) -> tuple[Comment, ...]:
-        """Every comment met so far, in order."""
+        """Return all comments read so far, in order."""
         return tuple(
             Comment(text, self.span(offset, offset + 1 + len(text)))
             for offset, text in sorted(self.comments.items())
         )
 
     def _read(self, offset: int) -> Token:
+        """Read the token at `offset`, after blank space and comments, which are recorded."""
         text = self.text
         match = _TOKEN.match(text, offset)
         if match is None:
@@ -177,12 +176,13 @@ class Lexer:
         return self._check(token) if self._odd else token
 
     def _keep_comments(self, start: int, end: int) -> None:
+        """Record the comments between two offsets."""
         for match in _COMMENT.finditer(self.text, start, end):
             text = match.group()[1:]
             self.comments[match.start()] = text[:-1] if text.endswith("\r") else text
 
     def _read_slowly(self, start: int, space: bool, newline: bool) -> Token:
-        """Read a rare token: the end, template strings, faults."""
+        """Read a rare token: the end of text, a template string, or an invalid token."""
         text = self.text
         if start >= len(text):
             return Token(EOF, "", start, start, space, newline)
@@ -202,6 +202,9 @@ class Lexer:
         return Token(ILLEGAL, self.text[start:end], start, end, space, newline, faults)
 
     def _broken_number(self, start: int, space: bool, newline: bool) -> Token:
+        """Read a number that may be malformed; return a number or an illegal token with its
+        errors.
+        """
         match = _NUMBER.match(self.text, start)
         assert match is not None
         faults = []
@@ -216,6 +219,9 @@ class Lexer:
         return self._illegal(start, match.end(), space, newline, *faults)
 
     def _broken_string(self, start: int, space: bool, newline: bool) -> Token:
+        """Read a string that may be malformed; return a string or an illegal token with its
+        errors.
+        """
         faults: list[str] = []
         at = start + 1
         while True:
@@ -234,6 +240,9 @@ class Lexer:
         return Token(STRING, self.text[start:at], start, at, space, newline)
 
     def _escape(self, at: int, known: str, faults: list[str]) -> int:
+        """Check an escape sequence; append an error if it is invalid, return the offset after
+        it.
+        """
         char = self.text[at : at + 1]
         if char == "u":
             return at + 4
@@ -243,7 +252,7 @@ class Lexer:
         return at
 
     def _template(self, start: int, at: int, space: bool, newline: bool, raw: bool) -> Token:
-        """A template string's text up to its next `{` or its end; `at` is where the text starts."""
+        """Read the text of a template string from `at` up to its next `{` or its end."""
         faults: list[str] = []
         pieces: list[str] = []
         kept = at
@@ -277,7 +286,9 @@ class Lexer:
         return Token(kind, "".join(pieces), start, at, space, newline)
 
     def _check(self, token: Token) -> Token:
-        """A forbidden character spoils the token it is in and the token it follows."""
+        """Return the token, or an illegal one if a forbidden character is in it or directly after
+        it.
+        """
         faults = [
             fault
             for c in self.text[token.start + 1 : token.end + 1]
@@ -289,6 +300,9 @@ class Lexer:
         return self._illegal(token.start, token.end, token.space, token.newline, *faults)
 
     def _odd_gap(self, start: int, end: int, space: bool, newline: bool) -> Token | None:
+        """Return an illegal token for a forbidden character in blank space or a comment; None if
+        there is none.
+        """
         comments = [m.span() for m in _COMMENT.finditer(self.text, start, end)]
         for at in range(start + 1, min(end + 1, len(self.text))):
             fault = _FORBIDDEN.get(self.text[at])
@@ -300,9 +314,8 @@ class Lexer:
 
 
 def loose_tokens(lexer: Lexer, token: Token) -> Iterator[Token]:
-    """The tokens from `token` on as well as they can be told without the grammar.
-
-    A string without an end ends with its line. Parts of template strings are left out.
+    """Yield tokens from `token` on as far as possible without the grammar: an open string ends with
+    its line, parts of template strings are left out.
     """
     templates: list[tuple[int, bool]] = []
     depth = 0

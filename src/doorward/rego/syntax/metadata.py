@@ -79,9 +79,8 @@ _GO_TYPES: Final[dict[type, str]] = {
 
 
 def read_yaml(text: str) -> dict[str, Any]:
-    """The fields that a block sets; YamlError if it cannot be read or has wrong types.
-
-    A field of any type can hold mappings that are `General`: `with_text_keys` refuses those.
+    """Return the fields that a block sets; YamlError if it cannot be parsed or has wrong types.
+    Fields of any type may contain `General` mappings, which `with_text_keys` refuses.
     """
     try:
         return _Reader().read(text)
@@ -90,7 +89,7 @@ def read_yaml(text: str) -> dict[str, Any]:
 
 
 def with_text_keys(value: Any, path: tuple[str, ...] = ()) -> Any:
-    """`value` with strings for keys; KeyTypeError, in OPA's words, if they are not."""
+    """Return `value` with strings as keys; KeyTypeError, in OPA's words, if some are not."""
     if isinstance(value, list):
         return [with_text_keys(item, (*path, str(n))) for n, item in enumerate(value)]
     if isinstance(value, General):
@@ -102,6 +101,9 @@ def with_text_keys(value: Any, path: tuple[str, ...] = ()) -> Any:
 
 
 def _with_json_keys(value: Any) -> Any:
+    """Return a value with numbers in keys written as strings; KeyTypeError for other kinds of
+    keys.
+    """
     if isinstance(value, list):
         return [_with_json_keys(item) for item in value]
     if not isinstance(value, dict):
@@ -120,6 +122,7 @@ class _Reader:
         self.open: set[int] = set()
 
     def read(self, text: str) -> dict[str, Any]:
+        """Parse a block; return its fields by name. YamlError with all type errors."""
         root = compose(text)
         if root is None or _is_null(root):
             return {}
@@ -149,6 +152,7 @@ class _Reader:
         return fields
 
     def fault(self, node: Node, wanted: str) -> None:
+        """Record a type error in the words of Go's YAML library; `wanted` is the Go type."""
         tag = {"mapping": "!!map", "sequence": "!!seq"}.get(node.kind)
         if tag is None:
             text = node.value if len(node.value) <= 10 else node.value[:7] + "..."
@@ -158,7 +162,7 @@ class _Reader:
     # Mappings
 
     def pairs(self, node: Node) -> Iterator[tuple[str, Node]]:
-        """Keys that must be strings, with what each stands for; what is merged in comes last."""
+        """Yield the string keys of a mapping with their values, merged ones last."""
         names: set[str] = set()
         for key, value in self._pairs(node):
             name = self.string(key)
@@ -167,7 +171,7 @@ class _Reader:
                 yield name, value
 
     def _pairs(self, node: Node) -> Iterator[tuple[Node, Node]]:
-        """The pairs of a mapping, and those that it merges in; none if it has a key twice."""
+        """Yield the pairs of a mapping and those it merges in; none if it has a key twice."""
         if node.kind != "mapping" or self._has_key_twice(node):
             return
         merged: Node | None = None
@@ -182,6 +186,7 @@ class _Reader:
                     yield from self._pairs(mapping.target)
 
     def _has_key_twice(self, node: Node) -> bool:
+        """Record an error for each repeated key; return True if there was one."""
         first: dict[tuple[str, str], Node] = {}
         before = len(self.faults)
         for key, _ in node.value:
@@ -197,6 +202,7 @@ class _Reader:
     # Values of a type
 
     def items(self, node: Node, wanted: str) -> list[Node]:
+        """Return the items of a sequence; an error is recorded for other nodes, [] returned."""
         if node.kind == "sequence":
             return list(node.value)
         if not _is_null(node):
@@ -204,6 +210,9 @@ class _Reader:
         return []
 
     def string(self, node: Node) -> str | None:
+        """Return the text of a scalar; None for null or, with an error recorded, for other
+        nodes.
+        """
         node = node.target
         if node.kind != "scalar":
             self.fault(node, "string")
@@ -214,6 +223,9 @@ class _Reader:
         return value if tag == "!!binary" else node.value  # type: ignore[no-any-return] # texts
 
     def bool(self, node: Node) -> bool:
+        """Return a boolean, in YAML 1.1 spellings too; False, with an error recorded, for other
+        nodes.
+        """
         if node.kind == "scalar":
             _, value = _resolve(node)
             if isinstance(value, bool) or value is None:
@@ -224,6 +236,9 @@ class _Reader:
         return False
 
     def map(self, node: Node) -> dict[str, Any]:
+        """Return a mapping with string keys; {} for null or, with an error recorded, for other
+        nodes.
+        """
         node = node.target
         if node.kind == "mapping":
             return {key: self.any(value) for key, value in self.pairs(node)}
@@ -232,6 +247,7 @@ class _Reader:
         return {}
 
     def any(self, node: Node) -> Any:
+        """Return any node as a Python value; YamlError for excessive or recursive aliases."""
         self.left -= 1
         if self.left < 0:
             raise YamlError("yaml: document contains excessive aliasing")
@@ -247,6 +263,7 @@ class _Reader:
         return self._general(node)
 
     def _general(self, node: Node) -> General:
+        """Return a mapping with keys of any scalar type; YamlError for a collection as key."""
         general = General()
         for key_node, value in self._pairs(node):
             key = self.any(key_node)
@@ -273,7 +290,7 @@ class _Open:
 
 
 def _mappings(merged: Node) -> list[Node]:
-    """Return the mappings that a merge names; the first one has precedence."""
+    """Return the mappings that a merge key names; earlier ones have precedence."""
     nodes: list[Node] = merged.value if merged.kind == "sequence" else [merged]
     if any(node.target.kind != "mapping" for node in nodes):
         raise YamlError("yaml: map merge requires map or sequence of maps as the value")
@@ -285,6 +302,7 @@ def _is_text_map(node: Node) -> bool:
 
 
 def _is_text_key(key: Node) -> bool:
+    """Return True if a key is a string or the merge key `<<`."""
     return key.kind == "scalar" and (
         (key.plain and key.value == "<<") or _resolve(key)[0] == "!!str"
     )
@@ -298,7 +316,7 @@ def _is_null(node: Node) -> bool:
 
 
 def _resolve(node: Node) -> tuple[str, Any]:
-    """Return the tag of a scalar, and its value."""
+    """Return the YAML tag of a scalar, and its value."""
     text: str = node.value
     if node.tag == "!!binary":
         return node.tag, _binary(text)
@@ -315,6 +333,7 @@ def _resolve(node: Node) -> tuple[str, Any]:
 
 
 def _plain(text: str, *, timestamps: bool) -> tuple[str, Any]:
+    """Return the tag and value of an unquoted scalar, by the rules of Go's YAML library."""
     if text in _NULLS:
         return "!!null", None
     if text in _BOOLS:
@@ -333,6 +352,7 @@ def _plain(text: str, *, timestamps: bool) -> tuple[str, Any]:
 
 
 def _integer(text: str) -> int | None:
+    """Return the integer that a text spells in base 2, 8, 10 or 16; None if it is not one."""
     match = _INTEGER.fullmatch(text)
     if match is None or len(text) > MAX_DIGITS:
         return None
@@ -344,7 +364,7 @@ def _integer(text: str) -> int | None:
 
 
 def _number(value: float) -> int | Number:
-    """A number of floating point, with the text that Go has for it."""
+    """Return a floating-point number with the text that Go prints for it."""
     sign, digits, power = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(power, int)  # neither infinite nor not a number
     exponent = power + len(digits) - 1
@@ -358,7 +378,9 @@ def _number(value: float) -> int | Number:
 
 
 def _timestamp(text: str) -> str | None:
-    """A date, or a time of a day, as RFC 3339 writes it; None for what is not one."""
+    """Return the date or time that a text spells, in the form of RFC 3339; None if it is not
+    one.
+    """
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         return None
@@ -379,6 +401,7 @@ def _timestamp(text: str) -> str | None:
 
 
 def _binary(text: str) -> str:
+    """Decode base64 to text; YamlError if it is invalid."""
     try:
         octets = base64.b64decode(re.sub("[\r\n]", "", text), validate=True)
         return octets.decode("utf-8", "replace")

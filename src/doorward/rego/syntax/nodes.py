@@ -67,7 +67,9 @@ class _Composite:
 
     @property
     def is_ground(self) -> bool:
-        """True if nothing in it has to be evaluated: scalars and such literals only."""
+        """Return True if the literal contains only scalars and such literals, so that nothing is to
+        be evaluated.
+        """
         try:
             return self._is_ground
         except AttributeError:
@@ -149,7 +151,7 @@ class Call(_Named):
 
     @property
     def name(self) -> str:
-        """The operator as text: `io.jwt.decode`, `io["jwt.decode"]`; only for ground operators."""
+        """The operator as text, such as `io.jwt.decode`; only if it is constant."""
         try:
             return self._name
         except AttributeError:
@@ -240,8 +242,7 @@ Term: TypeAlias = (
 
 
 def is_ground(node: object) -> bool:
-    """Return True if a node is a term that is written out: no variables, references, calls or
-    comprehensions in it."""
+    """Return True for a term without variables, references, calls or comprehensions."""
     kind = type(node)
     return kind is Scalar or (kind in _COMPOSITES and node.is_ground)  # type: ignore[attr-defined] # one of those
 

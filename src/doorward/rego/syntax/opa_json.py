@@ -70,7 +70,7 @@ class _Writer:
     """Where everything is said to be: OPA gives some parts the location of what they belong to."""
 
     def location(self, span: Span | None) -> Json:
-        """The `location` member, if one is wanted and known."""
+        """Return the `location` member; {} if locations are off or the span is unknown."""
         span = self.span or span
         if not self.locations or span is None or not span.row:
             return {}
@@ -83,6 +83,7 @@ class _Writer:
     # Modules
 
     def module(self, module: Module) -> Json:
+        """Return the JSON of a module: package, imports, annotations, rules and comments."""
         result = {"package": self.package(module.package)}
         # The first comment of a METADATA block has the block's location.
         blocks = {a.span.start: _block_location(a.span) for a in module.annotations}
@@ -97,6 +98,7 @@ class _Writer:
         return result
 
     def package(self, package: Package) -> Json:
+        """Return the JSON of a package statement."""
         terms = package.terms or tuple(Scalar(name) for name in package.path)
         first = terms[0].span
         path = [
@@ -109,11 +111,13 @@ class _Writer:
         return {**self.location(_cut(package.span, len("package"))), "path": path}
 
     def imported(self, item: Import) -> Json:
+        """Return the JSON of an import."""
         alias = {"alias": item.alias} if item.alias is not None else {}
         span = _cut(item.span, len("import"))
         return {**alias, **self.location(span), "path": self.reference(item.path)}
 
     def annotations(self, block: Annotations) -> Json:
+        """Return the JSON of an annotation block, its fields sorted."""
         fields = {k: _sort(v) for k, v in block.fields.items() if k not in ("compile", "labels")}
         schemas = block.fields.get("schemas")
         if isinstance(schemas, list):
@@ -123,6 +127,7 @@ class _Writer:
         return dict(sorted(result.items()))
 
     def schema(self, schema: Json) -> Json:
+        """Return the JSON of one entry of `schemas`."""
         return {
             name: self.schema_path(schema[name]) if name != "definition" else _sort(schema[name])
             for name in ("path", "schema", "definition")
@@ -130,6 +135,7 @@ class _Writer:
         }
 
     def schema_path(self, path: SchemaPath) -> list[Json]:
+        """Return the JSON of a reference in `schemas`."""
         kinds = ["var", *(_scalar_kind(name) for name in path[1:])]
         locations: list[Json] = [{} for _ in path]
         if self.locations and path != ["schema"]:
@@ -141,6 +147,7 @@ class _Writer:
         ]
 
     def comment(self, comment: Comment, blocks: dict[int, Json]) -> Json:
+        """Return the JSON of a comment; `blocks` are the locations of METADATA blocks by offset."""
         text = base64.b64encode(comment.text.encode()).decode() or None
         location = blocks.get(comment.span.start) if self.locations else None
         return {
@@ -151,6 +158,7 @@ class _Writer:
     # Rules
 
     def rule(self, rule: Rule, first: Rule | None = None) -> Json:
+        """Return the JSON of a rule; `first` is the head of its chain if it is an `else`."""
         result: Json = {}
         if rule.annotations:
             result["annotations"] = [self.annotations(a) for a in rule.annotations]
@@ -166,7 +174,7 @@ class _Writer:
         return {**result, **self.location(_head_span(rule) if _is_lone_call(rule) else span)}
 
     def no_body(self, rule: Rule) -> list[Json]:
-        """The body that a rule without one has."""
+        """Return the body `true` that OPA shows for a rule without a body."""
         head = rule.head
         if rule.default:
             span = _cut(rule.span, len("default"))
@@ -179,6 +187,7 @@ class _Writer:
         return [{"index": 0, **self.location(span), "terms": self.term(Scalar(True, span))}]
 
     def head(self, rule: Rule, first: Rule) -> Json:
+        """Return the JSON of a head, with the fields that OPA has for its form."""
         head = rule.head
         name, key = _name_and_key(first)
         result: Json = {}
@@ -207,6 +216,7 @@ class _Writer:
         return [self.expr(expr, index) for index, expr in enumerate(body)]
 
     def expr(self, expr: Expr, index: int) -> Json:
+        """Return the JSON of an expression; `index` is its position in the body."""
         result: Json = {"index": index, **self.location(expr.span)}
         if expr.negated:
             result["negated"] = True
@@ -216,6 +226,7 @@ class _Writer:
         return result
 
     def terms(self, expr: Expr) -> Json | list[Json]:
+        """Return the `terms` of an expression: a list for a call, else an object."""
         match expr.term:
             case Call() as call:
                 return self.call(call)
@@ -246,6 +257,7 @@ class _Writer:
         return {**self.location(span), "type": name, **operands}
 
     def some_in(self, some: SomeIn) -> Json:
+        """Return the JSON of `some … in …`, whose symbol is a membership call."""
         keys = () if some.key is None else (some.key,)
         args = (*keys, some.value, some.domain)
         operator = Ref(Var("internal"), (Scalar(f"member_{len(args)}"),))
@@ -256,6 +268,7 @@ class _Writer:
         return {**self.location(_cut(some.span, len("some"))), "symbols": [symbol]}
 
     def with_(self, modifier: With) -> Json:
+        """Return the JSON of a `with` modifier."""
         return {
             **self.location(modifier.span),
             "target": self.reference(modifier.target)
@@ -267,12 +280,14 @@ class _Writer:
     # Terms
 
     def term(self, term: Term, *, bare: bool = False) -> Json:
+        """Return the JSON of a term; `bare` keeps `input` and `data` as variables."""
         if _is_root(term) and not bare:
             return self.reference(term)
         kind, value = self.value(term)
         return {**self.location(term.span), "type": kind, "value": value}
 
     def value(self, term: Term) -> tuple[str, Any]:
+        """Return the type and value of a term in OPA's JSON."""
         match term:
             case Scalar(value=value):
                 return _scalar_kind(value), {} if value is None else value
@@ -303,6 +318,7 @@ class _Writer:
                 return "templatestring", {"parts": items_, "multi_line": term.multi_line}
 
     def part(self, part: str | Expr) -> Json:
+        """Return the JSON of a part of a template string."""
         if isinstance(part, str):
             return {"type": "string", "value": part}
         plain = not part.withs and not part.negated
@@ -314,7 +330,7 @@ class _Writer:
         return [self.reference(call.operator), *map(self.term, call.args)]
 
     def reference(self, ref: Term) -> Json:
-        """A reference even where the tree has the name alone."""
+        """Return the JSON of a reference, also for a single name."""
         args = ref.args if isinstance(ref, Ref) else ()
         head = ref.head if isinstance(ref, Ref) else ref
         value = [self.term(head, bare=True), *map(self.term, args)]
@@ -322,6 +338,7 @@ class _Writer:
 
 
 def _location(span: Span, *, text: bool) -> Json:
+    """Return a span as file, row and column, with the base64 of its text if `text`."""
     location: Json = {"file": span.file, "row": span.row, "col": span.col}
     if text:
         location["text"] = base64.b64encode(span.text.encode()).decode()
@@ -329,7 +346,7 @@ def _location(span: Span, *, text: bool) -> Json:
 
 
 def _block_location(span: Span) -> Json:
-    """The location of a METADATA block: OPA builds its text again from what the lines say."""
+    """Return the location of a METADATA block, whose text OPA rebuilds from its lines."""
     _, *lines = span.text.split("\n")
     text = "\n".join(["# METADATA", *("# " + line[1:].removeprefix(" ") for line in lines)])
     location = _location(span, text=False)
@@ -357,7 +374,7 @@ def is_repeated(head: Head) -> bool:
 
 
 def has_braces(rule: Rule) -> bool:
-    """Return True if the body of a rule stands in braces."""
+    """Return True if a rule's body is written in braces."""
     if not rule.body:
         return False
     head, body = rule.head.span, rule.body[0].span
@@ -369,6 +386,7 @@ def _is_root(term: Term) -> bool:
 
 
 def _scalar_kind(value: object) -> str:
+    """Return the JSON type name of a scalar."""
     match value:
         case None:
             return "null"
@@ -381,6 +399,7 @@ def _scalar_kind(value: object) -> str:
 
 
 def _sort(value: object) -> object:
+    """Return a document with the keys of its objects sorted."""
     match value:
         case dict():
             return {key: _sort(value[key]) for key in sorted(value)}
@@ -391,7 +410,7 @@ def _sort(value: object) -> object:
 
 
 def _name_and_key(rule: Rule) -> tuple[str, Term | None]:
-    """The head's `name` and `key`, which OPA keeps for names of one or two parts only."""
+    """Return the head's `name` and `key`, which OPA has for references of one or two parts only."""
     head = rule.head
     ref = head.ref
     name = ref.head.name if isinstance(ref.head, Var) else ""
@@ -413,6 +432,7 @@ def head_key(rule: Rule) -> Term | None:
 
 
 def _has_if(rule: Rule) -> bool:
+    """Return True if the rule's body follows `if`."""
     if is_repeated(rule.head):
         return False  # only a body in braces can follow another one
     rest = rule.span.source.text[rule.head.span.end : rule.span.end]
@@ -423,6 +443,7 @@ def _has_if(rule: Rule) -> bool:
 
 
 def _distinct(items: tuple[Term, ...]) -> list[Term]:
+    """Return the different members of a set in OPA's order."""
     by_rank: dict[Any, Term] = {}
     for item in items:
         by_rank.setdefault(rank(item), item)
@@ -430,6 +451,9 @@ def _distinct(items: tuple[Term, ...]) -> list[Term]:
 
 
 def _last(pairs: tuple[tuple[Term, Term], ...]) -> list[tuple[Term, Term]]:
+    """Return the pairs of an object in OPA's order; of equal keys the first key and the last
+    value.
+    """
     by_rank: dict[Any, tuple[Term, Term]] = {}
     for key, value in pairs:
         position = rank(key)
@@ -438,7 +462,7 @@ def _last(pairs: tuple[tuple[Term, Term], ...]) -> list[tuple[Term, Term]]:
 
 
 def rank(term: Term) -> tuple[int, Any]:
-    """A key to sort terms by as OPA sorts them; equal terms have equal keys."""
+    """Return a key that sorts terms in OPA's order; equal terms have equal keys."""
     match term:
         case Scalar(value=None):
             return 0, 0

@@ -34,7 +34,7 @@ _INFIX: Final = frozenset(
 
 
 def is_same(before: Module, after: Module) -> bool:
-    """Return True if rules and comments are the same; imports may differ."""
+    """Return True if two modules have the same rules and comments; imports may differ."""
     if _comments(before) != _comments(after) or before.package != after.package:
         return False
     # Most rules are the same as they stand, which takes a tenth of making them plain.
@@ -52,6 +52,7 @@ def _plain(rule: Rule) -> Rule:
 
 
 def _plain_node(node: Node) -> Node:
+    """Return a node in a form that is equal for nodes that mean the same."""
     match node:
         case Rule(head=head):
             if not head.args:
@@ -77,7 +78,7 @@ def _plain_node(node: Node) -> Node:
 
 
 def distinct(items: Sequence[Term]) -> list[Term]:
-    """The members of a set, of equal ones the first."""
+    """Return the different members of a set; of equal ones the first."""
     firsts: dict[object, Term] = {}
     for item in items:
         firsts.setdefault(rank(item), item)
@@ -85,7 +86,7 @@ def distinct(items: Sequence[Term]) -> list[Term]:
 
 
 def last_pairs(pairs: Sequence[tuple[Term, Term]]) -> list[tuple[Term, Term]]:
-    """The pairs of an object, of those with equal keys the first key and the last value."""
+    """Return the pairs of an object; of equal keys the first key and the last value."""
     chosen: dict[object, tuple[Term, Term]] = {}
     for key, value in pairs:
         position = rank(key)

@@ -20,7 +20,9 @@ __all__ = ["check_is_v1"]
 
 
 def check_is_v1(module: Module, removed: Container[str]) -> None:
-    """CompileError with everything in `module` that v1 refuses; `removed`: built-ins' names."""
+    """Raise CompileError with everything in `module` that v1 forbids; `removed` are names of
+    built-ins.
+    """
     errors = [
         *_imports(module),
         *(error for rule in module.rules for error in _shadows(rule)),
@@ -32,6 +34,7 @@ def check_is_v1(module: Module, removed: Container[str]) -> None:
 
 
 def _imports(module: Module) -> Iterator[Diagnostic]:
+    """Yield an error for each import that shadows another one."""
     seen: dict[str, str] = {}
     for item in module.imports:
         ref = item.path if isinstance(item.path, Ref) else Ref(item.path, ())
@@ -44,13 +47,14 @@ def _imports(module: Module) -> Iterator[Diagnostic]:
 
 
 def _name(term: Term) -> str:
+    """Return the name of a variable or constant as text; "" for other terms."""
     return (
         term.name if isinstance(term, Var) else str(term.value) if isinstance(term, Scalar) else ""
     )
 
 
 def _shadows(rule: Rule) -> Iterator[Diagnostic]:
-    """`input` and `data` as names of rules, parameters or variables."""
+    """Yield an error for each rule, parameter or variable named `input` or `data`."""
     name = _name(rule.head.ref.head)
     if name in ROOTS:
         yield _error(f"rules must not shadow {name} (use a different rule name)", rule.span)
@@ -68,6 +72,7 @@ def _shadows(rule: Rule) -> Iterator[Diagnostic]:
 
 
 def _assign(expr: Expr) -> str:
+    """Return the name that an expression assigns with `:=`; "" for other expressions."""
     call = expr.term
     if isinstance(call, Call) and call.infix and call.name == "assign":
         return _name(call.args[0])
@@ -75,6 +80,7 @@ def _assign(expr: Expr) -> str:
 
 
 def _removed_builtins(rule: Rule, removed: Container[str]) -> Iterator[Diagnostic]:
+    """Yield an error for each call of a built-in that v1 removed."""
     for node in walk(rule):
         if isinstance(node, Call) and node.name in removed:
             message = f"deprecated built-in function calls in expression: {node.name}"
@@ -82,6 +88,7 @@ def _removed_builtins(rule: Rule, removed: Container[str]) -> Iterator[Diagnosti
 
 
 def _keywords(rule: Rule) -> Iterator[Diagnostic]:
+    """Yield an error for a rule that is named by a keyword."""
     name = _name(rule.head.ref.head)
     if not rule.head.ref.args and name in KEYWORDS | V1_KEYWORDS:
         yield Diagnostic(PARSE_ERROR, f"{name} keyword cannot be used for rule name", rule.span)

@@ -60,6 +60,7 @@ _PLAIN: Final = frozenset(
 
 
 def _node_types() -> dict[type, tuple[str, ...]]:
+    """Return the fields of each node type that can contain nodes."""
     names: dict[type, tuple[str, ...]] = {}
     for name in nodes.__all__:
         kind = getattr(nodes, name)
@@ -72,7 +73,7 @@ _FIELDS: Final = _node_types()
 
 
 def children(node: Node) -> Iterator[Node]:
-    """The nodes directly below `node`, in the order of the grammar."""
+    """Yield the nodes directly below `node`, in the order of the grammar."""
     for name in _FIELDS[type(node)]:
         value = getattr(node, name)
         if type(value) is tuple:
@@ -86,7 +87,7 @@ def children(node: Node) -> Iterator[Node]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """`node` and everything below it, parents before children."""
+    """Yield `node` and everything below it, parents before children."""
     waiting = [node]
     while waiting:
         top = waiting.pop()
@@ -95,10 +96,8 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def rewrite(node: N, replacement: Callable[[Node], Node]) -> N:
-    """`node` with `replacement` applied to all nodes below it and then to itself.
-
-    What `replacement` returns unchanged (the same object) is kept, so that an untouched tree comes
-    back as itself.
+    """Return `node` with `replacement` applied to all nodes below it, then to itself. A node that
+    it returns unchanged is kept, so that an untouched tree is returned as the same object.
     """
     changes: dict[str, object] = {}
     for name in _FIELDS[type(node)]:
@@ -112,6 +111,7 @@ def rewrite(node: N, replacement: Callable[[Node], Node]) -> N:
 
 
 def _rewrite_value(value: object, replacement: Callable[[Node], Node]) -> object:
+    """Rewrite the nodes in a field's value; an unchanged value is returned as the same object."""
     if type(value) is tuple:
         new = tuple(_rewrite_value(item, replacement) for item in value)
         return new if any(a is not b for a, b in zip(new, value, strict=True)) else value

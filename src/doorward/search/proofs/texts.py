@@ -39,7 +39,7 @@ _CASES: Final = ("lower", "upper")
 
 def condition_of(expr: Expr) -> tuple[str, Language, bool] | None:
     """Return a term's text, the language an expression limits it to, and True if it must be a text;
-    None if the expression is no such condition.
+    None for other expressions.
     """
     call = expr.term
     if not isinstance(call, Call):

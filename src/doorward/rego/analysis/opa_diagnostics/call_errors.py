@@ -32,7 +32,9 @@ __all__ = ["in_reported_order"]
 def in_reported_order(
     tops: Iterable[Module | Body], wrong: Mapping[int, Sequence[Diagnostic]]
 ) -> list[Diagnostic]:
-    """The errors of the calls of modules or of a query; `wrong` has those of a call by its `id`."""
+    """Return the errors of calls in the order in which OPA reports them; `wrong` has the errors of
+    each call by its `id`.
+    """
     reporter = _Reporter(wrong)
     for top in tops:
         if isinstance(top, Module):
@@ -49,6 +51,7 @@ class _Reporter:
         self.errors: list[Diagnostic] = []
 
     def rule(self, rule: Rule) -> None:
+        """Report the calls of a rule's body, head and `else`."""
         self.body(rule.body)
         head = rule.head
         self.terms(*head.ref.args, head.key, head.value)
@@ -60,6 +63,7 @@ class _Reporter:
             self.terms(*(modifier.value for modifier in expr.withs), expr.term)
 
     def terms(self, *nodes: Node | None) -> None:
+        """Report the calls in terms, then those in the bodies inside them."""
         closures: list[Node] = []
         for node in nodes:
             if node is not None:
@@ -67,7 +71,7 @@ class _Reporter:
         self.inside(closures)
 
     def operand(self, node: Node, closures: list[Node]) -> None:
-        """The calls in front of what `node` is part of; what stays in it goes to `closures`."""
+        """Report the calls in `node`; the bodies inside it are appended to `closures`."""
         match node:
             case Call():
                 own: list[Node] = []
@@ -92,6 +96,7 @@ class _Reporter:
                     self.operand(child, closures)
 
     def inside(self, closures: Iterable[Node]) -> None:
+        """Report the calls in the bodies of comprehensions, `every`, `not`, `and` and `or`."""
         for node in closures:
             match node:
                 case ArrayComprehension() | SetComprehension():

@@ -56,7 +56,7 @@ def _body_vars(body: Body) -> Iterator[Var]:
 
 
 def expr_vars(expr: Expr, *, closures: bool = False) -> Iterator[Var]:
-    """Every variable of a flat expression, those of its `with` clauses included."""
+    """Yield every variable of a flat expression, its `with` modifiers included."""
     term = expr.term
     match term:
         case Call(_, args):
@@ -92,7 +92,7 @@ def expr_vars(expr: Expr, *, closures: bool = False) -> Iterator[Var]:
 
 
 def closures_of(expr: Expr) -> Iterator[Closure]:
-    """The outermost closures of a flat expression."""
+    """Yield the outermost comprehensions and inner bodies of a flat expression."""
     term = expr.term
     if isinstance(term, (Every, Not, And, Or)):
         yield term
@@ -104,7 +104,7 @@ def closures_of(expr: Expr) -> Iterator[Closure]:
 
 
 def heads_and_bodies(closure: Closure) -> tuple[tuple[Term, ...], tuple[Body, ...]]:
-    """The heads of a closure, and its bodies."""
+    """Return the head terms of a comprehension or inner body, and its bodies."""
     match closure:
         case Every(_, _, _, body) | Not(body):
             return (), (body,)
@@ -116,7 +116,7 @@ def heads_and_bodies(closure: Closure) -> tuple[tuple[Term, ...], tuple[Body, ..
 
 
 def closure_vars(closure: Closure) -> Iterator[Var]:
-    """Every variable inside a closure."""
+    """Yield every variable inside a comprehension or inner body."""
     heads, bodies = heads_and_bodies(closure)
     for head in heads:
         yield from all_vars(head)
@@ -125,6 +125,7 @@ def closure_vars(closure: Closure) -> Iterator[Var]:
 
 
 def _in_term(term: Term) -> Iterator[Closure]:
+    """Yield the outermost comprehensions in a term."""
     match term:
         case ArrayComprehension() | SetComprehension() | ObjectComprehension():
             yield term
@@ -145,6 +146,7 @@ def _path(ref: Ref) -> tuple[Term, tuple[Term, ...]]:
 
 
 def _parts(term: Term) -> Iterable[Term]:
+    """Return the items of a collection, or keys and values; () for other terms."""
     match term:
         case Array(items) | Set(items):
             return items

@@ -85,7 +85,7 @@ class Flattener:
         self.lifting = Lifting(self, origins)
 
     def rule(self, rule: Rule) -> FlatRule:
-        """A rule without its `else`, calls taken out of all its terms."""
+        """Return a rule, without its `else`, whose calls are separate expressions."""
         out, result = list[Expr](), self.lifting.result
         self.exprs(rule.body, out)
         head = rule.head
@@ -107,6 +107,7 @@ class Flattener:
         return Operands(_EQUALITIES, self.local, lambda part: (part,)).body(body)
 
     def local(self, span: Span) -> Var:
+        """Return a new variable for the term at `span`."""
         self.count += 1
         # `@` keeps the name apart from any that a policy can write (`scope.source_name`).
         return Var(f"{self.prefix}{self.count - 1}__@", span)
@@ -114,6 +115,7 @@ class Flattener:
     # Expressions
 
     def exprs(self, body: Sequence[Expr], out: list[Expr]) -> None:
+        """Append the flat expressions of a body to `out`."""
         around = self.expr_span
         for expr in body:
             self.expr_span = expr.span
@@ -121,6 +123,7 @@ class Flattener:
         self.expr_span = around
 
     def expr(self, expr: Expr, out: list[Expr]) -> None:
+        """Append the flat form of an expression to `out`, under its `with`."""
         begin = len(out)
         withs = tuple(self._with(item, out) for item in expr.withs)
         first = len(out)
@@ -131,6 +134,7 @@ class Flattener:
             self.origins.add_expr(expr, out[begin:])
 
     def _expr(self, expr: Expr, withs: tuple[With, ...], out: list[Expr]) -> None:
+        """Append the flat form of an expression to `out`, without regard to what it was."""
         for before in expr.before:
             self.expr(before, out)
         flat = replace(expr, withs=withs, before=()) if withs or expr.before else expr
@@ -171,11 +175,13 @@ class Flattener:
                 out.append(replace(flat, term=self.lifting.term(term, out)))
 
     def _call(self, flat: Expr, name: str, args: tuple[Term, ...], out: list[Expr]) -> None:
+        """Append a call of `name` with flat operands to `out`."""
         given = self.lifting.terms(args, out)
         operator = Ref(Var(name, flat.span), (), flat.span)
         out.append(replace(flat, term=Call(operator, given, flat.span)))
 
     def _with(self, item: With, out: list[Expr]) -> With:
+        """Return a `with` whose value is flat; a function's name stays a name."""
         value = item.value
         call = as_call(value)
         is_function = call is not None and self.arity(call) is not None
@@ -187,6 +193,7 @@ class Flattener:
         return replace(item, value=self.lifting.result(value, out))
 
     def _member(self, domain: Term, key: Term | None) -> Ref:
+        """Return the reference to an item of a domain under a key, or under a new variable."""
         index = key if key is not None else self.local(domain.span)
         if isinstance(domain, Ref):
             return Ref(domain.head, (*domain.args, index), domain.span)
@@ -195,14 +202,14 @@ class Flattener:
     # What is taken out of terms
 
     def call(self, call: Call, out: list[Expr]) -> Var:
-        """The result of a call: one more operand of it."""
+        """Append a call with an output operand to `out`; return the variable of its result."""
         local = self.local(call.span)
         given = Call(call.operator, (*call.args, local), call.span)
         out.append(Expr(given, span=call.span))
         return local
 
     def template(self, term: TemplateString, out: list[Expr]) -> Var:
-        """A text, behind the values of the parts of a template string."""
+        """Append the parts of a template string to `out`; return the variable of its text."""
         captured = tuple(
             self._capture(self._at_expr(p.term, term.span), p)
             for p in term.parts
@@ -218,7 +225,7 @@ class Flattener:
         return replace(term, span=self.expr_span or span) if isinstance(term, Var) else term
 
     def _capture(self, term: object, part: Expr | None = None) -> Term:
-        """`{x | x = term}`: a value that may be undefined without harm."""
+        """Return `{x | x = term}`, in which the term may be undefined."""
         inside: list[Expr] = []
         assert isinstance(term, Term)  # template strings hold nothing else
         span = term.span
@@ -235,6 +242,7 @@ class Flattener:
 
 
 def _is_data(*terms: Term) -> bool:
+    """Return True if all the terms are references below `data`."""
     return all(
         isinstance(t, Ref) and isinstance(t.head, Var) and t.head.name == "data" for t in terms
     )

@@ -47,7 +47,9 @@ _CLOSED = (ArrayComprehension, Set, SetComprehension, ObjectComprehension)
 
 
 def first_stage(findings: Iterable[Findings]) -> list[Diagnostic]:
-    """The errors of all rules that OPA reports: those of the first stage that has any."""
+    """Return the errors that OPA reports for all rules: those of the first stage with any
+    errors.
+    """
     listed = list(findings)
     for kind in ("undeclared", "heads", "bodies"):
         problems = [problem for each in listed for problem in getattr(each, kind)]
@@ -59,16 +61,17 @@ def first_stage(findings: Iterable[Findings]) -> list[Diagnostic]:
 def query_errors(
     body: Body, unsafe: Unsafe, flattener: Flattener, callees: Callees
 ) -> list[Diagnostic]:
-    """The unsafe variables of a query, of which the expressions in `unsafe` have no order."""
+    """Return the errors for the unsafe variables of a query; `unsafe` has the expressions without a
+    safe order.
+    """
     return _undeclared_variables(unsafe, flattener) or _report(unsafe) + _captures(
         body, unsafe, callees
     )
 
 
 def _captures(body: Body, unsafe: Unsafe, callees: Callees) -> list[Diagnostic]:
-    """The variables that OPA adds to a query for the values of its expressions; it names them `_`.
-
-    They are unsafe where the expression is.
+    """Return errors for the variables, named `_`, that OPA adds to a query for the values of its
+    expressions; they are unsafe if the expression is.
     """
     captures = []
     for expr in body:
@@ -83,7 +86,7 @@ def _is_within(part: Expr, whole: Expr) -> bool:
 
 
 def _open(expr: Expr) -> Iterator[str]:
-    """Variables outside of comprehensions, sets and keys of objects, which OPA checks later."""
+    """Yield the variables outside comprehensions, sets and object keys, which OPA checks later."""
     waiting: list[Node] = [expr]
     while waiting:
         node = waiting.pop()
@@ -96,6 +99,7 @@ def _open(expr: Expr) -> Iterator[str]:
 
 
 def _has_value(expr: Expr, callees: Callees) -> bool:
+    """Return True if OPA captures the value of a query's expression."""
     term = expr.term
     if expr.negated or isinstance(term, (And, Every, Not, Or, SomeDecl, SomeIn)):
         return False
@@ -114,7 +118,9 @@ class Findings:
 
 
 def rule_findings(flat: FlatRule, unsafe: Unsafe, flattener: Flattener) -> Findings:
-    """The unsafe variables of a rule, of which the expressions in `unsafe` have no order."""
+    """Return the errors for the unsafe variables of a rule; `unsafe` has the expressions without a
+    safe order.
+    """
     head = flat.head
     args = {v.name for arg in head.args or () for v in all_vars(arg)}
     known = ROOTS.union(args, (v.name for e in flat.body for v in expr_vars(e)))
@@ -128,6 +134,7 @@ def rule_findings(flat: FlatRule, unsafe: Unsafe, flattener: Flattener) -> Findi
 
 
 def _in_head(lacking: Iterable[Var]) -> list[Diagnostic]:
+    """Return an error for each variable that a head lacks, at its first occurrence."""
     first: dict[str, Var] = {}
     for var in sorted(lacking, key=lambda v: (v.span.row, v.span.col)):
         first.setdefault(source_name(var.name), var)
@@ -135,7 +142,7 @@ def _in_head(lacking: Iterable[Var]) -> list[Diagnostic]:
 
 
 def _in_arguments(rule: Rule) -> list[Diagnostic]:
-    """A reference among the parameters: its head can never be bound."""
+    """Return an error for each reference among the parameters, whose head can never be bound."""
     return [
         _unsafe(source_name(arg.head.name), arg.span)
         for arg in rule.head.args or ()
@@ -144,6 +151,7 @@ def _in_arguments(rule: Rule) -> list[Diagnostic]:
 
 
 def _undeclared_variables(unsafe: Unsafe, flattener: Flattener) -> list[Diagnostic]:
+    """Return an error for each variable that an argument of `print` lacks."""
     errors = []
     for expr, names in unsafe.values():
         for inner in (expr, *_inside_captures(expr)):
@@ -157,7 +165,9 @@ def _undeclared_variables(unsafe: Unsafe, flattener: Flattener) -> list[Diagnost
 
 
 def _inside_captures(expr: Expr) -> Iterator[Expr]:
-    """The expressions of values that `print` takes, where the call lacks what they lack."""
+    """Yield the expressions of values that `print` takes, which lack the same variables as the
+    call.
+    """
     if isinstance(expr.term, Array):
         for item in expr.term.items:
             if isinstance(item, SetComprehension):
@@ -165,7 +175,7 @@ def _inside_captures(expr: Expr) -> Iterator[Expr]:
 
 
 def _report(unsafe: Unsafe) -> list[Diagnostic]:
-    """Each variable once, where it is first missing."""
+    """Return one error per variable, where it is first missing."""
     spans: dict[str, Span] = {}
     for expr, names in unsafe.values():
         for name in sorted(names):
@@ -189,6 +199,7 @@ def _place(span: Span) -> tuple[str, int, int]:
 
 
 def _unsafe(name: str, span: Span) -> Diagnostic:
+    """Return the error for an unsafe variable, with a hint if it is a keyword."""
     message = f"var {name} is unsafe"
     if name in _KEYWORDS:
         message += f" (hint: `import future.keywords.{name}` to import a future keyword)"

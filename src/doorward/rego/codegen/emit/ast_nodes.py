@@ -68,12 +68,13 @@ def negation(value: ast.expr) -> ast.UnaryOp:
 
 
 def failure_of(tests: Sequence[ast.expr]) -> ast.expr:
-    """A test for whether one of `tests`, at least one, does not hold."""
+    """Return a test that at least one of `tests` does not hold."""
     failures = [_inverse(test) for test in tests]
     return failures[0] if len(failures) == 1 else ast.BoolOp(op=ast.Or(), values=failures)
 
 
 def _inverse(test: ast.expr) -> ast.expr:
+    """Return the negation of a test, without `not` where possible."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return operand
@@ -88,7 +89,9 @@ def _inverse(test: ast.expr) -> ast.expr:
 def except_clause(
     errors: ast.expr, target: str, value: ast.expr, error: str | None = None
 ) -> ast.ExceptHandler:
-    """`target = value` when one of `errors` is raised, which is then named `error`."""
+    """Return an except clause that sets `target = value` for the `errors`, one of which is named
+    `error`.
+    """
     assign = ast.Assign(targets=[store(target)], value=value)
     return ast.ExceptHandler(type=errors, name=error, body=[assign])
 
@@ -112,7 +115,7 @@ def is_undefined_test(test: ast.expr) -> bool:
 
 
 def make_function(name: str, args: Sequence[str]) -> ast.FunctionDef:
-    """An empty function definition; the last of `args` may be `*rest`."""
+    """Return an empty function definition; the last of `args` may be `*rest`."""
     every = [ast.arg(arg=arg.lstrip("*"), annotation=None, type_comment=None) for arg in args]
     rest = every.pop() if args and args[-1].startswith("*") else None
     arguments = ast.arguments(
@@ -139,10 +142,8 @@ _TYPE_PARAMS: Final[dict[str, Any]] = {"type_params": []} if sys.version_info >=
 
 
 def locate(node: ast.AST, row: int, col: int) -> None:
-    """Give a position to `node` and to everything below it that has none.
-
-    INVARIANT: what has a position has nothing without one below it. So a node that was located is
-    not entered again, and a function of any depth is walked once.
+    """Give a position to `node` and everything below it that has none. INVARIANT: a node with a
+    position has none without one below it, so that a located node is not entered again.
     """
     waiting: list[ast.AST] = [node]
     while waiting:
@@ -187,6 +188,7 @@ def complete(function: ast.FunctionDef, shared: set[str]) -> None:
 
 
 def _complete(function: ast.FunctionDef, shared: set[str], outside: frozenset[str]) -> None:
+    """Add a `nonlocal` statement to each inner function that assigns a shared name."""
     own: set[str] = set()
     inner: list[ast.FunctionDef] = []
     waiting: list[ast.stmt] = list(function.body)

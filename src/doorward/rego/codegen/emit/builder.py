@@ -108,7 +108,9 @@ class Builder:
     # Statements
 
     def add(self, statement: ast.stmt) -> None:
-        """Append to the current block, with the position of the current Rego expression."""
+        """Append a statement to the current block, at the position of the current Rego
+        expression.
+        """
         self._locate(statement)
         self.block.append(statement)
 
@@ -123,13 +125,14 @@ class Builder:
         self.add(ast.Assign(targets=[store(name)], value=value))
 
     def attempt(self, target: str, value: ast.expr, *handlers: ast.ExceptHandler) -> None:
-        """`target = value`, or what one of `handlers` makes of an error."""
+        """Write `target = value`, or what one of `handlers` makes of an error."""
         assign = ast.Assign(targets=[store(target)], value=value)
         self.add(ast.Try(body=[assign], handlers=list(handlers), orelse=[], finalbody=[]))
 
     def bind_temp(self, value: ast.expr, wish: str = "", *, holds: str = "") -> ast.Name:
-        """`value` under a name, so that it is computed once: `wish`, or one that says what it
-        `holds`."""
+        """Assign `value` to a local name, so that it is computed once; the name is `wish` or says
+        what it `holds`.
+        """
         if isinstance(value, ast.Name) and not wish:
             return value
         name = self.temps.fresh(wish) if wish else self.temps.holding(holds)
@@ -149,7 +152,7 @@ class Builder:
     # Tests and loops
 
     def test(self, condition: ast.expr) -> None:
-        """Everything written from here on runs only if `condition` holds."""
+        """Write a test: what is written next runs only if `condition` holds."""
         if self._join(condition):
             return
         self.opened_tests = _conjuncts(condition)
@@ -171,7 +174,9 @@ class Builder:
         self._enter(self.opened.body)
 
     def _join(self, condition: ast.expr) -> bool:
-        """Add `condition` to the test just opened, if nothing follows that one yet."""
+        """Add `condition` to the test just opened, if that is still empty; return False
+        otherwise.
+        """
         opened = self.opened
         if opened is None or len(self.opened_tests) >= MAX_TESTS:
             return False
@@ -196,7 +201,7 @@ class Builder:
         self.test(ast.Compare(left=value, ops=[ast.IsNot()], comparators=[runtime("UNDEFINED")]))
 
     def loop(self, target: ast.expr, iterable: ast.expr) -> None:
-        """Everything written from here on runs for each of `iterable`."""
+        """Write a loop: what is written next runs for each item of `iterable`."""
         self.ensure_depth()
         if self.number is not None:
             # Not in each round: what stays is that none of them held.
@@ -216,11 +221,13 @@ class Builder:
         self.add(self._note_failure(number, row))
 
     def _note_failure(self, number: int, row: int) -> ast.stmt:
+        """Return a statement that records the row of a failed condition of definition `number`."""
         marks = self.temps.bind_at_start("_marks", attribute(load("ctx"), "marks"))
         target = ast.Subscript(value=marks, slice=ast.Constant(value=number), ctx=ast.Store())
         return ast.Assign(targets=[target], value=ast.Constant(value=row))
 
     def _enter(self, block: list[ast.stmt]) -> None:
+        """Continue in a nested block."""
         self.block = block
         self.depth += 1
         self.conditional = True
@@ -228,10 +235,9 @@ class Builder:
 
     @contextmanager
     def leaving(self, value: Callable[[], ast.expr] | None) -> Iterator[None]:
-        """Tests written inside, but for those in loops and scopes, return a `value` if they fail.
-
-        The caller returns the same value behind all that is written inside, and writes nothing
-        between. None changes nothing.
+        """Context in which failing tests, except those in loops and scopes, return `value`. The
+        caller returns the same value at the end and writes nothing in between. None changes
+        nothing.
         """
         before, self.leave = self.leave, value
         self.opened = None
@@ -243,7 +249,7 @@ class Builder:
     # Inner functions
 
     def ensure_depth(self) -> None:
-        """Continue in a function of its own where the nest is as deep as Python allows."""
+        """Continue in an inner function if blocks are nested as deep as Python allows."""
         if self.loops < MAX_LOOPS and self.depth < MAX_DEPTH:
             return
         inner = self.inner_function(self.temps.fresh("rest"))
@@ -258,13 +264,16 @@ class Builder:
         self.leave = lambda: runtime("MISSING")
 
     def inner_function(self, name: str, body: list[ast.stmt] | None = None) -> ast.FunctionDef:
-        """A function inside this one, which sees this one's variables; empty without `body`."""
+        """Add an inner function, which sees the variables of this one; it is empty without
+        `body`.
+        """
         function = make_function(name, ())
         function.body = [] if body is None else body
         self.add(function)
         return function
 
     def _go_to(self, block: list[ast.stmt]) -> None:
+        """Continue in a block outside all loops and tests."""
         self.block = block
         self.loops = self.depth = 0
         self.conditional = True
@@ -274,7 +283,9 @@ class Builder:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Tests and loops opened inside are closed again at the end; none of them is noted."""
+        """Context at whose end tests and loops opened inside are closed; their failures are not
+        recorded.
+        """
         saved = self.block, self.loops, self.depth, self.conditional, self.leave, self.number
         self.leave = self.number = None
         try:
@@ -285,14 +296,14 @@ class Builder:
 
     @contextmanager
     def redirect_to(self, function: ast.FunctionDef) -> Iterator[None]:
-        """Write into an inner function for a while."""
+        """Context in which statements go into an inner function."""
         with self.scope():
             self._go_to(function.body)
             yield
 
     @contextmanager
     def capture(self) -> Iterator[list[ast.stmt]]:
-        """Write statements into a list; `splice` puts them where they were captured."""
+        """Context in which statements go into a list; `splice` inserts it in place."""
         with self.scope():
             self.block = []
             yield self.block
@@ -304,7 +315,7 @@ class Builder:
     def function(
         self, name: str, args: Sequence[str], first: Sequence[ast.expr]
     ) -> ast.FunctionDef:
-        """All that was written, as a function that runs `first` first."""
+        """Return a function of everything written, preceded by the statements for `first`."""
         result = make_function(name, args)
         self._locate(result)
         start: list[ast.stmt] = [
@@ -323,7 +334,7 @@ class Builder:
 
 
 def _conjuncts(condition: ast.expr) -> list[ast.expr]:
-    """Return the operands that `condition` joins by `and`; `condition` itself if it joins none."""
+    """Return the operands of an `and`; a list of `condition` itself otherwise."""
     match condition:
         case ast.BoolOp(op=ast.And(), values=values):
             return list(values)
@@ -331,7 +342,7 @@ def _conjuncts(condition: ast.expr) -> list[ast.expr]:
 
 
 def _implies(condition: ast.expr, before: ast.expr) -> bool:
-    """Return True if `condition` can only hold where `before`, a test for UNDEFINED, holds too."""
+    """Return True if `condition` can only hold if `before`, a test for UNDEFINED, holds too."""
     if not is_undefined_test(before):
         return False
     assert isinstance(before, ast.Compare)  # it is such a test

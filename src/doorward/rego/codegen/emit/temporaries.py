@@ -33,7 +33,7 @@ class Temporaries:
         """Names that the function binds first, in this order."""
 
     def fresh(self, wish: str = "") -> str:
-        """A local name not used yet in this function: `wish`, or numbered."""
+        """Return a new local name: `wish`, or a number."""
         base = wish or "_"
         if wish and wish not in self.taken and not _is_reserved(wish):
             self.taken.add(wish)
@@ -46,12 +46,12 @@ class Temporaries:
         return f"{base}{number}"
 
     def holding(self, what: str) -> str:
-        """A local name for a value: `_what`, which no built-in or rule is called; or a number."""
+        """Return a new local name that says what it holds, such as `_domain`; or a number."""
         is_name = what.isascii() and what.isidentifier() and len(what) <= MAX_NAME
         return self.fresh(f"_{what}" if is_name else "")
 
     def fresh_shared(self, wish: str = "") -> str:
-        """A fresh name that functions inside the function may assign, too."""
+        """Return a new name that inner functions may assign too."""
         name = self.fresh(wish)
         self.share(name)
         return name
@@ -69,7 +69,7 @@ class Temporaries:
         return self.copies.get(name, name)
 
     def bind_at_start(self, name: str, value: ast.expr) -> ast.Name:
-        """`name`, which stands for `value` from the start of the function on."""
+        """Assign `value` to `name` at the start of the function, once; return the name."""
         self.at_start.setdefault(name, value)
         return load(name)
 

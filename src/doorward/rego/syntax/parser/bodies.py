@@ -41,7 +41,7 @@ class Bodies:
         """Where a `{` or `(` does not begin an operand of `and` or `or`, as was seen before."""
 
     def forget(self) -> None:
-        """Drop what is kept for going back."""
+        """Drop the results that are kept for backtracking."""
         self.terms.forget()
         self._no_bodies.clear()
 
@@ -55,6 +55,7 @@ class Bodies:
         return body
 
     def _parse_literals(self, end: str) -> Body | None:
+        """literal { (";" | newline) literal } end; None after noting an error."""
         cursor = self.cursor
         if cursor.kind == end:
             cursor.error("found empty body")
@@ -217,6 +218,7 @@ class Bodies:
         return Expr(Not(body, braces, span), span=span)
 
     def _parse_expr_literal(self, start: int, *, negated: bool) -> Expr | None:
+        """plain = [ "not" ] expr; an `every` that is not imported gets a hint."""
         cursor = self.cursor
         state = cursor.save() if cursor.dialect.v0 else None
         term = self._parse_expr()

@@ -56,7 +56,9 @@ class Collections:
         return None if whole is None else Array(tuple(whole), cursor.through(start))
 
     def _skip_comma(self) -> bool:
-        """A leading comma is let pass, as in OPA; then this is not a comprehension."""
+        """Skip a leading comma, as OPA does; return True if there was one, so that it is not a
+        comprehension.
+        """
         if self.cursor.kind != ",":
             return True
         self.cursor.scan()
@@ -104,6 +106,7 @@ class Collections:
         return None if terms is None else Set(tuple(terms), self.cursor.through(start))
 
     def _parse_object(self, start: int, key: Term, *, may_be_comprehension: bool) -> Term | None:
+        """object = "{" key ":" value … "}" or object-comprehension, after its first key."""
         cursor = self.cursor
         cursor.scan()
         state = cursor.save()
@@ -154,6 +157,9 @@ class Collections:
             pairs.append((key, value))
 
     def _next_item(self, end: str) -> bool:
+        """Read `,` between items, or stay at `end`; False after noting an error for other
+        tokens.
+        """
         cursor = self.cursor
         if cursor.kind == ",":
             cursor.scan()

@@ -147,7 +147,7 @@ class Cursor:
                 self.error(fault)
 
     def scan(self) -> None:
-        """Go to the next token."""
+        """Move to the next token."""
         if self.kind != WHITESPACE:
             self.end = self.token.end
         # `move_to`, written out: this is what a parse does most.
@@ -161,12 +161,12 @@ class Cursor:
                 self.error(fault)
 
     def scan_tight(self) -> bool:
-        """Go to the next token; whether no blank was before it."""
+        """Move to the next token; return True if no blank precedes it."""
         self.scan()
         return not self.token.space
 
     def scan_blank(self) -> None:
-        """Go to the next token, or to the blank if one precedes it."""
+        """Move to the next token, or to the blank if one precedes it."""
         token = self.token
         self.end = token.end
         following = self.lexer.after(token.end)
@@ -177,12 +177,12 @@ class Cursor:
         return self.lexer.after(self.token.end)
 
     def peek_tight(self) -> str:
-        """The kind of the token that follows without a blank, else `whitespace`."""
+        """Return the kind of the next token; `whitespace` if a blank precedes it."""
         following = self.peek()
         return WHITESPACE if following.space else following.kind
 
     def save(self) -> State:
-        """The position to give to `restore`."""
+        """Return the present position for `restore`."""
         return (
             self.token,
             self.kind,
@@ -194,14 +194,14 @@ class Cursor:
         )
 
     def restore(self, state: State) -> None:
-        """Go back, together with the errors noted since."""
+        """Go back to a saved position; the errors noted since are dropped."""
         self.token, self.kind, self.end, errors, self.wildcards, self.depth, self.hints = state
         del self.errors[errors:]
 
     # Spans
 
     def here(self) -> Span:
-        """The current token's span."""
+        """Return the span of the current token."""
         token = self.token
         return self.lexer.span(token.start, token.end)
 
@@ -220,7 +220,7 @@ class Cursor:
     # Errors
 
     def error(self, message: str, span: Span | None = None) -> None:
-        """Note an error, at the current token if no other span is given."""
+        """Record an error, at the current token unless another span is given."""
         if self.hints:
             word = "hint" if len(self.hints) == 1 else "hints"
             message += f" ({word}: {', '.join(self.hints)})"
@@ -228,7 +228,7 @@ class Cursor:
         self.errors.append(Diagnostic(PARSE_ERROR, message, self.here() if span is None else span))
 
     def illegal(self, note: str = "") -> None:
-        """The current token cannot be here."""
+        """Record that the current token is not allowed here; `note` explains it."""
         if self.kind == ILLEGAL:
             self.error("illegal token")
             return
@@ -241,7 +241,7 @@ class Cursor:
         self.hints = (*self.hints, text)
 
     def enter(self) -> None:
-        """Go one level deeper; the caller puts `depth` back."""
+        """Increase the nesting depth, which the caller restores; TooDeep above the limit."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self.error(TOO_DEEP)
@@ -250,7 +250,7 @@ class Cursor:
     # Names
 
     def wildcard(self) -> str:
-        """A name for the next `_`."""
+        """Return a new name for `_`."""
         name = f"${self.wildcards}"
         self.wildcards += 1
         return name
@@ -260,7 +260,9 @@ class Cursor:
         return kind in self.ref_keywords or kind in self.keywords
 
     def take_ref_keyword(self) -> bool:
-        """Read a keyword with `.` or `[` right behind it as a name: `if.x`, `contains[0]`."""
+        """Take a keyword directly followed by `.` or `[` as a name: `if.x`, `contains[0]`; return
+        True if it was one.
+        """
         kind = self.kind
         if kind in ANY_KEYWORD and self.is_ref_keyword(kind) and self.peek_tight() in (".", "["):
             self.kind = IDENT
@@ -269,7 +271,7 @@ class Cursor:
 
     @contextmanager
     def with_keywords(self, keywords: frozenset[str]) -> Iterator[None]:
-        """Read names with other keywords for a while."""
+        """Context in which other keywords apply."""
         before = self.keywords
         self.keywords = keywords
         try:

@@ -30,6 +30,7 @@ class Draft:
     elses: list[Draft] = field(default_factory=list)
 
     def build(self) -> Rule:
+        """Return the finished rule, with its `else` branches."""
         following: Rule | None = None
         for draft in reversed([self, *self.elses]):
             following = Rule(draft.head, draft.body, draft.default, following, draft.span)
@@ -38,7 +39,7 @@ class Draft:
 
 
 def check_v1(draft: Draft) -> Iterator[Diagnostic]:
-    """Check the requirements of v1 on a rule that the grammar alone does not express."""
+    """Yield the errors of a rule that v1 forbids although the grammar allows it."""
     head = draft.head
     kind = "rule" if not head.args else "function"
     name = head.ref.span.text

@@ -59,6 +59,7 @@ def parse_head(cursor: Cursor, terms: TermProductions, *, default: bool) -> Draf
 
 
 def _parse_name(cursor: Cursor, terms: TermProductions) -> Term | None:
+    """name = var [ ref ]."""
     start = cursor.token.start
     name = parse_var(cursor)
     cursor.scan_blank()
@@ -72,6 +73,7 @@ def _parse_name(cursor: Cursor, terms: TermProductions) -> Term | None:
 
 
 def _parse_key(cursor: Cursor, terms: TermProductions, head: Head) -> Head:
+    """key = "contains" term-infix; an error is noted for a function or a missing term."""
     name = head.ref.span.text
     if head.args is not None:
         cursor.illegal(
@@ -86,6 +88,7 @@ def _parse_key(cursor: Cursor, terms: TermProductions, head: Head) -> Head:
 
 
 def _parse_value(cursor: Cursor, terms: TermProductions, head: Head, *, default: bool) -> Head:
+    """value = ( ":=" | "=" ) term-infix; an error is noted for a missing term."""
     assign = cursor.kind == ":="
     cursor.scan()
     value = terms.parse_infix()
@@ -96,6 +99,7 @@ def _parse_value(cursor: Cursor, terms: TermProductions, head: Head, *, default:
 
 
 def _value_error(name: str, head: Head, *, assign: bool, default: bool) -> str:
+    """Return OPA's message for a head whose value is missing."""
     if not assign:
         return f"expected rule value term (e.g., {name}[<nil>] = <VALUE> {{ ... }})"
     if head.args:
@@ -106,7 +110,9 @@ def _value_error(name: str, head: Head, *, assign: bool, default: bool) -> str:
 
 
 def head_of(term: Term) -> Head | None:
-    """The head that begins with a term: a name, a reference, or a call, which is a function's."""
+    """Return the head that a term means: a name, a reference, or a function call; None for other
+    terms.
+    """
     match term:
         case Var():
             return Head(Ref(term, (), term.span), span=term.span)
@@ -119,7 +125,9 @@ def head_of(term: Term) -> Head | None:
 
 
 def with_own_wildcards(cursor: Cursor, head: Head) -> Head:
-    """The head for a further body: each `_` among the parameters is another variable."""
+    """Return the head for another body of the same rule; each `_` in its parameters becomes a new
+    variable.
+    """
     if not head.args:
         return head
     args = tuple(
@@ -132,7 +140,7 @@ def with_own_wildcards(cursor: Cursor, head: Head) -> Head:
 
 
 def check_default(cursor: Cursor, draft: Draft, span: Span) -> bool:
-    """Return True if a default rule is one; what is wrong is noted at `span`."""
+    """Return True if a default rule is valid; otherwise record the error at `span`."""
     head = draft.head
     if head.value is None and draft.wrote_value:
         cursor.error("illegal default rule (must have a value)", span)
@@ -153,7 +161,9 @@ def check_default(cursor: Cursor, draft: Draft, span: Span) -> bool:
 
 
 def _names_in(node: Node) -> Iterator[Term]:
-    """The variables, references and calls in a term, not looking into them or comprehensions."""
+    """Yield the variables, references and calls in a term, but not those inside them or in
+    comprehensions.
+    """
     if isinstance(node, Var | Ref | Call):
         yield node
     elif not isinstance(node, _CLOSURES):

@@ -17,7 +17,9 @@ _ROOTS: Final = ("data", "future", "input", "rego")
 
 
 def _start_path(cursor: Cursor) -> bool:
-    """Step over `package` or `import`; False if it is a name here (`package.x := 1`)."""
+    """Skip the keyword `package` or `import`; return False if it is a name here (`package.x :=
+    1`).
+    """
     cursor.scan_blank()
     if cursor.kind in (".", "["):
         return False
@@ -57,6 +59,7 @@ def parse_package(cursor: Cursor, terms: TermProductions) -> Package | None:
 
 
 def _all_strings(cursor: Cursor, ref: Ref) -> bool:
+    """Return True if all operands of a reference are strings; otherwise record an error."""
     for term in ref.args:
         if not (isinstance(term, Scalar) and isinstance(term.value, str)):
             cursor.error(f"unexpected {value_name(term)} token: expecting string", term.span)
@@ -92,6 +95,7 @@ def parse_import(cursor: Cursor, terms: TermProductions) -> Import | None:
 
 
 def _parse_path(cursor: Cursor, terms: TermProductions) -> Ref | Var | None:
+    """path = var | ref; None after noting an error."""
     # In `import future.keywords.in` the last name is not a keyword even if it already is one.
     with cursor.with_keywords(cursor.keywords - (FUTURE_KEYWORDS - KEYWORDS)):
         term = terms.parse_term()
@@ -106,6 +110,7 @@ def _parse_path(cursor: Cursor, terms: TermProductions) -> Ref | Var | None:
 def _parse_alias(
     cursor: Cursor, terms: TermProductions, path: Ref | Var, start: int
 ) -> Import | None:
+    """alias = "as" var; returns the import."""
     cursor.scan()
     if cursor.kind == IDENT:
         alias = terms.parse_term()
@@ -116,7 +121,7 @@ def _parse_alias(
 
 
 def use_import(cursor: Cursor, imported: Import) -> None:
-    """Let an import of keywords take effect."""
+    """Put an import of keywords into effect for the rest of the module."""
     path = imported.path
     root = path.head if isinstance(path, Ref) else path
     names = _strings(path) if isinstance(path, Ref) else ()
@@ -128,6 +133,7 @@ def use_import(cursor: Cursor, imported: Import) -> None:
 
 
 def _use_rego(cursor: Cursor, imported: Import, names: tuple[str, ...]) -> None:
+    """Put `import rego.v1` into effect; an error is recorded for other paths below `rego`."""
     if names != ("v1",):
         path = ".".join(("rego", *names))
         message = f"invalid import `{path}`, must be `rego.v1`"
@@ -141,6 +147,7 @@ def _use_rego(cursor: Cursor, imported: Import, names: tuple[str, ...]) -> None:
 
 
 def _use_future(cursor: Cursor, imported: Import, names: tuple[str, ...]) -> None:
+    """Put an import of future keywords into effect; an error is recorded for an invalid one."""
     span = imported.path.span
     if not names or names[0] != "keywords":
         cursor.error("invalid import, must be `future.keywords`", span)

@@ -58,7 +58,9 @@ def parse_string(cursor: Cursor) -> Scalar | None:
 
 
 def plain_text(cursor: Cursor, text: str, what: str, literal: str, *, raw: bool) -> str | None:
-    """Decode the inside of a string; `what` is wrong with `literal` if that is not possible."""
+    """Decode the inside of a string; None, with the error that `what` is wrong with `literal`, if
+    it is invalid.
+    """
     if raw or "\\" not in text:
         return text
     try:

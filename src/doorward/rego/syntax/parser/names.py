@@ -11,7 +11,7 @@ __all__ = ["is_variable", "value_name"]
 
 
 def value_name(term: Term) -> str:
-    """Return the name of the kind of a term in OPA's messages."""
+    """Return the name of a term's kind in OPA's messages."""
     match term:
         case Scalar(value=None):
             return "null"

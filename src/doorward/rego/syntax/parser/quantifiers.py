@@ -39,6 +39,7 @@ def _is_membership(term: Term) -> bool:
 
 
 def _parse_names(cursor: Cursor, start: int) -> Expr | None:
+    """some = "some" var { "," var }."""
     names: list[Var] = []
     while True:
         cursor.scan()
@@ -88,6 +89,7 @@ def parse_every(
 
 
 def _hint_some_in(cursor: Cursor, terms: TermProductions, bodies: BodyProductions) -> None:
+    """Hint at the missing import if a `some … in …` follows; the position stays."""
     state = cursor.save()
     bodies.forget()
     with cursor.with_keywords(cursor.keywords | V1_KEYWORDS):
@@ -102,7 +104,7 @@ def _hint_some_in(cursor: Cursor, terms: TermProductions, bodies: BodyProduction
 def hint_every(
     cursor: Cursor, terms: TermProductions, bodies: BodyProductions, state: State
 ) -> None:
-    """Hint at the import if an `every` is at `state`."""
+    """Hint at the missing import if an `every` begins at `state`; the position stays."""
     now, errors = cursor.save(), list(cursor.errors)
     bodies.forget()
     with cursor.with_keywords(cursor.keywords | V1_KEYWORDS):

@@ -32,8 +32,9 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
 
 def skip_statement(cursor: Cursor, start: int) -> set[str]:
-    """Go from the statement at `start` to what looks like the next one; the names that are lost on
-    the way."""
+    """Skip from the broken statement at `start` to what looks like the next one; return the names
+    defined in between.
+    """
     lexer, text = cursor.lexer, cursor.source.text
     lost = names_at(cursor.source, [lexer.span(start, start)])
     cursor.depth, cursor.hints = 0, ()
@@ -51,7 +52,7 @@ def skip_statement(cursor: Cursor, start: int) -> set[str]:
 
 
 def names_at(source: Source, spans: Iterable[Span]) -> set[str]:
-    """The names in the first lines of statements, up to their bodies."""
+    """Return the names in the first lines of statements, before their bodies."""
     names: set[str] = set()
     for span in spans:
         start = source.text.rfind("\n", 0, span.start) + 1

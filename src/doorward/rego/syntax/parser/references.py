@@ -57,6 +57,7 @@ def parse_ref(cursor: Cursor, terms: TermProductions, head: Term, start: int) ->
 
 
 def _parse_name(cursor: Cursor) -> Scalar | None:
+    """ "." name; None after noting an error."""
     cursor.scan_blank()
     if cursor.kind != IDENT and not cursor.is_ref_keyword(cursor.kind):
         cursor.illegal("expected identifier")
@@ -65,6 +66,7 @@ def _parse_name(cursor: Cursor) -> Scalar | None:
 
 
 def _parse_operand(cursor: Cursor, terms: TermProductions) -> Term | None:
+    """ "[" term-infix "]"; None after noting an error."""
     cursor.scan()
     operand = terms.parse_infix()
     if operand is None:

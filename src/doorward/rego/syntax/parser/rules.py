@@ -55,6 +55,7 @@ class Rules:
         return self._parse_bodies(draft, start)
 
     def _parse_bodies(self, draft: Draft, start: int) -> list[Draft] | None:
+        """bodies = [ "if" ] body { else } { "{" body "}" }, after the head."""
         cursor = self.cursor
         cursor.scan()
         body = self._parse_if_body() if draft.has_if else self._parse_braced_body()
@@ -68,6 +69,7 @@ class Rules:
         return self._parse_more_bodies(draft)
 
     def _parse_if_body(self) -> Body | None:
+        """body after "if": literal | "{" body "}"."""
         cursor = self.cursor
         state = cursor.save()
         braces = cursor.kind == "{"
@@ -80,12 +82,14 @@ class Rules:
         return self._parse_braced_body()
 
     def _parse_braced_body(self) -> Body | None:
+        """body "}", after the opening brace."""
         body = self.bodies.parse_body("}")
         if body is not None:
             self.cursor.scan()
         return body
 
     def _parse_more_bodies(self, draft: Draft) -> list[Draft] | None:
+        """{ "{" body "}" }: further bodies, each a rule with the same head."""
         cursor = self.cursor
         drafts = [draft]
         while cursor.kind == "{":
@@ -129,6 +133,7 @@ class Rules:
         return True
 
     def _parse_else(self, first: Head) -> Draft | None:
+        """else = "else" [ ( ":=" | "=" ) term-infix ] [ else-body ]."""
         cursor = self.cursor
         start = cursor.token.start
         head = replace(with_own_wildcards(cursor, first), value=None)
@@ -155,6 +160,7 @@ class Rules:
         return draft
 
     def _parse_else_body(self, draft: Draft) -> bool:
+        """else-body = [ "if" ] ( "{" body "}" | literal ); False after noting an error."""
         cursor = self.cursor
         if cursor.kind == "if":
             draft.has_if = True
@@ -177,7 +183,7 @@ class Rules:
 
 
 def _place_key(draft: Draft) -> None:
-    """`p[x]` is a partial set without `if`, a single value with it."""
+    """Decide what `p[x]` means: a partial set without `if`, a single value with it."""
     head = draft.head
     if draft.has_contains:
         draft.keyed = True

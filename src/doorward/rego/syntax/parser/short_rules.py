@@ -29,7 +29,9 @@ __all__ = ["rule_of_body"]
 
 
 def rule_of_body(body: Body, builtins: Container[str]) -> tuple[Draft | None, str]:
-    """The rule that a query stands for, or why it stands for none."""
+    """Return the rule that a statement without a body means, or None and the reason why it means
+    none.
+    """
     if len(body) != 1:
         return None, "multiple expressions cannot be used for rule head"
     draft, fault = _rule_of(body[0], builtins)
@@ -39,6 +41,7 @@ def rule_of_body(body: Body, builtins: Container[str]) -> tuple[Draft | None, st
 
 
 def _rule_of(expr: Expr, builtins: Container[str]) -> tuple[Draft | None, str]:
+    """Return the rule that an expression means as a statement, or None and the reason."""
     if expr.withs:
         return None, "expressions using with keyword cannot be used for rule head"
     if expr.negated:
@@ -66,6 +69,7 @@ def _rule_of(expr: Expr, builtins: Container[str]) -> tuple[Draft | None, str]:
 
 
 def _rule_of_equation(expr: Expr, call: Call) -> tuple[Draft | None, str]:
+    """Return the rule that `name = value` or `name := value` means, or None and the reason."""
     left, right = call.args
     head = head_of(left) if not (isinstance(left, Call) and left.infix) else None
     if head is None:
@@ -77,6 +81,9 @@ def _rule_of_equation(expr: Expr, call: Call) -> tuple[Draft | None, str]:
 
 
 def _rule_of_call(expr: Expr, call: Call, builtins: Container[str]) -> tuple[Draft | None, str]:
+    """Return the rule that a call means as a statement, a function that is true; or None and the
+    reason.
+    """
     if call.infix or call.name in builtins:
         return None, "rule name conflicts with built-in function"
     if not call.args:
@@ -87,7 +94,7 @@ def _rule_of_call(expr: Expr, call: Call, builtins: Container[str]) -> tuple[Dra
 
 
 def _text(ref: Ref) -> str:
-    """A reference as OPA prints it, its operands at least."""
+    """Return a reference as OPA prints it in errors."""
     operands = [
         operand_text(a.value) if isinstance(a, Scalar) else f"[{a.span.text}]" for a in ref.args
     ]

@@ -47,6 +47,7 @@ class Statements:
         return complete
 
     def _parse(self, span: Span, *, first: bool) -> bool:
+        """Parse a statement at `span`; `first` expects the package. False after noting an error."""
         cursor, terms = self.cursor, self.grammar.terms
         state = cursor.save()
         package = parse_package(cursor, terms)
@@ -85,6 +86,7 @@ class Statements:
         return True
 
     def _take_query(self, body: Body) -> None:
+        """Add the rule that a query means as a statement, or record why it means none."""
         draft, fault = rule_of_body(body, self.cursor.builtins)
         if draft is None:
             self._misplace(fault, body[0].span)
@@ -96,8 +98,9 @@ class Statements:
         self._misplaced.append(Diagnostic(PARSE_ERROR, message, span))
 
     def late_errors(self) -> list[Diagnostic]:
-        """Errors of statements that are well-formed, but are in the wrong place or are not what
-        v1 demands."""
+        """Return the errors of well-formed statements that are in the wrong place or that v1
+        forbids.
+        """
         errors = list(self._misplaced)
         if self.cursor.dialect.v1:
             for draft in self.drafts:
@@ -131,7 +134,7 @@ def parse_query_text(cursor: Cursor) -> QueryText:
 
 
 def _parse_other(cursor: Cursor, grammar: Grammar) -> str:
-    """Parse the statement that stands where a query was expected, and return OPA's name for it."""
+    """Parse a statement in place of a query, and return OPA's name for it."""
     for parse, name in ((parse_package, "Package"), (parse_import, "Import")):
         state = cursor.save()
         if parse(cursor, grammar.terms) is not None:

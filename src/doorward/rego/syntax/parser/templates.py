@@ -42,12 +42,14 @@ def parse_template(cursor: Cursor, bodies: BodyProductions) -> TemplateString | 
 
 
 def _parse_text(cursor: Cursor, *, raw: bool) -> str | None:
+    """Decode a text part of a template string; None after noting an error."""
     token = cursor.token
     literal = cursor.source.text[token.start : token.end].removeprefix("$")
     return plain_text(cursor, token.text, "template-string part", literal, raw=raw)
 
 
 def _parse_expr(cursor: Cursor, bodies: BodyProductions) -> Expr | None:
+    """ "{" literal "}" in a template string; None after noting an error."""
     expr = bodies.parse_literal()
     if expr is None:
         cursor.error("invalid template-string expression")
@@ -63,7 +65,7 @@ def _parse_expr(cursor: Cursor, bodies: BodyProductions) -> Expr | None:
 
 
 def _fault_of(expr: Expr) -> str | None:
-    """Return the error for an expression that a template string must not hold."""
+    """Return what is wrong with an expression in a template string; None if it is allowed."""
     match expr.term:
         case Not():
             return "negation ('not')"

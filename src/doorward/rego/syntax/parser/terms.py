@@ -53,7 +53,7 @@ def parse_var(cursor: Cursor) -> Var:
 
 
 def parse_operator(cursor: Cursor, name: str) -> Ref:
-    """Step over an infix operator: the built-in `name`, where it is."""
+    """Skip an infix operator; return a reference to the built-in `name` at its position."""
     span = cursor.here()
     cursor.scan()
     return Ref(Var(name, span), (), span)
@@ -85,7 +85,7 @@ class Terms:
         self._operands[kind] = parse
 
     def forget(self) -> None:
-        """Drop what is kept for going back."""
+        """Drop the results that are kept for backtracking."""
         self._known.clear()
         self._starts.clear()
 
@@ -103,11 +103,12 @@ class Terms:
         return self._parse_memberships(left, start, key_value=key_value)
 
     def continue_infix(self, first: Term, start: int, *, key_value: bool = True) -> Term:
-        """The same, where its first term, at offset `start`, was read already."""
+        """Continue a term-infix whose first term, at offset `start`, is already parsed."""
         left = self._continue_operators(first, start, _RELATION)
         return self._parse_memberships(left, start, key_value=key_value)
 
     def _parse_memberships(self, left: Term, start: int, *, key_value: bool) -> Term:
+        """{ [ "," relation ] "in" relation }, after the first relation."""
         cursor = self.cursor
         depth = cursor.depth
         while (call := self._parse_member(left, start, key_value=key_value)) is not None:
@@ -119,6 +120,7 @@ class Terms:
         return left
 
     def _parse_member(self, left: Term, start: int, *, key_value: bool) -> Call | None:
+        """[ "," relation ] "in" relation; None, at the old position, if there is none."""
         cursor = self.cursor
         if key_value and cursor.kind == ",":
             state = cursor.save()
@@ -141,6 +143,7 @@ class Terms:
         return Call(operator, (left, right), cursor.call_span(left.span, start), infix=True)
 
     def _member(self, name: str) -> Ref:
+        """Skip `in`; return a reference to the built-in `internal.<name>`."""
         span = self.cursor.here()
         self.cursor.scan()
         return Ref(Var("internal", span), (Scalar(name, span),), span)
@@ -157,6 +160,7 @@ class Terms:
         return self._continue_operators(left, start, loosest)
 
     def _continue_operators(self, left: Term, start: int, loosest: int) -> Term:
+        """Continue a relation after its left operand, down to operators as loose as `loosest`."""
         cursor = self.cursor
         links = 0
         tightest = _TIGHTEST
@@ -213,6 +217,9 @@ class Terms:
         return term
 
     def _remember(self, start: int, term: Term | None) -> None:
+        """Keep the result for the term at `start`, for backtracking; results inside it are
+        dropped.
+        """
         # What was read inside this term is of no more use, and would be wrong if the term is read
         # again as something else (`{` may begin a set or a body).
         known, starts = self._known, self._starts

@@ -70,10 +70,9 @@ def parse_module(
     annotations: bool = False,
     builtins: Container[str] = (),
 ) -> Module:
-    """The module that a policy text is; ParseError if it is none.
-
-    METADATA comments are read, and refused if wrong, only with `annotations`. `builtins` are the
-    names that a rule without a body must not have.
+    """Parse a policy text; ParseError if it is invalid. Only with `annotations` are METADATA
+    comments parsed, and refused if wrong. `builtins` are names that a rule without a body must not
+    have.
     """
     with _depth_guarded():
         cursor = Cursor(source, v0=v0, builtins=builtins)
@@ -99,8 +98,7 @@ def parse_module(
 def parse_with_recovery(
     source: Source, *, v0: bool = False, builtins: Container[str] = ()
 ) -> Parsed:
-    """Parse a policy and keep all statements that are well-formed. METADATA comments are not
-    parsed."""
+    """Parse a policy, keeping all well-formed statements; METADATA comments are not parsed."""
     try:
         return _parse_what_can_be(source, v0=v0, builtins=builtins)
     except RecursionError:
@@ -134,6 +132,7 @@ def _parse_what_can_be(source: Source, *, v0: bool, builtins: Container[str]) ->
 
 
 def _try_statement(statements: Statements) -> bool:
+    """Parse one statement; return False if it is broken, with the keywords as they were before."""
     cursor = statements.cursor
     keywords = cursor.keywords
     try:
@@ -147,7 +146,7 @@ def _try_statement(statements: Statements) -> bool:
 
 
 def parse_query(source: Source, *, v0: bool = False) -> Body:
-    """The expressions of a query, () for an empty text; ParseError if it is not a query."""
+    """Parse a query text; () for an empty text, ParseError for an invalid one."""
     with _depth_guarded():
         cursor = Cursor(source, v0=v0, max_links=MAX_QUERY_LINKS)
         exprs, other = parse_query_text(cursor)
@@ -158,7 +157,7 @@ def parse_query(source: Source, *, v0: bool = False) -> Body:
 
 
 def parse_import(source: Source, *, v0: bool = False) -> Import:
-    """The import that a text is; ParseError if it is none."""
+    """Parse the text of an import; ParseError for other texts."""
     with _depth_guarded():
         cursor = Cursor(source, v0=v0)
         imported = parse_import_statement(cursor, Grammar(cursor).terms)
@@ -170,7 +169,7 @@ def parse_import(source: Source, *, v0: bool = False) -> Import:
 
 
 def parse_term(source: Source | str) -> Term:
-    """The single term that a text is; ParseError if it is none."""
+    """Parse the text of a single term; ParseError for other texts."""
     if isinstance(source, str):
         source = Source("", source)
     body = parse_query(source)
@@ -184,7 +183,7 @@ def parse_term(source: Source | str) -> Term:
 
 @contextmanager
 def _depth_guarded() -> Iterator[None]:
-    """Text that nests too deeply for us is an error like any other."""
+    """Context in which too deep nesting of a text becomes a ParseError."""
     try:
         yield
     except TooDeep as stop:
@@ -197,6 +196,7 @@ def _depth_guarded() -> Iterator[None]:
 def _module(
     statements: Statements, comments: tuple[Comment, ...], notes: list[Annotations]
 ) -> Module:
+    """Build the module from its statements; with `notes` the rules get their annotations."""
     rules = [draft.build() for draft in statements.drafts]
     packages, imports, cursor = statements.packages, statements.imports, statements.cursor
     if notes:
@@ -224,13 +224,16 @@ def _no_statement(source: Source) -> Diagnostic:
 def _explain(
     source: Source, errors: list[Diagnostic], statement: int | None = 0
 ) -> list[Diagnostic]:
+    """Return the errors with hints; the patterns for these are only loaded now."""
     from doorward.rego.syntax.hints import add_hints  # 30 patterns, for texts with errors
 
     return add_hints(source, errors, statement)
 
 
 def _stop(errors: list[Diagnostic], source: Source, statement: int = 0) -> None:
-    """ParseError with `errors`, if there are any; brackets before `statement` are closed."""
+    """Raise ParseError if there are `errors`; the brackets before `statement` are taken as
+    balanced.
+    """
     if errors:
         first, rest = errors[:MAX_BRACKETS], errors[MAX_BRACKETS:MAX_ERRORS]
         raise ParseError(_explain(source, first, statement) + _explain(source, rest, None))
