@@ -71,7 +71,9 @@ _NAMED: Final = object_(string, any_)
     inverse=inverse("decode_token"),
 )
 def io_jwt_decode(jwt: str) -> list[Value]:
-    """The header, payload and hexadecimal signature of a token. Nothing is verified."""
+    """`[header, payload, signature]` of a token, the signature in hexadecimal. Nothing is
+    verified.
+    """
     for _ in range(MAX_NESTING):
         encoded, claims_encoded, signature_encoded = split_token(jwt)
         header = decode_header(encoded)
@@ -89,22 +91,27 @@ def io_jwt_decode(jwt: str) -> list[Value]:
 
 
 def _declare_hmac(size: int) -> None:
+    """Register the built-in `io.jwt.verify_hs<size>`."""
     algorithm = ALGORITHMS[f"HS{size}"]
     name = f"io.jwt.verify_hs{size}"
 
     def verified(jwt: str, secret: str) -> bool:
+        """Return True if the token's signature is that of the secret."""
         header, payload, signature = split_token(jwt)
         signed = signed_text(header, payload)
         return algorithm.verify(to_bytes(secret), signed, base64.url_decode(signature))
 
     verify = _cached(name, verified)
-    verify.__doc__ = f"Whether the token's HS{size} signature is that of `secret`."
+    verify.__doc__ = f"Return true if the token's HS{size} signature is that of `secret`."
     candidates = inverse("verify_token", str(size))
     builtin(name, string, string, returns=boolean, context=True, inverse=candidates)(verify)
 
 
 def _declare_asymmetric(algorithm: Algorithm, name: str) -> None:
+    """Register the built-in `name`, which verifies with a public key."""
+
     def verified(jwt: str, certificate: str) -> bool:
+        """Return True if one of the keys in the PEM or JWK text verifies the token."""
         encoded, payload, encoded_signature = split_token(jwt)
         keys = verification_keys(certificate)
         signature = base64.url_decode(encoded_signature)
@@ -113,16 +120,19 @@ def _declare_asymmetric(algorithm: Algorithm, name: str) -> None:
 
     verify = _cached(name, verified)
     verify.__doc__ = (
-        f"Whether the token's {algorithm.name} signature is that of a PEM certificate or public "
-        "key, a JWK or one key of a JWK set."
+        f"Return true if the token's {algorithm.name} signature is that of a PEM certificate or "
+        "public key, a JWK or one key of a JWK set."
     )
     builtin(name, string, string, returns=boolean, context=True, refuse=_refuse_certificate)(verify)
 
 
 def _cached(name: str, verified: Callable[[str, str], bool]) -> Callable[[Context, str, str], bool]:
-    """`verified` by the cache: it answers only for the same token and the same key material."""
+    """Wrap `verified` in the token cache, keyed by built-in, token and key; only valid results are
+    stored.
+    """
 
     def verify(context: Context, jwt: str, key: str) -> bool:
+        """Return True if the token verifies, from the cache if it did so before."""
         tokens = context.environment.tokens
         entry = (name, jwt, key)
         if tokens is not None and tokens.get(entry):
@@ -178,10 +188,9 @@ def _refuse_to_verify(jwt: Value, constraints: Value) -> None:
     inverse=inverse("decode_verify"),
 )
 def io_jwt_decode_verify(context: Context, jwt: str, constraints: Object) -> list[Value]:
-    """`[true, header, payload]` of a token that verifies and meets every constraint.
-
-    Constraints: `secret` or `cert`, and `alg`, `iss`, `aud`, `time` (nanoseconds). Any other token
-    is `[false, {}, {}]`; one that cannot be read is an error.
+    """`[true, header, payload]` if the token verifies and meets every constraint, else `[false, {},
+    {}]`. Constraints: `secret` or `cert`, and `alg`, `iss`, `aud`, `time` (nanoseconds). A token
+    that cannot be decoded is an error.
     """
     tokens = context.environment.tokens
     if tokens is None:
@@ -200,8 +209,9 @@ def io_jwt_decode_verify(context: Context, jwt: str, constraints: Object) -> lis
 
 
 def verified_token(environment: Environment, jwt: str) -> tuple[Object, Object, Object] | None:
-    """Header, payload and constraints of a token that `io.jwt.decode_verify` accepted not long ago;
-    None for any other, and for one inside of another."""
+    """Header, payload and constraints of a token that `io.jwt.decode_verify` accepted recently;
+    None for any other, and for a nested token.
+    """
     known = environment.tokens.get(jwt) if environment.tokens is not None else None
     if not known or not isinstance(known, tuple):
         return None
@@ -211,7 +221,9 @@ def verified_token(environment: Environment, jwt: str) -> tuple[Object, Object, 
 
 
 def _decode_verify(jwt: str, given: Object, now: int) -> tuple[list[Value], int, int]:
-    """The answer, and from when until when, in nanoseconds, it is the same."""
+    """The result of `io.jwt.decode_verify`, and the first and last time in nanoseconds for which it
+    holds.
+    """
     constraints = constraints_of(given)
     invalid: tuple[list[Value], int, int] = [False, {}, {}], 0, 0
     for _ in range(MAX_NESTING):
@@ -273,6 +285,9 @@ def io_jwt_encode_sign_raw(headers: str, payload: str, key: str) -> str:
 
 
 def _sign(header_text: str, payload: str, key_text: str) -> str:
+    """The signed token of a JSON header and payload with a JWK; BuiltinError if one of them is
+    invalid.
+    """
     key = _signing_key(key_text)
     name, kind = _algorithm_and_type(header_text)
     algorithm = ALGORITHMS.get(name)
@@ -292,6 +307,9 @@ _NUMBER: Final = re.compile(r"[-+eE.0-9]+\Z", re.ASCII)
 
 
 def _algorithm_and_type(header_text: str) -> tuple[str, Value]:
+    """The `alg` and `typ` in a JSON header text, `typ` by default "JWT"; BuiltinError without
+    `alg`.
+    """
     try:
         header = unmarshal(header_text)
     except BuiltinError as error:
@@ -315,6 +333,7 @@ def _algorithm_and_type(header_text: str) -> tuple[str, Value]:
 
 
 def _signing_key(text: str) -> VerificationKey:
+    """The first key of a JWK or JWK set; BuiltinError if there is none."""
     keys = parse_key_set(text)
     if not keys:
         raise BuiltinError("jwk.Parse: the key set is empty")

@@ -43,7 +43,7 @@ def decode(x: str) -> bytes:
 
 
 def url_decode(x: str) -> bytes:
-    """The bytes whose URL-safe base64 is `x`, padded or not."""
+    """Decode URL-safe base64, with or without padding; BuiltinError if it is invalid."""
     if "=" not in x:
         # Digits alone, as tokens have them, at half the price; whatever else comes out below.
         try:
@@ -62,6 +62,7 @@ def url_decode(x: str) -> bytes:
 
 
 def _decode(octets: bytes, alphabet: re.Pattern[bytes]) -> bytes:
+    """Decode base64 in an alphabet; line ends and errors are left to `_decode_lines`."""
     plain = octets.translate(_ONLY_URL) if alphabet is _URL else octets
     # Strict mode lets padding pass that pads nothing.
     if len(plain) % 4 or plain.endswith(b"==="):
@@ -73,7 +74,9 @@ def _decode(octets: bytes, alphabet: re.Pattern[bytes]) -> bytes:
 
 
 def _decode_lines(octets: bytes, alphabet: re.Pattern[bytes]) -> bytes:
-    """The bytes of base64 with line ends in it; BuiltinError where Go's decoder gives up."""
+    """Decode base64 that contains line ends; BuiltinError with the position at which Go's decoder
+    stops.
+    """
     digits = octets.translate(None, b"\r\n")
     if len(digits) % 4 or not alphabet.fullmatch(digits):
         offset = _corrupt_at(octets, alphabet)
@@ -82,7 +85,7 @@ def _decode_lines(octets: bytes, alphabet: re.Pattern[bytes]) -> bytes:
 
 
 def _corrupt_at(octets: bytes, alphabet: re.Pattern[bytes]) -> int:
-    """The position at which Go's decoder gives up: it reads four digits at a time."""
+    """Return the position at which Go's decoder stops; it reads four digits at a time."""
     other = (_NO_URL if alphabet is _URL else _NO_STANDARD).search(octets)
     end = other.start() if other else len(octets)
     rest = (end - octets.count(b"\r", 0, end) - octets.count(b"\n", 0, end)) % 4
@@ -96,6 +99,9 @@ def _corrupt_at(octets: bytes, alphabet: re.Pattern[bytes]) -> int:
 
 
 def _corrupt_padding(octets: bytes, offset: int, digits: int) -> int:
+    """Return the position at which Go's decoder stops, for a `=` at `offset` after `digits` of a
+    group.
+    """
     following = [n for n in range(offset + 1, len(octets)) if octets[n] not in b"\r\n"]
     if digits == 3:
         return following[0] if following else len(octets)

@@ -39,21 +39,25 @@ def signed_text(header: str, payload: str) -> bytes:
 
 
 def decode_header(encoded: str) -> Object:
-    """The header of a token; BuiltinError."""
+    """Return the header of an encoded token as an object, short ones from a cache; BuiltinError if
+    it is invalid.
+    """
     if len(encoded) <= MAX_HEADER_KEPT:
         return _cached_header(encoded)
     return _decode_header(encoded)
 
 
 def understand_header(encoded: str) -> Header:
-    """The fields of the header that verification reads; BuiltinError."""
+    """Return the header fields that verification reads, short ones from a cache; BuiltinError if
+    one is invalid.
+    """
     if len(encoded) <= MAX_HEADER_KEPT:
         return _cached_understood(encoded)
     return _header(_decode_header(encoded))
 
 
 def decode_payload(encoded: str) -> str:
-    """The text of the claims; BuiltinError."""
+    """Return the payload of an encoded token as text; BuiltinError if its base64 is invalid."""
     try:
         return from_bytes(base64.url_decode(encoded))
     except BuiltinError as error:
@@ -61,6 +65,9 @@ def decode_payload(encoded: str) -> str:
 
 
 def _decode_header(encoded: str) -> Object:
+    """Decode a header to an object; BuiltinError for bad base64, bad JSON or an encrypted token
+    (JWE).
+    """
     try:
         text = from_bytes(base64.url_decode(encoded))
     except BuiltinError as error:
@@ -81,8 +88,9 @@ def _cached_header(encoded: str) -> Object:
 
 
 def split_token(text: str) -> tuple[str, str, str]:
-    """Header, payload and signature of a token, still encoded; LimitError, or BuiltinError where
-    there are not three parts."""
+    """Split a compact token at its dots; BuiltinError unless it has three parts, LimitError if too
+    long.
+    """
     if len(text) > MAX_TOKEN:
         raise LimitError(f"encoded JWT is longer than {MAX_TOKEN} characters")
     parts = text.split(".", 3)
@@ -96,7 +104,7 @@ def split_token(text: str) -> tuple[str, str, str]:
 
 
 def json_object(text: str) -> Object:
-    """The object that a JSON text is; BuiltinError."""
+    """Parse a JSON text; BuiltinError unless it is an object."""
     try:
         value = unmarshal(text)
     except BuiltinError as error:
@@ -107,6 +115,7 @@ def json_object(text: str) -> Object:
 
 
 def _text(header: Object, name: str) -> str:
+    """The string in field `name`, "" if absent; BuiltinError if it is not a string."""
     value = header.get(name, "")
     if not isinstance(value, str):
         raise BuiltinError(f"{name}: must be a string")
@@ -127,6 +136,9 @@ _UNDERSTOOD: Final = frozenset({"alg", "crit", "cty", "kid", "typ"})
 
 
 def _header(fields: Object) -> Header:
+    """Check and return the fields that verification reads; BuiltinError for a field of the wrong
+    type.
+    """
     alg = _text(fields, "alg")
     # RFC 7515 4.1.11: a field that must be understood and is not makes a token invalid.
     critical = _critical(fields["crit"]) if "crit" in fields else ()
@@ -142,6 +154,7 @@ def _cached_understood(encoded: str) -> Header:
 
 
 def _critical(value: Value) -> tuple[str, ...]:
+    """The names in `crit`; BuiltinError unless it is a non-empty list of strings."""
     if not isinstance(value, list):
         raise BuiltinError("crit: must be a list")
     if not value:

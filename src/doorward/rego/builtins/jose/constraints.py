@@ -50,7 +50,9 @@ class Constraints:
 
 
 def read_constraints(given: Object) -> Constraints:
-    """The constraints as OPA reads them; BuiltinError."""
+    """Read the constraints object as OPA does; BuiltinError for an unknown or invalid one, or not
+    exactly one key.
+    """
     values: dict[str, Any] = {}
     for key in sorted_keys(given):
         value = given[key]
@@ -94,6 +96,7 @@ def _kind(key: Key) -> str:
 
 
 def _constraint_time(value: Value) -> float:
+    """The constraint `time` in nanoseconds; BuiltinError unless it is a finite number ≥ 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise BuiltinError("token time constraint: must be a number")
     try:
@@ -108,7 +111,7 @@ def _constraint_time(value: Value) -> float:
 
 
 def meets(constraints: Constraints, claims: Object) -> bool:
-    """Return true if issuer and audience are those of the constraints."""
+    """Return True if the issuer and audience of the claims satisfy the constraints."""
     if constraints.iss:
         issuer = claims.get("iss")
         if not isinstance(issuer, str) or issuer != constraints.iss:
@@ -120,7 +123,7 @@ def meets(constraints: Constraints, claims: Object) -> bool:
 
 
 def claimed(claims: Object, name: str) -> int | Fraction | None:
-    """The exact number of a claim, None where it is absent; BuiltinError."""
+    """The exact number in a claim, None if absent; BuiltinError if it is not a number."""
     value = claims.get(name, UNDEFINED)
     if type(value) is int:
         return value
@@ -138,8 +141,9 @@ def verified_by_any(
     signed: bytes,
     signature: bytes,
 ) -> bool:
-    """Return true if the key that the token names verifies it or, if it names none of them, any
-    key."""
+    """Return True if the key with the token's `kid` verifies the signature or, if no key has that
+    id, any key does.
+    """
     if header.kid:
         for key in keys:
             if key.key_id == header.kid:

@@ -31,6 +31,8 @@ class Algorithm:
 
 
 def _hmac(name: str, digest: str) -> Algorithm:
+    """The HMAC algorithm with this digest; its keys are bytes."""
+
     def compute(key: bytes, signed: bytes) -> bytes:
         inner, outer = _hashes_of_key(key, digest)
         inner, outer = inner.copy(), outer.copy()
@@ -40,9 +42,11 @@ def _hmac(name: str, digest: str) -> Algorithm:
         return code
 
     def verify(key: Any, signed: bytes, signature: bytes) -> bool:
+        """Return True if the signature is right; False also for a key that is not bytes."""
         return isinstance(key, bytes) and hmac.compare_digest(compute(key, signed), signature)
 
     def sign(key: Any, signed: bytes) -> bytes:
+        """Return the HMAC; BuiltinError for a key that is not bytes."""
         if not isinstance(key, bytes):
             raise BuiltinError(f"{name} needs a key of type oct")
         return compute(key, signed)
@@ -64,7 +68,12 @@ def _hashes_of_key(key: bytes, digest: str) -> tuple[Any, Any]:
 
 
 def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algorithm:
+    """The RSA algorithm with this digest and PKCS #1 v1.5 or PSS padding; `any_salt` accepts any
+    salt length.
+    """
+
     def scheme(*, verifying: bool) -> tuple[Any, Any]:
+        """The padding and hash for verifying or signing."""
         from cryptography.hazmat.primitives import hashes  # loaded by those who use it
         from cryptography.hazmat.primitives.asymmetric import padding
 
@@ -75,6 +84,7 @@ def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algori
         return padding.PSS(padding.MGF1(hash_), salt), hash_
 
     def verify(key: Any, signed: bytes, signature: bytes) -> bool:
+        """Return True if the signature is right; False also for a key of another type."""
         from cryptography.exceptions import InvalidSignature  # loaded by those who use it
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
@@ -88,6 +98,7 @@ def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algori
         return True
 
     def sign(key: Any, signed: bytes) -> bytes:
+        """Return the signature; BuiltinError for a key that is of another type or too short."""
         from cryptography.hazmat.primitives.asymmetric.rsa import (  # loaded by those who use it
             RSAPrivateKey,
         )
@@ -103,13 +114,17 @@ def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algori
 
 
 def _ecdsa(name: str, digest: str, *, any_length: bool = False) -> Algorithm:
+    """The ECDSA algorithm with this digest; `any_length` accepts signatures of any even length."""
+
     def scheme() -> Any:
+        """The signature algorithm with the digest."""
         from cryptography.hazmat.primitives import hashes  # loaded by those who use it
         from cryptography.hazmat.primitives.asymmetric import ec
 
         return ec.ECDSA(getattr(hashes, digest.upper())())
 
     def verify(key: Any, signed: bytes, signature: bytes) -> bool:
+        """Return True if the signature `r || s` is right; False also for a key of another type."""
         from cryptography.exceptions import InvalidSignature  # loaded by those who use it
         from cryptography.hazmat.primitives.asymmetric import ec, utils
 
@@ -127,6 +142,7 @@ def _ecdsa(name: str, digest: str, *, any_length: bool = False) -> Algorithm:
         return True
 
     def sign(key: Any, signed: bytes) -> bytes:
+        """Return the signature as `r || s`; BuiltinError for a key of another type."""
         from cryptography.hazmat.primitives.asymmetric import (
             ec,
             utils,
@@ -142,6 +158,7 @@ def _ecdsa(name: str, digest: str, *, any_length: bool = False) -> Algorithm:
 
 
 def _verify_eddsa(key: Any, signed: bytes, signature: bytes) -> bool:
+    """Return True if the signature is right; False also for a key that is not Ed25519."""
     from cryptography.exceptions import InvalidSignature  # loaded by those who use it
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -155,6 +172,7 @@ def _verify_eddsa(key: Any, signed: bytes, signature: bytes) -> bool:
 
 
 def _sign_eddsa(key: Any, signed: bytes) -> bytes:
+    """Return the Ed25519 signature; BuiltinError for a key of another type."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # loaded by those who use it
         Ed25519PrivateKey,
     )
