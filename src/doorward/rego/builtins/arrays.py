@@ -58,7 +58,7 @@ def array_reverse(items: list[Value]) -> list[Value]:
     array(any_),
     returns=array(any_),
     checks_deadline=True,
-    inverse=inverse("same"),
+    inverse=inverse("flatten"),
 )
 def array_flatten(items: list[Value]) -> list[Value]:
     """The items of the array, with each nested array replaced by its items, one level deep."""

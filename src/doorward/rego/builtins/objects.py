@@ -327,6 +327,7 @@ _FINDING: Final = ObjectType(
     returns=tuple_(boolean, array(_FINDING)),
     context=True,
     checked=False,
+    inverse=inverse("match_schema"),
 )
 def json_match_schema(context: Context, document: Value, schema: Value) -> list[Value]:
     """`[true, []]` if the document matches the JSON Schema, else `[false, errors]`. Both operands

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.signature import any_, object_, string
@@ -39,7 +40,7 @@ def uuid_rfc4122(context: Context, k: str) -> str:
     return text
 
 
-@builtin("uuid.parse", string, returns=object_(string, any_))
+@builtin("uuid.parse", string, returns=object_(string, any_), inverse=inverse("uuid"))
 def uuid_parse(uuid: str) -> dict[Key, Value] | Undefined:
     """The version and variant of a UUID, and for versions 1 and 2 its time and node; undefined for
     an invalid UUID.

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from heapq import heappop, heappush
 from itertools import count, islice, takewhile
 from typing import Any, Final, TypeAlias
 
-from doorward.base.records import record
-from doorward.rego import UNDEFINED, EvalError, Registry, to_rego
+from doorward.base.records import record, replace
+from doorward.rego import UNDEFINED, EvalError, Registry, to_json, to_rego
 from doorward.rego.shared import CALL_ERRORS, Evaluation, from_key, to_key
 from doorward.rego.tools import (
     And,
@@ -45,6 +47,7 @@ from doorward.rego.tools import (
     make_object,
     make_set,
 )
+from doorward.search.inversion.conjunctions import Conjunctions, Numbers, Text, names_in
 from doorward.search.inversion.lenses import (
     APPEND,
     FALSY,
@@ -67,6 +70,8 @@ STEPS: Final = 20_000
 """Expressions walked with one input."""
 ROWS: Final = 64
 """Solutions and failures kept of one body."""
+LOCAL: Final = 24
+"""Inputs that are repaired in turn for the expressions that read the same value."""
 DEPTH: Final = 40
 """Rules and calls inside each other."""
 _EQUATIONS: Final = frozenset({"eq", "assign", "equal"})
@@ -84,6 +89,7 @@ class Policy:
     registry: Registry
     data: Any
     constants: Sequence[Any]
+    conjunctions: Conjunctions = field(default_factory=Conjunctions, compare=False)
 
 
 @dataclass(slots=True)
@@ -102,8 +108,9 @@ class Outcome:
 @dataclass(slots=True)
 class Attempt:
     """A body tried: the outcomes of each solution, and those that stopped others, with how many
-    expressions were behind them."""
+    expressions were behind them. `outer` are the variables that had values before."""
 
+    outer: frozenset[str] = frozenset()
     solutions: list[tuple[Env, list[Outcome]]] = field(default_factory=list)
     failures: list[tuple[int, Outcome]] = field(default_factory=list)
 
@@ -144,6 +151,8 @@ class Interpreter:
         self._evaluation = evaluation
         self._input = path_lens(input, (), ())
         self._raw = input
+        self._replaced = False
+        self._is_local = False
         self._documents: dict[int, Lens] = {}
         self._left = STEPS
         self._depth = 0
@@ -262,7 +271,7 @@ class Interpreter:
         the attempt.
         """
         args = rule.head.args
-        attempt = Attempt()
+        attempt = Attempt(names_in((Expr(Array(args)),)) if args else frozenset())
         if args is None:
             self._solve(rule.body, 0, {}, [], None, attempt)
         else:
@@ -388,11 +397,67 @@ class Interpreter:
             elif outcome.is_soft:
                 self._solve(body, number + 1, outcome.env, behind, outcome, attempt)
             else:
-                attempt.failures.append((number, outcome))
+                attempt.failures.append(
+                    (number, self._join_repairs(body, number, outcome, attempt))
+                )
+
+    def _join_repairs(self, body: Body, number: int, outcome: Outcome, attempt: Attempt) -> Outcome:
+        """An outcome whose repairs keep, or repair as well, what other conditions ask for."""
+        conjunctions = self._policy.conjunctions
+        groups = [each for each in conjunctions.of(body) if number in each.exprs]
+        connected = () if self._is_local else conjunctions.connected(body, number)
+        is_alone = len(connected) < 2 or bool(names_in(connected) & attempt.outer)
+        if not groups and is_alone:
+            return outcome
+
+        def fix(input: Any) -> Iterator[Any]:
+            for group in groups:
+                yield from islice(self._together(group, outcome.env, input), 4)
+            repairs = outcome.fix(input)
+            yield from islice(repairs, 4)
+            if not is_alone:
+                yield from self._repair_all(connected, input)
+            yield from repairs
+
+        return replace(outcome, fix=fix)
+
+    def _repair_all(self, body: Body, input: Any) -> Iterator[Any]:
+        """Inputs with which all of some expressions hold: repairs of repairs, although the first
+        ones break what held."""
+        order = count()
+        waiting: list[tuple[int, int, Any]] = [(0, next(order), input)]
+        seen: set[str] = set()
+        for _ in range(LOCAL):
+            if not waiting:
+                return
+            *_, candidate = heappop(waiting)
+            inner = Interpreter(self._policy, candidate, self._evaluation)
+            inner._is_local = True
+            attempt = inner.attempt_body(body, {})
+            self._left -= STEPS - inner._left
+            if attempt.solutions:
+                yield candidate
+                continue
+            for repair in islice(attempt.fixes(candidate), 12):
+                text = to_json(repair)
+                if text not in seen:
+                    seen.add(text)
+                    heappush(waiting, (-attempt.depth, next(order), repair))
+
+    def _together(self, group: Text | Numbers, env: Env, input: Any) -> Iterator[Any]:
+        """Inputs with which the conditions of a group hold."""
+        if isinstance(group, Text):
+            text = self._policy.conjunctions.text_of(group)
+            if text is not None:
+                yield from self._first(group.term, env).changed(to_be(text), input)
+            return
+        for values in self._policy.conjunctions.values_of(group, self._apply):
+            pairs = [(self._first(group.leaves[text], env), each) for text, each in values.items()]
+            yield from _sequence([(lens, constant(value)) for lens, value in pairs])(input)
 
     def attempt_body(self, body: Body, env: Env) -> Attempt:
         """Evaluate a body with the bindings `env` and return the attempt."""
-        attempt = Attempt()
+        attempt = Attempt(frozenset(env))
         self._solve(body, 0, env, [], None, attempt)
         return attempt
 
@@ -401,7 +466,8 @@ class Interpreter:
         with `with`.
         """
         if expr.withs:
-            return  # another world: nothing is known of it
+            yield from self._under(expr, env)
+            return
         if expr.negated:
             yield self._negate(expr, env)
             return
@@ -419,10 +485,26 @@ class Interpreter:
             case Or(left, right):
                 yield self._either(expr, (left, right), env)
             case Call() as call if call.name in _EQUATIONS and len(call.args) == 2:
-                yield from self._equation(expr, call, env)
+                yield from self._equation(expr, *call.args, env)
+            case Call() as call if call.name == "walk" and len(call.args) == 2:
+                domain, pair = call.args
+                yield from self._equation(expr, pair, replace(call, args=(domain,)), env)
             case term:
                 for lens, bound in self._term(term, env):
                     yield _judge(expr, bound, lens)
+
+    def _under(self, expr: Expr, env: Env) -> Iterator[Outcome]:
+        """An expression `with input as` a value. Of one with other targets nothing is known."""
+        if any(each.target != Var("input") for each in expr.withs) or self._depth > DEPTH:
+            return
+        inner = Interpreter(self._policy, None, self._evaluation)
+        inner._input = self._first(expr.withs[-1].value, env)
+        inner._replaced = True
+        inner._left, inner._depth = self._left, self._depth + 1
+        yield from inner._expr(replace(expr, withs=()), env)
+        self._left = inner._left
+        self.visited += inner.visited
+        self.not_inverted |= inner.not_inverted
 
     def _negate(self, expr: Expr, env: Env) -> Outcome:
         inner = Expr(expr.term, span=expr.span)
@@ -502,11 +584,10 @@ class Interpreter:
                 is_soft = not is_real and not mismatches
                 yield Outcome(expr, bound, holds, fix, spoil, is_soft)
 
-    def _equation(self, expr: Expr, call: Call, env: Env) -> Iterator[Outcome]:
+    def _equation(self, expr: Expr, left: Term, right: Term, env: Env) -> Iterator[Outcome]:
         """Yield the outcomes of `x := …`, `[a, b] = …` or `x == …`, where one side may be a pattern
         with variables.
         """
-        left, right = call.args
         if self._is_open(right, env) and not self._is_open(left, env):
             left, right = right, left
         if not self._is_open(left, env):
@@ -561,11 +642,11 @@ class Interpreter:
             case Array(items) if self._is_open(pattern, env):
                 parts = [item_lens(lens, constant(n)) for n in range(len(items))]
                 for bound, wrong in self._match_all(items, parts, env):
-                    if isinstance(lens.value, list) and len(lens.value) != len(items):
-                        size = len(items)
-                        filled = [*lens.value[:size], *["a"] * (size - len(lens.value))]
-                        wrong = [*wrong, (lens, constant(filled))]
-                    yield bound, wrong
+                    if not isinstance(lens.value, list) or len(lens.value) == len(items):
+                        yield bound, wrong
+                        continue
+                    for filled in _filled(lens.value, len(items)):
+                        yield bound, [*wrong, (lens, constant(filled))]
             case Object(pairs) if self._is_open(pattern, env):
                 keys = [self._first(key, env) for key, _ in pairs]
                 parts = [item_lens(lens, key) for key in keys]
@@ -667,6 +748,8 @@ class Interpreter:
 
     def _path(self, path: tuple[Any, ...]) -> Lens:
         """Return the lens of a path in the input."""
+        if self._replaced:
+            return reduce(_step, path, self._input)
         lens = path_lens(self._raw, path, self._policy.constants)
         lens.items = _Paths(lambda key: self._path((*path, key)))
         return lens
@@ -704,7 +787,9 @@ class Interpreter:
                         yield from self._below(item, rest, bound)
             return
         for key, bound in self._term(first, env):
-            yield from self._below(item_lens(owner, key), rest, bound)
+            is_fixed = key.put is None and key.value is not UNDEFINED
+            item = _step(owner, key.value) if is_fixed else item_lens(owner, key)
+            yield from self._below(item, rest, bound)
 
     def _items(self, owner: Lens) -> Iterator[tuple[Lens, Lens, bool]]:
         """Yield key, item and True for the items of a collection; then, with False, items that
@@ -823,7 +908,8 @@ class Interpreter:
             return
         for operands, bound in self._terms(call.args, env):
             if name == "walk" and len(operands) == 1:
-                for each in self._walk(operands[0], (), 0):
+                root = operands[0]
+                for each in (*self._walk(root, (), root), *_absent_items(root)):
                     yield each, bound
                 continue
             builtin = self._policy.registry.get(name)
@@ -842,14 +928,14 @@ class Interpreter:
                 bound,
             )
 
-    def _walk(self, lens: Lens, path: tuple[Any, ...], depth: int) -> Iterator[Lens]:
+    def _walk(self, root: Lens, path: tuple[Any, ...], lens: Lens) -> Iterator[Lens]:
         """Yield a `[path, value]` pair for a value and everything below it, to a limited depth."""
-        yield _array([constant(list(path)), lens])
-        if depth < 8 and is_collection(lens.value):
+        yield _array([_path_of(root, path, lens.value), lens])
+        if len(path) < 8 and is_collection(lens.value):
             for key, _ in islice(iterate(lens.value), ROWS):
-                item = item_lens(lens, constant(key))
+                item = _step(lens, key)
                 if item.value is not UNDEFINED:
-                    yield from self._walk(item, (*path, key), depth + 1)
+                    yield from self._walk(root, (*path, key), item)
 
     def _function(self, call: Call, env: Env) -> Iterator[tuple[Lens, Env]]:
         """Yield the results of a function that the policies define; undefined if it is nested too
@@ -901,6 +987,40 @@ class _Paths(Mapping[Any, Lens]):
 
 def is_collection(value: Any) -> bool:
     return isinstance(value, (list, dict, frozenset))
+
+
+def _filled(values: list[Any], size: int) -> Iterator[list[Any]]:
+    """An array cut, or filled with texts and with numbers, to a size."""
+    missing = size - len(values)
+    yield [*values[:size], *["a"] * missing]
+    if missing > 0 and all(type(each) in (int, float) for each in values):
+        yield [*values, *range(missing)]
+
+
+def _step(owner: Lens, key: Any) -> Lens:
+    """The item of a value under a constant key."""
+    return owner.items[key] if isinstance(owner.items, _Paths) else item_lens(owner, constant(key))
+
+
+def _absent_items(root: Lens) -> Iterator[Lens]:
+    """Paths and values that a walk would come to if the value had more inside."""
+    for size in range(1, 5) if root.put is not None else ():
+        path = tuple(f"k{number}" for number in range(size))
+        item = reduce(_step, path, root)
+        if item.value is UNDEFINED:
+            yield _array([_path_of(root, path, UNDEFINED), item])
+
+
+def _path_of(root: Lens, path: Sequence[Any], value: Any) -> Lens:
+    """A path below a value; another one is put by putting what is there at that path."""
+
+    def put(want: Want, input: Any) -> Iterator[Any]:
+        for sample in want.samples[:4]:
+            if isinstance(sample, list) and want.accepts(sample):
+                there = TRUTHY if value is UNDEFINED else to_be(value)
+                yield from islice(reduce(_step, sample, root).changed(there, input), 2)
+
+    return Lens([*path], None if root.put is None else put)
 
 
 def lookup_path(value: Any, path: Iterable[Any]) -> Any:
@@ -975,6 +1095,7 @@ def _sequence(pairs: Sequence[tuple[Lens, Lens]]) -> Changes:
             wants = [to_be(value)] if value is not None and value is not UNDEFINED else []
             if not wants and other.put is not None:
                 yield from _both(one, other, input)
+                yield from islice(_first_value(other)(input), 6)
             for want in wants:
                 for changed in islice(one.changed(want, input), 8):
                     yield from islice(rest(changed), 4)

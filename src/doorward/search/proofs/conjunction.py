@@ -7,11 +7,11 @@ A change that cannot be made in an expression leaves it out, which makes the con
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Final
 
-from doorward.rego import Registry, Value, parse_term
-from doorward.rego.shared import Source, from_key
+from doorward.rego import Registry
+from doorward.rego.shared import Source
 from doorward.rego.tools import (
     And,
     Array,
@@ -50,18 +50,13 @@ __all__ = [
     "fresh_name",
     "has_scope",
     "instantiate",
-    "is_constant",
-    "is_open",
     "is_prefix",
     "is_read",
     "items_of",
-    "members_of",
     "operands",
     "readers_of",
     "rename",
     "substitute",
-    "term_text",
-    "value_of",
 ]
 
 OPERATORS: Final = {
@@ -237,18 +232,6 @@ def free_names(expr: Node | Expr) -> set[str]:
     return names - {"input", "data"}
 
 
-def term_text(term: Term) -> str:
-    """A term in Rego."""
-    return format_tree((Expr(term),)).strip()
-
-
-def is_constant(term: Term) -> bool:
-    """Return True for a scalar or a collection of constants."""
-    return isinstance(term, (Scalar, Array, Object, Set)) and not any(
-        isinstance(node, (Var, Ref, Call, Expr)) for node in walk(term)
-    )
-
-
 def operands(expr: Expr) -> tuple[Term, str, Term] | None:
     """Return the two sides and the sign of a positive comparison; None for other expressions."""
     call = expr.term
@@ -321,36 +304,3 @@ def instantiate(
     for name in {name for expr in every.body for name in free_names(expr)} - set(values) - outer:
         values[name] = Var(fresh_name(name, suffix))
     return [substitute(expr, values, registry) for expr in every.body]
-
-
-def is_open(term: Term) -> bool:
-    """Return True if the term depends on the input or on variables."""
-    if isinstance(term, Ref):
-        return isinstance(term.head, Var)
-    is_variable = isinstance(term, Var) and term.name != "data"
-    return is_variable or isinstance(term, Call)
-
-
-def value_of(constant: Term) -> Value:
-    return _value(term_text(constant))
-
-
-# A policy compares with the same constants in most of its rules.
-@lru_cache(maxsize=1024)
-def _value(text: str) -> Value:
-    value: Value = parse_term(text)
-    return value
-
-
-def members_of(collection: Value) -> list[Value]:
-    """Return the items of an array, members of a set or values of an object; [] for other
-    values.
-    """
-    match collection:
-        case list(items):
-            return items
-        case frozenset() as members:
-            return [from_key(key) for key in members]
-        case dict(fields):
-            return list(fields.values())
-    return []

@@ -38,9 +38,9 @@ from doorward.search.proofs.conjunction import (
     is_prefix,
     operands,
     rename,
-    term_text,
 )
 from doorward.search.proofs.steps import Contradiction, Derived, Empty, Named, Step
+from doorward.search.terms import term_text
 
 __all__ = ["Deriving"]
 

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from doorward.rego import Engine, EvalError, Value
 from doorward.rego.tools import Call, Scalar, Term, compare
-from doorward.search.proofs.conjunction import is_constant, term_text
+from doorward.search.terms import is_constant, term_text
 
 __all__ = ["Link", "failing"]
 

@@ -48,21 +48,15 @@ from doorward.search.proofs.conjunction import (
     fresh_name,
     has_scope,
     instantiate,
-    is_constant,
-    is_open,
     is_prefix,
     is_read,
     items_of,
-    members_of,
     operands,
     readers_of,
     rename,
     substitute,
-    term_text,
-    value_of,
 )
 from doorward.search.proofs.deriving import Deriving
-from doorward.search.proofs.languages import Language, both, is_empty
 from doorward.search.proofs.ranges import LARGEST, Link, failing
 from doorward.search.proofs.steps import (
     Alias,
@@ -81,7 +75,9 @@ from doorward.search.proofs.steps import (
     Texts,
     Undefined,
 )
-from doorward.search.proofs.texts import condition_of
+from doorward.search.terms import is_constant, is_open, members_of, term_text, value_of
+from doorward.search.texts.conditions import condition_of
+from doorward.search.texts.languages import Language, both, is_empty
 from doorward.search.who_can import ALL, Unknowns, put
 
 __all__ = ["Refuter"]

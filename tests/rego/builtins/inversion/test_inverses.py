@@ -77,6 +77,7 @@ EXAMPLES: dict[str, list[Any]] = {
     "time.date": [NOW],
     "time.diff": [NOW + 3_600_000_000_000, NOW],
     "time.format": [NOW],
+    "uuid.parse": ["00000000-0000-4000-8000-000000000000"],
     "time.parse_duration_ns": ["1h"],
     "time.parse_ns": ["2006-01-02", "2026-11-24"],
     "time.parse_rfc3339_ns": ["2026-11-24T00:00:00Z"],

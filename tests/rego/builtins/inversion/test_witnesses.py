@@ -1,33 +1,53 @@
-"""Witnesses match the pattern that they were made from, the first ones at least."""
+"""Texts for patterns and documents for schemas: the built-ins accept them."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 
-from doorward.rego import REGISTRY
-from doorward.rego.builtins.inversion.witnesses import glob_witnesses, regex_witnesses
-
-
-@pytest.mark.parametrize("pattern", ["/people/*", "a?c", "[ab]x", "{on,off}-*", "**/x", "plain"])
-def test_a_glob_is_matched_by_one_of_its_witnesses(pattern: str) -> None:
-    match: Any = REGISTRY["glob.match"].call
-    assert any(match(pattern, ["/"], text) for text in glob_witnesses(pattern))
-
-
-@pytest.mark.parametrize(
-    "pattern",
-    ["^v[0-9]+$", r"a|b", r"(x|yz){2,3}", r"\d+\.\s*", "[^a]b.", "colou?r", "(?i)on"],
+from doorward.rego import Engine
+from doorward.rego.builtins.inversion.witnesses import (
+    glob_witnesses,
+    group_witnesses,
+    instances_of,
 )
-def test_a_regular_expression_is_matched_by_its_first_witnesses(pattern: str) -> None:
-    first, *rest = regex_witnesses(pattern)
-    assert re.search(pattern, first)
-    assert rest
+
+SCHEMAS: list[dict[str, Any]] = [
+    {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer", "minimum": 5}}},
+    {"properties": {"a": {"const": 3}}, "required": ["a"]},
+    {"required": ["xs"], "properties": {"xs": {"type": "array", "minItems": 2}}},
+    {"required": ["s"], "properties": {"s": {"type": "string", "pattern": "^a[0-9]{2}$"}}},
+    {"required": ["s"], "properties": {"s": {"type": "string", "minLength": 4}}},
+    {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+    {"required": ["b"], "properties": {"b": {"enum": ["x", "y"]}}},
+    {"required": ["b"], "properties": {"b": {"type": ["boolean", "null"]}}},
+]
 
 
-@pytest.mark.parametrize("pattern", ["(", "x" * 201, r"\p{Greek}"])
-def test_what_python_does_not_read_has_none(pattern: str) -> None:
-    assert regex_witnesses(pattern) == []
-    assert len(glob_witnesses("*" * 201)) == 0
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_an_instance_is_accepted_by_its_schema(schema: dict[str, Any]) -> None:
+    query = Engine().prepare("json.match_schema(input.document, input.schema)[0]")
+    documents = instances_of(schema)
+    assert any(query.answer({"document": each, "schema": schema}) is True for each in documents)
+
+
+def test_a_recursive_schema_and_one_that_is_not_an_object_end() -> None:
+    schema: dict[str, Any] = {}
+    schema |= {"required": ["a"], "properties": {"a": schema}}
+    assert instances_of(schema)
+    assert instances_of("x") == [{}]
+
+
+def test_groups_become_parts_of_a_text_that_matches() -> None:
+    pattern = r"^/orgs/([a-z]+)/repos/([0-9]+)$"
+    texts = group_witnesses(pattern, ["acme", None])
+    query = Engine().prepare("regex.find_all_string_submatch_n(input.p, input.s, 1)[0]")
+    assert [query.answer({"p": pattern, "s": each})[1] for each in texts] == ["acme"] * len(texts)
+    assert group_witnesses("(", ["a"]) == []
+
+
+def test_each_alternative_of_a_glob_has_a_text() -> None:
+    texts = glob_witnesses("*.{dev,prod}.corp")
+    assert "a.dev.corp" in texts
+    assert "a.prod.corp" in texts

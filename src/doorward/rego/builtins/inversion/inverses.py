@@ -16,10 +16,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from doorward.rego.builtins.inversion.witnesses import glob_witnesses, regex_witnesses
+from doorward.rego.builtins.inversion.witnesses import (
+    glob_witnesses,
+    group_witnesses,
+    instances_of,
+    regex_witnesses,
+)
 from doorward.rego.golang import json as go_json
 from doorward.rego.golang import urls as go_url
 from doorward.rego.golang.layouts import time_text
+from doorward.rego.golang.octets import from_bytes, to_bytes
 from doorward.rego.values import from_key, iterate, kind_name, sorted_values, to_json, to_key
 
 __all__ = ["Inverse", "variants", "witnesses"]
@@ -240,8 +246,14 @@ def invert_one_item(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_same(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """For those that leave some values as they are: `array.flatten`, the casts."""
+    """For the casts, which leave some values as they are."""
     return [want]
+
+
+def invert_flatten(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    cuts = [[want[:n], want[n:]] for n in range(1, min(len(want), 8))]
+    last = [[*want[:n], want[n:]] for n in range(1, min(len(want), 8))]
+    return [want, *last, *cuts, [want]]
 
 
 def invert_sorted(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
@@ -329,7 +341,19 @@ def _merge(one: Any, other: Any) -> Any:
 
 
 def invert_union_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    return [[want], [*o[0], want]]
+    parts = o[0][:16]
+    # One of them brings what the others lack, or all of it.
+    lacking = [
+        {key: item for key, item in want.items() if not any(key in other for other in others)}
+        for n in range(len(parts))
+        for others in [[each for each in [*parts[:n], *parts[n + 1 :]] if isinstance(each, dict)]]
+    ]
+    replaced = [
+        [*parts[:n], part, *parts[n + 1 :]]
+        for n in range(len(parts))
+        for part in (lacking[n], want)
+    ]
+    return [*replaced, [want], [*parts, want]]
 
 
 def invert_reachable(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
@@ -359,6 +383,13 @@ def invert_set_union(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 def invert_set_of_sets(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     return [frozenset({to_key(want)})]
+
+
+def invert_match_schema(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    if i != 0:
+        return [{}, {"type": "null"}]
+    schema = go_json.unmarshal(o[1]) if isinstance(o[1], str) else o[1]
+    return _truth(want[0], [_merge(o[0], each) for each in instances_of(schema)], [{}, "1"])
 
 
 # Strings
@@ -392,7 +423,8 @@ def invert_any_match(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     """For `strings.any_prefix_match` and `strings.any_suffix_match`."""
     other = o[1 - i]
     texts = [other] if isinstance(other, str) else [value for _, value in iterate(other)][:16]
-    return _truth(want, texts, ["~", "", []])
+    rest = o[i][1:LONGEST] if isinstance(o[i], list) else []
+    return _truth(want, [*[[each, *rest] for each in texts if rest], *texts], ["~", "", []])
 
 
 def invert_lower(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
@@ -446,8 +478,11 @@ def invert_replace_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_trim(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    if i != 0:
+        return []
     edge = o[1][:1]
-    return [want, f"{edge}{want}{edge}", f"{edge}{want}", f"{want}{edge}"] if i == 0 else []
+    more = edge * min(max(len(o[0]) - len(want), 1), LONGEST)  # as long as the text is
+    return [want, f"{edge}{want}{edge}", f"{more}{want}", f"{want}{more}"]
 
 
 def invert_trim_prefix(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
@@ -490,8 +525,12 @@ def invert_indexof(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_strings_count(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    _, part = o
-    return ["~".join([part] * want)] if i == 0 and 0 <= want * (len(part) + 1) <= LONGEST else []
+    text, part = o
+    if i != 0 or not 0 <= want * (len(part) + 1) <= LONGEST:
+        return []
+    # As long as the text is.
+    filled = (part * want).ljust(min(len(text), LONGEST), "~")
+    return ["~".join([part] * want), filled, part * want, f"{part * want}~"]
 
 
 def invert_reverse(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
@@ -572,7 +611,10 @@ def invert_regex_find(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     """Texts that contain the matches in `want`, or any match of the pattern."""
     if i != 1:
         return []
-    parts = [each if isinstance(each, str) else each[0] for each in want[:16]]
+    if any(isinstance(each, list) for each in want[:16]):
+        of_groups = [each[1:] for each in want[:16] if isinstance(each, list)]
+        return [text for groups in of_groups for text in group_witnesses(o[0], groups)]
+    parts = [each if isinstance(each, str) else "a" for each in want[:16]]
     return ["".join(parts), " ".join(parts), "/".join(parts), *regex_witnesses(o[0])]
 
 
@@ -604,15 +646,15 @@ def invert_template_match(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def _encode(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
+    return base64.b64encode(to_bytes(text)).decode()
 
 
 def _url_encode(text: str) -> str:
-    return base64.urlsafe_b64encode(text.encode()).decode()
+    return base64.urlsafe_b64encode(to_bytes(text)).decode()
 
 
 def _url_decode(text: str) -> str:
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+    return from_bytes(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
 
 
 def invert_base64_encode(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
@@ -629,11 +671,11 @@ def invert_valid(yes: str, no: str) -> Inverse:
 
 
 def invert_hex_encode(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    return [bytes.fromhex(want).decode()]
+    return [from_bytes(bytes.fromhex(want))]
 
 
 def invert_hex_decode(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    return [want.encode().hex()]
+    return [to_bytes(want).hex()]
 
 
 def invert_marshal(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
@@ -692,7 +734,9 @@ def invert_uri_parse(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
 
 
 def invert_parse_ns(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    return [time_text(o[0], want)] if i == 1 and _is_moment(want) else []
+    # A layout may leave out what is small: days, months and years around as well.
+    near = [want + sign * days * _DAY for days in (0, 1, 31, 366) for sign in (1, -1)]
+    return [time_text(o[0], each) for each in near if _is_moment(each)] if i == 1 else []
 
 
 def invert_rfc3339(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
@@ -797,11 +841,20 @@ def invert_semver(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     major, minor, patch = [int(each[:18]) for each in parts[:3]]
     above = [f"{major}.{minor}.{patch + 1}", f"{major + 1}.0.0", f"{major}.{minor}.{patch}"]
     below = [f"{major}.{minor}.{patch}-a", f"{major}.{minor}.{max(patch - 1, 0)}", "0.0.0-a"]
-    return [other, *above, *below]
+    _, dash, release = o[i].partition("-")  # what the text has of a pre-release stays
+    marked = [f"{each}-{release}" for each in above] if dash else []
+    return [other, *marked, *above, *below]
 
 
 def invert_valid_semver(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     return _truth(want, ["1.0.0"], ["a"])
+
+
+def invert_uuid(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    version = want.get("version")
+    if type(version) is not int or not 0 <= version < 16:
+        version = 4
+    return [f"00000000-0000-{version:x}000-8000-000000000000"]
 
 
 # Networks

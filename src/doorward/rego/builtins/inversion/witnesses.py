@@ -5,15 +5,19 @@ from __future__ import annotations
 import importlib
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-__all__ = ["glob_witnesses", "regex_witnesses"]
+__all__ = ["glob_witnesses", "group_witnesses", "instances_of", "regex_witnesses"]
 
 _parser: Final[Any] = importlib.import_module("re._parser")  # typeshed has no stub for it
 
 LONGEST: Final = 200
-"""Characters of a witness."""
+"""Characters of a witness, and items of an instance."""
+ALTERNATIVES: Final = 8
+"""Alternatives of a glob or of a schema that are followed."""
+DEPTH: Final = 12
+"""Schemas inside each other that are followed."""
 _BRACES: Final = re.compile(r"\{([^{},]{0,64})(?:,[^{}]{0,200})?\}")
 _CLASS: Final = re.compile(r"\[!?([^\][])[^\][]{0,64}\]")
 
@@ -24,9 +28,27 @@ def glob_witnesses(pattern: str) -> list[str]:
     """
     if len(pattern) > LONGEST:
         return []
-    plain = _CLASS.sub(r"\1", _BRACES.sub(r"\1", pattern)).replace("?", "q")
-    texts = [plain.replace("**", "a/b").replace("*", star) for star in ("", "a", "a/b", "a.b")]
-    return list(dict.fromkeys([*texts, f"{texts[1]}/x", f"x{texts[1]}"]))
+    *others, first = reversed(_alternatives(pattern))
+    texts = _without_stars(first)
+    more = [text for each in reversed(others) for text in _without_stars(each)[1:2]]
+    return list(dict.fromkeys([*texts, *more, f"{texts[1]}/x", f"x{texts[1]}"]))
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """A glob without braces for each of their alternatives, up to some."""
+    patterns = [pattern]
+    while len(patterns) < ALTERNATIVES and (match := _BRACES.search(patterns[0])):
+        start, end = match.span()
+        options = match[0][1:-1].split(",")[:ALTERNATIVES]
+        patterns = [
+            each[:start] + option + each[end:] for each in patterns[:1] for option in options
+        ] + patterns[1:]
+    return [_BRACES.sub(r"\1", each) for each in patterns[:ALTERNATIVES]]
+
+
+def _without_stars(pattern: str) -> list[str]:
+    plain = _CLASS.sub(r"\1", pattern).replace("?", "q")
+    return [plain.replace("**", "a/b").replace("*", star) for star in ("", "a", "a/b", "a.b")]
 
 
 def regex_witnesses(pattern: str) -> list[str]:
@@ -44,7 +66,21 @@ def regex_witnesses(pattern: str) -> list[str]:
     return list(dict.fromkeys([*texts, f"{texts[0]}x", f"x{texts[0]}"]))
 
 
-def _text(tree: Any, more: int) -> Iterator[str]:
+def group_witnesses(pattern: str, groups: list[Any]) -> list[str]:
+    """Texts that match a regular expression, with the texts in `groups` as its groups; a group may
+    be anything where `groups` has another value."""
+    if len(pattern) > LONGEST:
+        return []
+    wanted = {number: text for number, text in enumerate(groups, 1) if isinstance(text, str)}
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            tree: Any = _parser.parse(pattern)
+        return list(dict.fromkeys("".join(_text(tree, more, wanted))[:LONGEST] for more in (0, 1)))
+    except (re.error, RecursionError, OverflowError, KeyError):
+        return []
+
+
+def _text(tree: Any, more: int, groups: Mapping[int, str] = {}) -> Iterator[str]:
     """The pieces of a text that a parsed pattern matches, each repetition `more` times above its
     minimum.
     """
@@ -60,13 +96,15 @@ def _text(tree: Any, more: int) -> Iterator[str]:
                 yield _member(operand)
             case "BRANCH":
                 branches = operand[1]
-                yield from _text(branches[min(more, len(branches) - 1)], more)
+                yield from _text(branches[min(more, len(branches) - 1)], more, groups)
+            case "SUBPATTERN" if operand[0] in groups:
+                yield groups[operand[0]]
             case "SUBPATTERN":
-                yield from _text(operand[-1], more)
+                yield from _text(operand[-1], more, groups)
             case "MAX_REPEAT" | "MIN_REPEAT":
                 least, most, inner = operand
                 for _ in range(min(least + more, most, LONGEST)):
-                    yield from _text(inner, more)
+                    yield from _text(inner, more, groups)
 
 
 def _member(items: Any) -> str:
@@ -80,3 +118,55 @@ def _member(items: Any) -> str:
         case "RANGE":
             return chr(operand[0])
     return {"CATEGORY_DIGIT": "1", "CATEGORY_SPACE": " "}.get(str(operand), "a")
+
+
+def instances_of(schema: Any, depth: int = 0) -> list[Any]:
+    """Documents that a JSON schema may accept: the smallest, and those of its alternatives."""
+    if depth > DEPTH or not isinstance(schema, dict):
+        return [{}] if depth == 0 else ["a"]
+    if "const" in schema:
+        return [schema["const"]]
+    if isinstance(schema.get("enum"), list):
+        return [*schema["enum"][:ALTERNATIVES]]
+    for name in ("anyOf", "oneOf", "allOf"):
+        if isinstance(schema.get(name), list):
+            rest = {key: value for key, value in schema.items() if key != name}
+            merged = [{**rest, **each} for each in schema[name] if isinstance(each, dict)]
+            return [one for each in merged[:ALTERNATIVES] for one in instances_of(each, depth + 1)]
+    is_object = depth == 0 or "properties" in schema or "required" in schema
+    kind = schema.get("type", "object" if is_object else "string")
+    kinds = kind if isinstance(kind, list) else [kind]
+    return [one for each in kinds[:ALTERNATIVES] for one in _instances_of_kind(each, schema, depth)]
+
+
+def _instances_of_kind(kind: Any, schema: dict[Any, Any], depth: int) -> list[Any]:
+    match kind:
+        case "object":
+            fields = schema.get("properties")
+            fields = fields if isinstance(fields, dict) else {}
+            names = schema.get("required") or []
+            document = {
+                name: instances_of(fields.get(name, {"type": "string"}), depth + 1)[0]
+                for name in [*names][:LONGEST]
+            }
+            return [document]
+        case "array":
+            item = instances_of(schema.get("items", {"type": "string"}), depth + 1)[:1]
+            return [item * min(_size(schema, "minItems"), LONGEST)]
+        case "integer" | "number":
+            least = schema.get("minimum", schema.get("exclusiveMinimum"))
+            most = schema.get("maximum", schema.get("exclusiveMaximum"))
+            start = least if least is not None else most if most is not None else 1
+            return [start, start + 1, start - 1]
+        case "boolean":
+            return [True, False]
+        case "null":
+            return [None]
+    pattern = schema.get("pattern")
+    texts = regex_witnesses(pattern) if isinstance(pattern, str) else ["a"]
+    return [each.ljust(min(_size(schema, "minLength"), LONGEST), "a") for each in texts] or ["a"]
+
+
+def _size(schema: dict[Any, Any], name: str) -> int:
+    size = schema.get(name, 0)
+    return size if type(size) is int and size >= 0 else 0

@@ -10,8 +10,9 @@ from typing import Any, Final
 import pytest
 
 from doorward.rego import Engine
-from doorward.search.proofs import automata, languages
-from doorward.search.proofs.languages import Language, UnreadableError
+from doorward.search.proofs import automata
+from doorward.search.texts import languages
+from doorward.search.texts.languages import Language, UnreadableError
 
 ALPHABET: Final = "abA/.\n-1"
 TEXTS: Final = ["".join(each) for size in range(4) for each in product(ALPHABET, repeat=size)]
@@ -34,6 +35,7 @@ PATTERNS: Final = (
     ),
     *("^(?:a|bb?)+$", "A", r"^\s", "-", "^[a-]$"),
 )
+LETTER: Final = languages.of_length(1, 1)
 UNREAD: Final = (
     "a?*",
     "(?i)a",
@@ -146,3 +148,31 @@ def test_many_constants_take_few_sets(
     monkeypatch.setattr(automata, "MAX_SETS", 20)
     others = [(automata.of_text(f"role{number}"), False) for number in range(200)]
     assert automata.have_no_text([(automata.of_text(text), True), *others]) is not is_left
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        (languages.literal("ab"), "ab"),
+        (languages.both([languages.starting("a"), languages.ending("z")]), "az"),
+        (languages.both([languages.ending(".io"), languages.of_length(5, None)]), "aa.io"),
+        (languages.both([languages.of_length(2, 3), languages.complement(LETTER)]), "aa"),
+        (languages.complement(languages.ANYTHING), None),
+    ],
+)
+def test_a_shortest_text_of_usual_characters_is_returned(
+    language: Language, text: str | None
+) -> None:
+    assert languages.find_text(language) == text
+
+
+def test_looking_for_a_text_ends() -> None:
+    assert languages.find_text(languages.of_length(50, None), most=10) is None
+
+
+@pytest.mark.parametrize(("least", "most"), [(0, 0), (0, 2), (1, 1), (1, 3), (2, None)])
+def test_a_length_accepts_the_texts_that_have_it(least: int, most: int | None) -> None:
+    length = languages.of_length(least, most)
+    for text in TEXTS:
+        is_accepted = not languages.is_empty(languages.both([length, languages.literal(text)]))
+        assert is_accepted == (least <= len(text) and (most is None or len(text) <= most))

@@ -11,8 +11,8 @@ from typing import Final
 
 from doorward.rego import Engine
 from doorward.rego.tools import Call, Expr, Scalar, Term
-from doorward.search.proofs.conjunction import is_constant, is_open, members_of, term_text, value_of
-from doorward.search.proofs.languages import (
+from doorward.search.terms import is_constant, is_open, members_of, term_text, value_of
+from doorward.search.texts.languages import (
     LAST,
     Language,
     Ranges,

@@ -8,7 +8,8 @@ has raises `UnreadableError`. The alphabet is every code point, so that "no text
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -23,6 +24,7 @@ __all__ = [
     "complement",
     "containing",
     "ending",
+    "find_text",
     "from_glob",
     "from_pattern",
     "from_ranges",
@@ -30,6 +32,7 @@ __all__ = [
     "literal",
     "meeting",
     "merged",
+    "of_length",
     "one_of",
     "outside",
     "starting",
@@ -207,6 +210,16 @@ def ending(text: str) -> Language:
 def containing(text: str) -> Language:
     """The texts that contain a text."""
     return join(ANYTHING, join(literal(text), ANYTHING))
+
+
+def of_length(least: int, most: int | None) -> Language:
+    """The texts of at least `least` and at most `most` characters; None for no bound."""
+    out = ANYTHING if most is None else EMPTY
+    for _ in range(most - least if most is not None else 0):
+        out = either([EMPTY, join(CHARACTER, out)])
+    for _ in range(least):
+        out = join(CHARACTER, out)
+    return out
 
 
 def from_glob(glob: str, delimiters: Sequence[str]) -> Language:
@@ -437,6 +450,58 @@ def is_empty(language: Language) -> bool:
                 seen.add(following)
                 waiting.append(following)
     return True
+
+
+def find_text(language: Language, most: int = MAX_STATES) -> str | None:
+    """Return a shortest text of a language, of usual characters where it has a choice.
+
+    None if it has no text, or if more than `most` states do not lead to one.
+    """
+    characters = sorted(map(_usual_character, *_classes(language)), key=_rank)
+    parents: dict[Language, tuple[Language, int] | None] = {language: None}
+    waiting = deque([language])
+    while waiting:
+        state = waiting.popleft()
+        if _has_empty_text(state):
+            return _text_to(state, parents)
+        for char in characters:
+            following = _derive(state, char)
+            if following != NOTHING and following not in parents:
+                if len(parents) >= most:
+                    return None
+                parents[following] = state, char
+                waiting.append(following)
+    return None
+
+
+def _text_to(state: Language, parents: Mapping[Language, tuple[Language, int] | None]) -> str:
+    text = ""
+    while (move := parents[state]) is not None:
+        state, char = move
+        text = chr(char) + text
+    return text
+
+
+def _classes(language: Language) -> tuple[list[int], list[int]]:
+    """The first and the last character of each class that no range of the language divides."""
+    starts = _representatives(language)
+    return starts, [*[each - 1 for each in starts[1:]], LAST]
+
+
+_USUAL: Final = "ab0-_./ "
+
+
+def _usual_character(first: int, last: int) -> int:
+    """A character between two, one that a reader expects if there is one."""
+    usual = (ord(char) for char in _USUAL)
+    printable = range(max(first, 33), min(last, 126) + 1)
+    return next(
+        (each for each in usual if first <= each <= last), printable[0] if printable else first
+    )
+
+
+def _rank(char: int) -> int:
+    return _USUAL.find(chr(char)) % 99
 
 
 def _representatives(language: Language) -> list[int]:

@@ -1,0 +1,338 @@
+"""Values that meet several conditions of one body at once.
+
+To repair one condition may break another that reads the same value. Here the conditions on one term
+are taken together: those on a text as languages, those on numbers by trying and by secants.
+
+Candidates may be wrong, since conditions that are not read here are left out: the engine decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, product, takewhile
+from typing import Any, Final, TypeAlias
+
+from doorward.base.records import record, replace
+from doorward.rego.tools import Body, Call, Expr, Node, Ref, Scalar, Term, Var, rewrite, walk
+from doorward.search.terms import term_text
+from doorward.search.texts.conditions import condition_of
+from doorward.search.texts.languages import Language, both, complement, find_text, of_length
+
+__all__ = ["Conjunctions", "Numbers", "Text", "names_in"]
+
+STATES: Final = 600
+"""States of an intersection that are walked for one text."""
+LONGEST: Final = 64
+"""Characters that a condition on the length of a text may ask for."""
+LEAVES: Final = 3
+"""Numbers that are looked for together."""
+TRIED: Final = 2_500
+"""Combinations of numbers that are tried."""
+
+Apply: TypeAlias = Callable[[str, Sequence[Any]], Any]
+"""The value of a call of a built-in; UNDEFINED where it has none, and where an operand has none."""
+Values: TypeAlias = tuple[Any, ...]
+Evaluate: TypeAlias = Callable[[Values], Any]
+
+_COMPARISONS: Final = frozenset({"eq", "equal", "neq", "lt", "lte", "gt", "gte"})
+_ARITHMETIC: Final = frozenset(
+    {
+        *("plus", "minus", "mul", "div", "rem", "abs", "round", "ceil", "floor"),
+        *(f"bits.{name}" for name in ("and", "or", "xor", "negate", "lsh", "rsh")),
+    }
+)
+_CASES: Final = frozenset({"lower", "upper"})
+
+
+@record
+class Text:
+    """A term, and the texts that all conditions on it accept. `exprs` are their numbers in the
+    body."""
+
+    term: Term
+    language: Language
+    exprs: frozenset[int]
+
+    def find(self) -> str | None:
+        """Return a text that meets all conditions, if one is near."""
+        return find_text(self.language, STATES)
+
+
+@record
+class Numbers:
+    """Conditions on the same numbers. `leaves` are the terms whose values may be chosen, by their
+    texts."""
+
+    leaves: Mapping[str, Term]
+    conditions: tuple[Call, ...]
+    exprs: frozenset[int]
+
+    def solutions(self, apply: Apply) -> Iterator[dict[str, Any]]:
+        """Values of the leaves, by their texts, with which all conditions hold."""
+        names = [*self.leaves]
+        for turn in range(len(names)):
+            yield from islice(self._solutions([*names[turn:], *names[:turn]], apply), 1)
+
+    def _solutions(self, names: Sequence[str], apply: Apply) -> Iterator[dict[str, Any]]:
+        """Solutions where the last number follows from the others."""
+        index = {text: number for number, text in enumerate(names)}
+        sides = [
+            (_compile(each.args[0], index, apply), _compile(each.args[1], index, apply))
+            for each in self.conditions
+        ]
+        calls = ["equal" if each.name == "eq" else each.name for each in self.conditions]
+        few = _first_values(self._constants(), len(names))
+        tried = 0
+        for fixed in product(*[few] * (len(names) - 1)):
+            meetings = _unique([*_meetings(sides, fixed)])
+            others = few if not fixed or not meetings else few[: 8 if len(fixed) == 1 else 0]
+            for value in _unique([*meetings, *others]):
+                tried += 1
+                values = (*fixed, value)
+                pairs = ((left(values), right(values)) for left, right in sides)
+                if all(apply(name, pair) is True for name, pair in zip(calls, pairs, strict=True)):
+                    yield dict(zip(names, values, strict=True))
+                if tried > TRIED:
+                    return
+
+    def _constants(self) -> list[Any]:
+        """The numbers of the conditions, and their sums, differences and halves."""
+        scalars = [n.value for each in self.conditions for n in walk(each) if isinstance(n, Scalar)]
+        numbers: list[Any] = [each for each in scalars if type(each) in (int, float)]
+        pairs = [(a, b) for a in numbers[:4] for b in numbers[:4] if a != b]
+        between = [v for a, b in pairs for v in (a + b, a - b, (a + b) / 2) if v == int(v)]
+        return _unique([*numbers, *map(int, between)])
+
+
+def _compile(term: Term, index: Mapping[str, int], apply: Apply) -> Evaluate:
+    """The value of a term as a function of the values of the leaves."""
+    if isinstance(term, Scalar):
+        constant = term.value
+        return lambda values: constant
+    if isinstance(term, Call):
+        name = term.name
+        operands = [_compile(each, index, apply) for each in term.args]
+        return lambda values: apply(name, [each(values) for each in operands])
+    number = index[term_text(term)]
+    return lambda values: values[number]
+
+
+def _meetings(sides: Sequence[tuple[Evaluate, Evaluate]], fixed: Values) -> Iterator[Any]:
+    """Values of the last leaf at which the sides of a condition are equal, if they are linear."""
+    for left, right in sides:
+        gaps = []
+        for at in (0, 1):
+            one, other = left((*fixed, at)), right((*fixed, at))
+            if not {type(one), type(other)} <= {int, float}:
+                break
+            gaps.append(one - other)
+        if len(gaps) == 2 and gaps[0] != gaps[1]:
+            meeting = gaps[0] / (gaps[0] - gaps[1])
+            if abs(meeting) < 1 << 53:
+                near = int(meeting)
+                yield from (near if near == meeting else meeting, near + 1, near - 1)
+
+
+class Conjunctions:
+    """What the conditions of bodies have in common, read once for each body."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Body, tuple[Text | Numbers, ...]]] = {}
+        self._connected: dict[tuple[int, int], tuple[Body, Body]] = {}
+        self._texts: dict[Text, str | None] = {}
+        self._values: dict[int, tuple[dict[str, Any], ...]] = {}
+
+    def of(self, body: Body) -> tuple[Text | Numbers, ...]:
+        """Return the terms of a body that several of its conditions read."""
+        known = self._known.get(id(body))
+        if known is None:
+            # With the body: another one may get the identity of one that is gone.
+            known = self._known[id(body)] = body, (*_texts(body), *_numbers(body))
+        return known[1]
+
+    def text_of(self, group: Text) -> str | None:
+        """Return a text that meets all conditions of a group; None where none is near."""
+        if group not in self._texts:
+            self._texts[group] = group.find()
+        return self._texts[group]
+
+    def values_of(self, group: Numbers, apply: Apply) -> tuple[dict[str, Any], ...]:
+        """Return values of the leaves of a group, by their texts, that meet all its conditions."""
+        known = self._values.get(id(group))
+        if known is None:
+            known = self._values[id(group)] = tuple(group.solutions(apply))
+        return known
+
+    def connected(self, body: Body, number: int) -> Body:
+        """Return the expressions of a body that read what an expression reads, directly or through
+        others, in their order."""
+        key = id(body), number
+        known = self._connected.get(key)
+        if known is None:
+            known = self._connected[key] = body, _connected(body, number)
+        return known[1]
+
+
+def _texts(body: Body) -> Iterator[Text]:
+    groups: dict[str, list[tuple[int, Language, bool]]] = {}
+    for number, written in enumerate(body):
+        expr = _inline(written)
+        condition = None if expr.withs or _reads_case(expr) else condition_of(expr)
+        length = _length_of(expr)
+        if condition is not None:
+            groups.setdefault(condition[0], []).append((number, condition[1], True))
+        elif length is not None:
+            groups.setdefault(length[0], []).append((number, length[1], False))
+    for text, group in groups.items():
+        # A collection has a length, too.
+        if len(group) > 1 and any(is_of_text for _, _, is_of_text in group):
+            numbers = [number for number, _, _ in group]
+            language = both([each for _, each, _ in group])
+            yield Text(_find_term(_inline(body[numbers[0]]), text), language, frozenset(numbers))
+
+
+def _inline(expr: Expr) -> Expr:
+    """An expression with the operands that are computed before it, where it is negated, in it."""
+    operands: dict[str, Term] = {}
+    for each in expr.before:
+        match each.term:
+            case Call(args=(Var(name), term)):
+                operands[name] = term
+    if not operands:
+        return expr
+
+    def replacement(node: Node) -> Node:
+        return operands.get(node.name, node) if isinstance(node, Var) else node
+
+    return rewrite(replace(expr, before=()), replacement)
+
+
+def _find_term(expr: Expr, text: str) -> Term:
+    """The term of an expression whose text is known."""
+    nodes = (node for node in walk(expr) if isinstance(node, (Ref, Var, Call)))
+    return next(node for node in nodes if term_text(node) == text)
+
+
+def _reads_case(expr: Expr) -> bool:
+    """Return True for `lower` and `upper`: their tables of all characters are large."""
+    return any(isinstance(node, Call) and node.name in _CASES for node in walk(expr))
+
+
+def _length_of(expr: Expr) -> tuple[str, Language] | None:
+    """A term whose length is compared with a constant, and the texts of such lengths."""
+    call = expr.term
+    if expr.withs or not isinstance(call, Call) or call.name not in _COMPARISONS:
+        return None
+    left, right = call.args
+    if not (isinstance(left, Call) and left.name == "count" and isinstance(right, Scalar)):
+        return None
+    size = right.value
+    if type(size) is not int or not 0 <= size < LONGEST:
+        return None
+    language = {
+        "lt": of_length(0, size - 1) if size else complement(of_length(0, None)),
+        "lte": of_length(0, size),
+        "gt": of_length(size + 1, None),
+        "gte": of_length(size, None),
+        "neq": complement(of_length(size, size)),
+    }.get(call.name, of_length(size, size))
+    return term_text(left.args[0]), complement(language) if expr.negated else language
+
+
+def _numbers(body: Body) -> Iterator[Numbers]:
+    """Groups of conditions that share numbers, if one of them calculates."""
+    groups: list[tuple[dict[str, Term], list[int]]] = []
+    for number, expr in enumerate(body):
+        leaves = _leaves_of(expr)
+        if not leaves:
+            continue
+        shared = [group for group in groups if group[0].keys() & leaves.keys()]
+        for group in shared:
+            groups.remove(group)
+        terms = {text: term for group in shared for text, term in group[0].items()} | leaves
+        groups.append((terms, [*(n for group in shared for n in group[1]), number]))
+    for terms, members in groups:
+        conditions = tuple(term for n in members if isinstance(term := body[n].term, Call))
+        if len(terms) <= LEAVES and any(map(_calculates, conditions)):
+            yield Numbers(terms, conditions, frozenset(members))
+
+
+def _calculates(condition: Call) -> bool:
+    return any(isinstance(each, Call) and each.name in _ARITHMETIC for each in walk(condition))
+
+
+def _leaves_of(expr: Expr) -> dict[str, Term]:
+    """The terms that a comparison of numbers reads; none where it has anything else."""
+    call = expr.term
+    if expr.withs or expr.negated or not isinstance(call, Call):
+        return {}
+    if call.name not in _COMPARISONS or len(call.args) != 2:
+        return {}
+    leaves: dict[str, Term] = {}
+    return leaves if all(_read_leaves(each, leaves) for each in call.args) else {}
+
+
+def _read_leaves(term: Term, leaves: dict[str, Term]) -> bool:
+    match term:
+        case Scalar(value):
+            return type(value) in (int, float)
+        case Call() if term.name in _ARITHMETIC:
+            return all(_read_leaves(each, leaves) for each in term.args)
+        case Var(name) if name not in ("input", "data"):
+            leaves[term_text(term)] = term
+            return True
+        case Ref(Var("input"), args) if all(isinstance(each, Scalar) for each in args):
+            leaves[term_text(term)] = term
+            return True
+    return False
+
+
+def _first_values(constants: Sequence[Any], leaves: int) -> list[Any]:
+    """Values of one number to try: near the constants, and the first ones from zero; of a single
+    number also the next ones from each constant."""
+    size = {1: 400, 2: 24, 3: 6}[leaves]
+    near = [each + n for each in constants for n in (0, 1, -1)]
+    after = (each + n for each in constants for n in range(size)) if leaves == 1 else iter(())
+    return _unique([*near, *range(size), *islice(after, TRIED)])
+
+
+def _unique(values: Sequence[Any]) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+def _connected(body: Body, number: int) -> Body:
+    read = [_read_by(expr) for expr in body]
+    members = {number}
+    waiting = [number]
+    while waiting:
+        one = read[waiting.pop()]
+        near = {n for n, other in enumerate(read) if n not in members and _overlap(one, other)}
+        members |= near
+        waiting += near
+    return tuple(body[n] for n in sorted(members))
+
+
+def names_in(body: Body) -> frozenset[str]:
+    """The variables of some expressions."""
+    return frozenset(path[0] for expr in body for path in _read_by(expr) if path[0] != "input")
+
+
+def _read_by(expr: Expr) -> frozenset[tuple[Any, ...]]:
+    """The paths of the input that an expression reads, as far as they are constants, and its
+    variables."""
+    paths: set[tuple[Any, ...]] = set()
+    operators = {id(node.operator.head) for node in walk(expr) if isinstance(node, Call)}
+    for node in walk(expr):
+        match node:
+            case Var() if id(node) in operators:
+                pass
+            case Ref(Var("input"), args):
+                keys = takewhile(lambda each: isinstance(each, Scalar), args)
+                paths.add(("input", *(each.value for each in keys if isinstance(each, Scalar))))
+            case Var(name) if name not in ("input", "data"):
+                paths.add((name,))
+    return frozenset(paths)
+
+
+def _overlap(one: frozenset[tuple[Any, ...]], other: frozenset[tuple[Any, ...]]) -> bool:
+    return any(a[: len(b)] == b[: len(a)] for a in one for b in other)
