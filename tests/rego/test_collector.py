@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from doorward.rego import CompileError, Engine, from_json
-from doorward.rego.collector import gc_once, gc_paused
+from doorward.rego.collector import freezes, gc_frozen, gc_once, gc_paused, untracker
 
 
 def test_no_collection_meanwhile_and_again_afterwards() -> None:
@@ -53,3 +53,38 @@ def test_new_objects_are_of_the_oldest_generation_afterwards() -> None:
     oldest = set(map(id, gc.get_objects(generation=2)))
     assert gc.isenabled()
     assert all(id(each) in oldest for each in lists)
+
+
+def test_what_stays_is_frozen() -> None:
+    before = gc.get_freeze_count()
+    try:
+        with gc_frozen():
+            assert freezes()
+            assert not gc.isenabled()
+            lists = [[n] for n in range(10_000)]
+        assert gc.get_freeze_count() >= before + len(lists)
+        assert not set(map(id, lists)) & set(map(id, gc.get_objects()))
+    finally:
+        gc.unfreeze()
+    assert gc.isenabled()
+    assert not freezes()
+
+
+def test_an_error_freezes_nothing() -> None:
+    before = gc.get_freeze_count()
+    with pytest.raises(CompileError), gc_frozen():
+        Engine({"a.rego": "package a\n\np := x"})
+    assert gc.get_freeze_count() == before
+    assert gc.isenabled()
+    assert not freezes()
+
+
+def test_a_dict_is_tracked_again_when_a_container_is_put_into_it() -> None:
+    value: dict[str, object] = {"a": [1]}
+    assert gc.is_tracked(value)
+    untrack = untracker()
+    untrack(value)
+    untrack(value)
+    assert not gc.is_tracked(value)
+    value["b"] = [value]
+    assert gc.is_tracked(value)

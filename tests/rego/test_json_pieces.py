@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import time
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from doorward.rego import json_pieces
+from doorward.rego.collector import gc_frozen
 from doorward.rego.golang import JSONError, read_data, read_json
 from doorward.rego.json_pieces import from_pieces
 from doorward.rego.json_text import MUCH, from_json
@@ -166,3 +168,35 @@ def test_time_grows_with_the_text_whatever_its_shape(monkeypatch: pytest.MonkeyP
         begun = time.process_time()
         from_json(text)
         assert pieces < 30 * (time.process_time() - begun) + 0.5
+
+
+def objects_in(value: Any) -> list[Any]:
+    """The objects of a value, the arrays that are their members, and their fractions."""
+    if isinstance(value, list):
+        return [each for item in value for each in objects_in(item)]
+    if not isinstance(value, dict):
+        return []
+    members = [each for each in value.values() if isinstance(each, list | float)]
+    return [value, *members, *[each for item in value.values() for each in objects_in(item)]]
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_the_collector_has_nothing_to_traverse_unless_it_is_frozen(is_frozen: bool) -> None:
+    content = json.dumps(
+        {f"k{n}": {"a": [n, n / 3, [n]], "b": {"c": n / 7}, "d": {}} for n in range(200)}
+    ).encode()
+    try:
+        if is_frozen:
+            with gc_frozen():
+                value = from_pieces(content)
+        else:
+            value = from_pieces(content)
+        objects = objects_in(value)
+        tracked = [gc.is_tracked(each) for each in objects if each is not value]
+        assert len(tracked) == 200 * 5
+        assert any(tracked) == is_frozen
+        traversed = set(map(id, gc.get_objects()))
+        assert not any(id(each) in traversed for each in objects if each is not value)
+    finally:
+        gc.unfreeze()
+    assert to_json(value) == to_json(from_json(content))

@@ -8,10 +8,12 @@ belongs to the process: what pauses it is a command or a server, never the engin
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["gc_once", "gc_paused"]
+__all__ = ["freezes", "gc_frozen", "gc_once", "gc_paused", "untracker"]
+
+_is_freezing = False
 
 
 @contextmanager
@@ -39,3 +41,34 @@ def gc_once() -> Iterator[None]:
             yield
         finally:
             gc.collect(1)
+
+
+@contextmanager
+def gc_frozen() -> Iterator[None]:
+    """No collection meanwhile; what is there at the end stays, and is never traversed: for the
+    start of a process."""
+    global _is_freezing
+    _is_freezing = True
+    try:
+        with gc_paused():
+            yield
+            gc.freeze()
+    finally:
+        _is_freezing = False
+
+
+def freezes() -> bool:
+    """Return True inside of `gc_frozen`."""
+    return _is_freezing
+
+
+def untracker() -> Callable[[object], None]:
+    """A function after which the collector does not track a value, which must refer to nothing that
+    can refer to it again: else both would never be freed.
+
+    It is a function of Python's C API. A `dict` is tracked again when a container is put into it.
+    """
+    import ctypes  # few load so much
+
+    function = ("PyObject_GC_UnTrack", ctypes.pythonapi)
+    return ctypes.PYFUNCTYPE(None, ctypes.py_object)(function)
