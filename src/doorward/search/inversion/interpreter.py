@@ -7,16 +7,16 @@ decisions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import field
 from functools import reduce
 from heapq import heappop, heappush
 from itertools import count, islice, takewhile
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from doorward.base.records import record, replace
 from doorward.rego import UNDEFINED, EvalError, Registry, to_json, to_rego
-from doorward.rego.shared import CALL_ERRORS, Evaluation, from_key, to_key
+from doorward.rego.shared import CALL_ERRORS, Evaluation, to_key
 from doorward.rego.tools import (
     And,
     Array,
@@ -43,41 +43,59 @@ from doorward.rego.tools import (
     Var,
     equal,
     iterate,
-    lookup,
     make_object,
     make_set,
 )
 from doorward.search.inversion.conjunctions import Conjunctions, Numbers, Text, names_in
+from doorward.search.inversion.items import (
+    ROWS,
+    Paths,
+    absent_items,
+    all_items,
+    array_lens,
+    constant_item,
+    first_items,
+    fit_size,
+    is_collection,
+    lookup_path,
+    object_lens,
+    set_lens,
+    walk_items,
+)
 from doorward.search.inversion.lenses import (
-    APPEND,
     FALSY,
-    TRUTHY,
     Lens,
     Want,
     call_lens,
     composite,
     constant,
-    is_truthy,
     item_lens,
-    near,
     path_lens,
     to_be,
 )
+from doorward.search.inversion.outcomes import (
+    Attempt,
+    Env,
+    Outcome,
+    are_equal,
+    compare_values,
+    give_value,
+    judge,
+    make_empty,
+    make_equal,
+    no_changes,
+    repeat_repairs,
+)
 
-__all__ = ["Attempt", "Interpreter", "Outcome", "Policy"]
+__all__ = ["Interpreter", "Policy"]
 
 STEPS: Final = 20_000
 """Expressions walked with one input."""
-ROWS: Final = 64
-"""Solutions and failures kept of one body."""
 LOCAL: Final = 24
 """Inputs that are repaired in turn for the expressions that read the same value."""
 DEPTH: Final = 40
 """Rules and calls inside each other."""
 _EQUATIONS: Final = frozenset({"eq", "assign", "equal"})
-
-Env: TypeAlias = Mapping[str, Lens]
-Changes: TypeAlias = Callable[[Any], Iterator[Any]]
 
 
 @record
@@ -90,57 +108,6 @@ class Policy:
     data: Any
     constants: Sequence[Any]
     conjunctions: Conjunctions = field(default_factory=Conjunctions, compare=False)
-
-
-@dataclass(slots=True)
-class Outcome:
-    """One expression with the bindings that it met. `is_soft`: it does not hold, and those after it
-    are looked at all the same, since they say which value would be of use."""
-
-    expr: Expr
-    env: Env
-    holds: bool
-    fix: Changes
-    spoil: Changes
-    is_soft: bool = False
-
-
-@dataclass(slots=True)
-class Attempt:
-    """A body tried: the outcomes of each solution, and those that stopped others, with how many
-    expressions were behind them. `outer` are the variables that had values before."""
-
-    outer: frozenset[str] = frozenset()
-    solutions: list[tuple[Env, list[Outcome]]] = field(default_factory=list)
-    failures: list[tuple[int, Outcome]] = field(default_factory=list)
-
-    @property
-    def depth(self) -> int:
-        """Return how many expressions held before the one that failed furthest into the body; all
-        if the body holds.
-        """
-        reached = [behind for behind, _ in self.failures]
-        return max([*reached, *[len(outcomes) for _, outcomes in self.solutions]], default=0)
-
-    def fixes(self, input: Any) -> Iterator[Any]:
-        """Yield inputs with which the body may hold: first those that change the expression that
-        failed last.
-        """
-        deepest = sorted(self.failures, key=lambda each: -each[0])
-        for _, outcome in deepest[:8]:
-            yield from islice(outcome.fix(input), 16)
-
-    def spoils(self, input: Any, first: Container[str] = ()) -> Iterator[Any]:
-        """Yield inputs with which the body may fail; expressions whose text is in `first` are
-        changed first.
-        """
-        for _, outcomes in self.solutions[:4]:
-            for outcome in sorted(outcomes, key=lambda each: each.expr.span.text not in first):
-                yield from islice(outcome.spoil(input), 8)
-
-
-def _nothing(_input: Any) -> Iterator[Any]:
-    return iter(())
 
 
 class Interpreter:
@@ -279,8 +246,8 @@ class Interpreter:
             for env, mismatches in matched:
                 if mismatches:
                     expr = Expr(Scalar(False), span=rule.span)
-                    fix = _sequence(mismatches)
-                    attempt.failures.append((0, Outcome(expr, env, False, fix, _nothing)))
+                    fix = make_equal(mismatches)
+                    attempt.failures.append((0, Outcome(expr, env, False, fix, no_changes)))
                 else:
                     self._solve(rule.body, 0, env, [], None, attempt)
         self.visited.append((rule, attempt))
@@ -453,7 +420,7 @@ class Interpreter:
             return
         for values in self._policy.conjunctions.values_of(group, self._apply):
             pairs = [(self._first(group.leaves[text], env), each) for text, each in values.items()]
-            yield from _sequence([(lens, constant(value)) for lens, value in pairs])(input)
+            yield from make_equal([(lens, constant(value)) for lens, value in pairs])(input)
 
     def attempt_body(self, body: Body, env: Env) -> Attempt:
         """Evaluate a body with the bindings `env` and return the attempt."""
@@ -473,7 +440,7 @@ class Interpreter:
             return
         match expr.term:
             case SomeDecl():
-                yield Outcome(expr, env, True, _nothing, _nothing)
+                yield Outcome(expr, env, True, no_changes, no_changes)
             case SomeIn():
                 yield from self._some(expr, expr.term, env)
             case Every():
@@ -491,7 +458,7 @@ class Interpreter:
                 yield from self._equation(expr, pair, replace(call, args=(domain,)), env)
             case term:
                 for lens, bound in self._term(term, env):
-                    yield _judge(expr, bound, lens)
+                    yield judge(expr, bound, lens)
 
     def _under(self, expr: Expr, env: Env) -> Iterator[Outcome]:
         """An expression `with input as` a value. Of one with other targets nothing is known."""
@@ -538,7 +505,7 @@ class Interpreter:
         """
         domain = self._first(every.domain, env)
         tried: list[Attempt] = []
-        for key, item, is_real in self._items(domain):
+        for key, item, is_real in all_items(domain):
             bound = {**env, every.value.name: item}
             if every.key is not None:
                 bound[every.key.name] = key
@@ -574,12 +541,12 @@ class Interpreter:
         be added.
         """
         domain = self._first(some.domain, env)
-        for key, item, is_real in self._items(domain):
+        for key, item, is_real in all_items(domain):
             patterns = [some.value] if some.key is None else [some.key, some.value]
             lenses = [item] if some.key is None else [key, item]
             for bound, mismatches in self._match_all(patterns, lenses, env):
-                fix = _sequence(mismatches) if mismatches else _first_value(item)
-                spoil = _empty(domain)
+                fix = make_equal(mismatches) if mismatches else give_value(item)
+                spoil = make_empty(domain)
                 holds = is_real and not mismatches
                 is_soft = not is_real and not mismatches
                 yield Outcome(expr, bound, holds, fix, spoil, is_soft)
@@ -593,12 +560,12 @@ class Interpreter:
         if not self._is_open(left, env):
             for a, bound in self._term(left, env):
                 for b, both in self._term(right, bound):
-                    yield _compare(expr, both, a, b)
+                    yield compare_values(expr, both, a, b)
             return
         for lens, bound in self._term(right, env):
             for matched, mismatches in self._match(left, lens, bound):
                 is_there = lens.value is not UNDEFINED
-                fix = _sequence(mismatches) if mismatches else _first_value(lens)
+                fix = make_equal(mismatches) if mismatches else give_value(lens)
                 holds = is_there and not mismatches
 
                 def spoil(input: Any, lens: Lens = lens) -> Iterator[Any]:
@@ -645,7 +612,7 @@ class Interpreter:
                     if not isinstance(lens.value, list) or len(lens.value) == len(items):
                         yield bound, wrong
                         continue
-                    for filled in _filled(lens.value, len(items)):
+                    for filled in fit_size(lens.value, len(items)):
                         yield bound, [*wrong, (lens, constant(filled))]
             case Object(pairs) if self._is_open(pattern, env):
                 keys = [self._first(key, env) for key, _ in pairs]
@@ -653,7 +620,7 @@ class Interpreter:
                 yield from self._match_all([value for _, value in pairs], parts, env)
             case _:
                 for other, bound in self._term(pattern, env):
-                    is_same = _are_equal(other, lens)
+                    is_same = are_equal(other, lens)
                     yield bound, [] if is_same else [(lens, other)]
 
     # Terms
@@ -680,14 +647,14 @@ class Interpreter:
                 yield from self._call(term, env)
             case Array(items):
                 for parts, bound in self._terms(items, env):
-                    yield _array(parts), bound
+                    yield array_lens(parts), bound
             case Set(items):
                 for parts, bound in self._terms(items, env):
-                    yield _set(parts), bound
+                    yield set_lens(parts), bound
             case Object(pairs):
                 for keys, inner in self._terms([key for key, _ in pairs], env):
                     for values, bound in self._terms([value for _, value in pairs], inner):
-                        yield _object(keys, values), bound
+                        yield object_lens(keys, values), bound
             case ArrayComprehension(head, body) | SetComprehension(head, body):
                 is_set = isinstance(term, SetComprehension)
                 yield self._comprehension((head,), body, env, is_set=is_set), env
@@ -718,7 +685,7 @@ class Interpreter:
 
         template = "".join(part if isinstance(part, str) else "%v" for part in parts)
         values = [lens for lens, part in zip(lenses, parts, strict=True) if part is not lens.value]
-        operands = [constant(template.replace("%%", "%")), _array(values)]
+        operands = [constant(template.replace("%%", "%")), array_lens(values)]
         sprintf = self._policy.registry.get("sprintf")
         lens = call_lens(sprintf, lambda o: self._apply("sprintf", o), operands, ())
         lens.value = text([each.value for each in lenses])
@@ -749,9 +716,9 @@ class Interpreter:
     def _path(self, path: tuple[Any, ...]) -> Lens:
         """Return the lens of a path in the input."""
         if self._replaced:
-            return reduce(_step, path, self._input)
+            return reduce(constant_item, path, self._input)
         lens = path_lens(self._raw, path, self._policy.constants)
-        lens.items = _Paths(lambda key: self._path((*path, key)))
+        lens.items = Paths(lambda key: self._path((*path, key)))
         return lens
 
     def _below_data(
@@ -781,70 +748,15 @@ class Interpreter:
             return
         first, rest = args[0], args[1:]
         if self._is_open(first, env):
-            for key, item, _ in self._items(owner):
+            for key, item, _ in all_items(owner):
                 for bound, mismatches in self._match(first, key, env):
                     if not mismatches:
                         yield from self._below(item, rest, bound)
             return
         for key, bound in self._term(first, env):
             is_fixed = key.put is None and key.value is not UNDEFINED
-            item = _step(owner, key.value) if is_fixed else item_lens(owner, key)
+            item = constant_item(owner, key.value) if is_fixed else item_lens(owner, key)
             yield from self._below(item, rest, bound)
-
-    def _items(self, owner: Lens) -> Iterator[tuple[Lens, Lens, bool]]:
-        """Yield key, item and True for the items of a collection; then, with False, items that
-        could be added and have no value.
-        """
-        value = owner.value
-        if is_collection(value):
-            for key, item in islice(iterate(value), ROWS):
-                lens = item_lens(owner, constant(key))
-                if lens.value is UNDEFINED:
-                    lens = Lens(item, lens.put)
-                yield self._key(owner, key, item), lens, True
-        if isinstance(owner.items, _Paths):
-            yield from self._phantoms(owner.items, value)
-        elif owner.put is not None:
-            yield constant(UNDEFINED), Lens(UNDEFINED, _add(owner)), False
-
-    def _key(self, owner: Lens, key: Any, item: Any) -> Lens:
-        """Return the lens of a key in the input; a change renames it by adding the item under
-        another key.
-        """
-        if not isinstance(owner.items, _Paths) or type(key) is not str:
-            return constant(key)
-        paths = owner.items
-
-        def put(want: Want, input: Any) -> Iterator[Any]:
-            """Yield inputs that have the item under a wanted key."""
-            for sample in want.samples[:8]:
-                if type(sample) is str and want.accepts(sample):
-                    yield from islice(paths[sample].changed(to_be(item), input), 1)
-
-        return Lens(key, put)
-
-    def _phantoms(self, paths: _Paths, value: Any) -> Iterator[tuple[Lens, Lens, bool]]:
-        """Yield an item that could be appended to an array, or a field that could be added to an
-        object.
-        """
-        if not isinstance(value, dict) or not value:
-            yield constant(UNDEFINED), paths[APPEND], False
-        if isinstance(value, dict) or value is UNDEFINED:
-            known = value if isinstance(value, dict) else {}
-            name = next(name for n in count() if (name := f"k{n}") not in known)
-            missing = self._key_of_phantom(paths)
-            yield missing, paths[name], False
-
-    def _key_of_phantom(self, paths: _Paths) -> Lens:
-        """Return the lens of the key of a field that could be added."""
-
-        def put(want: Want, input: Any) -> Iterator[Any]:
-            """Yield inputs with a truthy value under a wanted key."""
-            for sample in want.samples[:8]:
-                if type(sample) is str and want.accepts(sample):
-                    yield from islice(paths[sample].changed(TRUTHY, input), 2)
-
-        return Lens(UNDEFINED, put)
 
     # Comprehensions
 
@@ -868,7 +780,7 @@ class Interpreter:
                     continue
                 yield from islice(self._with_members(head[-1], attempt, sample, values, input), 4)
                 if len(sample) > len(value):
-                    yield from _repeat(attempt, len(sample) - len(value), input)
+                    yield from repeat_repairs(attempt, len(sample) - len(value), input)
                 elif len(sample) < len(value):
                     yield from attempt.spoils(input)
                 elif len(sample) == len(value) == 1:
@@ -876,7 +788,9 @@ class Interpreter:
                     item = next(each for _, each in iterate(sample))
                     yield from row[-1].changed(to_be(item), input)
             for row in rows[:4]:
-                inner = Want(lambda v: True, [each for s in want.samples[:4] for each in _parts(s)])
+                inner = Want(
+                    lambda v: True, [each for s in want.samples[:4] for each in first_items(s)]
+                )
                 if inner.samples:
                     yield from islice(row[-1].changed(inner, input), 4)
             yield from attempt.fixes(input)
@@ -909,7 +823,7 @@ class Interpreter:
         for operands, bound in self._terms(call.args, env):
             if name == "walk" and len(operands) == 1:
                 root = operands[0]
-                for each in (*self._walk(root, (), root), *_absent_items(root)):
+                for each in (*walk_items(root, (), root), *absent_items(root)):
                     yield each, bound
                 continue
             builtin = self._policy.registry.get(name)
@@ -927,15 +841,6 @@ class Interpreter:
                 ),
                 bound,
             )
-
-    def _walk(self, root: Lens, path: tuple[Any, ...], lens: Lens) -> Iterator[Lens]:
-        """Yield a `[path, value]` pair for a value and everything below it, to a limited depth."""
-        yield _array([_path_of(root, path, lens.value), lens])
-        if len(path) < 8 and is_collection(lens.value):
-            for key, _ in islice(iterate(lens.value), ROWS):
-                item = _step(lens, key)
-                if item.value is not UNDEFINED:
-                    yield from self._walk(root, (*path, key), item)
 
     def _function(self, call: Call, env: Env) -> Iterator[tuple[Lens, Env]]:
         """Yield the results of a function that the policies define; undefined if it is nested too
@@ -964,232 +869,6 @@ class Interpreter:
             return builtin.call(*values)
         except (*CALL_ERRORS, EvalError):
             return UNDEFINED
-
-
-class _Paths(Mapping[Any, Lens]):
-    """The items of a location of the input, each made when it is asked for."""
-
-    def __init__(self, make: Callable[[Any], Lens]) -> None:
-        self._make = make
-
-    def __getitem__(self, key: Any) -> Lens:
-        return self._make(key if key is APPEND else from_key(key))
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        return self[key]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-
-def is_collection(value: Any) -> bool:
-    return isinstance(value, (list, dict, frozenset))
-
-
-def _filled(values: list[Any], size: int) -> Iterator[list[Any]]:
-    """An array cut, or filled with texts and with numbers, to a size."""
-    missing = size - len(values)
-    yield [*values[:size], *["a"] * missing]
-    if missing > 0 and all(type(each) in (int, float) for each in values):
-        yield [*values, *range(missing)]
-
-
-def _step(owner: Lens, key: Any) -> Lens:
-    """The item of a value under a constant key."""
-    return owner.items[key] if isinstance(owner.items, _Paths) else item_lens(owner, constant(key))
-
-
-def _absent_items(root: Lens) -> Iterator[Lens]:
-    """Paths and values that a walk would come to if the value had more inside."""
-    for size in range(1, 5) if root.put is not None else ():
-        path = tuple(f"k{number}" for number in range(size))
-        item = reduce(_step, path, root)
-        if item.value is UNDEFINED:
-            yield _array([_path_of(root, path, UNDEFINED), item])
-
-
-def _path_of(root: Lens, path: Sequence[Any], value: Any) -> Lens:
-    """A path below a value; another one is put by putting what is there at that path."""
-
-    def put(want: Want, input: Any) -> Iterator[Any]:
-        for sample in want.samples[:4]:
-            if isinstance(sample, list) and want.accepts(sample):
-                there = TRUTHY if value is UNDEFINED else to_be(value)
-                yield from islice(reduce(_step, sample, root).changed(there, input), 2)
-
-    return Lens([*path], None if root.put is None else put)
-
-
-def lookup_path(value: Any, path: Iterable[Any]) -> Any:
-    """Return the value at a path of base data, UNDEFINED if there is none."""
-    for key in path:
-        value = lookup(value, from_key(key))
-        if value is UNDEFINED:
-            break
-    return value
-
-
-def _parts(value: Any) -> list[Any]:
-    return [item for _, item in islice(iterate(value), 4)] if is_collection(value) else []
-
-
-def _are_equal(a: Lens, b: Lens) -> bool:
-    return UNDEFINED not in (a.value, b.value) and equal(a.value, b.value)
-
-
-def _judge(expr: Expr, env: Env, lens: Lens) -> Outcome:
-    """Return the outcome of a plain expression: it holds if its value is neither false nor
-    undefined.
-    """
-
-    def fix(input: Any) -> Iterator[Any]:
-        return lens.changed(TRUTHY, input)
-
-    def spoil(input: Any) -> Iterator[Any]:
-        return lens.changed(FALSY, input)
-
-    return Outcome(expr, env, is_truthy(lens.value), fix, spoil)
-
-
-def _compare(expr: Expr, env: Env, a: Lens, b: Lens) -> Outcome:
-    """Return the outcome of an equality of two values."""
-
-    def spoil(input: Any) -> Iterator[Any]:
-        """Yield inputs with which the two values differ."""
-        for one, other in ((a, b), (b, a)):
-            if one.put is not None:
-                samples = near(other.value)[1:] if other.value is not UNDEFINED else ()
-                want = Want(_differs_from(other), (*samples, UNDEFINED))
-                yield from islice(one.changed(want, input), 4)
-
-    return Outcome(expr, env, _are_equal(a, b), _sequence([(a, b)]), spoil)
-
-
-def _differs_from(lens: Lens) -> Callable[[Any], bool]:
-    """Return a predicate for values that differ from the lens's value or are undefined."""
-
-    def differs(value: Any) -> bool:
-        return UNDEFINED in (value, lens.value) or not equal(value, lens.value)
-
-    return differs
-
-
-def _sequence(pairs: Sequence[tuple[Lens, Lens]]) -> Changes:
-    """Return a function from an input to inputs with which the values of each pair become equal."""
-
-    def changes(input: Any) -> Iterator[Any]:
-        """Yield inputs in which one side of the first pair, then of each further pair, is
-        changed.
-        """
-        if not pairs:
-            yield input
-            return
-        (a, b), rest = pairs[0], _sequence(pairs[1:])
-        for one, other in ((a, b), (b, a)):
-            if one.put is None:
-                continue
-            value = other.value if other.value is not UNDEFINED else other.shape
-            wants = [to_be(value)] if value is not None and value is not UNDEFINED else []
-            if not wants and other.put is not None:
-                yield from _both(one, other, input)
-                yield from islice(_first_value(other)(input), 6)
-            for want in wants:
-                for changed in islice(one.changed(want, input), 8):
-                    yield from islice(rest(changed), 4)
-
-    return changes
-
-
-def _both(one: Lens, other: Lens, input: Any) -> Iterator[Any]:
-    """Yield inputs in which two values, both absent so far, become the same text or number."""
-    for value in ("a", 1):
-        for changed in islice(other.changed(to_be(value), input), 2):
-            yield from islice(one.changed(to_be(value), changed), 2)
-
-
-def _first_value(lens: Lens) -> Changes:
-    """Return a function from an input to inputs in which the lens has some value."""
-
-    def fix(input: Any) -> Iterator[Any]:
-        return lens.changed(Want(lambda v: v is not UNDEFINED, ("a", 1, {}, [])), input)
-
-    return fix
-
-
-def _empty(domain: Lens) -> Changes:
-    """Return a function from an input to inputs in which the domain is empty or absent."""
-
-    def spoil(input: Any) -> Iterator[Any]:
-        return islice(domain.changed(Want(lambda v: not v, ([], UNDEFINED)), input), 2)
-
-    return spoil
-
-
-def _add(owner: Lens) -> Callable[[Want, Any], Iterator[Any]]:
-    """Return a `put` function that adds a missing item to the collection `owner`."""
-
-    def put(want: Want, input: Any) -> Iterator[Any]:
-        """Yield inputs in which the collection has one more item that satisfies `want`."""
-        base = owner.value if owner.value is not UNDEFINED else []
-        grown: list[Any] = []
-        for sample in want.samples[:8]:
-            if isinstance(base, frozenset):
-                grown.append(base | {to_key(sample)})
-            elif sample is not UNDEFINED:
-                # An array takes the place of a scalar, which has no items.
-                items = base if isinstance(base, list) else []
-                grown.append({**base, "a": sample} if isinstance(base, dict) else [*items, sample])
-
-        def accepts(value: Any) -> bool:
-            known = iterate(value) if is_collection(value) else ()
-            return any(want.accepts(item) for _, item in islice(known, ROWS))
-
-        yield from islice(owner.changed(Want(accepts, grown), input), 16)
-
-    return put
-
-
-def _array(parts: Sequence[Lens]) -> Lens:
-    """Return the lens of an array; undefined if a part is."""
-    values = [each.value for each in parts]
-    shape = [None if value is UNDEFINED else value for value in values]
-    value = UNDEFINED if any(each is UNDEFINED for each in values) else values
-    return composite(value, shape, dict(enumerate(parts)))
-
-
-def _set(parts: Sequence[Lens]) -> Lens:
-    """Return the lens of a set; undefined if a member is."""
-    values = [each.value for each in parts]
-    if any(each is UNDEFINED for each in values):
-        return constant(UNDEFINED)
-    return composite(make_set(values), None, {to_key(each.value): each for each in parts})
-
-
-def _object(keys: Sequence[Lens], values: Sequence[Lens]) -> Lens:
-    """Return the lens of an object; undefined if a key or value is."""
-    if any(each.value is UNDEFINED for each in keys):
-        return constant(UNDEFINED)
-    pairs = [(key.value, lens) for key, lens in zip(keys, values, strict=True)]
-    items = {to_key(key): lens for key, lens in pairs}
-    known = {key: lens.value for key, lens in items.items()}
-    shape = {key: None if value is UNDEFINED else value for key, value in known.items()}
-    value = UNDEFINED if any(each is UNDEFINED for each in known.values()) else known
-    return composite(value, shape, items)
-
-
-def _repeat(attempt: Attempt, more: int, input: Any) -> Iterator[Any]:
-    """Yield inputs with which a body has `more` additional solutions, by repeated fixes."""
-    for start in range(2):
-        changed = input
-        for number in range(min(more, 64)):
-            every = list(islice(attempt.fixes(changed), 8))
-            if not every:
-                return
-            changed = every[(start + number) % len(every)]
-        yield changed
 
 
 def _inserted(value: Any) -> str:

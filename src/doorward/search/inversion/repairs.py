@@ -11,8 +11,9 @@ from typing import Any, Final, TypeAlias
 from doorward.rego import Engine, Query, RegoError, to_json
 from doorward.rego.shared import within
 from doorward.rego.tools import Rule
-from doorward.search.inversion.interpreter import Attempt, Interpreter, Policy
+from doorward.search.inversion.interpreter import Interpreter, Policy
 from doorward.search.inversion.lenses import FALSY, TRUTHY, Lens, is_truthy
+from doorward.search.inversion.outcomes import Attempt
 
 __all__ = ["Goal", "Inversion"]
 

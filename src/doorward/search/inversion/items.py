@@ -1,0 +1,234 @@
+"""Items of values: those of a collection, those that it could have, and collections of parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import count, islice
+from typing import Any, Final
+
+from doorward.rego import UNDEFINED
+from doorward.rego.shared import from_key, to_key
+from doorward.rego.tools import iterate, lookup, make_set
+from doorward.search.inversion.lenses import (
+    APPEND,
+    TRUTHY,
+    Lens,
+    Want,
+    composite,
+    constant,
+    item_lens,
+    to_be,
+)
+
+__all__ = [
+    "ROWS",
+    "Paths",
+    "absent_items",
+    "add_item",
+    "all_items",
+    "array_lens",
+    "constant_item",
+    "first_items",
+    "fit_size",
+    "is_collection",
+    "lookup_path",
+    "object_lens",
+    "path_of_item",
+    "set_lens",
+    "walk_items",
+]
+
+ROWS: Final = 64
+"""Items looked at of one collection."""
+
+
+class Paths(Mapping[Any, Lens]):
+    """The items of a location of the input, each made when it is asked for."""
+
+    def __init__(self, make: Callable[[Any], Lens]) -> None:
+        self._make = make
+
+    def __getitem__(self, key: Any) -> Lens:
+        return self._make(key if key is APPEND else from_key(key))
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return self[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def is_collection(value: Any) -> bool:
+    return isinstance(value, (list, dict, frozenset))
+
+
+def fit_size(values: list[Any], size: int) -> Iterator[list[Any]]:
+    """An array cut, or filled with texts and with numbers, to a size."""
+    missing = size - len(values)
+    yield [*values[:size], *["a"] * missing]
+    if missing > 0 and all(type(each) in (int, float) for each in values):
+        yield [*values, *range(missing)]
+
+
+def constant_item(owner: Lens, key: Any) -> Lens:
+    """The item of a value under a constant key."""
+    return owner.items[key] if isinstance(owner.items, Paths) else item_lens(owner, constant(key))
+
+
+def absent_items(root: Lens) -> Iterator[Lens]:
+    """Paths and values that a walk would come to if the value had more inside."""
+    for size in range(1, 5) if root.put is not None else ():
+        path = tuple(f"k{number}" for number in range(size))
+        item = reduce(constant_item, path, root)
+        if item.value is UNDEFINED:
+            yield array_lens([path_of_item(root, path, UNDEFINED), item])
+
+
+def path_of_item(root: Lens, path: Sequence[Any], value: Any) -> Lens:
+    """A path below a value; another one is put by putting what is there at that path."""
+
+    def put(want: Want, input: Any) -> Iterator[Any]:
+        for sample in want.samples[:4]:
+            if isinstance(sample, list) and want.accepts(sample):
+                there = TRUTHY if value is UNDEFINED else to_be(value)
+                yield from islice(reduce(constant_item, sample, root).changed(there, input), 2)
+
+    return Lens([*path], None if root.put is None else put)
+
+
+def lookup_path(value: Any, path: Iterable[Any]) -> Any:
+    """Return the value at a path of base data, UNDEFINED if there is none."""
+    for key in path:
+        value = lookup(value, from_key(key))
+        if value is UNDEFINED:
+            break
+    return value
+
+
+def first_items(value: Any) -> list[Any]:
+    return [item for _, item in islice(iterate(value), 4)] if is_collection(value) else []
+
+
+def add_item(owner: Lens) -> Callable[[Want, Any], Iterator[Any]]:
+    """Return a `put` function that adds a missing item to the collection `owner`."""
+
+    def put(want: Want, input: Any) -> Iterator[Any]:
+        """Yield inputs in which the collection has one more item that satisfies `want`."""
+        base = owner.value if owner.value is not UNDEFINED else []
+        grown: list[Any] = []
+        for sample in want.samples[:8]:
+            if isinstance(base, frozenset):
+                grown.append(base | {to_key(sample)})
+            elif sample is not UNDEFINED:
+                # An array takes the place of a scalar, which has no items.
+                items = base if isinstance(base, list) else []
+                grown.append({**base, "a": sample} if isinstance(base, dict) else [*items, sample])
+
+        def accepts(value: Any) -> bool:
+            known = iterate(value) if is_collection(value) else ()
+            return any(want.accepts(item) for _, item in islice(known, ROWS))
+
+        yield from islice(owner.changed(Want(accepts, grown), input), 16)
+
+    return put
+
+
+def array_lens(parts: Sequence[Lens]) -> Lens:
+    """Return the lens of an array; undefined if a part is."""
+    values = [each.value for each in parts]
+    shape = [None if value is UNDEFINED else value for value in values]
+    value = UNDEFINED if any(each is UNDEFINED for each in values) else values
+    return composite(value, shape, dict(enumerate(parts)))
+
+
+def set_lens(parts: Sequence[Lens]) -> Lens:
+    """Return the lens of a set; undefined if a member is."""
+    values = [each.value for each in parts]
+    if any(each is UNDEFINED for each in values):
+        return constant(UNDEFINED)
+    return composite(make_set(values), None, {to_key(each.value): each for each in parts})
+
+
+def object_lens(keys: Sequence[Lens], values: Sequence[Lens]) -> Lens:
+    """Return the lens of an object; undefined if a key or value is."""
+    if any(each.value is UNDEFINED for each in keys):
+        return constant(UNDEFINED)
+    pairs = [(key.value, lens) for key, lens in zip(keys, values, strict=True)]
+    items = {to_key(key): lens for key, lens in pairs}
+    known = {key: lens.value for key, lens in items.items()}
+    shape = {key: None if value is UNDEFINED else value for key, value in known.items()}
+    value = UNDEFINED if any(each is UNDEFINED for each in known.values()) else known
+    return composite(value, shape, items)
+
+
+def all_items(owner: Lens) -> Iterator[tuple[Lens, Lens, bool]]:
+    """Yield key, item and True for the items of a collection; then, with False, items that
+    could be added and have no value.
+    """
+    value = owner.value
+    if is_collection(value):
+        for key, item in islice(iterate(value), ROWS):
+            lens = item_lens(owner, constant(key))
+            if lens.value is UNDEFINED:
+                lens = Lens(item, lens.put)
+            yield _key(owner, key, item), lens, True
+    if isinstance(owner.items, Paths):
+        yield from _absent_keys(owner.items, value)
+    elif owner.put is not None:
+        yield constant(UNDEFINED), Lens(UNDEFINED, add_item(owner)), False
+
+
+def _key(owner: Lens, key: Any, item: Any) -> Lens:
+    """Return the lens of a key in the input; a change renames it by adding the item under
+    another key.
+    """
+    if not isinstance(owner.items, Paths) or type(key) is not str:
+        return constant(key)
+    paths = owner.items
+
+    def put(want: Want, input: Any) -> Iterator[Any]:
+        """Yield inputs that have the item under a wanted key."""
+        for sample in want.samples[:8]:
+            if type(sample) is str and want.accepts(sample):
+                yield from islice(paths[sample].changed(to_be(item), input), 1)
+
+    return Lens(key, put)
+
+
+def _absent_keys(paths: Paths, value: Any) -> Iterator[tuple[Lens, Lens, bool]]:
+    """Yield an item that could be appended to an array, or a field that could be added to an
+    object.
+    """
+    if not isinstance(value, dict) or not value:
+        yield constant(UNDEFINED), paths[APPEND], False
+    if isinstance(value, dict) or value is UNDEFINED:
+        known = value if isinstance(value, dict) else {}
+        name = next(name for n in count() if (name := f"k{n}") not in known)
+        missing = _absent_key(paths)
+        yield missing, paths[name], False
+
+
+def _absent_key(paths: Paths) -> Lens:
+    """Return the lens of the key of a field that could be added."""
+
+    def put(want: Want, input: Any) -> Iterator[Any]:
+        """Yield inputs with a truthy value under a wanted key."""
+        for sample in want.samples[:8]:
+            if type(sample) is str and want.accepts(sample):
+                yield from islice(paths[sample].changed(TRUTHY, input), 2)
+
+    return Lens(UNDEFINED, put)
+
+
+def walk_items(root: Lens, path: tuple[Any, ...], lens: Lens) -> Iterator[Lens]:
+    """Yield a `[path, value]` pair for a value and everything below it, to a limited depth."""
+    yield array_lens([path_of_item(root, path, lens.value), lens])
+    if len(path) < 8 and is_collection(lens.value):
+        for key, _ in islice(iterate(lens.value), ROWS):
+            item = constant_item(lens, key)
+            if item.value is not UNDEFINED:
+                yield from walk_items(root, (*path, key), item)
