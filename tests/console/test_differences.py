@@ -46,3 +46,14 @@ def test_an_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     (version,) = point.ring.versions()
     answer = compare(version, point.pdp.snapshot, point.ring.newest())
     assert (answer["compared"], answer["different"], len(answer["changed"])) == (2, 2, 1)
+
+
+def test_results_are_masked() -> None:
+    rule = 'package app\n\nanswer := {"password": "marmalade-one", "count": 1}\n'
+    point = Point(rule)
+    point.decide({}, "app/answer")
+    point.replace(rule.replace("one", "two").replace("1", "2"))
+    version = next(each for each in point.ring.versions() if "one" in str(each.files))
+    (changed,) = compare(version, point.pdp.snapshot, point.ring.newest())["changed"]
+    assert "marmalade" not in changed["was"] + changed["is"]
+    assert (changed["was"], changed["is"]) == ('{"count":1}', '{"count":2}')

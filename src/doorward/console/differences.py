@@ -14,8 +14,10 @@ from typing import Any, Final
 from doorward.console.reasons import short_names
 from doorward.console.ring import Entry, Version
 from doorward.console.rows import row_of
+from doorward.decision_log.redaction.hiding import hide_credentials
 from doorward.pdp.snapshot import Snapshot, document_ref
 from doorward.rego import UNDEFINED, Query, RegoError, Undefined, to_json, to_python
+from doorward.rego.shared import MASKED
 
 __all__ = ["compare"]
 
@@ -75,7 +77,8 @@ def _decisions(old: Version, current: Snapshot, entries: Iterable[Entry]) -> dic
         if _text(answer) != _text(decision.result):
             different += 1
             if len(changed) < SHOWN:
-                changed.append(row_of(entry) | {"was": _text(decision.result), "is": _text(answer)})
+                was, now = (_masked(decision.path, each) for each in (decision.result, answer))
+                changed.append(row_of(entry) | {"was": _text(was), "is": _text(now)})
         if compared % _BETWEEN == 0:
             time.sleep(_PAUSE)
     return {"compared": compared, "different": different, "changed": changed}
@@ -91,6 +94,13 @@ def _answer(queries: dict[str, Query], current: Snapshot, entry: Entry) -> Any:
         return query.answer(entry.input, now_ns=entry.time_ns)
     except RegoError as error:
         return str(error)
+
+
+def _masked(path: str, result: Any) -> Any:
+    """A result without the credentials in it, as the list of decisions has it."""
+    if isinstance(result, Undefined):
+        return result
+    return hide_credentials({"path": path, "result": result}).get("result", MASKED)
 
 
 def _text(value: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final
 
 from doorward.bundles.loader import Loaded
@@ -41,7 +42,7 @@ from doorward.rego import (
 from doorward.rego.shared import Span, gc_paused, within
 from doorward.replay import ReplayError
 from doorward.testing import Coverage, Result, Suite, run, why
-from doorward.testing.properties import check_properties, verdict_document
+from doorward.testing.properties import property_pages
 
 __all__ = ["PlaygroundError", "answer"]
 
@@ -183,10 +184,10 @@ def _properties(loaded: Loaded, request: Mapping[str, Any]) -> list[dict[str, An
     if not any("never_" in text for text in loaded.modules.values()):
         return []
     try:
-        verdicts = check_properties(loaded, v0=flag(request, "v0"), registry=registry())
+        pages = property_pages(loaded, v0=flag(request, "v0"), registry=registry())
+        return list(islice(pages, MAX_FILES))
     except (RegoError, ReplayError) as error:
         return [{"name": "never_", "outcome": "ERROR", "text": str(error), "input": None}]
-    return [verdict_document(each) for each in verdicts[:MAX_FILES]]
 
 
 def _check(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:

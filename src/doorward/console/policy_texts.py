@@ -16,7 +16,7 @@ from doorward.rego import REGISTRY, Environment, EvalError, Registry, RegoError,
 from doorward.rego.shared import Source, within
 from doorward.rego.tools import Annotations, parse_module
 from doorward.testing import Result, Suite, run, why
-from doorward.testing.properties import judge_properties, verdict_document
+from doorward.testing.properties import property_pages
 
 __all__ = ["notes_of", "run_tests"]
 
@@ -90,8 +90,8 @@ def _properties(suite: Suite, loaded: Loaded, registry: Registry) -> dict[str, A
         return {"properties": verdicts}
     try:
         with within(SECONDS):
-            for each in judge_properties(loaded, registry=registry):
-                verdicts.append(verdict_document(each))
+            for each in property_pages(loaded, registry=registry):
+                verdicts.append(each)
                 if monotonic() >= until:  # a search ends by itself
                     return {"properties": verdicts, "error": late}
     except EvalError:

@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from doorward.rego import UNDEFINED, Engine, EvalError, Query, to_json, to_python, to_rego
-from doorward.rego.shared import Mask
 from doorward.rego.tools import path_text
+from doorward.search.disclosure import Disclosure
 from doorward.search.inversion import Goal, Inversion
 from doorward.search.shape import shape_of
 from doorward.search.tokens import read_token
@@ -70,7 +70,8 @@ class Change:
     edits: tuple[Edit, ...]
     tried: int
     input: Any = UNDEFINED
-    secrets: Mask = field(default_factory=Mask, compare=False)
+    disclosure: Disclosure | None = field(default=None, compare=False)
+    """How values are displayed; None where there is none to display."""
     at_ns: int | None = None
     """A time at which the input itself makes it true, which a caller can only wait for."""
 
@@ -108,12 +109,11 @@ class Change:
         """Return a value as a Python value with credentials masked; None for UNDEFINED, the claims
         for a token.
         """
-        token = read_token(value)
-        if value is UNDEFINED:
+        if value is UNDEFINED or self.disclosure is None:
             return None
         name = str(edit.path[-1]) if edit.path else ""
-        masked = token.claims if token is not None else self.secrets.value(value, name)
-        return to_python(masked)
+        token = read_token(value)
+        return self.disclosure.value(value if token is None else token.claims, name)
 
     def _edit_text(self, edit: Edit) -> str:
         """Describe one edit: the path in the input, the new value and the old one."""
@@ -174,10 +174,9 @@ class _Search:
                     inversion.begin(candidate)
             if best is not None and best[0][:2] <= (0, 1):
                 break
-        mask = Mask(self._engine.data)
         if best is None:
-            return Change((), self._tried, secrets=mask, at_ns=self._another_time(input))
-        return Change(tuple(best[1]), self._tried, best[2], mask)
+            return Change((), self._tried, at_ns=self._another_time(input))
+        return Change(tuple(best[1]), self._tried, best[2], Disclosure(self._engine, input))
 
     def _is_true(self, input: Any) -> bool:
         """Return True if the document is true for this input; False also for an evaluation

@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from doorward.base.counting import counted
 from doorward.bundles.loader import Loaded
-from doorward.rego import REGISTRY, Registry, to_python
+from doorward.rego import REGISTRY, Registry
 from doorward.rego.golang import marshal, object_text
 from doorward.rego.tools import path_text
 from doorward.replay.deciding import Version
+from doorward.search.disclosure import Disclosure
 from doorward.search.proofs import (
     NONE_EXISTS,
     Property,
@@ -26,17 +28,20 @@ from doorward.testing.xml_text import attribute, text
 
 __all__ = [
     "check_properties",
-    "judge_properties",
     "property_documents",
     "property_lines",
+    "property_pages",
     "property_suites",
-    "verdict_document",
 ]
 
 SECONDS: Final = 0.5
 """How long to search for a counterexample to one property that is not proved."""
 _DEADLINE: Final = 0.5
 """Seconds for one decision of the search."""
+MISSED: Final = 8
+"""Conditions of a page that never held."""
+LONGEST: Final = 200
+"""Characters of one of them."""
 
 
 def check_properties(
@@ -49,40 +54,56 @@ def check_properties(
     """Return the verdicts on the properties of policies, or on those in `names`; CompileError if
     they do not compile.
     """
-    return list(judge_properties(loaded, v0=v0, registry=registry, names=names))
-
-
-def judge_properties(
-    loaded: Loaded,
-    *,
-    v0: bool = False,
-    registry: Registry = REGISTRY,
-    names: Iterable[str] | None = None,
-) -> Iterator[Verdict]:
-    """Yield the verdicts on properties one after another."""
     version = Version.compile(loaded, v0=v0, registry=registry, deadline=_DEADLINE)
     chosen = None if names is None else frozenset(names)
 
     def is_chosen(each: Property) -> bool:
         return chosen is None or each.name in chosen
 
-    return prove(loaded, version, seconds=SECONDS, v0=v0, registry=registry, is_chosen=is_chosen)
+    return list(
+        prove(loaded, version, seconds=SECONDS, v0=v0, registry=registry, is_chosen=is_chosen)
+    )
 
 
-def verdict_document(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict for web pages: outcome, input of a counterexample, and why nothing is
-    known.
-    """
+def property_pages(
+    loaded: Loaded, *, v0: bool = False, registry: Registry = REGISTRY
+) -> Iterator[dict[str, Any]]:
+    """The verdicts for pages of a server, one after the other: what they display of an input and of
+    the data has passed `Disclosure`. CompileError."""
+    version = Version.compile(loaded, v0=v0, registry=registry, deadline=_DEADLINE)
+    disclosure = Disclosure(version.snapshot.engine)
+    for each in prove(loaded, version, seconds=SECONDS, v0=v0, registry=registry):
+        yield _page(each, disclosure)
+
+
+def _page(verdict: Verdict, disclosure: Disclosure) -> dict[str, Any]:
+    finding = verdict.finding
     is_known = verdict.is_broken or verdict.outcome == NONE_EXISTS
-    reasons = [] if is_known else [line.strip() for line in lines_of(verdict)][1:]
     return {
         "name": verdict.subject.name,
         "file": verdict.subject.span.file,
         "row": verdict.subject.span.row,
         "outcome": verdict.outcome,
-        "text": "\n".join(reasons),
-        "input": None if verdict.finding is None else to_python(verdict.finding.input),
+        "text": "" if is_known else "\n".join(map(disclosure.text, _reasons(verdict))),
+        "input": None if finding is None else disclosure.value(finding.input),
     }
+
+
+def _reasons(verdict: Verdict) -> Iterator[str]:
+    """Why nothing is known, for people who do not know the residuals of partial evaluation."""
+    if verdict.reason:
+        yield f"no proof: {verdict.reason}"
+    if verdict.left:
+        conjunctions = counted(verdict.conjunctions, "conjunction")
+        yield f"not refuted: {verdict.open:,} of {conjunctions}"
+    if verdict.candidates:
+        yield f"{counted(verdict.candidates, 'request')} tried"
+    missed = [each for each in verdict.reach if not each.holds]
+    near = [each for each in missed if each.where.startswith(f"{verdict.subject.span.file}:")]
+    for each in near[:MISSED]:
+        yield f"never held: {each.where} `{' '.join(each.text.split())[:LONGEST]}`"
+    if len(missed) > len(near[:MISSED]):
+        yield f"never held: {counted(len(missed) - len(near[:MISSED]), 'condition')} of other rules"
 
 
 def property_lines(verdicts: Sequence[Verdict], *, verbose: bool) -> str:

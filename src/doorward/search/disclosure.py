@@ -1,0 +1,197 @@
+"""Inputs that a search made, as they may leave a server.
+
+    input ─tokens─▶ the claims ─secrets─▶ [masked] ─words of no policy and no open data─▶ [computed]
+
+A search signs tokens with the secrets of the data, and puts them where a condition compares with
+them: its inputs are credentials that work. Here a text passes if each of its words is short, is one
+of the policies, or is one of data that is not secret. Anything else is refused, so that a signature
+or an encoded secret needs no rule of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import chain
+from typing import Any, Final
+
+from doorward.rego import Engine, Undefined, to_json, to_python
+from doorward.rego.shared import MASKED, Mask, names_all_below, names_credential
+from doorward.rego.tools import Call, Module, Object, Ref, Scalar, Term, walk
+from doorward.search.shape import shape_of
+from doorward.search.tokens import Token, read_token
+
+__all__ = ["COMPUTED", "Disclosure"]
+
+COMPUTED: Final = "[computed]"
+SHORT: Final = 4
+"""Characters of a word that tells nobody anything."""
+
+_WORD: Final = re.compile(r"\w+")
+_KEYED: Final = ("io.jwt.verify", "io.jwt.decode_verify", "io.jwt.encode_sign", "crypto.hmac.")
+"""How the names of built-ins begin that are given keys."""
+_KEY: Final = "secret"
+_SCHEME: Final = "bearer"
+"""The word before the tokens that a search signs."""
+
+
+class Disclosure:
+    """The texts that inputs for the policies and data of an engine may show. `input`: one that a
+    caller sent, whose words may be displayed as well."""
+
+    def __init__(self, engine: Engine, input: Any = None) -> None:
+        self._engine = engine
+        tokens = map(read_token, (leaf for leaf, _ in _leaves(input)))
+        self._sent = [input, *(to_python(each.claims) for each in tokens if each is not None)]
+        self._words: dict[str, bool] = {}
+        """Words that were looked up in the data, folded, and whether they may be displayed."""
+
+    def value(self, value: Any, name: str = "") -> Any:
+        """A value (Python) without what only the server knows; `name` is what it is under."""
+        if isinstance(value, Undefined):
+            return None
+        document = to_python(value)
+        self._look_up(set(_words_of(document)))
+        return self._show(document, name)
+
+    def text(self, text: str) -> str:
+        """A text about policies, with the secrets of the data masked."""
+        return self._mask.text(text)
+
+    def _show(self, value: Any, name: str) -> Any:
+        if isinstance(value, dict):
+            return {self._text(key): self._show(item, key) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._show(item, name) for item in value]
+        if isinstance(value, str):
+            token = read_token(value)
+            return (
+                self._mask.value(self._text(value), name) if token is None else self._claims(token)
+            )
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return MASKED if to_json(value) in self._secrets else self._mask.value(value, name)
+        return value
+
+    def _claims(self, token: Token) -> str:
+        claims = to_json(self.value(token.claims))
+        return f"{self._text(token.scheme)}(a token that claims {claims}; a caller cannot sign it)"
+
+    def _text(self, text: str) -> str:
+        if text in self._secrets or self._mask.text(text) != text:
+            return MASKED
+        words = map(str.casefold, _WORD.findall(text))
+        return text if all(map(self._is_open, words)) else COMPUTED
+
+    def _is_open(self, word: str) -> bool:
+        if len(word) <= SHORT or len(set(word)) == 1 or word == _SCHEME:
+            return True
+        return word in self._words_of_policies or self._words.get(word, False)
+
+    def _look_up(self, words: set[str]) -> None:
+        """Look for words in the data that is not secret."""
+        missing = words - self._words.keys()
+        self._words |= dict.fromkeys(missing, False)
+        for text, is_secret in chain.from_iterable(map(_leaves, [self._data, *self._sent])):
+            if not missing:
+                return
+            if not is_secret and isinstance(text, str) and text not in self._secrets:
+                known = missing.intersection(
+                    map(str.casefold, _WORD.findall(self._mask.text(text)))
+                )
+                self._words |= dict.fromkeys(known, True)
+                missing -= known
+
+    @cached_property
+    def _data(self) -> Any:
+        return to_python(self._engine.data)
+
+    @cached_property
+    def _words_of_policies(self) -> frozenset[str]:
+        texts = [tree.span.source.text for tree in self._engine.trees.values()]
+        words = chain.from_iterable(_WORD.findall(self._mask.text(text)) for text in texts)
+        return frozenset(map(str.casefold, words))
+
+    @cached_property
+    def _keys(self) -> frozenset[str]:
+        """The texts that tokens and signatures are made with, whatever their names are."""
+        shape = shape_of([self._engine]).shape
+        keys = {key for _, each in shape.locations() for key in each.secrets}
+        for term in chain.from_iterable(map(_keys_of, self._engine.trees.values())):
+            if isinstance(term, Scalar) and isinstance(term.value, str):
+                keys.add(term.value)
+            elif isinstance(term, Ref):
+                leaves = _leaves(_document_at(self._data, term))
+                keys.update(leaf for leaf, _ in leaves if isinstance(leaf, str))
+        return frozenset(keys)
+
+    @cached_property
+    def _secrets(self) -> frozenset[str]:
+        """Texts, and numbers as JSON, that are never displayed alone, however short they are."""
+        # A name is no secret where a policy says it: `data.secrets.name`.
+        values = _leaves(self._data, with_names=False)
+        leaves = (leaf for leaf, is_secret in values if is_secret)
+        texts = (leaf if isinstance(leaf, str) else to_json(leaf) for leaf in leaves)
+        return frozenset(chain(texts, self._keys)) - {""}
+
+    @cached_property
+    def _mask(self) -> Mask:
+        return Mask(self._engine.data, {_KEY: sorted(self._keys)})
+
+
+def _words_of(value: Any) -> Iterator[str]:
+    """The words of a document, of its tokens' claims as well, folded."""
+    for leaf, _ in _leaves(value):
+        if isinstance(leaf, str):
+            yield from map(str.casefold, _WORD.findall(leaf))
+
+
+def _leaves(value: Any, *, with_names: bool = True) -> Iterator[tuple[Any, bool]]:
+    """The texts, numbers and names of a document, and whether a name above says a secret."""
+    left = [(value, False, False)]
+    while left:
+        each, is_named, is_below = left.pop()
+        if isinstance(each, dict):
+            for name, item in each.items():
+                # Below `api_keys` and `tokens`, the names are the credentials.
+                if with_names:
+                    yield name, is_named or is_below
+                is_all = is_below or names_all_below(name)
+                left.append((item, is_named or _names_secret(name), is_all))
+        elif isinstance(each, list):
+            left += [(item, is_named, is_below) for item in each]
+        elif isinstance(each, str) or (
+            isinstance(each, (int, float)) and each not in (True, False)
+        ):
+            yield each, is_named or is_below
+
+
+def _names_secret(name: str) -> bool:
+    return name.lower() == "key" or names_credential(name)
+
+
+def _keys_of(module: Module) -> Iterator[Term]:
+    """The terms that built-ins are given as keys."""
+    for node in walk(module):
+        if not isinstance(node, Call) or not node.name.startswith(_KEYED):
+            continue
+        for term in node.args[1:]:
+            if isinstance(term, Object):
+                yield from (value for name, value in term.items if _is_key(name))
+            else:
+                yield term
+
+
+def _is_key(name: Term) -> bool:
+    return isinstance(name, Scalar) and name.value == _KEY
+
+
+def _document_at(data: Any, ref: Ref) -> Any:
+    """The data that a reference reads, as far as its names are constants."""
+    if getattr(ref.head, "name", "") != "data":
+        return None
+    for arg in ref.args:
+        if not isinstance(arg, Scalar) or not isinstance(data, dict):
+            return data
+        data = data.get(arg.value)
+    return data
