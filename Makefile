@@ -107,7 +107,8 @@ test-fast: $(STAMP) $(CONSOLE)
 soak: $(STAMP) $(CONSOLE)
 	@WANTED="debootstrap:debootstrap docker.io:dockerd busybox-static:busybox" scripts/system-packages
 	$(PYTEST) -n 2 -m 'soak or property' tests
-	DOORWARD_ROUNDS=all $(PYTEST) -n 2 tests/rego/engine/test_properties.py tests/rego/partial tests/oracle
+	DOORWARD_ROUNDS=all $(PYTEST) -n 2 tests/rego/engine/test_properties.py tests/rego/partial tests/oracle \
+		tests/cli/test_bundle_server.py tests/filters/test_django.py tests/search/proofs
 	DOORWARD_ROW_COMPARISONS=20000 DOORWARD_FILTERS=400 DOORWARD_PARTIAL=all DOORWARD_PARTIAL_EXAMPLES=2000 \
 		$(PYTEST) -n 2 tests/filters tests/rego/partial
 	$(BIN)/python fuzz/proofs.py --programs 10000

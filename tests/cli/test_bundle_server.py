@@ -21,6 +21,7 @@ import pytest
 from tests.bundles.archives import member, write_archive
 from tests.cli.test_run import Process
 from tests.ports import free_port
+from tests.rounds import rounds
 from tests.waiting import wait_until
 
 from doorward.bundles.signing import sign
@@ -29,8 +30,10 @@ NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
 KEY = "a secret of at least thirty-two bytes"
 FILLING = 4_000
 """Entries of data that make a bundle long enough to be cut."""
-ROUNDS = 14
-FEWER = 6
+ACTIONS = ("good", "cut", "unsigned", "kill", "slow", "wrong")
+"""What happens in a round: each once, then others by chance."""
+ROUNDS = rounds(18)
+FEWER = len(ACTIONS)
 """The same with workers, each with one that is killed."""
 SERVER = """\
 daemon off;
@@ -167,13 +170,13 @@ def kill_one(process: Process, chance: random.Random) -> None:
         os.kill(chance.choice(children(process)), signal.SIGKILL)
 
 
-@pytest.mark.parametrize(("workers", "rounds"), [(1, ROUNDS), (2, FEWER)])
+@pytest.mark.parametrize(("workers", "count"), [(1, ROUNDS), (2, FEWER)])
 def test_no_half_and_no_unsigned_bundle_ever_decides(
     nginx: Nginx,
     start: Callable[[int, int], Process],
     tmp_path: Path,
     workers: int,
-    rounds: int,
+    count: int,
 ) -> None:
     chance = random.Random(14)
     number = 1
@@ -199,9 +202,10 @@ def test_no_half_and_no_unsigned_bundle_ever_decides(
             seen() == number and known["active_revision"] == f"r{number}" and "message" not in known
         )
 
-    for _ in range(rounds):
+    actions = chance.sample(ACTIONS, len(ACTIONS))
+    actions += chance.choices(ACTIONS, k=count - len(ACTIONS))
+    for action in actions:
         number += 1
-        action = chance.choice(["good", "cut", "unsigned", "kill", "slow", "wrong"])
         if action == "cut":
             content = bundle(tmp_path, number)
             nginx.publish(content[: chance.randrange(1, len(content))])

@@ -11,10 +11,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.rounds import rounds
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-POLICIES = 25
+POLICIES = rounds(25)
 
 
 @pytest.mark.parametrize("vendor", ["sqlite", "postgresql", "mysql"])

@@ -8,10 +8,11 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.rounds import rounds
 from tests.search.proofs.comparing import Comparison
 from tests.search.proofs.programs import inputs_of, program, rewritten
 
-PROGRAMS = 12
+PROGRAMS = rounds(12)
 """In each test."""
 
 
