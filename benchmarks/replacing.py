@@ -115,10 +115,10 @@ def measure(make: Callable[[int], bytes], rounds: int) -> list[Meanwhile]:
         )
         with started(server, folder, socket):
             load = GrpcLoad(f"{socket}.grpc", 1)
-            asked = http1_load.Connections(str(socket), [VERSION], 1)
+            connections = http1_load.Connections(str(socket), [VERSION], 1)
 
             def version() -> int:
-                return int(json.loads(asked.run(1)[0]).get("result", -1))
+                return int(json.loads(connections.run(1)[0]).get("result", -1))
 
             try:
                 load.run(200)
@@ -128,7 +128,7 @@ def measure(make: Callable[[int], bytes], rounds: int) -> list[Meanwhile]:
                 ]
             finally:
                 load.close()
-                asked.close()
+                connections.close()
 
 
 def _check(load: GrpcLoad) -> None:

@@ -128,7 +128,7 @@ class Disclosure:
     @cached_property
     def _secrets(self) -> frozenset[str]:
         """Texts, and numbers as JSON, that are never displayed alone, however short they are."""
-        # A name is no secret where a policy says it: `data.secrets.name`.
+        # A name is not secret where a policy says it: `data.secrets.name`.
         values = _leaves(self._data, with_names=False)
         leaves = (leaf for leaf, is_secret in values if is_secret)
         texts = (leaf if isinstance(leaf, str) else to_json(leaf) for leaf in leaves)
