@@ -51,6 +51,19 @@ class Point:
         pid = self.process.pid
         return sorted(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
+    def end_one(self, ending: signal.Signals) -> None:
+        """End a worker, and wait until it is gone; others may end by themselves meanwhile."""
+
+        def ended() -> int:
+            for pid in self.workers():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, ending)
+                    return pid
+            return 0
+
+        pid = wait_until(ended)
+        wait_until(lambda: pid not in self.workers())
+
 
 @contextmanager
 def deciding(tmp_path: Path) -> Iterator[tuple[Stack, Point]]:
@@ -129,21 +142,21 @@ def test_requests_during_exchanges_are_filtered_or_refused(tmp_path: Path) -> No
         threads = [threading.Thread(target=ask) for _ in range(3)]
         for thread in threads:
             thread.start()
-        for round in range(2):
-            for ending in (signal.SIGTERM, signal.SIGKILL):
-                [first, *_] = point.workers()
-                os.kill(first, ending)
-                wait_until(lambda: first not in point.workers())  # noqa: B023  # waited for in the same round
-            # A new policy exchanges all of them.
-            before = set(point.workers())
-            (tmp_path / "new").write_text(f"{POLICY}\n# {round}\n")
-            (tmp_path / "new").replace(tmp_path / "p.rego")
-            wait_until(lambda: before.isdisjoint(point.workers()))  # noqa: B023  # waited for in the same round
-            number = len(answers)
-            wait_until(lambda: len(answers) > number + 5)  # noqa: B023  # waited for in the same round
-        done.set()
-        for thread in threads:
-            thread.join(PATIENCE)
+        try:
+            for round in range(2):
+                for ending in (signal.SIGTERM, signal.SIGKILL):
+                    point.end_one(ending)
+                # A new policy exchanges all of them.
+                before = set(point.workers())
+                (tmp_path / "new").write_text(f"{POLICY}\n# {round}\n")
+                (tmp_path / "new").replace(tmp_path / "p.rego")
+                wait_until(lambda: before.isdisjoint(point.workers()))  # noqa: B023  # waited for in the same round
+                number = len(answers)
+                wait_until(lambda: len(answers) > number + 5)  # noqa: B023  # waited for in the same round
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join(PATIENCE)
         assert all(CANARY not in each.raw for each in answers)
         assert all(each.body == LEFT for each in answers if each.status == 200)
         assert {each.status for each in answers} <= {200, 403, 500, 502, 503, 504}
