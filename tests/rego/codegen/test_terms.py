@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.rego.codegen.writing import NO_WRITERS, state_for, term_of, text_of, written
 
+from doorward.rego.codegen.comprehensions import comprehension
 from doorward.rego.codegen.emit.ast_nodes import load
 from doorward.rego.codegen.operand import Operand
 from doorward.rego.codegen.state import FunctionState, Writers
@@ -24,7 +25,9 @@ def writes_body(state: FunctionState, body: Body) -> None:
     state.code.test(load("body"))
 
 
-WRITERS = Writers(writes_ref, NO_WRITERS.call, writes_body, NO_WRITERS.expression_value)
+WRITERS = Writers(
+    writes_ref, NO_WRITERS.call, comprehension, writes_body, NO_WRITERS.expression_value
+)
 
 
 @pytest.mark.parametrize(

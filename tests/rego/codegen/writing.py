@@ -30,7 +30,7 @@ def _not_called(*_: Any) -> NoReturn:
     raise AssertionError("a module above was called")
 
 
-NO_WRITERS = Writers(_not_called, _not_called, _not_called, _not_called)
+NO_WRITERS = Writers(_not_called, _not_called, _not_called, _not_called, _not_called)
 
 
 def program_of(policy: str = "") -> Program:

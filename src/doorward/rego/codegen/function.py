@@ -11,6 +11,7 @@ from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.codegen.bodies import body, expression_value
 from doorward.rego.codegen.cached_functions import cache_answers
 from doorward.rego.codegen.calls import call_value
+from doorward.rego.codegen.comprehensions import comprehension
 from doorward.rego.codegen.constants import Constants
 from doorward.rego.codegen.emit.ast_nodes import attribute, load, method
 from doorward.rego.codegen.plan import Plan
@@ -19,7 +20,7 @@ from doorward.rego.codegen.state import Counters, FunctionKind, FunctionState, W
 
 __all__ = ["WRITERS", "finish", "finish_function", "new_function"]
 
-WRITERS: Final = Writers(ref, call_value, body, expression_value)
+WRITERS: Final = Writers(ref, call_value, comprehension, body, expression_value)
 """The functions that the modules below call without knowing them."""
 
 

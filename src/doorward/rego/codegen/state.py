@@ -27,10 +27,19 @@ from doorward.rego.codegen.emit.builder import Builder
 from doorward.rego.codegen.emit.temporaries import Temporaries
 from doorward.rego.codegen.operand import Operand
 from doorward.rego.codegen.plan import Plan
-from doorward.rego.syntax.nodes import Body, Call, Expr, Ref
+from doorward.rego.syntax.nodes import (
+    ArrayComprehension,
+    Body,
+    Call,
+    Expr,
+    ObjectComprehension,
+    Ref,
+    SetComprehension,
+)
 
 __all__ = [
     "STATE_NAMES",
+    "Comprehension",
     "Counters",
     "Environment",
     "FunctionKind",
@@ -47,6 +56,8 @@ STATE_NAMES: Final = {
     "constants": "_constants",
 }
 """Local names for parts of `ctx`."""
+
+Comprehension: TypeAlias = ArrayComprehension | SetComprehension | ObjectComprehension
 
 Read: TypeAlias = tuple[str | int, ...]
 """What was read: a path below a name, or under the name of an evaluation the slot of rules."""
@@ -288,6 +299,7 @@ class Writers:
 
     ref: Callable[[FunctionState, Ref], Operand]
     call: Callable[[FunctionState, Call], Operand]
+    comprehension: Callable[[FunctionState, Comprehension], Operand]
     body: Callable[[FunctionState, Body], None]
     expression_value: Callable[[FunctionState, Expr], Operand]
 

@@ -1,7 +1,8 @@
 """Terms to Python expressions: what they need first is written as statements on the way.
 
 After `term(state, t)` everything written next runs once for each value that `t` has; the operand
-it returns is that value. References are in `references`, calls in `calls`.
+it returns is that value. References are in `references`, calls in `calls`, comprehensions in
+`comprehensions`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 
 from doorward.rego.analysis.multiplicity import in_order
 from doorward.rego.analysis.multiplicity import is_known as _is_known
-from doorward.rego.codegen.emit.ast_nodes import call, load, method, method_of, runtime
+from doorward.rego.codegen.emit.ast_nodes import call, load, method, runtime
 from doorward.rego.codegen.operand import NOT_CONSTANT, Operand, constant_value, items_kind
 from doorward.rego.codegen.state import FunctionState
 from doorward.rego.source import Span
@@ -74,7 +75,7 @@ def term(state: FunctionState, term: Term) -> Operand:
             case Object(pairs):
                 return _object(state, pairs)
             case ArrayComprehension() | SetComprehension() | ObjectComprehension():
-                return _comprehension(state, term)
+                return state.writers.comprehension(state, term)
             case TemplateString():  # pragma: no branch - scalars are constants
                 return _template(state, term)
     raise AssertionError(term)
@@ -117,53 +118,6 @@ def key(state: FunctionState, operand: Operand) -> ast.expr:
     if operand.kind == "string" or operand.is_plain:
         return operand.code
     return call(runtime("to_key"), operand.code)
-
-
-# Closures
-
-
-def _comprehension(
-    state: FunctionState, term: ArrayComprehension | SetComprehension | ObjectComprehension
-) -> Operand:
-    """Write a comprehension; its loops are closed again. Return the collection."""
-    out = state.temps.holding("collected")
-    heads = (term.key, term.value) if isinstance(term, ObjectComprehension) else (term.term,)
-    outer = state.env.outer | state.multiplicity.outer(term.body, heads)
-    with state.env.scope(outer), state.counters.one_value():
-        match term:
-            case ArrayComprehension():
-                state.code.assign(out, ast.List(elts=[], ctx=ast.Load()))
-                _collect(state, term, out)
-                return Operand(load(out), "array")
-            case SetComprehension():
-                state.code.assign(out, call(runtime("set")))
-                _collect(state, term, out)
-                members = call(runtime("frozenset"), load(out))
-                return Operand(state.code.bind_temp(members, holds="members"), "set")
-            case ObjectComprehension():  # pragma: no branch - the last of them
-                state.code.assign(out, ast.Dict(keys=[], values=[]))
-                _collect(state, term, out)
-                return Operand(load(out), "object")
-
-
-def _collect(
-    state: FunctionState,
-    comprehension: ArrayComprehension | SetComprehension | ObjectComprehension,
-    out: str,
-) -> None:
-    """Write the body of a comprehension, which adds its items to `out`."""
-    with state.scope():
-        state.writers.body(state, comprehension.body)
-        match comprehension:
-            case ArrayComprehension(inner):
-                state.code.run(method_of(load(out), "append", term(state, inner).code))
-            case SetComprehension(inner):
-                state.code.run(method_of(load(out), "add", key(state, term(state, inner))))
-            case ObjectComprehension(name, value):  # pragma: no branch - the last of them
-                pair = [operand.code for operand in terms(state, (name, value))]
-                span = state.constants.add(name.span)
-                state.code.run(call(runtime("collect"), load(out), *pair, span))
-        count_item(state)
 
 
 def count_item(state: FunctionState) -> None:

@@ -26,6 +26,8 @@ from doorward.rego.errors import (
     LimitError,
 )
 from doorward.rego.runtime.call_cache import CachedCall, CallCache
+from doorward.rego.runtime.comprehensions import PLAIN, Results
+from doorward.rego.runtime.comprehensions import Site as ComprehensionSite
 from doorward.rego.runtime.groups import Groups
 from doorward.rego.runtime.operations import (
     MISSING,
@@ -222,6 +224,8 @@ class Evaluation(Context):
     """The answers of functions, once they are cached."""
     groups: Groups | None = None
     """Items of collections, grouped for loops that look for some of them."""
+    results: Results | None = None
+    """Results of comprehensions, by the variable that they depend on."""
     checks = 0
     """Checks of the deadline so far."""
     checks_before_cache = 4
@@ -338,6 +342,24 @@ class Evaluation(Context):
             self.groups = Groups()
         group = self.groups.find(collection, path, value, self.items, with_keys=True)
         return self.items(collection) if group is None else self.checked_items(group)
+
+    def recall(self, site: ComprehensionSite, value: Any) -> Any:
+        """Return the result of a comprehension that depends on `value` alone, if it is known."""
+        results = self.results
+        if results is None:
+            results = self.results = Results()
+        if type(value) not in PLAIN:
+            return None
+        result = results.get((site, value))
+        if result is not None:
+            results.hits += 1
+        return result
+
+    def remember(self, site: ComprehensionSite, value: Any, result: Any) -> None:
+        """Keep such a result, if there is room; `recall` came before."""
+        results = self.results
+        if results is not None and type(value) in PLAIN:
+            results.add(site, value, result)
 
     def _members(self, collection: frozenset[Key]) -> list[Any]:
         """Return the members of a set in order; a set of collections is sorted only once."""

@@ -1,0 +1,157 @@
+"""Comprehensions to Python loops that fill a list, a set or a dictionary.
+
+    counts[user] := count([e | some e in input.events; e.user == user]) if {
+        some user in [e.user | some e in input.events]
+    }
+
+A comprehension in a loop that depends on one variable alone has one result for each of its values,
+and a loop meets most values again and again. So its result is looked up before it is evaluated
+(`runtime/comprehensions.py`), as OPA does. Nothing in it may be noticed when it is left out: it
+calls nothing that may fail, print or change, and reads no rule.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from doorward.base.records import record
+from doorward.rego.codegen.emit.ast_nodes import call, load, method, method_of, runtime
+from doorward.rego.codegen.lookups import constant_names, read
+from doorward.rego.codegen.operand import Operand
+from doorward.rego.codegen.reading_ahead import never_fails
+from doorward.rego.codegen.state import Comprehension, FunctionKind, FunctionState
+from doorward.rego.codegen.terms import count_item, key, term, terms
+from doorward.rego.runtime.comprehensions import Site
+from doorward.rego.syntax.nodes import (
+    ArrayComprehension,
+    Call,
+    Expr,
+    ObjectComprehension,
+    Ref,
+    SetComprehension,
+    Term,
+    Var,
+)
+from doorward.rego.syntax.walk import Node, walk
+
+__all__ = ["comprehension", "dependency_of"]
+
+_EQUATIONS = ("equal", "eq")
+
+
+def comprehension(state: FunctionState, node: Comprehension) -> Operand:
+    """Write a comprehension; its loops are closed again. Return the collection."""
+    out = state.temps.holding("collected")
+    outer = state.env.outer | state.multiplicity.outer(node.body, _heads(node))
+    with state.env.scope(outer), state.counters.one_value():
+        dependency = dependency_of(state, node)
+        if dependency is None:
+            return _collected(state, node, out)
+        value = state.code.bind_temp(state.env[dependency.name].code, holds="value")
+        if dependency.path:
+            value = read(state, value, dependency.path)
+        site = state.constants.add(Site())
+        state.code.assign(out, method("recall", site, value))
+        with state.scope():
+            is_new = ast.Compare(load(out), [ast.Is()], [ast.Constant(value=None)])
+            state.code.test(is_new)
+            result = _collected(state, node, out)
+            state.code.run(method("remember", site, value, result.code))
+            if isinstance(node, SetComprehension):
+                state.code.assign(out, result.code)
+        return Operand(load(out), result.kind)
+
+
+def _heads(node: Comprehension) -> tuple[Term, ...]:
+    return (node.key, node.value) if isinstance(node, ObjectComprehension) else (node.term,)
+
+
+def _collected(state: FunctionState, node: Comprehension, out: str) -> Operand:
+    """Write the loops that collect into `out`, and return the collection."""
+    match node:
+        case ArrayComprehension():
+            state.code.assign(out, ast.List(elts=[], ctx=ast.Load()))
+            _collect(state, node, out)
+            return Operand(load(out), "array")
+        case SetComprehension():
+            state.code.assign(out, call(runtime("set")))
+            _collect(state, node, out)
+            members = call(runtime("frozenset"), load(out))
+            return Operand(state.code.bind_temp(members, holds="members"), "set")
+        case ObjectComprehension():  # pragma: no branch - the last of them
+            state.code.assign(out, ast.Dict(keys=[], values=[]))
+            _collect(state, node, out)
+            return Operand(load(out), "object")
+
+
+def _collect(state: FunctionState, node: Comprehension, out: str) -> None:
+    """Write the body of a comprehension, which adds its items to `out`."""
+    with state.scope():
+        state.writers.body(state, node.body)
+        match node:
+            case ArrayComprehension(inner):
+                state.code.run(method_of(load(out), "append", term(state, inner).code))
+            case SetComprehension(inner):
+                state.code.run(method_of(load(out), "add", key(state, term(state, inner))))
+            case ObjectComprehension(name, value):  # pragma: no branch - the last of them
+                pair = [operand.code for operand in terms(state, (name, value))]
+                span = state.constants.add(name.span)
+                state.code.run(call(runtime("collect"), load(out), *pair, span))
+        count_item(state)
+
+
+@record
+class Dependency:
+    """A variable, and the names that lead to the only part of it that is read."""
+
+    name: str
+    path: tuple[str, ...]
+
+
+def dependency_of(state: FunctionState, node: Comprehension) -> Dependency | None:
+    """The only value bound outside that a comprehension in a loop reads, where an equation compares
+    it; None for another comprehension."""
+    plan = state.plan
+    if plan.in_order or plan.limited or state.env.evaluation != "ctx":
+        return None
+    if not state.code.loops and state.kind is not FunctionKind.FUNCTION:
+        return None  # it is evaluated once
+    nodes = list(walk(node))
+    names = {each.name for each in nodes if isinstance(each, Var) and each.name in state.env}
+    if len(names) != 1:
+        return None
+    (name,) = names
+    if state.env[name].is_constant or not any(_compares(expr, name) for expr in node.body):
+        return None
+    heads = [Expr(head, span=node.span) for head in _heads(node)]
+    inner = [each for each in nodes if isinstance(each, Expr)]
+    path = _common_path(nodes, name)
+    if path is None or not all(never_fails(plan, expr) for expr in (*heads, *inner)):
+        return None
+    return Dependency(name, path)
+
+
+def _common_path(nodes: list[Node], name: str) -> tuple[str, ...] | None:
+    """The names that follow a variable wherever it stands; None where they differ."""
+    references = _references(nodes, name)
+    paths = {tuple(constant_names(ref.args)) for ref in references}
+    if nodes.count(Var(name)) != len(references):
+        paths.add(())
+    return paths.pop() if len(paths) == 1 else None
+
+
+def _references(nodes: list[Node], name: str) -> list[Ref]:
+    return [each for each in nodes if isinstance(each, Ref) and each.head == Var(name)]
+
+
+def _compares(expr: Expr, name: str) -> bool:
+    """Return True if `expr` is an equation with the variable on one side."""
+    equation = expr.term
+    return (
+        isinstance(equation, Call)
+        and equation.name in _EQUATIONS
+        and any(
+            side == Var(name) or (isinstance(side, Ref) and side.head == Var(name))
+            for side in equation.args
+        )
+    )
