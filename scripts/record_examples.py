@@ -41,10 +41,13 @@ def record(example: dict[str, Any]) -> dict[str, Any]:
         known = {name: answered[name] for name in ANSWERED if name in answered}
         inputs.append(each | known | {"states": states(example, each["input"])})
     tested = answer("test", request)
+    file = next(iter(example["files"]))
+    proved = [answer("prove", {**request, "file": file, "others": each}) for each in (False, True)]
     tests = [{"name": each["name"], "outcome": each["outcome"]} for each in tested["tests"]]
     properties = [
         {"name": each["name"], "outcome": each["outcome"], "input": each["input"]}
-        for each in tested["properties"]
+        for answered in proved
+        for each in answered["properties"]
     ]
     return example | {"inputs": inputs, "tests": tests, "properties": properties}
 

@@ -35,6 +35,9 @@ export function Logout() {
     ask("session").then((data) => set(data.login), () => {});
     return () => window.removeEventListener("doorward-login", login);
   }, []);
-  const end = () => send("logout", {}).finally(() => window.location.assign(address("login")));
+  const end = () => {
+    sessionStorage.clear(); // what the playground and the request page keep
+    send("logout", {}).finally(() => window.location.assign(address("login")));
+  };
   return has ? html`<button class="logout" onClick=${end}>Log out</button>` : null;
 }

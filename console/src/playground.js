@@ -5,10 +5,11 @@ import { json } from "@codemirror/lang-json";
 import { bracketMatching, HighlightStyle, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
 import { tags } from "@lezer/highlight";
 import { linter, lintGutter } from "@codemirror/lint";
-import { EditorState, RangeSetBuilder, StateEffect, StateField } from "@codemirror/state";
+import { EditorState, Prec, RangeSetBuilder, StateEffect, StateField } from "@codemirror/state";
 import { EditorView, gutter, GutterMarker, hoverTooltip, keymap, lineNumbers } from "@codemirror/view";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { send } from "./api.js";
+import { dropDraft, readDraft, writeDraft } from "./draft.js";
 import { EXAMPLES } from "./examples.js";
 import { html } from "./html.js";
 import { Properties } from "./parts.js";
@@ -50,7 +51,8 @@ const coverage = StateField.define({
         return builder.finish();
       }
     }
-    return transaction.docChanged ? marks.map(transaction.changes) : marks;
+    // The marks are of the text that was evaluated.
+    return transaction.docChanged ? new RangeSetBuilder().finish() : marks;
   },
 });
 
@@ -127,6 +129,8 @@ async function decidedInput(query) {
 }
 
 const DROPPED = 512 << 10;
+const SAVED_AFTER = 300;
+const BY_HAND = ["input", "delete", "move", "undo", "redo"];
 
 // The package of a new file: its name, as far as Rego takes it.
 const packageOf = (file) => file.split("/").pop().replace(/\.rego$/, "").replace(/\W+/g, "_").replace(/^(?=\d|$)/, "_");
@@ -153,6 +157,14 @@ export function Playground() {
   const fresh = useRef(null);
   const answered = useRef();
   const turn = useRef(0);
+  // The number of the evaluation whose answers are awaited.
+  const round = useRef(0);
+  const [isBusy, setBusy] = useState(false);
+  const [isEdited, setEdited] = useState(false);
+  const [example, setExample] = useState("");
+  // Something that only this page has: a draft.
+  const isDraft = useRef(false);
+  const saving = useRef(0);
   now.current = { query, switches, action };
 
   const put = (view, text) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
@@ -170,6 +182,18 @@ export function Playground() {
   const choose = (name) => {
     all();
     show(name);
+  };
+  const save = () => {
+    clearTimeout(saving.current);
+    if (isDraft.current && views.current.policy) writeDraft({ files: all(), file: current.current, query: now.current.query, input: textOf("input"), data: textOf("data"), action: now.current.action, ...now.current.switches });
+  };
+  // An answer is about what was evaluated, not about what was typed since.
+  const changed = ({ isByHand = true } = {}) => {
+    setEdited(true);
+    if (!isByHand) return;
+    isDraft.current = true;
+    clearTimeout(saving.current);
+    saving.current = setTimeout(save, SAVED_AFTER);
   };
   const body = () => {
     const document = { files: all(), query: now.current.query, ...now.current.switches };
@@ -202,9 +226,11 @@ export function Playground() {
   };
   const open = async (given) => {
     turn.current += 1;
+    round.current += 1;
+    setBusy(false);
     fresh.current = null;
     files.current = { ...given.files };
-    const first = Object.keys(given.files).find((each) => !each.endsWith("_test.rego")) || Object.keys(given.files)[0];
+    const first = given.file in given.files ? given.file : Object.keys(given.files).find((each) => !each.endsWith("_test.rego")) || Object.keys(given.files)[0];
     current.current = "";
     show(first);
     setAction(given.action || "evaluate");
@@ -218,19 +244,56 @@ export function Playground() {
     if (given.query) setQuery(given.query);
     else await begin(first);
   };
+  // The answer first; what takes longer comes after it, the rules of the open file before others.
   const evaluate = async () => {
+    const mine = ++round.current;
+    const isCurrent = () => mine === round.current;
+    const add = (fields) => isCurrent() && setAnswer((old) => ({ ...old, ...fields }));
+    setBusy(true);
     try {
       await beginFresh();
       const sent = body();
-      const action = now.current.action;
-      const [evaluated, tested] = await Promise.all([ask(action, sent), ask("test", sent)]);
-      setAnswer({ ...evaluated, tests: tested.tests, properties: tested.properties });
-      const rows = (evaluated.covered || []).filter(([file]) => file === current.current).map(([, row]) => row);
+      const file = current.current;
+      const evaluated = await ask(now.current.action, sent);
+      if (!isCurrent()) return;
+      setEdited(false);
+      setAnswer({ ...evaluated, file });
+      const rows = (evaluated.covered || []).filter(([each]) => each === current.current).map(([, row]) => row);
       views.current.policy.dispatch({ effects: covered.of([...new Set(rows)].sort((a, b) => a - b)) });
+      setBusy(false);
+      if (evaluated.errors) return;
+      add({ waits: "Running the tests…" });
+      add(await ask("test", sent));
+      if (!Object.values(sent.files).some((text) => text.includes("never_"))) return add({ waits: "" });
+      add({ waits: "Proving the rules of this file…" });
+      const near = await ask("prove", { ...sent, file });
+      add({ properties: near.properties, unproved: near.error, waits: "Proving the rules of other files…" });
+      const others = Object.keys(sent.files).length > 1 ? await ask("prove", { ...sent, file, others: true }) : { properties: [] };
+      add({ others: others.properties, unproved: near.error || others.error, waits: "" });
     } catch (error) {
-      setAnswer({ errors: [{ message: error.message }] });
+      if (isCurrent()) setAnswer((old) => ({ ...old, waits: "", errors: [{ message: error.message }] }));
+    } finally {
+      if (isCurrent()) setBusy(false);
     }
-    return true;
+  };
+  const chooseExample = async (at) => {
+    if (isDraft.current && !window.confirm("Replace your files, input and data with the example?")) return;
+    isDraft.current = false;
+    dropDraft();
+    setNote("");
+    setExample(at);
+    return open(EXAMPLES[Number(at)]);
+  };
+  const startOver = async () => {
+    isDraft.current = false;
+    dropDraft();
+    setNote("");
+    setExample("");
+    return openServed();
+  };
+  const openServed = async () => {
+    const served = await fetch("/console/api/files").then((response) => response.json()).catch(() => ({}));
+    return open(served.files && Object.keys(served.files).length ? served : EXAMPLES[0]);
   };
   const take = (each) => {
     put(views.current.input, pretty(each.input));
@@ -238,7 +301,8 @@ export function Playground() {
   };
   const format = async () => {
     const { text } = await ask("format", { files: all(), file: current.current });
-    if (text !== null) put(views.current.policy, text);
+    if (text === null) setNote("Not formatted: the policy has an error.");
+    else put(views.current.policy, text);
   };
   const showPython = async () => {
     const shown = await ask("python", body());
@@ -261,6 +325,7 @@ export function Playground() {
     const file = name || `policy${number}.rego`;
     files.current[file] = text || textOfNew(file);
     show(file);
+    changed();
     if (name) return;
     fresh.current = { file, input: textOf("input") };
     setRenamed(file);
@@ -275,6 +340,7 @@ export function Playground() {
     if (fresh.current?.file === before) fresh.current.file = file;
     files.current = Object.fromEntries(Object.entries(files.current).map(([each, text]) => [each === before ? file : each, text]));
     show(file);
+    changed();
   };
   const remove = () => {
     const { [current.current]: _, ...others } = all();
@@ -282,13 +348,17 @@ export function Playground() {
     files.current = others;
     current.current = "";
     show(Object.keys(others)[0]);
+    changed();
   };
   const drop = async (event) => {
     event.preventDefault();
     for (const each of event.dataTransfer.files) {
       if (each.size > DROPPED) setNote(`${each.name} is too large.`);
       else if (each.name.endsWith(".rego")) add(each.name, await each.text());
-      else if (each.name.endsWith(".json")) put(views.current[each.name.startsWith("data") ? "data" : "input"], await each.text());
+      else if (each.name.endsWith(".json")) {
+        put(views.current[each.name.startsWith("data") ? "data" : "input"], await each.text());
+        changed();
+      }
       else setNote(`${each.name} is neither .rego nor .json.`);
     }
   };
@@ -328,37 +398,64 @@ export function Playground() {
         return { from, options: completions.map((each) => ({ label: each.text.split(".").pop(), apply: each.text.split(".").pop(), detail: each.text, info: each.detail || undefined })) };
       }],
     });
-    const run = keymap.of([{ key: "Mod-Enter", run: () => (evaluate(), true) }, { key: "Mod-s", run: () => (evaluate(), true), preventDefault: true }, indentWithTab]);
+    // Before the keys of editors, of which one adds a line at Mod-Enter.
+    const run = [Prec.highest(keymap.of(["Mod-Enter", "Mod-s"].map((key) => ({ key, run: () => (evaluate(), true), preventDefault: true })))), keymap.of([indentWithTab])];
+    const watch = EditorView.updateListener.of(({ docChanged, transactions }) => {
+      if (docChanged) changed({ isByHand: transactions.some((each) => BY_HAND.some((kind) => each.isUserEvent(kind))) });
+    });
     views.current.policy = editor(hosts.policy.current, "", StreamLanguage.define(rego), "Policy", [
-      run, coverage, gutter({ class: "coverage", markers: (view) => view.state.field(coverage) }), lintGutter(), lint, hover, complete,
+      run, watch, coverage, gutter({ class: "coverage", markers: (view) => view.state.field(coverage) }), lintGutter(), lint, hover, complete,
     ]);
-    views.current.input = editor(hosts.input.current, "", json(), "Input", [run]);
-    views.current.data = editor(hosts.data.current, "", json(), "Data", [run]);
+    views.current.input = editor(hosts.input.current, "", json(), "Input", [run, watch]);
+    views.current.data = editor(hosts.data.current, "", json(), "Data", [run, watch]);
     (async () => {
       let problem = "";
       const given = await shared().catch((error) => {
         problem = `The link cannot be read: ${error.message}`;
         return null;
       });
-      const served = given || (await fetch("/console/api/files").then((response) => response.json()).catch(() => ({})));
-      await open(served.files && Object.keys(served.files).length ? served : EXAMPLES[0]).catch((error) => (problem ||= error.message));
+      const draft = given ? null : readDraft();
+      isDraft.current = draft !== null;
+      if (draft) setNote("Your draft of this tab.");
+      await (given || draft ? open(given || draft) : openServed()).catch((error) => (problem ||= error.message));
       if (problem) setAnswer({ errors: [{ message: problem }] });
     })();
-    return () => Object.values(views.current).forEach((view) => view.destroy());
+    const press = (event) => {
+      if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.defaultPrevented) return;
+      event.preventDefault();
+      evaluate();
+    };
+    window.addEventListener("keydown", press);
+    window.addEventListener("pagehide", save);
+    return () => {
+      save();
+      window.removeEventListener("keydown", press);
+      window.removeEventListener("pagehide", save);
+      Object.values(views.current).forEach((view) => view.destroy());
+      views.current = {};
+    };
   }, []);
 
-  const toggle = (name) => html`<label class="toggle"><input type="checkbox" checked=${switches[name]} onChange=${() => setSwitches({ ...switches, [name]: !switches[name] })} /> ${name}</label>`;
+  const toggle = (name) => html`<label class="toggle"><input type="checkbox" checked=${switches[name]} onChange=${() => {
+    setSwitches({ ...switches, [name]: !switches[name] });
+    changed();
+  }} /> ${name}</label>`;
   return html`<section class="playground" aria-label="Playground" onDragOver=${(event) => event.preventDefault()} onDrop=${drop}>
     <div class="bar">
-      <label class="example-choice">Example <select value="" onChange=${(event) => event.target.value && open(EXAMPLES[Number(event.target.value)])}>
-        <option value="">choose…</option>${EXAMPLES.map((each, at) => html`<option value=${at}>${each.name}</option>`)}</select></label>
+      <label class="example-choice">Example <select value=${example ?? ""} onChange=${(event) => {
+        const { value } = event.target;
+        event.target.value = example ?? "";
+        if (value) chooseExample(value).catch((error) => setNote(error.message));
+      }}>
+        <option value="">choose…</option>${EXAMPLES.map((each, at) => html`<option value=${at} selected=${String(at) === example}>${each.name}</option>`)}</select></label>
       <label class="wide">Query <input value=${query} onInput=${(event) => {
         fresh.current = null;
         setQuery(event.target.value);
+        changed();
       }}
-        onKeyDown=${(event) => event.key === "Enter" && evaluate()} /></label>
+        onKeyDown=${(event) => event.key === "Enter" && !event.ctrlKey && !event.metaKey && evaluate()} /></label>
       <button onClick=${() => begin(name).catch((error) => setNote(error.message))} title="A query about this file, and an input for which it is true">Suggest query</button>
-      <button class="main" onClick=${evaluate}>Evaluate</button>
+      <button class="main" aria-busy=${isBusy} onClick=${evaluate}>${isBusy ? "Evaluating…" : "Evaluate"}</button>
       <label>as <select value=${action} onChange=${(event) => setAction(event.target.value)}><option value="evaluate">answer</option><option value="filter">filter (SQL)</option></select></label>
       ${toggle("v0")}${toggle("strict")}
     </div>
@@ -375,7 +472,7 @@ export function Playground() {
           <button onClick=${() => add()}>New file</button><button onClick=${() => setRenamed(name)}>Rename</button><button onClick=${remove}>Delete</button>
           <span class="gap"></span>
           <button onClick=${format}>Format</button><button onClick=${showPython}>Python</button><button onClick=${copyLink}>Share as link</button>
-          ${note && html`<span class="quiet" role="note">${note}</span>`}
+          ${note && html`<span class="quiet" role="note">${note}</span>`}${note.startsWith("Your draft") && html`<button onClick=${() => startOver().catch((error) => setNote(error.message))}>Start over</button>`}
         </div>
         <div class="editor" ref=${hosts.policy}></div>
       </div>
@@ -384,12 +481,18 @@ export function Playground() {
           ${cases.map((each, at) => html`<option value=${at}>${each.name}</option>`)}</select></label>`}</div>
         <div class="editor small" ref=${hosts.input}></div>
         <h2>Data</h2><div class="editor small" ref=${hosts.data}></div>
-        <h2 ref=${answered}>Answer</h2><div role="status" aria-live="polite"><${Answer} of=${answer} /></div>
+        <h2 ref=${answered}>Answer</h2><div role="status" aria-live="polite" class=${isEdited && answer ? "earlier" : ""}>${isEdited && answer && html`<p class="quiet">Of an earlier text: evaluate again.</p>`}<${Answer} of=${answer} /></div>
         ${python !== null && html`<h2>Python</h2><pre class="python" tabindex="0">${python}</pre>`}
       </div>
     </div>
   </section>`;
 }
+
+// "2 proved, 1 cannot say"
+const outcomes = (all) => {
+  const names = all.map((each) => (each.outcome === "none exists" ? "proved" : each.outcome));
+  return [...new Set(names)].map((name) => `${names.filter((each) => each === name).length} ${name}`).join(", ");
+};
 
 function Answer({ of }) {
   if (of === null) return html`<p class="quiet">Evaluate with Ctrl-Enter. Escape, then Tab, leaves an editor. Files can be dropped here. A rule whose name begins with <code>never_</code> is proved, or an input is found that makes it true.</p>`;
@@ -397,7 +500,10 @@ function Answer({ of }) {
     return html`<ul class="errors">${of.errors.map((each) => html`<li>${each.file ? `${each.file}:${each.row}: ` : ""}${each.message}</li>`)}</ul>`;
   }
   return html`${"sql" in of ? html`<${Filtered} of=${of} />` : html`<${Evaluated} of=${of} />`}
-    ${of.properties?.length > 0 && html`<h3>What must never be</h3><${Properties} of=${of.properties} />`}
+    ${of.waits && html`<p class="quiet waits">${of.waits}</p>`}
+    ${(of.properties?.length > 0 || of.others?.length > 0) && html`<h3>Rules that must never hold</h3><${Properties} of=${of.properties || []} />`}
+    ${of.others?.length > 0 && html`<details open=${!of.properties.length || of.others.some((each) => each.outcome === "counterexample")}><summary>${of.others.length} in other files: ${outcomes(of.others)}</summary><${Properties} of=${of.others} /></details>`}
+    ${of.unproved && html`<p class="quiet">${of.unproved}</p>`}
     ${of.tests?.length > 0 && html`<h3>Tests</h3><ul class="outcomes">${of.tests.map((each) => html`<li><span class=${each.outcome === "PASS" ? "up" : "down"}>${each.outcome}</span> <code>${each.name}</code>
       ${each.why && html`<pre>${each.why}</pre>`}</li>`)}</ul>`}`;
 }

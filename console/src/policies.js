@@ -57,7 +57,7 @@ function Tests() {
     ${state.error && html`<p class="down" role="alert">${state.error}</p>`}
     ${state.data && html`<p role="status">${counted(state.data.tests.length - failed.length, "test")} passed, ${failed.length} did not${state.data.error ? `; ${state.data.error}` : ""}.</p>
       <ul class="outcomes">${failed.map((each) => html`<li><span class="down">${each.outcome}</span> <code>${each.name}</code> <span class="quiet">${each.file}:${each.row}</span>${each.why && html`<pre tabindex="0">${each.why}</pre>`}</li>`)}</ul>
-      ${state.data.properties?.length > 0 && html`<h3>What must never be</h3><${Properties} of=${state.data.properties} />`}`}</section>`;
+      ${state.data.properties?.length > 0 && html`<h3>Rules that must never hold</h3><${Properties} of=${state.data.properties} />`}`}</section>`;
 }
 
 // The text with how often each definition answered, and each condition held and failed.

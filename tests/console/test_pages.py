@@ -521,6 +521,118 @@ def test_a_new_file_is_evaluated_and_proved_at_once_on_a_phone(
     close_page(page)
 
 
+@pytest.mark.parametrize("editor", ["Policy", "Input", "Data", "Query", ""])
+def test_ctrl_enter_evaluates_wherever_one_types(editor: str, page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/playground")
+    expect(page.get_by_label("Query")).to_have_value("data.app.allow")
+    text = page.get_by_role("textbox", name="Policy")
+    before = text.inner_text()
+    if editor:
+        page.get_by_role("textbox", name=editor, exact=True).focus()
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(".result")).to_have_text("true")
+    assert text.inner_text() == before
+
+
+def test_an_answer_comes_before_its_proofs_and_those_of_other_files_are_folded(
+    page: Page, served: Served
+) -> None:
+    late: list[Route] = []
+    page.route("**/playground/prove", lambda route: late.append(route))
+    page.goto(f"{served.url}/playground")
+    expect(page.get_by_label("Query")).to_have_value("data.app.allow")
+    never = "never_x if {\n\tinput.a == 1\n\tinput.a == 2\n}\n"
+    for name in ("one", "two"):
+        page.evaluate(DROP, {"name": f"{name}.rego", "text": f"package {name}\n\n{never}"})
+        expect(page.get_by_role("combobox", name="File")).to_have_value(f"{name}.rego")
+    page.get_by_role("button", name="Evaluate").click()
+    expect(page.locator(".result")).to_have_text("true")
+    expect(page.locator(".waits")).to_have_text("Proving the rules of this file…")
+    expect(page.locator(".outcomes")).to_have_count(0)
+    wait_until(lambda: _is_there(page, late, 1))
+    late[0].continue_()
+    expect(page.locator(".outcomes")).to_contain_text("data.two.never_x")
+    wait_until(lambda: _is_there(page, late, 2))
+    late[1].continue_()
+    expect(page.locator(".waits")).to_have_count(0)
+    expect(page.locator(".playground summary")).to_have_text("1 in other files: 1 proved")
+    expect(page.get_by_text("data.one.never_x")).to_be_hidden()
+
+
+def _is_there(page: Page, late: list[Route], count: int) -> bool:
+    page.evaluate("0")  # lets routes arrive
+    return len(late) >= count
+
+
+def test_an_answer_of_an_earlier_text_says_so(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/playground")
+    expect(page.get_by_label("Query")).to_have_value("data.app.allow")
+    page.get_by_role("button", name="Evaluate").click()
+    expect(page.locator(".result")).to_have_text("true")
+    expect(page.locator(".covered").first).to_be_visible()
+    expect(page.locator(".earlier")).to_have_count(0)
+    append(page, "allow if")
+    expect(page.locator(".earlier")).to_contain_text("Of an earlier text")
+    expect(page.locator(".covered")).to_have_count(0)
+    page.get_by_role("button", name="Format").click()
+    expect(page.get_by_role("note")).to_contain_text("Not formatted")
+    page.get_by_role("button", name="Evaluate").click()
+    expect(page.locator(".errors")).to_contain_text("rego_parse_error")
+    expect(page.locator(".earlier, .result, .outcomes")).to_have_count(0)
+
+
+def test_a_draft_survives_a_reload_and_other_views(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/playground")
+    expect(page.get_by_label("Query")).to_have_value("data.app.allow")
+    page.get_by_role("button", name="New file").click()
+    page.keyboard.press("Enter")
+    append(page, "allow if input.mine")
+    page.get_by_role("textbox", name="Input").fill('{"mine": true}')
+    page.get_by_label("Query").fill("data.policy1.allow")
+    for leave in (page.reload, lambda: _visit(page, "Overview")):
+        leave()
+        expect(page.get_by_role("textbox", name="Policy")).to_contain_text("input.mine")
+        expect(page.get_by_role("textbox", name="Input")).to_contain_text("mine")
+        expect(page.get_by_label("Query")).to_have_value("data.policy1.allow")
+        expect(page.get_by_role("note")).to_contain_text("Your draft")
+    # An example asks before it takes its place.
+    answers = iter([False, True])
+    page.on("dialog", lambda each: each.accept() if next(answers) else each.dismiss())
+    page.get_by_label("Example").select_option("0")
+    expect(page.get_by_role("textbox", name="Policy")).to_contain_text("input.mine")
+    expect(page.get_by_label("Example")).to_have_value("")
+    page.get_by_label("Example").select_option("0")
+    expect(page.get_by_role("textbox", name="Policy")).to_contain_text("package people")
+    expect(page.get_by_label("Example")).to_have_value("0")
+    page.reload()
+    expect(page.get_by_label("Query")).to_have_value("data.app.allow")
+
+
+def append(page: Page, text: str) -> None:
+    """Type into the last line of the open policy."""
+    page.get_by_role("textbox", name="Policy").focus()
+    page.keyboard.press("Control+End")
+    page.keyboard.type(text)
+    page.keyboard.press("Escape")  # the list of completions
+
+
+def _visit(page: Page, view: str) -> None:
+    page.get_by_role("link", name=view, exact=True).click()
+    expect(page.locator(".playground")).to_have_count(0)
+    page.go_back()
+
+
+def test_a_draft_is_left_for_the_policies_in_force(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/playground")
+    expect(page.get_by_label("Query")).to_have_value("data.app.allow")
+    append(page, "mine if input.mine")
+    page.reload()
+    expect(page.get_by_role("textbox", name="Policy")).to_contain_text("mine if input.mine")
+    page.get_by_role("button", name="Start over").click()
+    expect(page.get_by_role("textbox", name="Policy")).not_to_contain_text("mine")
+    expect(page.get_by_role("button", name="Start over")).to_have_count(0)
+
+
 def test_a_playground_alone_leads_to_no_other_view(browser: Browser) -> None:
     console = Console()
     parts = PDP(build(Loaded({}), Settings())), Config(), Health(), Metrics("test")

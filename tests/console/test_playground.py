@@ -180,15 +180,33 @@ def test_a_test_that_fails_says_why() -> None:
 
 
 def test_what_must_never_be_has_a_counterexample_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("doorward.console.playground.DEADLINE", PATIENCE)
+    monkeypatch.setattr("doorward.console.playground.PROVING", PATIENCE)
     text = (
         "package t\n\nnever_a if input.x == 1\n\nnever_b if {\n\tinput.x == 1\n\tinput.x == 2\n}\n"
     )
     text += "\nnever_c if {\n\tinput.n + input.k == 7\n\tinput.k + input.n == 8\n}\n"
-    broken, proved, unknown = answer("test", {"files": {"t.rego": text}})["properties"]
+    request = {"files": {"t.rego": text}, "file": "t.rego"}
+    broken, proved, unknown = answer("prove", request)["properties"]
     assert (broken["outcome"], broken["input"]) == ("counterexample", {"x": 1})
     assert (proved["outcome"], proved["input"]) == ("none exists", None)
     assert "not refuted" in unknown["text"]
+
+
+def test_the_rules_of_a_file_are_judged_apart_from_those_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("doorward.console.playground.PROVING", PATIENCE)
+    never = "never_a if {\n\tinput.x == 1\n\tinput.x == 2\n}\n"
+    files = {f"{name}.rego": f"package {name}\n\n{never}" for name in "ab"}
+    request: dict[str, Any] = {"files": files, "file": "b.rego"}
+    assert [each["name"] for each in answer("prove", request)["properties"]] == ["data.b.never_a"]
+    others = answer("prove", {**request, "others": True})
+    assert [each["name"] for each in others["properties"]] == ["data.a.never_a"]
+    monkeypatch.setattr("doorward.console.playground.PROVING", 0.0)
+    late = answer("prove", request)
+    assert (len(late["properties"]), "longer than" in late["error"]) == (1, True)
+    broken = answer("prove", {"files": {"a.rego": "package"}, "file": "a.rego"})
+    assert (broken["properties"], "parse" in broken["error"]) == ([], True)
 
 
 def test_switches_choose_the_language() -> None:

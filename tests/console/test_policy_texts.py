@@ -13,7 +13,7 @@ from tests.console.points import SETTINGS, Point
 from tests.waiting import PATIENCE
 
 from doorward.bundles.loader import Loaded
-from doorward.console import policy_texts
+from doorward.console import playground, policy_texts
 from doorward.console.playground import answer
 from doorward.console.policy_texts import notes_of, run_tests
 from doorward.console.views import change_of
@@ -161,7 +161,8 @@ def test_no_page_displays_a_credential_that_the_search_made(
     point.pdp.replace(build(Loaded(texts, HIDDEN), SETTINGS))
     pages = [run_tests(point.pdp.snapshot)]
     played: Any = {"files": texts, "data": HIDDEN, "query": "data.app.allow", "input": {}}
-    pages.append(answer("test", played))
+    monkeypatch.setattr(playground, "PROVING", PATIENCE)
+    pages.append(answer("prove", {**played, "file": "app_test.rego"}))
     pages.append(change_of(point.decide({})))
     for page in pages:
         assert not credentials_in(json.dumps(page))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
+from time import monotonic
 from typing import Any, Final
 
 from doorward.bundles.loader import Loaded
@@ -41,6 +42,7 @@ from doorward.rego import (
 )
 from doorward.rego.shared import Span, gc_paused, within
 from doorward.replay import ReplayError
+from doorward.search.proofs import Property
 from doorward.testing import Coverage, Result, Suite, run, why
 from doorward.testing.properties import property_pages
 
@@ -48,6 +50,8 @@ __all__ = ["PlaygroundError", "answer"]
 
 WITHIN: Final = 8.0
 """Seconds of a request, which compiles and evaluates more than once."""
+PROVING: Final = 5.0
+"""Seconds after which no other property is judged."""
 MAX_RESULT: Final = 2 << 20
 """Characters of a result, about. Values that share their parts can be far larger as JSON."""
 MAX_PRINTED: Final = 64 << 10
@@ -169,7 +173,7 @@ def _test(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any
         }
         for each in run(suite, suite.tests[:MAX_FILES], timeout=DEADLINE / 4)
     ]
-    return {"tests": results, "properties": _properties(loaded, request)}
+    return {"tests": results}
 
 
 def _reason(suite: Suite, result: Result) -> str:
@@ -179,15 +183,33 @@ def _reason(suite: Suite, result: Result) -> str:
     return "" if result.outcome in ("PASS", "SKIPPED") else why(suite, result)[:MAX_PRINTED]
 
 
-def _properties(loaded: Loaded, request: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The `never_` rules: proved, or an input that makes one true."""
-    if not any("never_" in text for text in loaded.modules.values()):
-        return []
+def _prove(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
+    """The `never_` rules of one file, or those of the others: proved, or an input that makes one
+    true. `error`: why some are missing."""
+    file, are_others, data = (
+        file_of(files, request),
+        flag(request, "others"),
+        value_of(request, "data"),
+    )
+
+    def is_chosen(each: Property) -> bool:
+        return (each.span.file != file) is are_others
+
+    properties: list[dict[str, Any]] = []
+    until = monotonic() + PROVING
     try:
-        pages = property_pages(loaded, v0=flag(request, "v0"), registry=registry())
-        return list(islice(pages, MAX_FILES))
+        loaded = Loaded(dict(files), data if isinstance(data, dict) else {})
+        pages = property_pages(
+            loaded, v0=flag(request, "v0"), registry=registry(), is_chosen=is_chosen
+        )
+        for each in islice(pages, MAX_FILES):
+            properties.append(each)
+            if monotonic() >= until:
+                late = f"others take longer than {PROVING:g} s: use `doorward prove`"
+                return {"properties": properties, "error": late}
     except (RegoError, ReplayError) as error:
-        return [{"name": "never_", "outcome": "ERROR", "text": str(error), "input": None}]
+        return {"properties": properties, "error": str(error)[:MAX_PRINTED]}
+    return {"properties": properties}
 
 
 def _check(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,6 +243,7 @@ ACTIONS: Final[Mapping[str, Callable[[Mapping[str, str], Mapping[str, Any]], dic
     "filter": filter_rows,
     "format": _format,
     "hover": _hover,
+    "prove": _prove,
     "python": _python,
     "test": _test,
 }

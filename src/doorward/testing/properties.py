@@ -6,7 +6,7 @@ A counterexample is a failed test. What is neither proved nor refuted is not a f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from doorward.base.counting import counted
@@ -66,13 +66,19 @@ def check_properties(
 
 
 def property_pages(
-    loaded: Loaded, *, v0: bool = False, registry: Registry = REGISTRY
+    loaded: Loaded,
+    *,
+    v0: bool = False,
+    registry: Registry = REGISTRY,
+    is_chosen: Callable[[Property], bool] = lambda _: True,
 ) -> Iterator[dict[str, Any]]:
     """The verdicts for pages of a server, one after the other: what they display of an input and of
     the data has passed `Disclosure`. CompileError."""
     version = Version.compile(loaded, v0=v0, registry=registry, deadline=_DEADLINE)
     disclosure = Disclosure(version.snapshot.engine)
-    for each in prove(loaded, version, seconds=SECONDS, v0=v0, registry=registry):
+    for each in prove(
+        loaded, version, seconds=SECONDS, v0=v0, registry=registry, is_chosen=is_chosen
+    ):
         yield _page(each, disclosure)
 
 
