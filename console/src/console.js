@@ -61,7 +61,7 @@ function App() {
   const views = {
     "": () => html`<${Overview} />`,
     decisions: () => html`<${Decisions} query=${query} id=${id} open=${open} />`,
-    log: () => html`<${Log} id=${id} open=${open} />`,
+    log: () => html`<${Log} query=${query} id=${id} open=${open} />`,
     policies: () => html`<${Policies} hash=${hash} />`,
     revisions: () => html`<${Revisions} query=${query} open=${open} />`,
     request: () => html`<${Try} query=${query} />`,

@@ -47,7 +47,7 @@ export function Decision({ of, isTried = false }) {
       <dt>Took</dt><dd>${micros(of.eval_us)}</dd></dl>
     ${(of.user?.endsWith("?") || of.role?.endsWith("?")) && html`<p class="quiet">? The policy did not verify the token that claims this.</p>`}
     ${error}
-    ${of.from_log && html`<p class="quiet">From the log: what is not kept in memory is not explained again.</p>`}
+    ${of.from_log && html`<p class="quiet">From the log: what is not kept in memory is not explained again. <a href=${address("request", { from: of.id })}>Explain with the active policies</a></p>`}
     ${of.tree?.length > 0 ? html`<section class="why"><h3>Why</h3><${Tree} of=${of.tree} show=${show} />${of.cut && html`<p class="quiet">More was tried than is displayed.</p>`}</section>`
       : of.why && html`<h3>Why</h3><pre class="text">${of.why}</pre>`}
     ${of.from_log && of.failed?.length > 0 && html`<h3>Failed</h3><${Locations} of=${of.failed} />`}

@@ -5,16 +5,20 @@ import { counted, day, micros } from "./format.js";
 import { html } from "./html.js";
 import { Clock, Empty, Failed, Loading, Verdict } from "./parts.js";
 import { plainName, useRowKeys } from "./decisions.js";
+import { change as put } from "./router.js";
 import { Table } from "./table.js";
 
-const FIRST = { path: "", verdict: "", text: "", since: "", until: "" };
+const FIELDS = ["text", "verdict", "path", "since", "until"];
+const ANSWERS = { allow: "Allowed", deny: "Denied", undefined: "Undefined", error: "Error", value: "Value" };
 const COLUMNS = [
   { name: "date", title: "Date", show: (row) => html`<a href=${`#decision=${row.id}`}>${day(row.time_ms)}</a>` },
   { name: "time", title: "Time", show: (row) => html`<${Clock} ms=${row.time_ms} />` },
   { name: "answer", title: "Answer", show: (row) => html`<${Verdict} of=${row.verdict} />` },
   { name: "request", title: "Request", kind: "code", hint: (row) => row.request, show: (row) => row.request },
   { name: "user", title: "User", hint: (row) => row.user, show: (row) => plainName(row.user) },
-  { name: "path", title: "Path", kind: "code", hint: (row) => row.path, show: (row) => row.path },
+  { name: "role", title: "Role", hint: (row) => row.role, show: (row) => row.role },
+  { name: "reason", title: "Reason", kind: "code", hint: (row) => row.reason, show: (row) => row.reason },
+  { name: "path", title: "Rule path", kind: "code", hint: (row) => row.path, show: (row) => row.path },
   { name: "revision", title: "Revision", kind: "code", hint: (row) => row.revision, show: (row) => row.revision },
   { name: "took", title: "Took", kind: "number", show: (row) => micros(row.eval_us) },
 ];
@@ -22,25 +26,42 @@ const MOST = 100_000;
 
 // The log has moments of UTC, a reader has those of the clock beside the page.
 const toUtc = (local) => (local ? new Date(local).toISOString().slice(0, 19) : "");
+const toLocal = (utc) => {
+  const at = new Date(`${utc}Z`);
+  if (!utc || Number.isNaN(at.getTime())) return "";
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
+};
+// What is asked is in the address, so that a link holds it.
+const read = (query) => Object.fromEntries(FIELDS.map((name) => [name, name === "since" || name === "until" ? toLocal(query[name]) : query[name] || ""]));
 
-export function Log({ id, open }) {
-  const [question, set] = useState(FIRST);
+export function Log({ query, id, open }) {
+  const [question, set] = useState(() => read(query));
   const [state, setState] = useState({ rows: [], isAsked: true });
   const turn = useRef(0);
-  const change = (name) => (event) => set({ ...question, [name]: event.target.value.trim() });
+  const change = (name) => (event) => set({ ...question, [name]: event.target.value });
   const search = async (older) => {
     const mine = ++turn.current;
+    const question = read(query);
     setState((old) => ({ ...old, isAsked: true, rows: older ? old.rows : [] }));
     const fields = { ...question, since: toUtc(question.since), until: older || toUtc(question.until) };
     try {
-      const answer = await ask(`log?${new URLSearchParams(Object.entries(fields).filter(([, value]) => value))}`);
+      const answer = await ask(`log?${new URLSearchParams(Object.entries(fields).map(([name, value]) => [name, value.trim()]).filter(([, value]) => value))}`);
       if (mine !== turn.current) return;
       setState((old) => ({ rows: older ? [...old.rows, ...answer.decisions].slice(0, MOST) : answer.decisions, more: answer.more, unread: answer.unread }));
     } catch (error) {
       if (mine === turn.current) setState((old) => ({ rows: older ? old.rows : [], error: error.message }));
     }
   };
-  useEffect(() => void search(), []);
+  const asked = JSON.stringify(FIELDS.map((name) => query[name]));
+  useEffect(() => {
+    set(read(query));
+    search();
+  }, [asked]);
+  const submit = () => {
+    const fields = { ...question, since: toUtc(question.since), until: toUtc(question.until) };
+    if (JSON.stringify(FIELDS.map((name) => fields[name] || undefined)) === asked) search();
+    else put(fields);
+  };
   useRowKeys(state.rows, id, open);
   const end = () => {
     const last = state.rows[state.rows.length - 1];
@@ -50,18 +71,18 @@ export function Log({ id, open }) {
   return html`<section class="log" aria-label="Log">
     ${!(isUnconfigured(state.error) && !state.rows.length) && html`<form class="filters" role="search" onSubmit=${(event) => {
       event.preventDefault();
-      search();
+      submit();
     }}>
-      <div class="line"><input type="search" class="search" aria-label="Text" value=${question.text} placeholder="Request, user, id" onInput=${change("text")} />
-        <label>Answer <select value=${question.verdict} onChange=${change("verdict")}>${["", "allow", "deny", "undefined", "error", "value"].map((each) => html`<option value=${each}>${each || "any"}</option>`)}</select></label>
+      <div class="line"><input type="search" class="search" aria-label="Text" value=${question.text} placeholder="bob DELETE denied" onInput=${change("text")} />
+        <label>Answer <select value=${question.verdict} onChange=${change("verdict")}><option value="">any</option>${Object.entries(ANSWERS).map(([each, title]) => html`<option value=${each} selected=${each === question.verdict}>${title}</option>`)}</select></label>
         <button class="main">Search the log</button><span class="quiet" role="status">${note}</span></div>
-      <div class="fields"><label class="broad">Path<input value=${question.path} onInput=${change("path")} /></label>
+      <div class="fields"><label class="broad">Rule path<input value=${question.path} onInput=${change("path")} /></label>
         <label>From<input type="datetime-local" value=${question.since} onChange=${change("since")} /></label>
         <label>To<input type="datetime-local" value=${question.until} onChange=${change("until")} /></label></div>
     </form>`}
     <div class="list">${state.error && !state.rows.length ? html`<${Problem} error=${state.error} retry=${() => search()} />`
       : !state.rows.length && state.isAsked ? html`<${Loading} of="the newest decisions of the log" />`
-      : html`<${Table} label="Decisions in the log" columns=${COLUMNS} rows=${state.rows} keyOf=${(row) => row.id} chosen=${id} open=${(row) => open(row.id)} onEnd=${end} heights=${[37, 60]}>
+      : html`<${Table} label="Decisions in the log" columns=${COLUMNS} rows=${state.rows} keyOf=${(row) => row.id} chosen=${id} open=${(row) => open(row.id)} onEnd=${end} heights=${[37, 84]}>
         ${state.rows.length ? null : html`<${Empty} title="No decision in the log matches." />`}<//>`}</div>
   </section>`;
 }

@@ -93,6 +93,7 @@ def test_the_newest_come_first_with_what_a_list_shows(log: Path) -> None:
         "request": "GET /people/5",
         "user": "ann",
         "role": "",
+        "reason": "",
         "revision": "r1",
         "eval_us": 1.5,
     }
@@ -108,6 +109,34 @@ def test_questions_choose(log: Path) -> None:
     assert ids(log, text="/PEOPLE/3?") == ["id-3"]
     assert ids(log, text="id-4") == ["id-4"]
     assert ids(log, text="%") == ids(log, text="_eople") == []
+    assert len(ids(log, text=" ".join(["peopl"] * 30))) == 8
+
+
+def test_each_word_of_a_search_is_anywhere_in_the_event(log: Path) -> None:
+    note = {"user": "bob (Ym9i)", "role": "admin", "reason": "allow: x", "revision": "r9"}
+    with log.open("a") as file:
+        file.write(lines(event(7, custom={"console": note}, result=False)))
+        file.write(lines(event(8, input={"method": "DELETE", "path": "/people/42"}, result=False)))
+    assert ids(log, text="DELETE /people/42") == ids(log, text="/people/42 delete") == ["id-8"]
+    assert ids(log, text="bob denied") == ids(log, text="r9") == ["id-7"]
+    assert ids(log, text="denied") == ["id-8", "id-7", "id-5", "id-3", "id-1"]
+    assert ids(log, text="allowed /people/2") == ["id-2"]
+    assert ids(log, text="10:00:03") == ["id-3"]
+    assert ids(log, text="bob allowed") == []
+    (row,) = search(log, text="bob")
+    assert {name: row[name] for name in note} == note
+    detail = Search(lambda: [str(log)]).one("id-7")
+    assert detail is not None
+    assert {name: detail[name] for name in note} == note
+
+
+@pytest.mark.parametrize("note", [5, [], {"user": 5, "reason": {}}, {"user": "x" * 10**6}])
+def test_a_note_of_somebody_else_is_text_or_nothing(note: Any, tmp_path: Path) -> None:
+    file = tmp_path / "log.jsonl"
+    file.write_text(lines(event(1, custom={"console": note})))
+    for row in (*search(file), *search(file, text="ann"), Search(lambda: [str(file)]).one("id-1")):
+        assert row is not None
+        assert all(len(row[name]) <= 200 for name in ("user", "role", "reason", "revision"))
 
 
 @pytest.mark.parametrize(

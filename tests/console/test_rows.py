@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.console.points import Point
+from tests.console.points import PEOPLE, Point
 
-from doorward.console.rows import request, row_of
+from doorward.console.rows import note_for_log, request, row_of
+from doorward.pdp.decision import Answered
+from doorward.search.tokens import Token
 
 
 @pytest.mark.parametrize(
@@ -54,3 +56,26 @@ def test_an_error_is_its_own_reason() -> None:
     row = row_of(point.decide({"x": 1}))
     assert row["verdict"] == "error"
     assert "conflict" in row["reason"] or "complete rules" in row["reason"]
+
+
+def test_a_note_for_the_log_is_what_the_row_says() -> None:
+    point = Point(PEOPLE)
+    token = Token("Bearer ", {"sub": "bob", "role": "guest"}).signed("secret")
+    input: Any = {"method": "DELETE", "headers": {"authorization": token}}
+    entry = point.decide(input)
+    answered = Answered(entry.decision, input, entry.snapshot)
+    row, note = row_of(entry), note_for_log(answered, input, entry.decision.result)
+    assert note == {name: row[name] for name in ("user", "role", "reason", "revision")}
+    assert (note["user"], note["role"]) == ("bob?", "guest?")
+    # Of what a mask policy took away, nothing is known.
+    assert note_for_log(answered, None, None) == {
+        name: row[name] for name in ("reason", "revision")
+    }
+
+
+def test_a_note_for_the_log_has_the_reason_that_a_mask_left() -> None:
+    point = Point('package app\n\nanswer := {"allowed": false, "reason": input.why}')
+    entry = point.decide({"why": "ann is ill"}, "app/answer")
+    answered = Answered(entry.decision, {}, entry.snapshot)
+    left = {"allowed": False, "reason": "hidden"}
+    assert note_for_log(answered, {}, left)["reason"] == "hidden"

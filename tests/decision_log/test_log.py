@@ -529,3 +529,38 @@ def test_an_event_that_is_built_while_the_log_falls_asleep_is_written(
     wait_until(lambda: lines.content, "the event is not written")
     monkeypatch.undo()
     pdp.close()
+
+
+NOTED = """package system.log
+
+mask contains "/input/user" if input.input.user
+
+mask contains {"op": "upsert", "path": "/result/reason", "value": "hidden"}
+"""
+
+
+def test_a_note_gets_as_much_as_a_mask_policy_leaves() -> None:
+    """A token that is hidden by its name is there, and what a policy masks is not."""
+    seen: list[Any] = []
+
+    def note(answered: Answered, input: Any, result: Any) -> dict[str, str]:
+        seen.append((answered.decision.path, input, result))
+        return {"user": "ann"} if isinstance(input, dict) else {}
+
+    lines = Lines()
+    options = DecisionLogs(console=True)
+    log = DecisionLog(lines.write, line_for("json"), labels={}, options=options, note=note)
+    rule = 'package a\n\nanswer := {"reason": input.user, "token": "x"}\n'
+    pdp = PDP(snapshot_of(**{"mask.rego": NOTED, "b.rego": rule}), log)
+    token: Any = {"headers": {"authorization": "Bearer secret"}}
+    inputs: list[Any] = [{"user": "ann", **token}, token, UNDEFINED]
+    for input in inputs:
+        pdp.record(pdp.decide("a/answer", input), input)
+    pdp.close()
+    assert [each["input"] for each in lines.events[:2]] == [{"headers": {}}] * 2
+    assert [each.get("custom") for each in lines.events] == [
+        *[{"console": {"user": "ann"}}] * 2,
+        None,
+    ]
+    assert [input for _, input, _ in seen] == [token, token, UNDEFINED]
+    assert [result for _, _, result in seen] == [{"reason": "hidden"}, None, None]

@@ -16,6 +16,7 @@ from doorward.console.log_query import log_files
 from doorward.console.pages import NOT_BUILT, is_built
 from doorward.console.process import Process
 from doorward.console.ring import Ring
+from doorward.console.rows import note_for_log
 from doorward.console.traffic import Traffic
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "Traffic",
     "is_built",
     "log_files",
+    "note_for_log",
 ]

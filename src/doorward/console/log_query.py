@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -68,12 +68,20 @@ _LIST: Final = f"""SELECT json->>'decision_id', moment, path, verdict,
         CASE WHEN length((json->'input')::VARCHAR) <= {SHOWN} THEN (json->'input')::VARCHAR END,
         (json->'bundles')::VARCHAR, json->>'$.metrics.timer_rego_query_eval_ns',
         CASE WHEN length((json->'custom'->'claims')::VARCHAR) <= {SHOWN}
-            THEN (json->'custom'->'claims')::VARCHAR END
+            THEN (json->'custom'->'claims')::VARCHAR END,
+        CASE WHEN length((json->'custom'->'console')::VARCHAR) <= {SHOWN}
+            THEN (json->'custom'->'console')::VARCHAR END
     FROM ({_EVENTS})
     WHERE ($2 = '' OR contains(lower(path), $2)) AND ($3 = '' OR verdict = $3)
         AND ($4 = '' OR moment >= $4) AND ($5 = '' OR moment < $5)
-        AND ($6 = '' OR contains(lower(json::VARCHAR), $6))
-    ORDER BY moment DESC LIMIT $7"""
+        {{words}}
+    ORDER BY moment DESC LIMIT $6"""
+_WORD: Final = """AND contains(lower(json::VARCHAR) || ' ' ||
+            CASE verdict WHEN 'allow' THEN 'allowed' WHEN 'deny' THEN 'denied' ELSE verdict END,
+            ${number})"""
+"""A condition for one word, which is a parameter."""
+WORDS: Final = 16
+"""Words of a search; others are not looked for."""
 _ONE: Final = f"""SELECT CASE WHEN length(json::VARCHAR) <= {SHOWN} THEN json::VARCHAR END, verdict
     FROM ({_EVENTS}) WHERE (json->>'decision_id') = $2 LIMIT 1"""
 
@@ -90,7 +98,8 @@ class Question:
     """A part of the path or the query."""
     verdict: str = ""
     text: str = ""
-    """A part of the whole event, in any case of its letters."""
+    """Words that are anywhere in the event, in any case of their letters; the verdict is one, as
+    the page writes it."""
     since: str = ""
     until: str = ""
     """Times as the log writes them, or the beginning of one: `2026-11-23T10`."""
@@ -153,13 +162,16 @@ class Search:
 
     def newest(self, question: Question) -> dict[str, Any]:
         """Summaries of the newest decisions that `question` means. LogQueryError."""
-        words = [question.path.lower(), question.verdict, question.since, question.until]
-        words.append(question.text.lower())
+        fields = [question.path.lower(), question.verdict, question.since, question.until]
+        words = question.text.lower().split()[:WORDS]
+        # INVARIANT: SQL gets the number of words, and never a word.
+        conditions = [_WORD.format(number=at) for at in range(7, 7 + len(words))]
+        sql = _LIST.format(words=" ".join(conditions))
         files = self._some_files()
         rows = newest_rows(files[0], MOST) if question == Question() else None
         unread = len(files) - 1
         if rows is None or len(rows) < MOST:
-            rows, unread = self._rows(_LIST, words, MOST)
+            rows, unread = self._rows(sql, fields, MOST, words)
         return {
             "decisions": [_summary(number, row) for number, row in enumerate(rows, start=1)],
             "more": len(rows) == MOST,
@@ -168,7 +180,7 @@ class Search:
 
     def one(self, decision_id: str) -> dict[str, Any] | None:
         """All that the log holds of one decision; None if it is not there. LogQueryError."""
-        rows, _ = self._rows(_ONE, [decision_id], 1)
+        rows, _ = self._rows(_ONE, [decision_id], 0)
         return _detail(*rows[0]) if rows else None
 
     def _some_files(self) -> list[str]:
@@ -182,8 +194,11 @@ class Search:
             )
         return files
 
-    def _rows(self, sql: str, words: list[str], most: int) -> tuple[list[Any], int]:
-        """The newest `most` rows, and how many files were not read to the end."""
+    def _rows(
+        self, sql: str, fields: list[str], most: int, words: Sequence[str] = ()
+    ) -> tuple[list[Any], int]:
+        """The newest `most` rows, and how many files were not read to the end. `most` of 0: the
+        only row there is, and no parameter."""
         files = self._some_files()
         try:
             import duckdb
@@ -192,7 +207,10 @@ class Search:
                 "the log is read by DuckDB, which is not installed: pip install 'doorward[duckdb]'"
             ) from None
         # Half a character cannot be in a file.
-        words = [each.encode("utf-8", "backslashreplace").decode() for each in words]
+        fields, words = (
+            [each.encode("utf-8", "backslashreplace").decode() for each in texts]
+            for texts in (fields, words)
+        )
         rows: list[Any] = []
         unread = 0
         connection = duckdb.connect(config=_CONFIG)
@@ -200,12 +218,12 @@ class Search:
             with self._lock:
                 self._connection = connection
             for file in files:
-                if self._stopped or len(rows) >= most:
+                if self._stopped or len(rows) >= (most or 1):
                     unread += 1
                     continue
-                limit = [most - len(rows)] if "$7" in sql else []
+                limit = [most - len(rows)] if most else []
                 try:
-                    rows += connection.execute(sql, [file, *words, *limit]).fetchall()
+                    rows += connection.execute(sql, [file, *fields, *limit, *words]).fetchall()
                 except duckdb.InterruptException:
                     unread += 1
                 except duckdb.IOException:
@@ -225,9 +243,10 @@ def _line(error: Exception) -> str:
 
 def _summary(number: int, row: Any) -> dict[str, Any]:
     """One line of a list, in the form of `rows.row_of`."""
-    decision_id, time, path, verdict, text, bundles, eval_ns, claims = row
+    decision_id, time, path, verdict, text, bundles, eval_ns, claims, note = row
     input = _document(text)
     caller = caller_of(input, claims=_payload(_document(claims)))
+    noted = _note(_document(note))
     return {
         "number": number,
         "id": decision_id[:LONGEST],
@@ -236,11 +255,20 @@ def _summary(number: int, row: Any) -> dict[str, Any]:
         "path": path[:SHORT],
         "verdict": verdict,
         "request": request(input)[:SHORT],
-        "user": caller.user,
-        "role": caller.role,
-        "revision": _revision(_document(bundles)),
+        "user": noted["user"] or caller.user,
+        "role": noted["role"] or caller.role,
+        "reason": noted["reason"],
+        "revision": noted["revision"] or _revision(_document(bundles)),
         "eval_us": int(eval_ns) / 1000 if str(eval_ns).isdecimal() else 0.0,
     }
+
+
+def _note(value: Any) -> dict[str, str]:
+    """What the console noted in an event: `rows.note_for_log`."""
+    known = value if isinstance(value, dict) else {}
+    names = ("user", "role", "reason", "revision")
+    texts = {name: known.get(name) for name in names}
+    return {name: text[:SHORT] if isinstance(text, str) else "" for name, text in texts.items()}
 
 
 def _payload(claims: Any) -> Any:
@@ -279,13 +307,20 @@ def _detail(text: str | None, verdict: str) -> dict[str, Any]:
     path = event.get("query", event.get("path", ""))
     metrics = event.get("metrics")
     eval_ns = metrics.get("timer_rego_query_eval_ns") if isinstance(metrics, dict) else 0
+    custom = event.get("custom")
+    custom = custom if isinstance(custom, dict) else {}
+    noted = _note(custom.get("console"))
+    caller = caller_of(event.get("input"), claims=_payload(custom.get("claims")))
     hidden = [name for key in ("erased", "masked") for name in _names(event.get(key))]
     document = {
         "id": str(event.get("decision_id", "")),
         "time_ms": _time_ms(str(event.get("timestamp", ""))),
         "path": path if isinstance(path, str) else json.dumps(path),
         "verdict": verdict,
-        "revision": _revision(event.get("bundles")),
+        "user": noted["user"] or caller.user,
+        "role": noted["role"] or caller.role,
+        "reason": noted["reason"],
+        "revision": noted["revision"] or _revision(event.get("bundles")),
         "eval_us": eval_ns / 1000 if isinstance(eval_ns, (int, float)) else 0.0,
         "has_input": True,
         "hidden": [*hidden, *_names(shown.get("erased")), *_names(shown.get("masked"))],
@@ -296,7 +331,6 @@ def _detail(text: str | None, verdict: str) -> dict[str, Any]:
             document[name] = to_python(shown[name])
     if event.get("error") is not None:
         document["error"] = event["error"]
-    custom = event.get("custom")
     return document | _rules(custom) | response_of(custom, hidden)
 
 

@@ -42,7 +42,9 @@ def _row(line: bytes) -> tuple[Any, ...] | None:
         return None
     metrics, custom = event.get("metrics"), event.get("custom")
     eval_ns = metrics.get("timer_rego_query_eval_ns") if isinstance(metrics, dict) else None
-    claims = custom.get("claims") if isinstance(custom, dict) else None
+    claims, note = (
+        custom.get(name) if isinstance(custom, dict) else None for name in ("claims", "console")
+    )
     path = event.get("query", event.get("path", ""))
     return (
         event["decision_id"],
@@ -53,6 +55,7 @@ def _row(line: bytes) -> tuple[Any, ...] | None:
         _text(event, "bundles"),
         eval_ns,
         None if claims is None else json.dumps(claims),
+        None if note is None else json.dumps(note),
     )
 
 

@@ -11,11 +11,11 @@ from doorward.console.callers import caller_of
 from doorward.console.reasons import Noted, Reader
 from doorward.console.ring import Entry, is_refusal
 from doorward.decision_log.redaction.hiding import hide_credentials
-from doorward.pdp.decision import Decision
+from doorward.pdp.decision import Answered, Decision
 from doorward.rego import RegoError, Undefined
 from doorward.rego.shared import mask_credentials
 
-__all__ = ["LONGEST", "Row", "request", "row_of", "verdict"]
+__all__ = ["LONGEST", "Row", "note_for_log", "request", "row_of", "verdict"]
 
 LONGEST: Final = 200
 """Characters of a text in a row."""
@@ -48,12 +48,27 @@ def _row(entry: Entry) -> Row:
         "request": request(entry.input)[:LONGEST],
         "user": caller.user,
         "role": caller.role,
-        "reason": "" if answer in ("allow", "value") else _reason(decision, noted)[:LONGEST],
+        "reason": _reason(decision, decision.result, noted)[:LONGEST],
         "rules": list(noted.rules),
         "failed": [each._asdict() for each in noted.failed],
         "revision": decision.revision[:LONGEST],
         "eval_us": decision.eval_ns / 1000,
     }
+
+
+def note_for_log(answered: Answered, input: Any, result: Any) -> dict[str, str]:
+    """Return the caller, the reason and the revision of a decision, for its event in the log.
+    `input` and `result`: as much of them as the mask policy leaves."""
+    decision, engine = answered.decision, answered.snapshot.engine
+    caller = caller_of(input, engine.environment)
+    noted = _reader.read(engine, decision.path, decision.marks)
+    note = {
+        "user": caller.user,
+        "role": caller.role,
+        "reason": _reason(decision, result, noted)[:LONGEST],
+        "revision": decision.revision[:LONGEST],
+    }
+    return {name: mask_credentials(text) for name, text in note.items() if text}
 
 
 def verdict(decision: Decision) -> str:
@@ -67,13 +82,16 @@ def verdict(decision: Decision) -> str:
     return "allow" if decision.result is True or isinstance(decision.result, dict) else "value"
 
 
-def _reason(decision: Decision, noted: Noted) -> str:
-    """The reason that the policy gives, else the conditions that failed."""
+def _reason(decision: Decision, result: Any, noted: Noted) -> str:
+    """The reason of a refusal: what the policy says in its result, else the conditions that
+    failed."""
+    if verdict(decision) in ("allow", "value"):
+        return ""
     if isinstance(decision.error, RegoError):
         return decision.error.diagnostics[0].text
     if decision.error is not None:
         return mask_credentials(str(decision.error))
-    return _text(decision.result) or noted.reason
+    return _text(result) or noted.reason
 
 
 def _text(result: Any) -> str:

@@ -99,6 +99,11 @@ class _Batch(NamedTuple):
 _TEXT: Final = line_for("json")
 
 
+Note: TypeAlias = Callable[[Answered, Any, Any], Mapping[str, str]]
+"""What a console says of a decision: given the decision, and of its input and its result what the
+mask policy leaves."""
+
+
 class DecisionLog:
     """Writes events with `write` (bytes of whole lines) from a thread of its own."""
 
@@ -115,16 +120,19 @@ class DecisionLog:
         stamp: Stamp | None = None,
         trace: Callable[[str], tuple[str, str] | None] | None = None,
         secrets: Sequence[tuple[str, ...]] = (),
+        note: Note | None = None,
     ) -> None:
         """`write` is the console's; without it events go to `sinks` only. `stamp`: how its lines
         show the time. `trace`: the ids of the trace and the span in which `record` is called, for
-        a decision's id. `secrets`: paths of data that built-ins may have been asked with."""
+        a decision's id. `secrets`: paths of data that built-ins may have been asked with. `note`:
+        what the console adds to an event."""
         self._write = write
         self._line = line
         self._stamp = stamp or stamp_for("")
         self._sinks = tuple(sinks)
         self._trace = trace
         self._secrets = SecretTexts(secrets)
+        self._note = note
         self._labels = dict(labels)
         self._options = options
         self._on_lost = on_lost
@@ -419,6 +427,12 @@ class DecisionLog:
         if self._options.rules and answered.decision.marks is not None:
             engine = answered.snapshot.engine
             add_rules(event, engine, engine.read_marks(answered.decision.marks))
+        if self._note is not None:
+            # A token that is hidden by its name says who called; one that a policy masks does not.
+            known = apply({"input": answered.input}, masks).get("input")
+            note = self._note(answered, known, event.get("result"))
+            if note:
+                event.setdefault("custom", {})["console"] = note
         metrics = event["metrics"] = answered.decision.metrics
         if context is not None and context.timers:
             metrics.update(context.timers)

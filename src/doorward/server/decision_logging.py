@@ -19,7 +19,7 @@ from doorward.telemetry.metrics import Metrics
 if TYPE_CHECKING:
     from doorward.control.answers import Client
     from doorward.control.uploads import Uploads
-    from doorward.decision_log.log import DecisionLog
+    from doorward.decision_log.log import DecisionLog, Note
     from doorward.telemetry.tracing import Tracer
 
 __all__ = ["DecisionLogging"]
@@ -39,8 +39,10 @@ class DecisionLogging:
         write: Callable[[bytes], object],
         watched: Callable[[DecisionLog | None], DecisionSink | None],
         tracer: Tracer | None,
+        note: Note | None = None,
     ) -> None:
         """`write` writes lines to the console; `watched` puts what watches decisions before a log.
+        `note`: what the pages of the console add to an event.
 
         StartupError where the log cannot be written.
         """
@@ -52,6 +54,7 @@ class DecisionLogging:
         self._write = write
         self._watched = watched
         self._tracer = tracer
+        self._note = note
         self._uploads: Uploads | None = None
         self._followed = self._settings_of(plane.config)
         pdp.log_to(watched(self._log(plane.config)))
@@ -111,6 +114,7 @@ class DecisionLogging:
                 on_lost=self._metrics.lost,
                 parts=self._health.parts,
                 trace=None if self._tracer is None else self._tracer.logged,
+                note=self._note,
             )
         except (OSError, SpoolError) as error:
             reason = str(error) if isinstance(error, SpoolError) else f"{error.filename}: {error}"

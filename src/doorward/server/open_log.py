@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from doorward.config.configuration import Config
 from doorward.control.log_file import LogFile
-from doorward.decision_log.log import DecisionLog, EventSink
+from doorward.decision_log.log import DecisionLog, EventSink, Note
 from doorward.edge import Parts
 from doorward.telemetry.log import line_for, stamp_for
 
@@ -26,10 +26,12 @@ def open_log(
     on_lost: Callable[[str], object] = lambda _reason: None,
     parts: Parts | None = None,
     trace: Callable[[str], tuple[str, str] | None] | None = None,
+    note: Note | None = None,
 ) -> DecisionLog | None:
     """The log, None where the configuration asks for none; OSError where its file cannot be opened.
 
-    `write` writes lines to the console; `sinks` get events beside console and file.
+    `write` writes lines to the console; `sinks` get events beside console and file. `note`: what
+    the pages of the console add to an event.
     """
     options = config.decision_logs
     if not options.is_enabled:
@@ -46,4 +48,5 @@ def open_log(
         stamp=stamp_for(timestamp_format),
         trace=trace,
         secrets=config.secrets,
+        note=note,
     )

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from doorward.console import Console
     from doorward.console.oidc import OidcLogin
     from doorward.control.bundle_metrics import BundleMetrics
-    from doorward.decision_log.log import DecisionLog
+    from doorward.decision_log.log import DecisionLog, Note
     from doorward.envoy.ext_proc.server import ExtProcServer
     from doorward.envoy.server import Server
     from doorward.pdp.identity import Identity
@@ -117,6 +117,7 @@ class Sidecar:
         self.pdp = PDP(snapshot, secrets=options.config.secrets)
         self.metrics.watch_caches(lambda: self.pdp.snapshot.engine.cache_counts())
         self._console: Console | None = None
+        self._note: Note | None = None
         self._watched: Callable[[DecisionLog | None], DecisionSink | None] = lambda log: log
         self._shadow: Shadow | None = None
         if options.config.shadow is not None:
@@ -150,6 +151,7 @@ class Sidecar:
             write=self._write,
             watched=self._watched,
             tracer=self._tracer,
+            note=self._note,
         )
         self._reading = time.monotonic() - started
         self._envoy = self._envoy_server()
@@ -210,8 +212,10 @@ class Sidecar:
             Traffic,
             is_built,
             log_files,
+            note_for_log,
         )
 
+        self._note = note_for_log
         if not is_built():
             _log.warning("The console has no pages.", extra={"help": NOT_BUILT})
         peers = None if self._shared is None else self._shared.peers
