@@ -17,7 +17,7 @@ _UNKNOWN_ERROR: Final = "invalid_unknown"
 
 
 class Unreadable(FilterError):
-    """METADATA that cannot be used."""
+    """A METADATA annotation whose content cannot be used."""
 
 
 @record

@@ -43,7 +43,7 @@ from doorward.rego.tools import (
 __all__ = ["BodyReader", "names_of"]
 
 MAX_CONDITIONS: Final = 20_000
-"""Expressions that are read, those of rules as often as they are asked for."""
+"""At most this many expressions are read for one filter; those of a rule count for each use."""
 
 _WANTED: Final = "$wanted"
 _IS_NEGATED: Final = attrgetter("negated")
@@ -53,10 +53,9 @@ _PATTERNS: Final = ("regex.match", "glob.match")
 
 
 class BodyReader:
-    """Reads bodies; `comparer.faults` collects what is wrong with them.
-
-    `kept`: comparisons that were made before, by the `id` of their expressions. `now_ns`: the time
-    that `time.now_ns()` stands for, where the residual asks for it.
+    """Reads the bodies of rules as conditions; `comparer.faults` collects what cannot be a filter.
+    `kept`: comparisons made before, by the `id` of their expressions. `now_ns`: the value for
+    `time.now_ns()`, where the residual calls it.
     """
 
     def __init__(

@@ -50,7 +50,9 @@ Kind: TypeAlias = Literal[
     "boolean", "number", "text", "uuid", "date", "moment", "choice", "json", "array"
 ]
 Stored: TypeAlias = "bool | int | Number | str | UUID | datetime.date | datetime.datetime"
-"""A value as a column holds it: a date and a moment are those of `datetime`."""
+"""The value that a column stores for a value of a policy; dates and times are objects of
+`datetime`.
+"""
 
 KINDS: Final[tuple[Kind, ...]] = (
     "boolean", "number", "text", "uuid", "date", "moment", "choice", "json", "array",
@@ -58,9 +60,11 @@ KINDS: Final[tuple[Kind, ...]] = (
 RANKS: Final[dict[Kind, int]] = {
     "boolean": 1, "number": 2, "text": 3, "uuid": 3, "date": 3, "moment": 3, "array": 4,
 }  # fmt: skip
-"""The order of Rego: null, booleans, numbers, texts, collections."""
+"""The rank of each kind in Rego's order of values: null, booleans, numbers, texts, collections."""
 WRITTEN: Final = frozenset({"uuid", "date", "moment"})
-"""Kinds whose values are texts to a policy, and no texts to the database."""
+"""Kinds of columns whose values are texts to a policy, but not to the database (UUID, date,
+time).
+"""
 _SEARCHES: Final[dict[str, Callable[[str, str], bool]]] = {
     "startswith": str.startswith,
     "endswith": str.endswith,
@@ -74,10 +78,9 @@ _LARGEST: Final = "\U0010ffff"
 
 @record
 class Column:
-    """A column: its kind, or the reason why nothing can be said of it.
-
-    `members`: of a choice, what the column holds and the value that a policy sees. `item`: of an
-    array, what its elements are.
+    """A column: its kind, or the reason why policies cannot use it. `members`: for an enumeration,
+    the stored values with the values that a policy sees. `item`: for an array, the column that its
+    elements are like.
     """
 
     kind: Kind | None
@@ -187,7 +190,9 @@ _PARSERS: Final[dict[str, Callable[[str], Stored | None]]] = {
 
 
 Bound: TypeAlias = "tuple[str, Stored] | bool"
-"""An operator and what the column is compared with; or that it holds for each value, or none."""
+"""A comparison to make in the database: an operator and the stored value; or True if it holds for
+every value of the column, False if for none.
+"""
 
 
 def written_test(kind: Kind, operator: str, text: str) -> list[Bound]:
@@ -264,7 +269,7 @@ def _moment(micros: int) -> datetime.datetime | None:
 
 FIRST_NS: Final = _EPOCH - (-LEAST_NS // 1000) * _MICROSECOND
 LAST_NS: Final = _EPOCH + (MOST_NS // 1000) * _MICROSECOND
-"""The moments of which `time.parse_rfc3339_ns` knows the nanoseconds."""
+"""The first and the last time for which `time.parse_rfc3339_ns` has an answer."""
 
 
 def decides(value: Scalar, operator: str, other: Scalar | list[Scalar]) -> bool:
@@ -298,4 +303,4 @@ def rank_of(value: Scalar) -> int:
 
 
 Columns: TypeAlias = Mapping[str, Mapping[str, "Kind | Column"]]
-"""The columns of tables, under the names of the policy."""
+"""The columns of tables, by the names that the policy uses."""

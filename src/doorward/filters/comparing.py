@@ -44,9 +44,11 @@ from doorward.rego.tools import (
 __all__ = ["COMPARISONS", "MEMBER", "MIRRORED", "Comparer", "Fields", "text_of", "without_idle"]
 
 Constant: TypeAlias = tuple[Known | list[Known]]
-"""A known scalar, wrapped: None is one. An empty list stands for what is known and no scalar."""
+"""A known scalar in a tuple, since None is a value too. An empty list in it: the term is known, but
+is not a scalar.
+"""
 Fields: TypeAlias = Callable[[Term], Field | None]
-"""The column that a term is."""
+"""Gives the column that a term refers to, or None if it refers to none."""
 
 COMPARISONS: Final = {
     "eq": "eq",
@@ -64,9 +66,8 @@ MEMBER: Final = "internal.member_2"
 
 
 class Comparer:
-    """Reads calls; `faults` collects what is wrong with them.
-
-    `literals`: the scalars that errors may show.
+    """Reads calls as comparisons; `faults` collects what cannot be a filter. `literals`: the
+    scalars that error messages may show.
     """
 
     def __init__(self, targets: Sequence[Target], literals: Container[Key] | None = None) -> None:

@@ -37,7 +37,9 @@ FRAGMENT_ERROR: Final = "pe_fragment_error"
 
 
 class FilterError(CompileError):
-    """A policy that cannot be a filter: each diagnostic names an expression and why."""
+    """The policy cannot be translated to a filter: each diagnostic names an expression and the
+    reason.
+    """
 
     def __str__(self) -> str:
         """The diagnostics, then what to write instead."""
@@ -110,7 +112,7 @@ class Group:
 
 
 Scalar: TypeAlias = bool | int | Number | str | None
-"""What a column is compared with: a float is a Number by then (`to_scalar`)."""
+"""A value that a column is compared with. Floats have become a Number (`to_scalar`)."""
 Condition: TypeAlias = Comparison | Some | Group
 Conditions: TypeAlias = tuple[tuple[Condition, ...], ...]
 

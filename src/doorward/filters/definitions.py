@@ -27,17 +27,19 @@ from doorward.verdicts import is_allowed
 __all__ = ["allowed_conditions", "check_flat"]
 
 MAX_PAIRS: Final = 10_000
-"""Pairs of values that are compared."""
+"""At most this many pairs of values of one rule are checked for conflicts."""
 _OPPOSITES: Final = {"equal": "neq", "neq": "equal"}
 _REFUSED: Final = object()
-"""The value of a column that is not true: which one does not matter."""
+"""Stands for any value of a column other than true: a filter does not need to know which."""
 
 _Value: TypeAlias = Any
 
 
 @record
 class _Case:
-    """One case in which a rule gives a value: the number of the rule, and of the `else` in it."""
+    """One case in which a rule gives a value: the number of the rule, and the number of its `else`
+    branch.
+    """
 
     rule: int
     branch: int

@@ -66,61 +66,71 @@ def _accept(_value: int | Number) -> None:
 
 @record
 class SQLDialect:
-    """A dialect. In templates `{0}` or `{}` stands for an operand."""
+    """What Doorward needs to know of one SQL dialect. In templates `{0}` or `{}` stands for an
+    operand.
+    """
 
     name: str
     mark: str = "%s"
-    """What its usual drivers take for a parameter."""
+    """The placeholder for a parameter that the usual drivers of this database take."""
     quotes: tuple[str, str] = ('"', '"')
-    """Around names."""
+    """The characters before and after a quoted name."""
     literal: str = "'{}'"
-    """A text, whose quotes are doubled."""
+    """A template of a text literal; quotes in the text are doubled."""
     has_backslashes: bool = False
-    """Whether a backslash in a literal is an escape."""
+    """True if a backslash begins an escape sequence in a text literal."""
     booleans: tuple[str, str] = ("FALSE", "TRUE")
     digits: int = 38
-    """Of an exact number in a literal."""
+    """The most digits that a literal of an exact number may have."""
     has_int64: bool = False
-    """Whether integers of 64 bits are exact besides."""
+    """True if the database also compares integers of 64 bits exactly."""
     has_decimals: bool = True
-    """Whether a driver hands over decimals exactly."""
+    """True if a driver passes decimal numbers without rounding."""
     has_patterns: bool = True
-    """Whether OPA offers `startswith` and its like for it."""
+    """True if OPA supports `startswith`, `endswith` and `contains` for this dialect."""
     wildcards: str = "%_"
-    """Of LIKE."""
+    """The characters that have a special meaning in a pattern of LIKE."""
     names_escape: bool = False
-    """Whether a backslash escapes in LIKE only where `ESCAPE` names it."""
+    """True if a backslash escapes in a pattern of LIKE only where `ESCAPE` names it."""
     kinds: tuple[Kind, ...] = ()
-    """Kinds of columns that every program keeps in the same way."""
+    """Kinds of columns that every client program stores in the same way."""
     lax_kinds: tuple[Kind, ...] = ()
-    """Kinds of columns that may hold other values."""
+    """Kinds of columns in which the database may also store values of other kinds."""
     exact: str = "{}"
-    """A text as its code points, whatever the collation."""
+    """A template that makes a text compare by its code points, whatever the collation."""
     exact_literal: str = "{}"
-    """A literal as its code points."""
+    """A template that makes a text literal compare by its code points."""
     decimal: str = ""
-    """A number of any type as programs read it; "" where a comparison is exact without."""
+    """A template for a number of any type with the value that programs read; "" if the database
+    compares exactly without one.
+    """
     check_number: Callable[[int | Number], None] = _accept
-    """FilterError for a number that is not a double and cannot be compared."""
+    """Raises FilterError for a number that is not a double and that the database cannot compare
+    exactly.
+    """
     ignores_last_spaces: bool = False
-    """Whether texts are equal that differ in spaces at the end; they cannot be ordered then."""
+    """True if texts that differ only in spaces at the end are equal; their order cannot be asked
+    then.
+    """
     dates_are_texts: bool = False
     searches: str = "like"
-    """How a text is searched for: `like`, `locate` or `instr`."""
+    """The operator or function that searches in a text: `like`, `locate` or `instr`."""
     selects: tuple[str, str] = ("1", "")
-    """What a subquery of EXISTS selects, and its end."""
+    """The columns that a subquery of EXISTS selects, and the text at its end."""
     stored_types: Mapping[Kind, str] = field(default_factory=dict)
-    """What values of a kind are called, where any value may be in any column."""
+    """The database's name for the type of a value of each kind, if a column may hold a value of any
+    type.
+    """
     finite: str = ""
-    """True of numbers that policies know."""
+    """A template that is true for numbers with a value in Rego: neither infinite nor NaN."""
     booleans_are_numbers: bool = False
     readable: Mapping[Kind, str] = field(default_factory=dict)
-    """True of values of a kind that programs can read."""
+    """By kind, a template that is true for values that programs can read."""
     json: JsonViews | None = None
-    """How documents are read; None where the database does not read them as programs do."""
+    """How JSON documents are read; None if the database does not read them as programs do."""
     has_arrays: bool = False
     trims: Mapping[str, str] = field(default_factory=dict)
-    """Functions that trim texts as Rego does."""
+    """Templates of the functions that trim texts as Rego does, by the name of the built-in."""
 
     def stored_test(self, kind: Kind, *, negated: bool) -> str:
         """Return the test for `Stored` as a template for a column's name; a constant one if the

@@ -82,7 +82,7 @@ _LOOKUPS: Final = {
     "gte": GreaterThanOrEqual,
 }
 MAX_KEYS: Final = 16
-"""Keys that are keys of other models."""
+"""At most this many primary keys in a row that are foreign keys to other models are followed."""
 _NUMBERS: Final = (models.IntegerField, models.FloatField, models.DecimalField)
 _TEXTS: Final = (models.CharField, models.TextField)
 
@@ -155,7 +155,7 @@ def relations_of(model: type[Model]) -> dict[str, Anything]:
 
 @record
 class _Place:
-    """A model, where its fields are from the model of the query at `depth`."""
+    """A model, and where its fields are as seen from the model of the query at `depth`."""
 
     model: type[Model]
     path: str = ""
@@ -296,7 +296,9 @@ class _Writer:
         self._rows: dict[str, _Place] = {}
         self._depth = 0
         self._elements: dict[str, tuple[Anything, str, bool]] = {}
-        """Of each element what it is or is in, its name, and whether it is in a document."""
+        """By row name of an element: the type of the elements, the value that contains them, and
+        True if that is in a document.
+        """
         self._count = 0
 
     def predicate(self, predicate: Predicate) -> Q:
@@ -480,7 +482,7 @@ def _text(text: str) -> Value:
 
 
 class _Known(Value):  # type: ignore[misc]  # Django has no types
-    """A number or boolean that the driver hands over exactly."""
+    """An expression for a number or boolean that the driver passes without rounding."""
 
     def as_sqlite(
         self, compiler: Anything, connection: Anything, **options: Anything
@@ -497,7 +499,7 @@ class _Known(Value):  # type: ignore[misc]  # Django has no types
 
 
 class _PerDatabase(Func):  # type: ignore[misc]  # Django has no types
-    """A template for each database, and an error for the others."""
+    """A function whose SQL template depends on the database; others are not supported."""
 
     templates: Mapping[str, str] = {}
 
@@ -512,7 +514,7 @@ class _PerDatabase(Func):  # type: ignore[misc]  # Django has no types
 
 
 class _ExactText(_PerDatabase):
-    """A text as its code points, whatever its collation."""
+    """An expression for a text that compares by its code points, whatever its collation."""
 
     output_field = models.TextField()
     templates: Mapping[str, str] = {
@@ -523,7 +525,7 @@ class _ExactText(_PerDatabase):
 
 
 class _Decimal(_PerDatabase):
-    """A number as programs read it."""
+    """An expression for a number with the value that programs read."""
 
     output_field = models.DecimalField(max_digits=65, decimal_places=30)
     templates: Mapping[str, str] = {
@@ -534,7 +536,7 @@ class _Decimal(_PerDatabase):
 
 
 class _Stored(_PerDatabase):
-    """Return True if SQLite holds a value of the kind of a column."""
+    """A condition: an SQLite column holds a value of its declared kind."""
 
     output_field = models.BooleanField()
 
@@ -557,7 +559,7 @@ class _Stored(_PerDatabase):
 
 
 class _Function(Func):  # type: ignore[misc]  # Django has no types
-    """The value of a function of a text."""
+    """An expression for the value of a function of a text, such as `lower`."""
 
     output_field = models.TextField()
 
@@ -574,7 +576,7 @@ class _Function(Func):  # type: ignore[misc]  # Django has no types
 
 
 class _Json(Func):  # type: ignore[misc]  # Django has no types
-    """A value in a document, as a text, number or boolean."""
+    """An expression for a value in a JSON document, as a text, number or boolean."""
 
     def __init__(
         self,
@@ -600,7 +602,7 @@ class _Json(Func):  # type: ignore[misc]  # Django has no types
 
 
 class _JsonType(Func):  # type: ignore[misc]  # Django has no types
-    """Return True if there is a value of some types in a document."""
+    """A condition: a JSON document has at a path a value of one of some types."""
 
     output_field = models.BooleanField()
 
@@ -632,7 +634,7 @@ class _JsonType(Func):  # type: ignore[misc]  # Django has no types
 
 
 class _Element(Func):  # type: ignore[misc]  # Django has no types
-    """An element of an array, by its name."""
+    """An expression for an element of an array, by the name of its row."""
 
     def __init__(self, name: str = "", field: Anything = None, **options: Anything) -> None:
         super().__init__(**{"output_field": field, **options})
@@ -643,7 +645,7 @@ class _Element(Func):  # type: ignore[misc]  # Django has no types
 
 
 class _Elements(Func):  # type: ignore[misc]  # Django has no types
-    """Return True if an array has an element for which something holds."""
+    """A condition: an array has an element that fulfils another condition."""
 
     output_field = models.BooleanField()
 
@@ -694,7 +696,7 @@ def _plain_sql(compiler: Anything, document: Anything) -> tuple[str, list[Anythi
 
 
 class _Related(Exists):  # type: ignore[misc] # Django has no types
-    """Return True if there is such a row."""
+    """A condition (EXISTS): a relation leads to a row that fulfils the conditions."""
 
     def as_mysql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
         """Return the SQL of an EXISTS in the form that MariaDB does not rewrite."""
@@ -706,7 +708,7 @@ class _Related(Exists):  # type: ignore[misc] # Django has no types
 
 
 class _Matches(_PerDatabase):
-    """Return True if a text begins with another, ends with it or has it inside."""
+    """A condition: a text begins with another, ends with it or contains it."""
 
     output_field = models.BooleanField()
 

@@ -30,15 +30,15 @@ FUNCTIONS: Final = {
     "count": 1,
     OBJECT_GET: 3,
 }
-"""The built-ins, and how many operands they have."""
+"""The built-ins on texts that a filter can use, with their number of operands."""
 REPLACE: Final = "replace"
-"""The function of predicates whose `operand` is pairs of letters."""
+"""The name of the function in predicates whose `operand` is pairs of letters to replace."""
 TRIMS: Final = frozenset({"trim", "trim_left", "trim_right"})
-"""The functions of predicates whose `operand` is the letters that are taken away."""
+"""The functions in predicates whose `operand` is the letters to trim."""
 MAX_LETTERS: Final = 64
-"""Letters that are replaced."""
+"""At most this many letters are replaced to change the case of a text."""
 LAST_CASED: Final = 0x1F000
-"""No letter from here on has two cases."""
+"""The code point from which on no letter has two cases."""
 _SPACES: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"
     "\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"

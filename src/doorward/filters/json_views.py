@@ -17,7 +17,7 @@ from doorward.filters.hints import JSON
 __all__ = ["JsonViews", "PostgresJson", "SqliteJson", "plain_literal"]
 
 _PLAIN: Final = re.compile(r"[\w\s$@./:+*#!&()=-]*")
-"""Texts that are the same literal to every database and driver."""
+"""Matches texts that are written as the same literal for every database and driver."""
 
 
 _NUMBER: Final = (
@@ -27,7 +27,9 @@ _NUMBER: Final = (
     " THEN CAST(CAST(CAST({0} AS double precision) AS text) AS numeric)"
     " WHEN CAST({0} AS numeric) = 0 THEN 0 END END"
 )
-"""A number as programs read it: one with a point or an exponent is a double to them."""
+"""An SQL template for a number as programs read it: with a point or an exponent it is a double to
+them.
+"""
 
 
 def plain_literal(text: str) -> str:
@@ -40,8 +42,9 @@ def plain_literal(text: str) -> str:
 
 
 class JsonViews(Protocol):
-    """The way in which a database reads documents. A place is a document and the path to a value in
-    it, as `location` returns them and the other functions take them."""
+    """How one database reads JSON documents. A place is a document with the path to a value in it;
+    `location` returns it, and the other functions take it.
+    """
 
     def location(self, column: str, element: str, names: Sequence[str]) -> tuple[str, str]:
         """Return a document and the path of `names` in it. `element`: the alias, given by

@@ -77,8 +77,10 @@ _Row: TypeAlias = "T | _Inside"
 
 @record
 class Relation:
-    """To the rows of `table`, a name in `Columns`, in which each column (a key of `on`) is equal to
-    the column of the row that the relation is of (its value). `many`: to any number of rows."""
+    """A relation to the rows of `table`, a name in `Columns`. `on` gives for each column of those
+    rows the column of this row that it is equal to. `many`: it leads to any number of rows,
+    otherwise to one at most.
+    """
 
     table: str
     on: Mapping[str, str]
@@ -86,14 +88,14 @@ class Relation:
 
 
 Relations: TypeAlias = Mapping[str, Mapping[str, Relation]]
-"""The relations of tables, under the names of the policy."""
+"""The relations of tables, by the names that the policy uses."""
 Nulls: TypeAlias = Literal["null", "undefined"]
-"""What NULL is to the policy: the value null, or a key that is not there."""
+"""What NULL in a column is to the policy: the value null, or a missing key."""
 
 COUNT: Final = "count"
 NANOSECONDS: Final = "time.parse_rfc3339_ns"
 _JSON_TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
-"""In the order of Rego."""
+"""The types of JSON values, in Rego's order of values."""
 _JSON_KINDS: Final[dict[str, str]] = {"boolean": "boolean", "number": "number", "text": "string"}
 _OPPOSITES: Final = {"eq": "ne", "ne": "eq", "lt": "gte", "gte": "lt", "gt": "lte", "lte": "gt"}
 _MIRRORED: Final = {"gt": "lt", "gte": "lte"}
@@ -107,7 +109,9 @@ class IsNull:
 
 @record
 class Compare:
-    """Holds for no NULL. `value` is of the kind of the column."""
+    """A condition: a column is compared with a known `value` of the column's kind. It does not hold
+    for NULL.
+    """
 
     field: Field
     operator: str
@@ -117,7 +121,9 @@ class Compare:
 
 @record
 class CompareFields:
-    """Holds where neither is NULL; both are of one kind."""
+    """A condition: two columns of the same kind are compared. It does not hold if one of them is
+    NULL.
+    """
 
     left: Field
     operator: str
@@ -127,9 +133,9 @@ class CompareFields:
 
 @record
 class In:
-    """Holds for no NULL, negated or not. `values` are of the kind of the column, and not empty.
-
-    `domain`: all that the column may hold, if these are few; what is not among them is in no list.
+    """A condition: a column is one of `values`; or, `negated`, none of them. It does not hold for
+    NULL. `values` are of the column's kind, and not empty. `domain`: all values that the column may
+    hold, where these are few.
     """
 
     field: Field
@@ -141,7 +147,9 @@ class In:
 
 @record
 class Match:
-    """`operator`: startswith, endswith or contains. Holds for no NULL, negated or not."""
+    """A condition: a text begins with another, ends with it or contains it (`operator`: startswith,
+    endswith or contains). It does not hold for NULL, negated or not.
+    """
 
     field: Field
     operator: str
@@ -151,7 +159,9 @@ class Match:
 
 @record
 class Stored:
-    """A column holds NULL or a value of its kind, which SQLite does not see to; `negated`: not."""
+    """A condition: a column holds NULL or a value of its declared kind, which SQLite does not
+    enforce; or, `negated`, a value of another kind.
+    """
 
     field: Field
     kind: Kind
@@ -160,7 +170,9 @@ class Stored:
 
 @record
 class Related:
-    """A relation leads to a row, `row` in `holds`, for which that holds; or, `negated`, to none."""
+    """A condition: a relation leads to a row, named `row` in `holds`, for which `holds` is true;
+    or, `negated`, to none.
+    """
 
     table: str
     relation: str
@@ -171,9 +183,9 @@ class Related:
 
 @record
 class JsonType:
-    """There is a value at a path of a document of JSON, of one of these types; `negated`: not.
-
-    Besides the types of JSON there is `characters`: a text that is not empty."""
+    """A condition: a JSON document has at a path a value of one of these types; or, `negated`, has
+    not. Besides the types of JSON there is `characters`: a text that is not empty.
+    """
 
     field: Field
     types: tuple[str, ...]
@@ -182,8 +194,9 @@ class JsonType:
 
 @record
 class Elements:
-    """An array, a column or at a path of JSON, has an element, `row` in `holds`, for which that
-    holds; or, `negated`, has none."""
+    """A condition: an array, in a column or at a path of JSON, has an element, named `row` in
+    `holds`, for which `holds` is true; or, `negated`, has none.
+    """
 
     field: Field
     kind: Kind
@@ -221,7 +234,9 @@ NEVER: Final = Any(())
 
 
 class Schema(Protocol[T]):
-    """The schema of tables; T is the type that stands for one, or for a row of one."""
+    """The declared columns and relations of tables; T is the type that stands for a table, or for
+    one of its rows.
+    """
 
     def table(self, name: str) -> T | None:
         """The table of a name of the policy."""
@@ -235,8 +250,9 @@ class Schema(Protocol[T]):
 
 @record
 class _Inside:
-    """A thing with fields that is not a row: an object in a document of JSON
-    (`path`), or an element of an array; `field` is the column, or the element."""
+    """A value with fields that is not a row: an object in a JSON document (`path`), or an element
+    of an array; `field` is the column, or the element.
+    """
 
     field: Field
     column: Column
@@ -299,16 +315,20 @@ def to_predicate(
 
 
 class _Maker(Generic[T]):
-    """`rows` are the tables of rows that relations lead to."""
+    """Makes conditions of one `Some` or query. `rows` are the tables of the rows that relations
+    lead to.
+    """
 
     def __init__(self, schema: Schema[T], nulls: Nulls, *, stored: Collection[Kind]) -> None:
         self._schema = schema
         self._nulls = nulls
         self._stored = stored
         self._compared: dict[str, dict[Field, Kind]] = {}
-        """The columns of related rows; those of all others are under ""."""
+        """By the name of a related row, its compared columns with their kinds; those of all other
+        rows are under "".
+        """
         self._refuses = False
-        """Whether what holds here refuses."""
+        """True if a condition that holds here means that access is refused."""
 
     def whole(self, conditions: Conditions) -> Predicate:
         """Return the predicate for rows of the policy's tables."""

@@ -16,7 +16,7 @@ __all__ = ["Names", "names_for", "short_names"]
 
 
 class Names:
-    """The names of fields in one database."""
+    """The names of tables and columns in one database."""
 
     def __init__(self, tables: Mapping[str, Any]) -> None:
         self._tables = {k: v for k, v in tables.items() if isinstance(v, Mapping)}

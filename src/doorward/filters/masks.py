@@ -22,7 +22,7 @@ __all__ = ["Masks", "read_masks"]
 
 @record
 class Masks:
-    """The masked columns of each table, under the names of the policy."""
+    """The masked columns of each table, by the names that the policy uses."""
 
     columns: Mapping[str, frozenset[str]]
 

@@ -23,7 +23,7 @@ __all__ = ["Index", "Known", "Meaning", "Place", "Scope", "UnclearError"]
 
 
 class UnclearError(ValueError):
-    """A term that is neither a column nor a row; `hint` says what to write."""
+    """A term is neither a column nor a row, so no filter can be made; `hint` says what to write."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -32,8 +32,9 @@ class UnclearError(ValueError):
 
 @record
 class Place:
-    """A row, or with a `name` a column or relation of it; with a `function`, what this built-in
-    makes of the column, together with `operand` or `default`."""
+    """What a term refers to: a row, or with a `name` a column or relation of it; with a `function`,
+    the result of this built-in for the column, together with `operand` or `default`.
+    """
 
     row: str
     name: str = ""
@@ -53,7 +54,9 @@ class Place:
 
 @record
 class Index:
-    """An element of a relation, for which a variable between brackets stands."""
+    """The variable index of a relation, such as `i` in `input.t.items[i]`, which stands for one of
+    its rows.
+    """
 
     number: int
 
@@ -65,10 +68,9 @@ _Key: TypeAlias = tuple[Place, Index | None]
 
 
 class Scope:
-    """A body: what its variables mean, and the rows that it asks for.
-
-    `outer` is the body around it, whose rows are there; `sees`: its variables as well, which is so
-    in one rule. `only_one`: no more rows to choose from, as behind `not`.
+    """What the variables of one body mean, and the rows that it asks for. `outer` is the body
+    around it, whose rows it can use; `sees`: it also uses the variables of `outer`, as bodies
+    within one rule do. `only_one`: the body may not choose further rows, as behind `not`.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ _OPERATORS: Final = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "
 
 @record
 class Clause:
-    """A condition for `WHERE`, and its parameters in order."""
+    """A condition for `WHERE`, with its parameters in the order of their placeholders."""
 
     text: str
     parameters: tuple[Parameter, ...]
@@ -91,7 +91,7 @@ def to_sql(
 
 
 class _Declared:
-    """Tables are their names."""
+    """The schema of tables that are declared by name; a table is represented by its name."""
 
     def __init__(self, columns: Columns, relations: Relations, dialect: SQLDialect) -> None:
         self._columns = columns
@@ -129,13 +129,15 @@ class _Writer:
         self._percent = mark.startswith("%")
         self._schema = schema
         self._rows: dict[str, tuple[str, str]] = {}
-        """The table of each related row, and its name in the text."""
+        """By row name, the table of each related row, and its alias in the SQL text."""
         self._aliases = 0
         self._columns: dict[tuple[str, str], str] = {}
         self._elements_of: dict[str, str] = {}
-        """The elements of arrays, under their rows."""
+        """By row name, the elements of arrays."""
         self._documents: dict[str, tuple[str, str]] = {}
-        """The elements of arrays in documents of JSON: the document, and their name."""
+        """By row name, the elements of arrays in JSON documents: the document, and the alias of the
+        element.
+        """
         self.parameters: list[Parameter] = []
 
     def predicate(self, predicate: Predicate) -> str:

@@ -106,7 +106,7 @@ _OPERATORS: Final = {
     "gte": "__ge__",
 }
 SINGLE: Final = 24
-"""Bits that a number of single precision has."""
+"""The bits of precision of a number of single precision."""
 
 
 def where(
@@ -160,7 +160,7 @@ def without_masked(entity: Anything, columns: Iterable[str]) -> list[Anything]:
 
 
 class _Table:
-    """A mapped class, an alias of one or a table."""
+    """A mapped class, an alias of one, or a table, as the source of columns."""
 
     def __init__(self, entity: Anything) -> None:
         self._entity = entity
@@ -291,11 +291,11 @@ def _array(type_: Anything) -> Column:
 _PLAIN: Final = frozenset(
     {each.result_processor for each in (Boolean, Integer, Numeric, Float, String)}
 )
-"""Readings that `_as_seen` and the databases know."""
+"""Result processors of types that a policy sees as they are stored."""
 
 
 class _Exactly(TypeDecorator[Decimal]):
-    """A number that the driver hands over exactly."""
+    """An expression for a number that the driver passes without rounding."""
 
     impl = Numeric
     cache_ok = True
@@ -319,7 +319,7 @@ class _Writer:
         self._schema = schema
         self._rows: dict[str, _Table] = {}
         self._elements: dict[str, tuple[ColumnElement[Anything], str]] = {}
-        """Of each element of an array its type or document, and its name."""
+        """By row name of an array's element: its type or document, and its alias."""
         self._count = 0
 
     def predicate(self, predicate: Predicate) -> ColumnElement[bool]:
@@ -525,7 +525,7 @@ def _exact_text(column: ColumnElement[Anything]) -> ColumnElement[str]:
 
 
 class _ExactText(FunctionElement[str]):
-    """A text as its code points, whatever its collation."""
+    """An expression for a text that compares by its code points, whatever its collation."""
 
     inherit_cache = True
     name = "exact_text"
@@ -533,14 +533,16 @@ class _ExactText(FunctionElement[str]):
 
 
 class _PaddedText(_ExactText):
-    """With the spaces that PostgreSQL adds, which programs read, and which its casts drop."""
+    """An expression for a CHAR with the spaces that PostgreSQL adds; programs read them, but casts
+    drop them.
+    """
 
     inherit_cache = True
     name = "padded_text"
 
 
 class _Decimal(FunctionElement[Decimal]):
-    """A number as programs read it."""
+    """An expression for a number with the value that programs read."""
 
     inherit_cache = True
     name = "exact_decimal"
@@ -548,7 +550,7 @@ class _Decimal(FunctionElement[Decimal]):
 
 
 class _Label(FunctionElement[str]):
-    """The stored form of a member of an enumeration."""
+    """An expression for the stored form of a member of an enumeration."""
 
     inherit_cache = True
     name = "label"
@@ -556,7 +558,9 @@ class _Label(FunctionElement[str]):
 
 
 class _Zoned(FunctionElement[Anything]):
-    """A moment; an error where the database keeps none."""
+    """An expression for a time with a zone; compiling it fails where the database stores no
+    zone.
+    """
 
     inherit_cache = True
     name = "zoned"
@@ -564,7 +568,9 @@ class _Zoned(FunctionElement[Anything]):
 
 
 class _Function(FunctionElement[str]):
-    """The value of a function of a text: the text, the name and the operand."""
+    """An expression for the value of a function of a text: the text, the name of the function and
+    its operand.
+    """
 
     inherit_cache = True
     name = "text_function"
@@ -572,7 +578,9 @@ class _Function(FunctionElement[str]):
 
 
 class _JsonText(FunctionElement[str]):
-    """A value in a document: the document, an element in it, and the path."""
+    """An expression for a value in a JSON document: the document, an element in it, and the
+    path.
+    """
 
     inherit_cache = True
     name = "json_text"
@@ -602,8 +610,9 @@ _JSON_VIEWS: Final[dict[str, type[_JsonText]]] = {
 
 
 class _JsonType(FunctionElement[bool]):
-    """A condition that there is a value of some types: the types, and its path as in
-    `_JsonText`."""
+    """A condition: a JSON document has a value of one of some types: the types, and the path as in
+    `_JsonText`.
+    """
 
     inherit_cache = True
     name = "json_type"
@@ -618,7 +627,7 @@ class _NotJsonType(_JsonType):
 
 
 class _Element(FunctionElement[Anything]):
-    """An element of an array, by its name."""
+    """An expression for an element of an array, by the name of its row."""
 
     inherit_cache = True
     name = "array_element"
@@ -629,8 +638,9 @@ class _Element(FunctionElement[Anything]):
 
 
 class _ElementsOfArray(FunctionElement[bool]):
-    """A condition that an array has an element that fulfils another one: the name of the element,
-    that condition, and the path of the array."""
+    """A condition: an array has an element that fulfils another condition: the name of the element,
+    that condition, and the path of the array.
+    """
 
     inherit_cache = True
     name = "array_elements"
@@ -655,7 +665,7 @@ class _Single(FunctionElement[float]):
 
 
 class _StoredAs(FunctionElement[bool]):
-    """Return True if a column holds a value of its kind; or, `negated`, does not."""
+    """A condition: a column holds a value of its declared kind; or, `negated`, of another kind."""
 
     inherit_cache = True
     type = Boolean()
@@ -682,7 +692,7 @@ _STORED_AS: Final = {
 
 
 class _Related(FunctionElement[bool]):
-    """An EXISTS of a relationship."""
+    """A condition (EXISTS): a relationship leads to a row that fulfils the conditions."""
 
     inherit_cache = True
     type = Boolean()

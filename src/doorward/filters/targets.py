@@ -18,14 +18,16 @@ _SQL: Final = frozenset({"not", "field-ref"})
 
 @record
 class Target:
-    """`kind`: ucast or sql; `variant`: a flavour of UCAST, or a dialect of SQL."""
+    """What filters are made for. `kind`: ucast or sql; `variant`: the name of a UCAST variant, or
+    of an SQL dialect.
+    """
 
     kind: str
     variant: str
     builtins: frozenset[str]
     features: frozenset[str]
     shown: str
-    """Its name in errors."""
+    """The name of the target in error messages."""
 
     def lacks_builtin(self, name: str) -> bool:
         return name not in self.builtins
@@ -44,7 +46,7 @@ _TARGETS: Final = {("sql", name): _sql(name) for name in DIALECTS} | {
 }
 
 PYTHON: Final = Target("python", "", _ALL, _SQL, "Python")
-"""What callers in the same process get: all that can be said."""
+"""The target for callers in the same process: it supports every condition."""
 
 
 def target_of(kind: str, variant: str) -> Target:

@@ -76,7 +76,7 @@ def to_conditions(
 
 
 class _Reader:
-    """Reads bodies that compare columns and known values, and do nothing else."""
+    """Reads bodies in which every expression compares columns with known values."""
 
     def __init__(
         self, comparer: Comparer, support: Sequence[Module], shorts: frozenset[str]

@@ -29,38 +29,47 @@ __all__ = [
 ALLOWED: Final = "allowed"
 DENIED: Final = "denied"
 FAILED: Final = "failed"
-"""Let through, and not successful: neither use nor a denial."""
+"""The kind of an event that was allowed but did not succeed: it counts neither as use nor as a
+denial.
+"""
 
 ENVOY: Final = "envoy"
 LIST: Final = "list"
 TEXT: Final = "text"
-"""Forms of requests in an input: `attributes.request.http`, or `method` and a `path` that is a list
-of segments or a text."""
+"""The forms of requests in an input: `attributes.request.http`, or `method` and a `path` that is a
+list of segments or a text.
+"""
 
 Attribute: TypeAlias = tuple[str, ...]
-"""Where a value is below the subject: `("claims", "department")`."""
+"""The path of an attribute's value below the subject: `("claims", "department")`."""
 
 
 Location: TypeAlias = tuple[tuple[str, ...], ...]
-"""Where a policy has the claims and the name of a subject in its input; () for a verified token."""
+"""The path in the input at which a policy has the claims or the name of a subject; () for a
+verified token.
+"""
 
 
 class Subject(NamedTuple):
-    """The caller. `values`: the texts of each attribute, in the order of attributes."""
+    """The caller of a request. `values`: the texts of each attribute, in the order of
+    attributes.
+    """
 
     name: str
     values: tuple[tuple[Attribute, tuple[str, ...]], ...]
     lists: frozenset[Attribute] = frozenset()
-    """Attributes whose value is a list, which can own nothing."""
+    """Attributes of the subject whose value is a list; such an attribute cannot name the owner of a
+    thing.
+    """
     scalars: frozenset[Attribute] = frozenset()
-    """Attributes whose value is a number or a boolean."""
+    """Attributes of the subject whose value is a number or a boolean."""
     location: Location = ()
     form: str = ENVOY
-    """That of the requests in which this is the subject."""
+    """The form of the requests in which this subject was seen."""
 
 
 class Access(NamedTuple):
-    """One request; `parameters` are values of query and body by `("query", name)`."""
+    """One request of a log; `parameters` are values of its query and body by `("query", name)`."""
 
     subject: Subject
     host: str
@@ -68,7 +77,7 @@ class Access(NamedTuple):
     segments: tuple[str, ...]
     outcome: str
     seconds: int
-    """Since the epoch; 0 where the log does not say."""
+    """The time of the request in seconds since the epoch; 0 if the log does not say."""
     decision_id: str
     parameters: Mapping[tuple[str, str], str]
 

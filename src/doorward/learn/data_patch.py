@@ -28,13 +28,13 @@ _BLANK: Final = " \t\n\r"
 
 @dataclass(slots=True)
 class DataFile:
-    """A file, where its document is below `data`, and its text."""
+    """A data file: the place of its document below `data`, and its text."""
 
     path: str
     prefix: tuple[str, ...]
     text: str
     rows: dict[Location, int] = field(default_factory=dict)
-    """The line of each member that is cut."""
+    """The line of each member that the patch removes."""
 
     def inside(self, locations: Iterable[Location]) -> list[Location]:
         """Return the members that this file has, as paths in its document."""
@@ -94,7 +94,7 @@ def _cuts_of(file: DataFile, tree: Tree) -> Iterator[tuple[int, int]]:
 
 
 class _JSON:
-    """Spans of members in a JSON text."""
+    """Finds the spans of members in a JSON text."""
 
     def __init__(self, file: DataFile, tree: Tree) -> None:
         self._file = file
@@ -159,7 +159,7 @@ class _JSON:
 
 
 class _YAML:
-    """Lines of members in a YAML text in block style."""
+    """Finds the lines of members in a YAML text in block style."""
 
     def __init__(self, file: DataFile, tree: Tree) -> None:
         self._file = file

@@ -37,22 +37,32 @@ __all__ = [
 ]
 
 LOCAL: Final = ""
-"""The user of requests on the Unix socket."""
+"""The name that stands for the user of requests on the Unix socket."""
 Cells: TypeAlias = dict[str, Cell]
-"""By user."""
+"""The calls of each user, by the name of the user."""
 ROLES: Final[Setting] = ("users", "roles")
 SEVERAL: Final = 5
-"""The least users from whom something is learned for a role, or for one who did it seldom."""
+"""A role gets a value that at least this many of its users have. Neither is one user asked about a
+value that they used seldom if this many others have it.
+"""
 DRAWS: Final = 1.5
-"""Calls for each user of a role, of which on it tells whether all of them use a value."""
+"""From this many calls for each user of a role on, it can be judged whether all of them use a
+value.
+"""
 MOST: Final = 0.8
-"""The part of the users of a value that a role needs to have, of those that any role has."""
+"""A role gets a value only if it has at least this share of the users of the value that the role
+with the most of them has.
+"""
 VARYING: Final = 8
-"""Different folders of one parent, or ports near each other, from which on others may follow."""
+"""From this many different folders of one parent, or ports near each other, on, others are expected
+to follow.
+"""
 WIDTH: Final = 32
-"""Ports of a range for each port of it that was published."""
+"""A range of ports may be at most this many times as wide as the number of ports published in
+it.
+"""
 ODD: Final = 0.1
-"""The share of a user's calls below which a value is looked at first."""
+"""A value used in less than this share of a user's calls is marked to be reviewed first."""
 _FOLDERS: Final[Setting] = ("mounts", "allow")
 _IMAGES: Final[Setting] = ("images", "allow")
 _PORTS: Final[Setting] = ("ports", "ranges")
@@ -60,29 +70,31 @@ _PORTS: Final[Setting] = ("ports", "ranges")
 
 @dataclass(slots=True)
 class Value:
-    """A value of a setting, for one user or for all users of a role, with its support."""
+    """A value of a setting, for one user or for all users of a role, with the evidence for it."""
 
     setting: Setting
     value: str
     holder: str
-    """The role of the data that has it; that of a user, for a role of theirs."""
+    """The name of the role in the data that gets the value; for a single user, the name of their
+    own role.
+    """
     users: tuple[str, ...]
-    """The users who used it."""
+    """The users who used the value."""
     cell: Cell
     proposal: str
     reason: str = ""
     decision: str = ""
     note: str = ""
     share: float = 1.0
-    """Of the calls of its users that could need it, the part that does."""
+    """The share of its users' calls with this setting that use the value."""
     members: int = 0
-    """The users of the role, where it is for a role."""
+    """The users of the role, if the value is for a role."""
     within: str = ""
-    """The identifier of a value that stands for many such ones."""
+    """The identifier of a more general value that replaces this and similar ones."""
     is_covered: bool = False
-    """Another value has it: nothing is granted or asked by this one."""
+    """True if another value grants the same: this one is neither granted nor asked about."""
     is_new: bool = False
-    """The last run did not have it."""
+    """True if the last run did not have this value."""
 
     @property
     def is_shared(self) -> bool:
@@ -117,11 +129,13 @@ class Value:
 
 @dataclass(slots=True)
 class LearnedCalls:
-    """Values that are proposed and asked about, and whose images have digests."""
+    """The result of learning from calls: values to propose and to ask about, and which users name
+    images by digest.
+    """
 
     values: list[Value] = field(default_factory=list)
     digests: Mapping[str, bool] = field(default_factory=dict)
-    """Users who named images by digest only (True), and those who did not (False)."""
+    """Users who named images by digest only (True), and users who did not (False)."""
 
 
 def role_of(user: str) -> str:
@@ -146,18 +160,18 @@ def learn_docker(calls: Calls, limits: Limits) -> LearnedCalls:
 
 
 class _Learner:
-    """The counts of each value by user, and the users of each role."""
+    """Learns values from the counts of each value by user, and the users of each role."""
 
     def __init__(self, limits: Limits, enough: Enough) -> None:
         self._limits = limits
         self._enough = enough
         self._actions: defaultdict[str, Cells] = defaultdict(dict)
-        """By user, and then by action."""
+        """The calls of each user, by action."""
         self._used: defaultdict[Setting, defaultdict[str, Cells]] = defaultdict(
             lambda: defaultdict(dict)
         )
         self._totals: Counter[tuple[str, Setting]] = Counter()
-        """Calls of a user with some value of a setting."""
+        """The calls of each user in which a setting has any value."""
         self._members: Mapping[str, frozenset[str]] = {}
 
     def read(self, calls: Calls) -> None:

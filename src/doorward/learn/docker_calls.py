@@ -25,30 +25,30 @@ _CREATES: Final = ("container.create", "service.create")
 _SERVICES: Final = ("service.create", "service.update")
 _DIGESTED: Final = ("container.create", *_SERVICES, "image.pull")
 _CONTACTING: Final = ("image.pull", "image.push", *_SERVICES)
-"""Actions for which the daemon contacts the registry of an image."""
+"""Actions for which the Docker daemon contacts the registry of an image."""
 _OF_IMAGES: Final = frozenset(
     {"container.create", "container.commit", "image.pull", "image.import", "image.push"}
     | {"image.tag", *_SERVICES}
 )
-"""Actions that are judged by their image."""
+"""Actions that the policy judges by their image."""
 STARTING: Final = frozenset({"container.restart", "container.start", "container.unpause"})
-"""Actions that start a container again: all of it counts as if it were created."""
+"""Actions that start an existing container again: its settings count as if it were created."""
 ENTERING: Final = STARTING | {
     *("container.archive.get", "container.archive.put", "container.attach", "container.commit"),
     *("container.exec", "container.export", "container.rename", "container.update", "exec.start"),
     "network.connect",
 }
-"""Actions for which the container itself is judged."""
+"""Actions inside of a container, which the policy judges by that container."""
 _PROFILES: Final = ("seccomp", "apparmor", "masked_paths", "readonly_paths")
 _CHANGES: Final[Mapping[str, frozenset[str]]] = {
     "memory": frozenset({"memory", "memory_swap"}),
     "cpus": frozenset({"cpu_period", "cpu_quota", "nano_cpus"}),
     "pids": frozenset({"pids"}),
 }
-"""The fields of an update that a limit is made of."""
+"""The fields of a container's update that limits are about."""
 
 Setting: TypeAlias = tuple[str, str]
-"""A section of the data, and a name in it."""
+"""A section of the data, and the name of a setting in it."""
 
 
 def is_call(document: Any) -> TypeGuard[dict[Any, Any]]:
@@ -65,14 +65,16 @@ def _is_nobody(user: str, input: Any) -> bool:
 
 @dataclass(slots=True)
 class Calls:
-    """Counts of calls by user, setting and value."""
+    """Counts of Docker calls by user, setting and value."""
 
     used: dict[tuple[str, str, str, str], Cell] = field(default_factory=dict)
-    """By user, section, name and value; actions have the section `roles`."""
+    """The count of allowed calls by user, section, name and value; actions have the section
+    `roles`.
+    """
     denied: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By user and action."""
+    """The count of denied calls by user and action."""
     digests: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By user: images with a digest, and without."""
+    """By user, the number of images named with a digest, and without one."""
     events: int = 0
     without_input: int = 0
     unreadable: int = 0

@@ -29,7 +29,7 @@ LISTS: Final[Mapping[Setting, str]] = {
     ("sysctls", "allow"): "sysctl",
     ("registries", "allow"): "registry",
 }
-"""Settings of which a part of the shipped list is learned."""
+"""Settings for which a part of the shipped list is learned."""
 CLOSED: Final[Mapping[Setting, str]] = {
     ("mounts", "nfs"): "NFS export",
     ("mounts", "volumes_from"): "volumes of another container",
@@ -40,19 +40,19 @@ CLOSED: Final[Mapping[Setting, str]] = {
     ("runtimes", "allow"): "runtime",
     ("ulimits", "allow"): "ulimit",
 }
-"""Settings that the shipped data keep closed: only asked about."""
+"""Settings that the shipped data keep closed: their values are only asked about, never granted."""
 SETTINGS: Final = frozenset(
     {*LISTS, *CLOSED, ("users", "roles"), ("images", "allow"), ("mounts", "allow")}
     | {("networks", "subnets"), ("ports", "ranges"), ("builds", "unlimited")}
     | {("limits", each) for each in LIMITS}
 )
-"""All settings that a value may be of."""
+"""All settings that learned values can belong to."""
 SYSTEM: Final = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/root"),
     *("/run", "/sbin", "/sys", "/usr", "/var/cache", "/var/lib", "/var/log", "/var/run"),
     *("/var/spool", "/var/tmp", "/tmp"),
 )
-"""Folders below which nothing is learned, nor anything that holds one of them."""
+"""System folders: nothing below them is learned, nor a folder that contains one of them."""
 _NAME: Final = re.compile(r"[a-z0-9]+(?:[._:/-]+[a-z0-9]+)*\Z")
 _FOLDER: Final = re.compile(r"(?:/[A-Za-z0-9._@+ -]+){2,32}\Z")
 

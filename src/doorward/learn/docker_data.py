@@ -19,7 +19,7 @@ from doorward.learn.docker_roles import roles
 __all__ = ["docker_data"]
 
 Settings: TypeAlias = dict[str, dict[str, Any]]
-"""By section and name."""
+"""Learned values by section and name of the setting."""
 _FLAGS: Final = (
     ("builds", "unlimited"),
     ("networks", "join_containers"),

@@ -18,7 +18,7 @@ __all__ = ["Enough", "Need", "needed_roles", "roles"]
 
 
 class Enough(NamedTuple):
-    """The evidence that a value needs."""
+    """The evidence that a value needs before it is proposed."""
 
     events: int
     days: int
@@ -31,7 +31,9 @@ class Enough(NamedTuple):
 
 
 class Need(NamedTuple):
-    """A role that a user needs, or seems to need. `share`: of their calls, those that need it."""
+    """A role that a user needs or probably needs. `share`: the share of the user's calls that need
+    it.
+    """
 
     role: str
     cell: Cell

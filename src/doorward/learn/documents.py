@@ -36,7 +36,7 @@ POLICY: Final = (_FOLDER / "policy.rego").read_text(encoding="utf-8")
 POLICY_TEST: Final = (_FOLDER / "policy_test.rego").read_text(encoding="utf-8")
 
 WORDS: Final = frozenset({"scope", "scp"})
-"""Claims that are several values in one text."""
+"""Claims that hold several values in one text, separated by spaces."""
 _EXAMPLES: Final = {
     "int": "17",
     "uuid": "00000000-0000-4000-8000-000000000000",
@@ -68,8 +68,9 @@ def to_text(document: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The location of the claims of a subject: in a token, or at places of the input, which
-    of them may be numbers, and the form of its requests."""
+    """Where the claims of a subject are: in a token, or at paths of the input; which claims may be
+    numbers; and the form of the subject's requests.
+    """
 
     location: Location
     form: str = ENVOY

@@ -20,7 +20,7 @@ MAX_FAILED: Final = 2_000_000
 
 @dataclass(slots=True)
 class Gathered:
-    """The content of a part of a log: requests of services, and calls of Docker's daemon."""
+    """The events of a part of a log: requests of services, and calls of the Docker daemon."""
 
     observations: Observations = field(default_factory=Observations)
     calls: Calls = field(default_factory=Calls)
@@ -35,7 +35,7 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Counts the events of lines. It can be sent to another machine."""
+    """Counts the events in lines of a log. It can be pickled and sent to another machine."""
 
     options: Options
 

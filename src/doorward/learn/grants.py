@@ -35,18 +35,20 @@ ALLOW: Final = "allow"
 ASK: Final = "ask"
 
 BROKEN: Final = 9
-"""A group that does it with its own things so many times as often does not with others'."""
+"""A grant is marked as an exception if the group did the same with its own things at least this
+many times as often.
+"""
 ROUNDS: Final = 64
 OWNED: Final = 0.9
 FEW: Final = 5
 RAREST: Final = 5
 LATE: Final = 0.8
-"""The part of the log's time after which what is first seen is new."""
+"""What is first seen after this share of the log's time counts as new."""
 
 
 @dataclass(slots=True)
 class Evidence:
-    """The evidence of a grant."""
+    """The counts that support a grant."""
 
     events: int = 0
     users: int = 0
@@ -55,16 +57,18 @@ class Evidence:
     last: int = 0
     example: str = ""
     members: int = 0
-    """Active subjects of the group."""
+    """The number of active subjects of the group."""
     spread: float = 1.0
     share: float = 1.0
-    """Of all that the group did, the part that was this."""
+    """The share that these requests have in all requests of the group."""
     denied: int = 0
 
 
 @dataclass(slots=True)
 class Grant:
-    """A group may do an item; with `proposal` ask, nobody may unless a person says so."""
+    """A grant: a group may do an item. If `proposal` is ask, nobody may until a person
+    approves it.
+    """
 
     host: str
     method: str
@@ -73,15 +77,17 @@ class Grant:
     evidence: Evidence
     proposal: str
     reasons: tuple[str, ...] = ()
-    """Why it is asked, or looked at first."""
+    """Why the grant must be asked about, or reviewed first."""
     query: tuple[str, ...] = ()
-    """Names of parameters of the query that may be there."""
+    """The names of query parameters that a request may have."""
     owned: tuple[tuple[Parameter, Attribute], ...] = ()
-    """Parameters that must be the value of an attribute."""
+    """Parameters whose value must be the value of an attribute of the subject."""
     lists: frozenset[Attribute] = frozenset()
-    """Attributes of conditions whose value is a list."""
+    """The attributes in the conditions of the grant whose value is a list."""
     rarest: tuple[str, ...] = ()
-    """Words of its sets that fewest subjects used: what somebody slipped in is among them."""
+    """The words of the grant's sets that the fewest subjects used: an injected word would be among
+    them.
+    """
 
     @property
     def score(self) -> float:
@@ -98,14 +104,14 @@ class Grant:
 
 @dataclass(slots=True)
 class Learned:
-    """All that was learned."""
+    """The result of learning: grants, questions, and what was too rare for either."""
 
     grants: list[Grant] = field(default_factory=list)
     sets: dict[str, Values] = field(default_factory=dict)
     rare: Counter[str] = field(default_factory=Counter)
     """Events that are too few to ask about, by the name of the subject."""
     rare_values: int = 0
-    """Events with a word that is like those of a set, of one subject only."""
+    """Events with a word that is similar to those of a set but was used by one subject only."""
 
 
 def learn(observations: Observations, limits: Limits) -> Learned:
@@ -126,7 +132,7 @@ def learn(observations: Observations, limits: Limits) -> Learned:
 
 
 class _Denials:
-    """The denied cells that each item would allow, by subject."""
+    """The denied requests that each item would allow, by subject."""
 
     def __init__(
         self, templates: Templates, denied: Mapping[Shape, Mapping[Subject, Cell]]
@@ -186,7 +192,7 @@ _Key: TypeAlias = tuple[str, str, tuple[object, ...]]
 
 
 class _Owned:
-    """Counts of actions of subjects on their own things, by item and position."""
+    """Counts how often subjects act on their own things, by item and position of the segment."""
 
     def __init__(self, items: Iterable[Item]) -> None:
         self._events: dict[_Key, Counter[Subject]] = defaultdict(Counter)
@@ -220,7 +226,7 @@ def _without(item: Item, position: int) -> _Key:
 
 
 class _Judge:
-    """Decides who may do one item."""
+    """Decides which groups are granted an item."""
 
     def __init__(
         self,

@@ -19,14 +19,18 @@ __all__ = ["Condition", "Groups", "Who", "expected_distinct", "is_unlikely", "wh
 
 MAX_GROUPS: Final = 2_000
 UNLIKELY: Final = 0.01
-"""What chance would bring less often than this is not taken for chance."""
+"""A result that chance would bring with a smaller probability than this is not attributed to
+chance.
+"""
 
 STRAY: Final = 2
-"""Events of a few that may be somebody's who is not of the group."""
+"""A narrower group is tried only if at most this many events, or a tenth of all, are outside of
+it.
+"""
 
 
 class Condition(NamedTuple):
-    """A subject has this value, or a list with it."""
+    """A condition on a subject: an attribute has this value, or is a list that contains it."""
 
     attribute: Attribute
     value: str
@@ -37,7 +41,7 @@ class Condition(NamedTuple):
 
 
 Who: TypeAlias = tuple[Condition, ...]
-"""Conditions that all hold; none for everybody who is known."""
+"""The conditions that a group's members all fulfil; none: everybody who is known."""
 
 
 def who_text(who: Who) -> str:
@@ -46,7 +50,7 @@ def who_text(who: Who) -> str:
 
 
 class Weights:
-    """The shares that members of a group have in what it does, in classes of equal size."""
+    """The shares that members of a group have in its requests, in classes of equal size."""
 
     def __init__(self, amounts: Iterable[int]) -> None:
         classes: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
@@ -107,13 +111,15 @@ def _near(seen: int, draws: int, *, lower: bool) -> range:
 
 @dataclass(slots=True)
 class Groups:
-    """All groups of subjects that share a value, and how active everybody is."""
+    """All groups of subjects that share a value of an attribute, and the number of events of each
+    subject.
+    """
 
     activity: Mapping[Subject, int]
     members: dict[Condition, frozenset[Subject]] = field(default_factory=dict)
     of: dict[Subject, tuple[Condition, ...]] = field(default_factory=dict)
     domains: dict[Attribute, dict[str, set[Subject]]] = field(default_factory=dict)
-    """Of each attribute with one value: the subjects of each value."""
+    """By attribute with one value, the subjects of each value."""
     _weights: dict[Who, Weights] = field(default_factory=dict)
     _matching: dict[Who, frozenset[Subject]] = field(default_factory=dict)
 

@@ -15,7 +15,9 @@ __all__ = ["diff_of_cut"]
 
 CONTEXT: Final = 3
 Edit: TypeAlias = tuple[int, int, int, int]
-"""Lines of the text that others replace: from, to, and the same of the others."""
+"""Lines of a text that are replaced: first and end line, and first and end of the new lines in the
+other text.
+"""
 
 
 def diff_of_cut(before: Sequence[str], after: Sequence[str], name: str) -> Iterator[str] | None:

@@ -23,17 +23,19 @@ __all__ = ["Cell", "LearnError", "Observations", "Parameter"]
 
 MAX_CELLS: Final = 400_000
 MAX_SHAPES: Final = 5_000
-"""Shapes of one subject."""
+"""At most this many different shapes of requests are kept for one subject."""
 MAX_SUBJECTS: Final = 200_000
 MAX_REASONS: Final = 100
 SAMPLE: Final = 3
-"""Values of a typed segment that are kept of each cell. Fewer are exact."""
+"""At most this many values of a typed segment are kept for each cell; a smaller number is an exact
+count.
+"""
 _DAY: Final = 86_400
 _TYPED: Final = frozenset({int, Numbered})
 _DAYS: Final = 64
 
 Parameter: TypeAlias = tuple[str, str]
-"""`query` or `body`, and a name."""
+"""A parameter: `query` or `body`, and its name."""
 
 
 @lru_cache(maxsize=4_096)
@@ -42,13 +44,14 @@ def _seed_of(subject: Subject) -> int:
 
 
 class LearnError(Exception):
-    """A log that nothing can be learned from; the message says what to do."""
+    """Nothing can be learned from the log; the message says what to do."""
 
 
 @dataclass(slots=True)
 class Cell:
-    """The requests of one subject in one shape. `days`: bits, by the number of the day modulo
-    64."""
+    """The requests of one subject in one shape. `days`: the days with a request, as bits by the
+    number of the day modulo 64.
+    """
 
     count: int = 0
     days: int = 0
@@ -56,11 +59,14 @@ class Cell:
     last: int = 0
     example: str = ""
     values: dict[int, tuple[str, ...]] | None = None
-    """Of each typed segment, by its position, some values: those that come first in an order of the
-    subject's own, so that those of several subjects are not the same few."""
+    """By position of a typed segment, a sample of its values: the first in an order that depends on
+    the subject, so that several subjects' samples are not the same values.
+    """
     seed: int = 0
     parameters: dict[Parameter, Counter[Attribute | None]] | None = None
-    """How often each was there (None), and how often it was the value of an attribute."""
+    """By parameter, how often it was present (key None), and how often its value was that of an
+    attribute.
+    """
 
     def add(self, seconds: int, example: str) -> None:
         """Count an access; the lowest decision id is kept as the example, whatever the order."""
@@ -130,21 +136,23 @@ Cells: TypeAlias = dict[Shape, dict[Subject, Cell]]
 
 @dataclass(slots=True)
 class Observations:
-    """The observations: allowed and denied cells, and events that were left out."""
+    """The observations of a log: allowed and denied cells, and counts of the events that were left
+    out.
+    """
 
     allowed: Cells = field(default_factory=dict)
     denied: Cells = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
-    """Events and lines that nothing is learned from, by reason."""
+    """The number of events and lines that nothing is learned from, by reason."""
     activity: Counter[Subject] = field(default_factory=Counter)
-    """Allowed events of each subject."""
+    """The number of allowed events of each subject."""
     shapes: Counter[Subject] = field(default_factory=Counter)
     searching: Counter[Subject] = field(default_factory=Counter)
-    """Events of subjects with too many shapes."""
+    """The number of events of subjects with too many shapes."""
     cells: int = 0
     events: int = 0
     taken: int = 0
-    """Bytes of the log as it is stored."""
+    """The bytes of the log that were read, as it is stored."""
     first: int = 0
     last: int = 0
     _owners: dict[Subject, dict[str, tuple[Attribute, ...]]] = field(default_factory=dict)

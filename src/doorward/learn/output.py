@@ -32,7 +32,7 @@ _TEXTS: Final = {"policy.rego": POLICY, "policy_test.rego": POLICY_TEST}
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The files by name, and how many rules and questions they have."""
+    """The generated files by name, and the numbers of rules and questions in them."""
 
     files: Mapping[str, str]
     rules: int

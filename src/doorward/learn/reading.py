@@ -44,24 +44,28 @@ CLAIMS: Final = (
     ("jwt", "payload"),
     ("attributes", "metadataContext", "filterMetadata", "envoy.filters.http.jwt_authn"),
 )
-"""Where an input has claims, unless the caller says where."""
+"""The paths at which claims are looked for in an input, unless the caller names others."""
 USERS: Final = (("user",), ("user", "id"), ("subject", "id"), ("attributes", "source", "principal"))
 MAX_LOCATION: Final = (4, 3)
-"""Names in the place of claims and of a user that the policy can follow."""
+"""The paths of claims and of the user may have at most this many names, which is what the policy
+can follow.
+"""
 MAX_CLAIMS: Final = 32
 MAX_FIELDS: Final = 1_000
-"""Fields of claims that are looked at."""
+"""At most this many fields of claims are read."""
 REMEMBERED: Final = 4_096
-"""Subjects that are not made again, and the length of their claims."""
+"""At most this many subjects are kept for reuse, and claims of at most this length."""
 MAX_VALUES: Final = 64
 MAX_PARAMETERS: Final = 32
 _OF_TOKENS: Final = frozenset(
     {"acr", "amr", "at_hash", "aud", "auth_time", "azp", "exp", "iat", "iss", "jti", "nbf"}
     | {"nonce", "sid", "session_state", "typ", "ver"}
 )
-"""Claims about the token and not about its subject. Time is never a condition."""
+"""Claims about the token and not about its subject, which are never conditions; times are among
+them.
+"""
 _OF_WORDS: Final = frozenset({"scope", "scp"})
-"""Claims that are several values in one text."""
+"""Claims that hold several values in one text, separated by spaces."""
 _METHODS: Final = ("method", ":method", "request_method", "req_method")
 _PATHS: Final = (":path", "path", "x-envoy-original-path", "uri", "request_path")
 _STATUS: Final = ("response_code", "status", "response_status")
@@ -74,8 +78,9 @@ _LOGGED_USERS: Final = ("user", "subject", "principal")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of reading events. `decisions`: documents of decisions that count, all where
-    empty; `claims` and `user`: where an input or a line has them; `ignored`: beginnings of paths.
+    """The options of reading events. `decisions`: the documents whose decisions count, all if
+    empty; `claims` and `user`: the paths at which an input or a line has them; `ignored`: prefixes
+    of paths to ignore.
     """
 
     decisions: frozenset[str] = frozenset()
@@ -83,9 +88,9 @@ class Options:
     user: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     failed: frozenset[int] = frozenset()
-    """Digests of ids of requests that did not succeed, by a log beside this one."""
+    """Hashes of the request ids that did not succeed according to an access log."""
     only: str | None = None
-    """The one subject that counts."""
+    """The name of the only subject whose events count; "" for all."""
 
 
 def is_access_line(document: Mapping[Any, Any]) -> bool:

@@ -40,7 +40,7 @@ __all__ = [
 DENY: Final = "deny"
 MAX_FILE: Final = 16 << 20
 MOST_SHOWN: Final = 20
-"""New words that are shown."""
+"""At most this many new words are shown for a row."""
 _HEAD: Final = """\
 # Written by `doorward learn`. The first rows need a look most. Yours are `decision` (allow or deny;
 # empty takes the proposal, and what is asked grants nothing) and `note`: the next run keeps them.
@@ -49,7 +49,7 @@ _HEAD: Final = """\
 
 @dataclass(slots=True)
 class Row:
-    """A grant or a question, and what a person said about it."""
+    """A grant or a question, and the answer of a person to it."""
 
     identifier: str
     grant: Grant
@@ -59,7 +59,7 @@ class Row:
     words: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The words of the closed sets that the grant names."""
     new_words: frozenset[str] = frozenset()
-    """Those, and parameters, that the last run did not have."""
+    """The words of those sets, and parameters, that the last run did not have."""
 
     @property
     def is_granted(self) -> bool:

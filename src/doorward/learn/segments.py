@@ -62,28 +62,34 @@ PATTERNS: Final[Mapping[str, str]] = {
     "padded": r"^0[0-9]{2,18}$",
     "ulid": r"^[0-7][0-9A-HJKMNP-TV-Z]{25}$",
 }
-"""By the name of a type: what `policy.rego` matches, without a line break at the end."""
+"""By the name of a type of segment, the regular expression that `policy.rego` uses, without an
+optional line break at the end.
+"""
 
 
 class Numbered(NamedTuple):
-    """A number of three digits or more behind letters: an id such as `INV-2027-000123`."""
+    """A type of segment: letters and then a number of three digits or more, such as
+    `INV-2027-000123`.
+    """
 
     prefix: str
 
 
 Kind: TypeAlias = int | Numbered
-"""The type of a value."""
+"""The type of a value in a path."""
 
 Token: TypeAlias = str | Kind | tuple[Attribute, ...]
-"""A word, a type, or the attributes whose value the segment is."""
+"""A part of a shape: a word, a type, or the attributes of the subject whose value the segment
+is.
+"""
 
 Shape: TypeAlias = tuple[str, str, tuple[Token, ...]]
-"""Host, method and tokens."""
+"""The host, the method and the tokens of the path of a request."""
 
 LONGEST: Final = 200
-"""Characters of a segment."""
+"""A segment of a path may have at most this many characters."""
 MOST: Final = 32
-"""Segments of a path."""
+"""A path may have at most this many segments."""
 
 _COMPILED: Final = [(number, re.compile(PATTERNS[name])) for number, name in TYPES.items()]
 _NUMBERED: Final = re.compile(r"([A-Za-z](?:[A-Za-z0-9._-]{0,30}[A-Za-z._-])?)[0-9]{3,18}\Z")
@@ -146,7 +152,7 @@ def _kind(text: str) -> Token:
 
 
 class _Kinds(dict[str, Token]):
-    """The tokens of segments met lately."""
+    """Remembers the tokens of recently seen segments."""
 
     def add(self, text: str) -> Token:
         """Compute and store the token of a segment."""

@@ -34,34 +34,35 @@ __all__ = ["Entry", "Item", "Limits", "Part", "Templates", "Values", "part_of", 
 MAX_SET: Final = 5_000
 ROUNDS: Final = 3
 WORD_USERS: Final = 3
-"""Users of a word that may be in a set."""
+"""A word needs at least this many users to be in a set of similar words."""
 VARYING: Final = 8
-"""Values of a typed segment from which it varies, or three of each subject if there are few."""
+"""A typed segment varies from this many values on, or three of each subject if there are few."""
 OF_GROUP: Final = 0.9
-"""The part of the words that must be values of one group, for a set to be the group's values."""
+"""A set is taken for the values of one group if at least this share of its words are."""
 DISTINCT: Final = 3
-"""Values from which a segment of the subject's own varies."""
+"""At least this many different values make a segment of the subject's own, or a set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a generalisation; docs/learn.md explains each."""
+    """The thresholds for a generalisation; docs/learn.md explains each."""
 
     floor: int = 20
-    """Events of a segment that varies."""
+    """The least number of events of a segment that varies."""
     words: int = 12
-    """Words of a closed set."""
+    """The least number of words of a closed set."""
     events: int = 5
-    """Events of a rule."""
+    """The least number of events of a rule."""
     users: int = 2
     spread: float = 0.5
     """The least share of the users (or words) that chance would have brought."""
 
 
 class Part(NamedTuple):
-    """A segment of a template. `kind`: word, type, prefix, own or set; `value`: the word, the name
-    of the type or set, the letters before a number, or "" of `own`, whose attribute is in
-    `attribute`."""
+    """A segment of a template. `kind`: word, type, prefix, own or set. `value`: the word, the name
+    of the type or set, or the letters before a number; for `own` it is "", and `attribute` names
+    the attribute whose value the segment is.
+    """
 
     kind: str
     value: str
@@ -92,7 +93,7 @@ def path_text(parts: Iterable[Part]) -> str:
 
 
 class Values(NamedTuple):
-    """A closed set. `source`: why its words are one set."""
+    """A closed set of words. `source`: the reason why its words are one set."""
 
     name: str
     words: tuple[str, ...]
@@ -101,7 +102,7 @@ class Values(NamedTuple):
 
 @dataclass(slots=True)
 class Entry:
-    """The requests of one subject in one shape, on their way to a template."""
+    """The requests of one subject in one shape, while they are assigned to a template."""
 
     host: str
     method: str
@@ -110,15 +111,15 @@ class Entry:
     cell: Cell
     parts: list[Part] = field(default_factory=list)
     words: dict[int, str] = field(default_factory=dict)
-    """The words at the positions of sets."""
+    """The words of the requests at the positions of sets."""
     is_rare: bool = False
-    """A word of it is like those of a set, and was used by one subject only."""
+    """True if one of its words is similar to those of a set but was used by one subject only."""
     is_below_floor: bool = False
 
 
 @dataclass(slots=True)
 class Item:
-    """All that was done in one way: a method and a template."""
+    """All requests with one method and one template."""
 
     host: str
     method: str
@@ -135,7 +136,7 @@ class Item:
 
 
 class Templates:
-    """The templates of all allowed cells."""
+    """Makes the templates of all allowed cells."""
 
     def __init__(self, groups: Groups, limits: Limits) -> None:
         self._groups = groups

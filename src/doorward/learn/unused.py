@@ -47,19 +47,19 @@ from doorward.replay.reading import chunks_of
 __all__ = ["Part", "Unused", "find_unused", "parts_of"]
 
 EXAMPLES: Final = 500
-"""Requests that are added in a round."""
+"""At most this many example requests are added in a round."""
 ROUNDS: Final = 40
 MAX_PARTS: Final = 2_000
 MAX_ENTRIES: Final = 100
-"""Decided documents; beyond, all rules count."""
+"""At most this many decided documents are checked; with more, all rules count as used."""
 DOCUMENT: Final = QUERY.removeprefix("data.").replace(".", "/")
 MOST_NAMED: Final = 5
-"""Learned rules that are named for a member of data."""
+"""At most this many learned rules are named for a member of data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a policy's text that may go. `text`: what it is, for people."""
+    """A part of a policy's text that can be removed. `text`: a description of it for people."""
 
     file: str
     start: int
@@ -70,9 +70,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """The grants that nobody used. `patch` is a unified diff; `skipped` events could not be
-    decided. `unpatched`: files whose text cannot be cut, and "" for data that is in no file of its
-    own."""
+    """The grants that no request used. `patch`: a unified diff that removes them. `skipped`: events
+    that could not be decided. `unpatched`: files whose text cannot be edited, with "" for data that
+    is in no file of its own.
+    """
 
     parts: tuple[Part, ...]
     patch: str
@@ -154,8 +155,9 @@ def _narrow_policies(
 
 
 class _Log:
-    """The events of a log. Where a learned policy is checked and has no document of the name that
-    was decided, its own answers."""
+    """The events of a log, which candidates must decide as before. If a learned policy has no
+    document of the decided name, its own answers count.
+    """
 
     def __init__(
         self, files: Sequence[str], paths: frozenset[str], learned: Version | None

@@ -22,13 +22,13 @@ from doorward.replay.events import Event
 __all__ = ["Location", "narrow_data", "value_at", "without_members"]
 
 MAX_MEMBERS: Final = 50_000
-"""Removable members that are tried."""
+"""At most this many removable members of data are tried."""
 ROUNDS: Final = 10
-"""Readings of the log, each for what the one before made needless."""
+"""The log is read at most this many times; each pass tries what the one before made needless."""
 MAX_LIKELY: Final = 200
-"""Members that are tried first, since they have texts of a request."""
+"""At most this many members are tried first because a request contains one of their texts."""
 MAX_TEXTS: Final = 32
-"""Texts of a member by which it is compared with a request."""
+"""At most this many texts of a member are compared with a request."""
 
 Location: TypeAlias = tuple[str | int, ...]
 Removed: TypeAlias = dict[Location, DataMember]
@@ -49,14 +49,14 @@ def narrow_data(
 
 
 class _Narrowing:
-    """The members removed from data so far."""
+    """Removes members of data step by step while the policies decide the log as before."""
 
     def __init__(self, version: Version, data: Any, use: DataUse) -> None:
         self._version = version
         self._data = data
         self.removed: Removed = {}
         self._needers: dict[Location, Event] = {}
-        """Members that were put back, with an event that needed each."""
+        """Members that were put back, each with an event that needed it."""
         self._by_text: defaultdict[str, set[Location]] = defaultdict(set)
         self._members: Removed = {}
         self._removal = _Removal()
@@ -240,11 +240,9 @@ def without_members(data: Any, locations: Iterable[Location]) -> Any:
 
 
 class _Removal:
-    """The members inside of a collection that are removed, and a copy of it without them.
-
-    `inner`: by key, None for a member that is removed, or what is removed inside of it. After a
-    change only the collections on the way to it are copied again. The order of keys is of no
-    account to policies, which read objects by their sorted keys.
+    """A copy of a collection without its removed members. `inner`: by key, None for a removed
+    member, or the removal inside of it. A change copies only the collections on the path to it. The
+    order of keys does not matter: policies read objects by their sorted keys.
     """
 
     __slots__ = ("_changed", "_copy", "inner")

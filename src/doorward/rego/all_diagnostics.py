@@ -21,7 +21,9 @@ from doorward.rego.syntax.parser import Parsed
 __all__ = ["find_errors"]
 
 MAX_ROUNDS: Final = 5
-"""How often policies are checked, each time without the rules that something is wrong with."""
+"""Policies are checked at most this often, each time without the rules in which errors were
+found.
+"""
 
 _WORD: Final = re.compile(r"\w+")
 

@@ -12,9 +12,8 @@ __all__ = ["CacheCounts", "counted", "function_counts"]
 
 
 class CacheCounts(NamedTuple):
-    """The size of a cache, and its hits and misses since the start.
-
-    `hits` is None where nobody counts them: a look takes less time than to count it.
+    """The size of a cache, and the numbers of hits and misses since the start. `hits` is None if
+    they are not counted, because counting takes longer than a look-up.
     """
 
     entries: int

@@ -22,7 +22,7 @@ from doorward.rego.syntax.walk import walk
 __all__ = ["FEATURES", "V0_FEATURES", "WASM_ABI_VERSIONS", "Capabilities", "future_keywords"]
 
 FEATURES: Final = ("keywords_in_refs", "rego_v1", "template_strings")
-"""Features of Rego v1 that this engine has."""
+"""The features of Rego v1 that this engine has."""
 
 V0_FEATURES: Final = (
     "keywords_in_refs",
@@ -31,10 +31,12 @@ V0_FEATURES: Final = (
     "rule_head_ref_string_prefixes",
     "rule_head_refs",
 )
-"""The same of Rego v0."""
+"""The features of Rego v0 that this engine has."""
 
 WASM_ABI_VERSIONS: Final = ((1, 1), (1, 2))
-"""What OPA prints, for tools that read the file; nothing here makes WebAssembly."""
+"""The WebAssembly ABI versions that OPA prints, for tools that read the file; Doorward makes no
+WebAssembly.
+"""
 
 
 def future_keywords(*, v0: bool = False) -> list[str]:
@@ -44,12 +46,10 @@ def future_keywords(*, v0: bool = False) -> list[str]:
 
 @record
 class Capabilities:
-    """The content of a capabilities file. A built-in or feature that it does not name does not
-    exist for a policy.
-
-    `allow_net`: the hosts that built-ins may reach; None for all, as in a file without the field.
-    `declared`: built-ins that OPA does not have, with the types that the file says. Where a
-    registry has one of that name, the registry's counts.
+    """The content of a capabilities file. A built-in or feature that the file does not name does
+    not exist for a policy. `allow_net`: the hosts that built-ins may reach; None for all, as in a
+    file without the field. `declared`: built-ins that OPA does not have, with the types in the
+    file; a built-in of the same name in the registry takes precedence.
     """
 
     builtins: frozenset[str]

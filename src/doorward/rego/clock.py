@@ -15,14 +15,14 @@ from typing import Final
 __all__ = ["CLOCK", "count_step"]
 
 _STEPS: Final = 256
-"""Collections gone through between two checks of the deadline."""
+"""The number of collections processed between two checks of the deadline."""
 
 
 class _Clock(threading.local):
-    """The check of each thread."""
+    """The deadline check of each thread."""
 
     check_deadline: Callable[[], object] | None = None
-    """Raises what ends the evaluation past its deadline; None where there is no deadline."""
+    """Raises the error that ends an evaluation past its deadline; None if there is no deadline."""
 
 
 CLOCK: Final = _Clock()

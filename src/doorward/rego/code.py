@@ -30,23 +30,26 @@ if TYPE_CHECKING:
 __all__ = ["Code", "generate_code"]
 
 MAX_CHAIN: Final = 100
-"""Rules that ask each other one after the other, of which the functions are generated at their
-first calls: these take twice the stack, which must not decide whether an evaluation ends."""
+"""The most rules in a chain of calls whose functions are compiled at their first call: each then
+uses twice the stack, which must not decide whether an evaluation succeeds.
+"""
 
 
 ALWAYS_COUNTED: Final = 1_000_000
-"""The limit of items below which all code counts them, so that the limit is exact."""
+"""With a limit of items below this, all code counts them, so that the limit is exact."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Code:
-    """The functions of a program, linked; `units`: file by file, where all were generated."""
+    """The generated functions of a program; `units` are the files of its code, if all was
+    generated.
+    """
 
     plan: Plan
     units: list[Unit]
     linked: Linked
     limited: bool = False
-    """Whether the code that decides errors counts items."""
+    """True if the code that decides errors counts items."""
     in_order: list[Code] = field(default_factory=list, repr=False)
     """The code that decides errors, once it was needed."""
 

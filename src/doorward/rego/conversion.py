@@ -33,12 +33,16 @@ from doorward.rego.values import (
 __all__ = ["from_python", "is_value"]
 
 MAX_DEPTH: Final = 10_000
-"""Collections within each other; as many as OPA reads of JSON."""
+"""The most levels of nested collections, as many as OPA reads of JSON."""
 _MANY: Final = 1_000
-"""From so many collections at one depth on, one that occurs again is checked once."""
+"""If there are at least this many collections at one depth, one that occurs again is checked
+once.
+"""
 _LARGE: Final[int] = 10**MAX_DIGITS
 _EXACT: Final = 2.0**53
-"""From here on a float and its text are two numbers: the text has the fewest digits."""
+"""From this number on, a float and its text can be different numbers: the text has the fewest
+digits.
+"""
 
 
 def from_python(value: object, name: str = "value", *, copy: bool = False) -> Value:
@@ -105,7 +109,7 @@ def _is_small(value: object) -> bool:
 
 
 _Position: TypeAlias = "tuple[_Position | None, object]"
-"""Where a value stands: the position of the collection, and the key in it."""
+"""The position of a value: that of its collection, and its key there."""
 
 
 def _refuse(position: _Position, why: str) -> NoReturn:
@@ -205,7 +209,9 @@ _WRITTEN: Final = (
     ("datetime", "date", lambda value, _place: value.isoformat()),
     ("uuid", "UUID", lambda value, _place: str(value)),
 )
-"""Classes of the standard library that are one text or number, and how."""
+"""Classes of the standard library that are converted to a text or number, and the function
+for it.
+"""
 
 
 def _fields_of(value: Any) -> Any:

@@ -42,7 +42,7 @@ _AT_THE_END: Final = rf"(?:{_translate_for_re2(NAMES_AT_THE_END)}|{_WORDS})(?:\\
 _WITHIN: Final = _translate_for_re2(NAMES_WITHIN)
 _SPACE: Final = r"(?:[^!-~]|\\u[0-9A-Fa-f]{4}|\\[a-z])*"
 _INNER: Final = r"(?:[^\"\\]|\\.)*"
-"""What a text may go on with."""
+"""Matches the rest of a name in JSON, up to its closing quote."""
 _DOTTED_TWICE: Final = r"[0-9A-Za-z_-]{8}\.[0-9A-Za-z_-]{8,}\."
 _DOTTED: Final = rf"{_DOTTED_TWICE}[0-9A-Za-z_-]{{8}}"
 _SCHEME: Final = "(?:earer|asic) "
@@ -63,7 +63,7 @@ def _not_masked() -> str:
 
 
 _GAP: Final = r"(?:[ '`]|\\.)*"
-"""Quotes, backslashes and blanks, as JSON writes them."""
+"""Matches quotes, backslashes and blanks, as JSON writes them."""
 _SUSPECTS: Final = (
     # A member with a text, a number or an array, and with an object where all below is secret.
     _name_pattern(_INNER, r'":["\[0-9-]'),
@@ -100,7 +100,6 @@ _SUSPECTS: Final = (
 
 
 may_hold_credentials: Final[Callable[[bytes], bool]] = byte_matcher(f"(?s){'|'.join(_SUSPECTS)}")
-"""Whether names or texts of a JSON text, as orjson writes it, may be those of credentials.
-
-So is what is called `raw_body`: it is base64.
+"""Tells whether names or texts in a JSON text, as orjson writes it, may be those of credentials. A
+member `raw_body` also counts, since it is base64.
 """

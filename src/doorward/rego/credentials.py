@@ -37,7 +37,9 @@ NAMES_AT_THE_END: Final = (
     r"|signature([-_]?\d{1,3})?|registry-config|assertion|saml[-_]?response"
 )
 NAMES_OF_WORDS: Final = "pwd|sig|otp|pass|passcode"
-"""Whole words at the end of a name: `bypass` and `design` are none."""
+"""Words that are credentials only as a whole word at the end of a name: not in `bypass` and
+`design`.
+"""
 NAMES_OF_ALL_BELOW: Final = (
     r"passw(or)?ds?|passphrases?|secrets?|credentials?|cookies?"
     r"|(api|access|private)[-_. ]?keys?|tokens"
@@ -106,7 +108,7 @@ _WRITTEN: Final = re.compile(
     + r"|&#0*([0-9]{1,3});?"
 )
 _LAYERS: Final = 3
-"""Encodings on top of each other that are undone: a form in a query within JSON."""
+"""The most nested encodings that are decoded, such as a form in a query in JSON."""
 _QUOTES: Final = str.maketrans(dict.fromkeys("\"'`\\\r", " "))
 _INDENT: Final = re.compile(r"^[ \t]*-[ \t-]*", re.MULTILINE)
 _A_NAME: Final = (
@@ -131,7 +133,7 @@ _MENTIONED: Final = re.compile(rf"{_A_NAME}(?![\w-])", re.IGNORECASE)
 
 
 _SEPARATOR: Final = re.compile(r"[=:>\n%\\-]|&#")
-"""One of them, or a way to write one, stands between each name and its value."""
+"""Matches a separator between a name and its value, in any of its encodings."""
 
 
 @cache

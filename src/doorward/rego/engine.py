@@ -70,16 +70,17 @@ if TYPE_CHECKING:
 __all__ = ["Engine", "PartialQuery", "Policies", "Query", "compile", "parse_term", "within"]
 
 Work: TypeAlias = Callable[[Evaluation], Any]
-"""Code that gives an answer when it is evaluated."""
+"""Compiled code that can be evaluated for an answer."""
 
 _UNSAFE_VALUE: Final = "var _ is unsafe"
 _LABELS: Final = "labels:"
 MAX_VARIANTS: Final = 16
-"""Codes kept for queries that replace functions; each is the whole program once more."""
+"""The most codes kept for queries that replace functions; each is a copy of the whole program."""
 MAX_QUESTIONS: Final = 64
 LONGEST_QUESTION: Final = 1_024
-"""Queries that are kept prepared for partial evaluation, of as many characters with what is
-unknown."""
+"""The most prepared queries kept for partial evaluation, and the most characters of one with its
+unknowns.
+"""
 
 
 def compile(
@@ -129,9 +130,8 @@ def compile(
 
 
 class Policies:
-    """Compiled policies, without data; safe in any number of threads.
-
-    `modules` are the policies as they were parsed, by file name.
+    """Compiled policies without data; thread-safe. `modules` are the policies as they were parsed,
+    by file name.
     """
 
     def __init__(
@@ -315,11 +315,10 @@ class Policies:
 
 
 class Engine:
-    """Policies and data, ready to be asked; safe in any number of threads.
-
-    The short way in: `modules` maps file names to Rego text, `data` is what `data` holds besides
-    the rules, and what else can be chosen are the fields of `Options` by name. `policies` are those
-    that were compiled before: then there is nothing else to choose.
+    """Policies and data that can be queried; thread-safe. The usual way to make one: `modules` maps
+    file names to Rego text, `data` is the base data, and every other option is a field of `Options`
+    by name. `policies` are policies compiled before, instead of `modules`; then there are no
+    options.
     """
 
     __slots__ = ("_answers", "_lock", "data", "environment", "policies")
@@ -327,7 +326,7 @@ class Engine:
     policies: Policies
     data: Any
     environment: Environment
-    """What built-ins may reach of the world outside."""
+    """What built-ins may use of the outside world."""
 
     def __init__(
         self,
@@ -517,9 +516,8 @@ class Engine:
 
 
 class _Answers:
-    """The answers of rules that do not read the input, by their slot.
-
-    Apart for strict built-in errors, since an answer that is undefined may be an error there.
+    """The answers of rules that do not read the input, by their slot. Those for strict built-in
+    errors are separate, since an answer that is undefined may be an error there.
     """
 
     __slots__ = ("lenient", "strict")
@@ -540,7 +538,7 @@ def parse_term(text: str) -> Any:
 
 
 class PartialQuery:
-    """A query prepared for partial evaluation; safe in any number of threads."""
+    """A query prepared for partial evaluation; thread-safe."""
 
     __slots__ = ("_question", "engine", "options", "text")
 
@@ -580,7 +578,7 @@ class PartialQuery:
 
 
 class Query:
-    """One prepared question; safe in any number of threads."""
+    """A prepared query; thread-safe."""
 
     def __init__(
         self,
@@ -943,7 +941,7 @@ class Query:
 
 
 _OWN_LIMITS: Final = frozenset({CANCEL_ERROR, INTERNAL_ERROR, LIMIT_ERROR})
-"""Errors that no order of steps changes."""
+"""The codes of errors that no order of evaluation avoids."""
 
 
 def _run(work: Callable[[Evaluation], Any], evaluation: Evaluation) -> Any:
@@ -978,7 +976,7 @@ def within(seconds: float | None) -> Iterator[None]:
 
 
 class _TooDeepError(EvalError):
-    """Python's stack has ended."""
+    """An evaluation needed more stack than Python has."""
 
     def __init__(self) -> None:
         super().__init__(INTERNAL_ERROR, "evaluation nests too deeply")

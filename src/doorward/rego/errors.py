@@ -54,15 +54,17 @@ CANCEL_ERROR: Final = "eval_cancel_error"
 CONFLICT_ERROR: Final = "eval_conflict_error"
 EVAL_TYPE_ERROR: Final = "eval_type_error"
 INPUT_ERROR: Final = "eval_input_error"
-"""Ours: OPA's input is JSON by then."""
+"""The code of errors in the input, which OPA does not have: its input is JSON when it is
+evaluated.
+"""
 INTERNAL_ERROR: Final = "eval_internal_error"
 LIMIT_ERROR: Final = "eval_limit_error"
-"""Ours: OPA does not bound what an evaluation makes."""
+"""The code of errors about limits on evaluation that OPA does not have."""
 
 
 @record
 class Details:
-    """Details of an error besides its message: `lines` for people, `data` for JSON."""
+    """What an error says besides its message: `lines` for people, `data` for JSON."""
 
     lines: tuple[str, ...]
     data: Mapping[str, object]
@@ -70,8 +72,7 @@ class Details:
 
 @record
 class Fix:
-    """The edit that a hint proposes: `text` in the source in place of the text between two
-    offsets."""
+    """The edit that a hint proposes: `text` replaces the text of the source between two offsets."""
 
     start: int
     end: int
@@ -80,7 +81,7 @@ class Fix:
 
 @record
 class Diagnostic:
-    """One finding: OPA's `code` and `message`, where, and what to do about it."""
+    """One error or warning: OPA's `code` and `message`, the place, and a hint."""
 
     code: str
     message: str
@@ -150,7 +151,7 @@ def _snippet(span: Span) -> list[str]:
 
 
 class RegoError(Exception):
-    """A policy or query that cannot be compiled or evaluated; `diagnostics` says why."""
+    """A policy or query cannot be compiled or evaluated; `diagnostics` says why."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
@@ -169,15 +170,17 @@ class RegoError(Exception):
 
 
 class ParseError(RegoError):
-    """The text is not Rego."""
+    """The text is not valid Rego."""
 
 
 class CompileError(RegoError):
-    """The modules do not make a program; carries every diagnostic found (parse errors too)."""
+    """The modules cannot be compiled; it has every diagnostic found, parse errors included."""
 
 
 class EvalError(RegoError):
-    """Evaluation stopped. One diagnostic: OPA's code, message and the place in the policy."""
+    """An evaluation ended with an error. Its one diagnostic has OPA's code and message, and the
+    place in the policy.
+    """
 
     def __init__(
         self, code: str, message: str, span: Span = NOWHERE, hint: str | None = None
@@ -201,9 +204,8 @@ class EvalError(RegoError):
 
 
 class InputError(RegoError, TypeError, ValueError):
-    """Input or data that is not made of Rego values, such as a tuple or bytes.
-
-    No policy can match it, so that none is asked.
+    """The input or data contains a value that Rego does not have, such as a tuple or bytes. No
+    policy is evaluated with it.
     """
 
     def __init__(self, message: str) -> None:
@@ -214,43 +216,43 @@ class InputError(RegoError, TypeError, ValueError):
 
 
 class InternalError(RegoError):
-    """A fault of ours, never of the policy."""
+    """A fault of Doorward, not of the policy."""
 
 
 class BuiltinError(Exception):
-    """Raised by a built-in's body; the caller adds the name, the position and the consequence.
-
-    Without strict errors the expression becomes undefined; with them, `EvalError`.
+    """Raised by the implementation of a built-in; the caller adds the name and the position.
+    Without strict errors the expression becomes undefined; with them, `EvalError` is raised.
     """
 
     code: str = BUILTIN_ERROR
 
 
 class OperandError(BuiltinError):
-    """An operand of the wrong kind or value; OPA's code for these is eval_type_error."""
+    """An operand of a built-in has the wrong kind or value; OPA's code for this is
+    eval_type_error.
+    """
 
     code = EVAL_TYPE_ERROR
 
 
 class EvaluationAborted(Exception):
-    """Raised by a built-in's body to end the evaluation, strict or not; its text is the whole text.
-
-    No `BuiltinError`, so that nobody on the way can take it for one and continue.
+    """Raised by a built-in to end the evaluation, with strict errors or without; its text is the
+    complete message. It is not a `BuiltinError`, so that no handler of those catches it and
+    continues.
     """
 
     code: str = BUILTIN_ERROR
     hint: str | None = None
-    """For people who run the policy themselves; never logged or sent."""
+    """A hint for people who run the policy themselves; it is never logged or sent."""
 
 
 class LimitError(EvaluationAborted):
-    """More than Doorward bounds a built-in to, where OPA has no bound and gives an answer.
-
-    It ends the evaluation: were the expression undefined, `not` would take it for a no.
+    """A built-in exceeded a limit of Doorward where OPA has no limit and gives an answer. It ends
+    the evaluation: if the expression became undefined, `not` would take that for false.
     """
 
     code = LIMIT_ERROR
 
 
 CALL_ERRORS: Final = (BuiltinError, EvaluationAborted)
-"""What a call of a built-in may raise."""
+"""The exceptions that a call of a built-in may raise."""

@@ -31,26 +31,31 @@ from doorward.rego.values import Key, Value
 __all__ = ["from_pieces"]
 
 WINDOW: Final = 1 << 20
-"""Bytes that are decoded at a time, or what is left of the window before if that is more."""
+"""The number of bytes that are decoded at a time, or the rest of the window before if that is
+longer.
+"""
 DEPTH: Final = 8
-"""Containers larger than a window that are taken apart, one in the other; deeper ones are read as a
-whole: each level may read the window once more."""
+"""The most nested containers larger than a window that are read member by member; deeper ones are
+read as a whole, since each level may read the window once more.
+"""
 _SEVERAL: Final = 1 << 12
-"""Characters from which several members are read at once."""
+"""Several members are decoded at once if they have at least this many characters."""
 _MISSES: Final = 2
-"""How often members that are nested may be cut in the middle, before they are read one by one."""
+"""After this many cuts in the middle of nested members, members are decoded one by one."""
 
 KINDS: Final = 256
-"""Sets of keys that are shared."""
+"""The most sets of keys that are shared."""
 _OFTEN: Final = 32
-"""Objects with the same keys from which on these are shared."""
+"""Objects share their keys from this many objects with the same keys on."""
 _MOST_KEYS: Final = 30
-"""Keys that Python shares at most."""
+"""The most keys that Python shares between objects."""
 _SAMPLES: Final = 40
-"""Instances after which Python has found out how many attributes they have."""
+"""The number of instances after which Python knows how many attributes they have."""
 
 _TAIL: Final = ' \t\r\n"]}'
-"""Of what the end of a member consists; members inside of it mostly end in another way."""
+"""The characters that the end of a member consists of; members inside of it mostly end
+differently.
+"""
 _LONGEST_TAIL: Final = 64
 _SPACE: Final = re.compile(r"[ \t\r\n]*+")
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -67,7 +72,7 @@ def from_pieces(content: bytes) -> Value:
 
 
 class _Objects:
-    """Gives objects that come again and again a place with fewer bytes."""
+    """Gives objects that occur again and again a representation with fewer bytes."""
 
     def __init__(self, untrack: Callable[[object], None]) -> None:
         self._strings = Strings()
@@ -75,7 +80,7 @@ class _Objects:
         self._times: dict[tuple[str, ...], int] = {}
         """How often keys came in this order."""
         self._kinds: dict[tuple[str, ...], type] = {}
-        """The class whose instances share them, where they came often."""
+        """The class whose instances share these keys, if they came often."""
 
     def share(self, obj: dict[str, Value]) -> dict[str, Value]:
         """Return the object in a form that takes less memory, sharing strings and keys met
@@ -150,7 +155,7 @@ def _kind_of(keys: tuple[str, ...]) -> type | None:
 
 
 class _Reader:
-    """Reads one text; `_at` is where it has come to in the window."""
+    """Reads one text; `_at` is the position in the window."""
 
     def __init__(self, content: bytes) -> None:
         self._content = memoryview(content)
@@ -172,7 +177,7 @@ class _Reader:
         self._last = ""
         """The last characters of the value that was read last."""
         self._is_last = False
-        """Whether the window reaches to the end."""
+        """True if the window reaches to the end of the text."""
 
     def document(self) -> Value:
         """Return the only value of the text; ValueError if there is more."""
@@ -306,9 +311,9 @@ class _Cuts:
 
     def __init__(self) -> None:
         self.mark = ""
-        """What ends a member, with the comma; nothing before the first."""
+        """The characters that end a member, with the comma; empty before the first member."""
         self.misses = 0
-        """How often that was in the middle of one."""
+        """How often such a place was in the middle of a member."""
 
     def note(self, last: str) -> None:
         """A member ended with these characters."""

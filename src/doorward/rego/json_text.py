@@ -17,9 +17,9 @@ from doorward.rego.values import Value, scrub
 __all__ = ["KEPT", "MUCH", "Numbers", "Strings", "from_json", "refuse_constant", "scrubbed"]
 
 MUCH: Final = 1 << 20
-"""Characters from which equal parts are shared."""
+"""Equal parts of a text of at least this many characters are shared."""
 KEPT: Final = 1 << 14
-"""How many strings, and how many numbers, are remembered at a time."""
+"""The most strings, and the most numbers, that are remembered at a time."""
 
 
 def from_json(text: str | bytes, *, unique_keys: bool = False) -> Value:
@@ -51,7 +51,7 @@ def from_json(text: str | bytes, *, unique_keys: bool = False) -> Value:
 
 
 class Numbers(dict[str, "int | Number"]):
-    """The number of each text met lately."""
+    """Maps the texts of recently read numbers to the numbers."""
 
     def __missing__(self, text: str) -> int | Number:
         number = parse_lean(text)
@@ -62,7 +62,7 @@ class Numbers(dict[str, "int | Number"]):
 
 
 class Strings(dict[str, str]):
-    """The one copy of each string met lately."""
+    """Maps recently read strings to one copy of each."""
 
     def share(self, obj: dict[str, Value]) -> dict[str, Value]:
         """Replace the strings in `obj` and its arrays by copies met before; return it."""
@@ -130,7 +130,7 @@ _DECODER: Final = json.JSONDecoder(
     parse_int=parse_number, parse_float=parse_number, parse_constant=refuse_constant
 )
 _SIGNED_ZERO: Final = re.compile(r"-0(?:(?<=^-0)|(?<=[\s:\[,]-0))(?![.eE])")
-"""An integer that keeps its sign as text."""
+"""Matches the integer `-0`, which keeps its sign as text."""
 _scan_short: Final[Any] = json.JSONDecoder(
     parse_int=int, parse_float=parse_number, parse_constant=refuse_constant
 ).scan_once  # type: ignore[attr-defined]  # not in the stubs

@@ -26,13 +26,15 @@ __all__ = [
 ]
 
 Policy: TypeAlias = str | Source | Module
-"""One policy file: its text, with the name that errors show for it where that is not the file's, or
-what was parsed from it."""
+"""One policy file: its text, its text with another name for errors than the file's, or its parsed
+module.
+"""
 
 
 class Preparation(Protocol):
-    """A function that changes parsed modules before they are compiled, and takes notes of them.
-    Its file, which `__code__` names, belongs to the key of what is saved."""
+    """A function that changes parsed modules before they are compiled, and makes notes about them.
+    Its file, which `__code__` names, is part of the key of saved programs.
+    """
 
     @property
     def __code__(self) -> CodeType: ...
@@ -127,7 +129,7 @@ def texts_of(modules: Mapping[str, Module]) -> dict[str, str]:
 
 
 class ParsedLater(Mapping[str, Module]):
-    """The modules of policies that are known to parse, parsed when somebody asks for them."""
+    """The modules of policies that are known to be valid, parsed when they are first read."""
 
     def __init__(
         self, policies: Mapping[str, Policy], parse: Callable[[], dict[str, Module]]

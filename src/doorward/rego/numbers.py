@@ -57,20 +57,21 @@ __all__ = [
 ]
 
 MAX_DIGITS: Final = 4096
-"""Longest number text, and largest decimal exponent, that data may have; more is an error."""
+"""The most characters of a number in data, and its largest decimal exponent; a longer one is an
+error.
+"""
 
 MANTISSA_BITS: Final = 64
 DOUBLE_BITS: Final = 53
 _SHAPE: Final = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\Z", re.ASCII)
 
 Binary: TypeAlias = tuple[int, int]
-"""`(m, e)` stands for `m * 2**e`."""
+"""A number as two integers: `(m, e)` stands for `m * 2**e`."""
 
 
 class Number(float):
-    """A number that is not a plain integer text: `1.5`, `1.0`, `1e3`, `-0`.
-
-    A `float` to Python's libraries (nearest value, `json.dumps` works), its own text to Rego.
+    """A number that is not written as a plain integer: `1.5`, `1.0`, `1e3`, `-0`. For Python's
+    libraries it is a `float` (the nearest value, `json.dumps` works), for Rego it is its own text.
     Equality, order and hash are by exact value, so that `Number("1.0") == 1`.
     """
 
@@ -169,10 +170,10 @@ class Number(float):
 
 
 CLASSES: Final = frozenset({int, float, Number})
-"""The classes of Rego's numbers: a boolean is none."""
+"""The Python classes of Rego's numbers; a boolean is not a number."""
 
 AnyNumber: TypeAlias = int | float
-"""`int` (never `bool`), `Number`, or a plain `float` that came in with Python data."""
+"""A Rego number: `int` (never `bool`), `Number`, or a plain `float` from Python data."""
 
 
 def _integer(number: AnyNumber) -> int | None:
@@ -199,7 +200,7 @@ def hash_integer(integer: int) -> int:
 
 
 HASH_MODULUS: Final = sys.hash_info.modulus
-"""Integers below it are their own hashes in Python."""
+"""Integers below this are their own hashes in Python."""
 
 
 def compare_numbers(a: float, b: float) -> int:
@@ -250,7 +251,7 @@ def parse_literal(text: str) -> int | Number:
 
 
 _LITERAL_BITS: Final = 100_000
-"""Largest binary exponent of a number in a policy, and smallest, as in OPA."""
+"""The largest binary exponent of a number in a policy, and minus the smallest one, as in OPA."""
 
 
 def parse_lean(text: str) -> int | Number:

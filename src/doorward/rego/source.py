@@ -16,7 +16,9 @@ __all__ = ["NOWHERE", "Source", "Span"]
 
 @record(guarded=False)
 class Source:
-    """One text: `name` is what errors print (a file name, or "" for a query)."""
+    """The text of a policy, query or other source: `name` is what errors print (a file name, or ""
+    for a query).
+    """
 
     name: str
     text: str = field(repr=False)
@@ -29,7 +31,7 @@ class Source:
 
 @record(guarded=False)
 class Span:
-    """A piece of a source: offsets in characters, `row` and `col` from 1 as OPA counts them."""
+    """A part of a source: offsets in characters, with `row` and `col` from 1 as OPA counts them."""
 
     source: Source = field(repr=False)
     start: int

@@ -23,11 +23,13 @@ NAMES: Final = (
     "rego_query_eval",
     "rego_query_parse",
 )
-"""What is measured. Nothing external is ever resolved: that timer stays at 0."""
+"""The names of the timers. Doorward never resolves external data, so that timer stays at 0."""
 
 
 class Timers:
-    """Nanoseconds by stage; for one thread at a time. `names` are listed even where they are 0."""
+    """Nanoseconds by stage, for use by one thread at a time. `names` are listed even if they
+    are 0.
+    """
 
     def __init__(self, names: Iterable[str] = NAMES) -> None:
         self._spent = dict.fromkeys(names, 0)

@@ -73,7 +73,7 @@ __all__ = [
 
 
 class Undefined:
-    """The type of `UNDEFINED`: no value at all, which is not `null`."""
+    """The type of `UNDEFINED`, the absence of any value, which is not `null`."""
 
     __slots__ = ()
 
@@ -90,7 +90,7 @@ class Undefined:
 UNDEFINED: Final = Undefined()
 
 SYSTEM: Final = "system"
-"""The key below `data` of the server's own documents, which are not part of all data."""
+"""The key below `data` of the server's own documents, which are not part of `data` as a whole."""
 
 Value: TypeAlias = Union[
     bool, int, float, str, "list[Value]", "dict[Key, Value]", "frozenset[Key]", None
@@ -98,7 +98,9 @@ Value: TypeAlias = Union[
 
 
 class Boxed:
-    """A boolean, large integer, array, object or set in key form: hashable, equal as in Rego."""
+    """A boolean, large integer, array, object or set in key form: hashable, and equal as in
+    Rego.
+    """
 
     __slots__ = ("_hash", "value")
 
@@ -350,8 +352,9 @@ _COMPARE: Final[tuple[Callable[[Any, Any], int], ...]] = (
 
 _ORDER: Final = cmp_to_key(compare)
 _AHEAD: Final = 16, 8, 4
-"""How many parts of a collection are put into its key, by depth. What is deeper, and what comes
-after them, is compared by `compare` where all before it is equal."""
+"""By depth, how many parts of a collection are in its sort key. Deeper or later parts are compared
+by `compare` if all before them is equal.
+"""
 
 
 def order_key(value: Value, order: Callable[[Value], Any] = _ORDER, depth: int = 0) -> Any:
@@ -384,7 +387,7 @@ def _number_key(number: Any) -> tuple[int, float, float]:
 
 
 _FLOAT: Final = 1 << 53
-"""Up to here each integer is a float."""
+"""Every integer up to this one has an exact float."""
 
 
 def _collection_key(value: Any, order: Callable[[Value], Any], depth: int) -> Any:
@@ -432,7 +435,7 @@ def in_order(values: Sequence[Value], order: Callable[[Value], Any] = _ORDER) ->
 
 
 _AT_ONCE: Final = 30_000
-"""Parts of arrays that Python puts in order without a look at the deadline: 10 ms at most."""
+"""The most parts of arrays that Python sorts without a check of the deadline: at most 10 ms."""
 
 
 def _is_plain(arrays: Sequence[Any]) -> bool:
@@ -505,7 +508,7 @@ _ARRAYS: Final = {list}
 _STRINGS: Final = {str}
 _TEXTS_AND_INTEGERS: Final = {str, int}
 _EXACT: Final = {int, Number}
-"""The classes of numbers that Python compares by their exact values."""
+"""The number classes that Python compares by their exact values."""
 _INTEGERS: Final = {int}
 
 
@@ -547,7 +550,7 @@ def _runs(column: Sequence[Value], positions: Sequence[int]) -> list[list[int]]:
 
 
 _SAME: Final = 256
-"""How large a value may be that others are compared with by Python, which knows no deadline."""
+"""The largest value that Python compares with others, without checks of the deadline."""
 
 
 def _are_same(column: Sequence[Value]) -> bool:
@@ -748,13 +751,13 @@ CONTROL_ESCAPES: Final = {
     "\t": "\\t",
     "\v": "\\v",
 }
-"""Control characters as Go writes them in quotes, those with a letter of their own."""
+"""The control characters as Go writes them in quotes, for those with an escape letter."""
 
 _ESCAPES: Final = {**CONTROL_ESCAPES, '"': '\\"', "\\": "\\\\"}
 
 
 SHORT_NAMES: Final = 512
-"""Characters of all names of an object whose texts are kept: they come again and again."""
+"""The texts of an object's names are cached if they have at most this many characters together."""
 
 _kept_name: Final = lru_cache(maxsize=1024)(_quote_rego)
 

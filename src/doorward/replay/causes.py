@@ -16,14 +16,16 @@ __all__ = ["Cause", "cause_of"]
 
 
 class Cause(NamedTuple):
-    """`rule`: its name and where it is; `text`: what is different about it."""
+    """The rule that made a decision change. `rule`: its name and place; `text`: what is different
+    about it.
+    """
 
     rule: str
     text: str
 
 
 NAMED: Final = 3
-"""Conditions that a cause names."""
+"""At most this many conditions are named in the text of a cause."""
 _UNKNOWN: Final = Cause("", "no rule was asked")
 
 

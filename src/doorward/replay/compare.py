@@ -23,14 +23,15 @@ KINDS: Final = {
     "changed": "another answer that allows, or refuses, as before",
     "not-replayable": "needs what the log does not hold",
 }
-"""What may become of an event."""
+"""The kinds of results that an event may have in a replay."""
 
 _VERDICTS: Final = ("allowed", "allow", "decision")
 
 
 class ListCount(NamedTuple):
-    """The number of items of a list, of those that stayed, and a digest of the places of the
-    others."""
+    """The number of items of a filtered list, the number of items that stayed, and a digest of the
+    positions of the removed ones.
+    """
 
     items: int
     shown: int
@@ -38,15 +39,16 @@ class ListCount(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The policies' answer to one event. `missing`: values that are not known; `is_late`: the error
-    is that of the deadline."""
+    """The answer of policies to one event. `missing`: values that are not known; `is_late`: the
+    error says that the deadline has passed.
+    """
 
     value: Value | Undefined = UNDEFINED
     error: str = ""
     missing: str = ""
     is_late: bool = False
     lists: Mapping[str, ListCount] | None = None
-    """Of a response, the lists that were filtered; None where that is not known."""
+    """The filtered lists of a response; None if they are not known."""
 
 
 def kind_of(before: Answer, now: Answer) -> str:

@@ -34,7 +34,7 @@ from doorward.replay.recorded import Claims, Recorded
 __all__ = ["Version", "comparable", "recorded_answer"]
 
 REMEMBERED: Final = 4_096
-"""Combinations of a path and what is hidden that are remembered."""
+"""At most this many combinations of a path and its hidden values are remembered."""
 _EMPTY: Final = Trail((), ())
 _VERDICT: Final = frozenset({"allow", "stream"})
 
@@ -83,7 +83,7 @@ def _is_left_out(path: str, told: Mapping[Any, Any]) -> bool:
 
 
 class Version:
-    """Policies that decide events; for one thread."""
+    """Compiled policies with data that decide events; used by one thread."""
 
     def __init__(self, snapshot: Snapshot, recorded: Recorded) -> None:
         self.snapshot = snapshot

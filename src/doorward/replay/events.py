@@ -19,11 +19,11 @@ _NOTHING: Final[Mapping[Key, Value]] = {}
 
 
 class Event(NamedTuple):
-    """One decision of the past."""
+    """One recorded decision of a log."""
 
     decision_id: str
     path: str
-    """The document that was requested; "" where `query` was."""
+    """The path of the document that was requested; "" if a `query` was."""
     query: str
     input: Value | Undefined
     result: Value | Undefined
@@ -32,7 +32,9 @@ class Event(NamedTuple):
     hidden: tuple[str, ...]
     """Paths below `/input` and `/result` whose values were removed or replaced in the log."""
     builtins: Mapping[Key, Value]
-    """`nd_builtin_cache`: by name and operands what built-ins answered."""
+    """The recorded `nd_builtin_cache`: by name and operands, the answers of built-ins that are not
+    pure.
+    """
     custom: Mapping[Key, Value]
 
 

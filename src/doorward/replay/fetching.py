@@ -17,11 +17,11 @@ from doorward.replay.reading import ReplayError
 __all__ = ["MAX_BYTES", "is_url", "with_files"]
 
 MAX_BYTES: Final = 64 << 30
-"""Bytes of one log, as it is sent."""
+"""At most this many bytes of one log are downloaded, counted as they are sent."""
 SILENCE: Final = 30.0
-"""Seconds without a byte after which a download has failed."""
+"""A download fails after this many seconds without a byte."""
 WITHIN: Final = 3600.0
-"""Seconds that one download takes at most."""
+"""The time limit of one download, in seconds."""
 
 
 def is_url(log: str) -> bool:

@@ -30,13 +30,15 @@ from doorward.replay.work import C, C_co, Job, Work
 __all__ = ["Recipe", "Sent", "replay_on_ray"]
 
 UNIT: Final = 8 << 20
-"""Bytes of a plain file that are one unit."""
+"""The bytes of a plain file that one unit of work has."""
 LOCAL: Final = "local"
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The parts of a `Job` in a form that can be sent; `v0`: policies are Rego v0."""
+    """The parts of a `Job` in a form that can be sent to another machine; `v0`: the policies are
+    Rego v0.
+    """
 
     new: Loaded
     old: Loaded | None = None
@@ -56,7 +58,7 @@ class Recipe:
 
 
 class _Unit(NamedTuple):
-    """A part of a file; a negative length stands for the whole of it."""
+    """A part of a file; a negative length stands for the whole file."""
 
     number: int
     file: str
@@ -65,7 +67,7 @@ class _Unit(NamedTuple):
 
 
 class Sent(Protocol[C_co]):
-    """A job on another machine."""
+    """A job in a form that can be sent to another machine."""
 
     def empty(self) -> C_co:
         """The result for no lines."""
@@ -75,7 +77,7 @@ class Sent(Protocol[C_co]):
 
 
 class _Decider:
-    """An actor: a job, and what it makes of units."""
+    """An actor on another machine: it holds a job and computes the result of units."""
 
     def __init__(self, recipe: Sent[Any]) -> None:
         self._job = recipe.job()

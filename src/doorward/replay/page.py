@@ -18,7 +18,7 @@ from doorward.replay.tally import Example, Tally, Timeline
 __all__ = ["page"]
 
 SHOWN: Final = 50
-"""Groups of a dimension on the page."""
+"""At most this many groups of a dimension are on the page."""
 _COLORS: Final = {
     UNCHANGED: "#8a8f98",
     "new-allow": "#c62828",

@@ -16,7 +16,7 @@ import duckdb
 __all__ = ["ParquetError", "events_in"]
 
 ROWS: Final = 1_000
-"""Rows that are read at a time."""
+"""The number of rows that are read at a time."""
 _TEXTS: Final = ("decision_id", "path", "query", "timestamp")
 _DOCUMENTS: Final = ("input", "result", "nd_builtin_cache", "custom", "erased", "masked", "error")
 _TEXT_TYPES: Final = ("VARCHAR", "UUID", "JSON")
@@ -24,7 +24,7 @@ _LISTS: Final = "VARCHAR[]"
 
 
 class ParquetError(Exception):
-    """A file that holds no events."""
+    """The Parquet file holds no events."""
 
 
 def events_in(path: str) -> Iterator[tuple[bytes, float]]:

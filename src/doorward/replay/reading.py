@@ -17,27 +17,27 @@ from typing import BinaryIO, Final, NamedTuple
 __all__ = ["Chunk", "ReplayError", "chunks_of", "is_whole", "log_files", "size_of"]
 
 CHUNK: Final = 1 << 20
-"""Bytes that are decided at a time, and the rest of the last line."""
+"""The lines of this many bytes are decided at a time, with the rest of the last line."""
 MAX_LINE: Final = 64 << 20
 MAX_ARRAY: Final = 256 << 20
-"""Bytes of a file that is one array."""
+"""A file that is one JSON array may have at most this many bytes."""
 _GZIP: Final = b"\x1f\x8b"
 _PARQUET: Final = b"PAR1"
 
 
 class ReplayError(Exception):
-    """A log that cannot be read, or policies that cannot decide it; the message says which."""
+    """A log cannot be read, or the policies cannot decide it; the message says which."""
 
 
 class Chunk(NamedTuple):
-    """Lines of a file: where they are, or what they are where the file is compressed."""
+    """Lines of a log file: their position, or their text if the file is compressed."""
 
     file: str
     start: int
     length: int
     content: bytes | None
     taken: int
-    """Bytes of the file as it is stored that were read for it."""
+    """The bytes of the file, as it is stored, that were read for these lines."""
 
     def read(self) -> bytes:
         """Return the lines; ReplayError if they cannot be read."""

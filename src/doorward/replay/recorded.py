@@ -25,17 +25,17 @@ from doorward.rego.shared import EvaluationAborted, Key
 __all__ = ["Claims", "Recorded"]
 
 _OF_TIME: Final = TIME_ALONE | {"time.now_ns"}
-"""Built-ins that depend on the time alone, which is the recorded one."""
+"""Built-ins whose answer depends only on the time, which is taken from the log."""
 
 
 _VERIFY: Final = "io.jwt.verify_"
 _DECODE_VERIFY: Final = "io.jwt.decode_verify"
 _SECRET: Final = os.urandom(32).hex()
-"""What signs the tokens that stand for others, in this process."""
+"""The key that signs tokens made in place of logged ones, in this process only."""
 
 
 class Claims(NamedTuple):
-    """The claims of a token that the log does not hold."""
+    """The claims of a token whose text the log does not hold."""
 
     header: Mapping[Key, Value]
     payload: Value
@@ -54,8 +54,9 @@ def _encode(octets: bytes) -> bytes:
 
 
 class Recorded:
-    """The answers of the event that is decided now, in this process. `missing`: what was needed
-    of the world and is not among them."""
+    """Gives the recorded answers of the event that is being decided. `missing`: the answers that
+    policies needed and the log does not have.
+    """
 
     def __init__(self) -> None:
         self.missing = ""

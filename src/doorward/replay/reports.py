@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 SHOWN: Final = 10
-"""Groups of a dimension that people are shown."""
+"""At most this many groups of a dimension are shown in a report."""
 _ORDER: Final = ("cause", "rule", "path", "user")
 _WIDTH: Final = 30
 

@@ -28,17 +28,19 @@ from doorward.telemetry.rate_limited_log import RateLimitedLog
 __all__ = ["Shadow"]
 
 STUCK_AFTER: Final = 60.0
-"""Seconds in which one decision of the candidate must end."""
+"""The shadow thread counts as stuck if one decision takes longer than this many seconds."""
 KEPT: Final = 200
-"""Differences that are kept to be shown."""
+"""At most this many differences are kept for display."""
 _ROUND: Final = 1.0
-"""Seconds that the thread waits for something to do."""
+"""The seconds that the thread waits for work before it reports that it is alive."""
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("shadow", "deciding by the candidate failed")
 
 
 class Shadow:
-    """Decides by `candidate` what it is told of; safe in any number of threads."""
+    """Decides by `candidate` the same requests as the active policies; can be used by any number of
+    threads.
+    """
 
     def __init__(
         self,

@@ -16,19 +16,21 @@ from doorward.replay.compare import UNCHANGED
 __all__ = ["OTHERS", "Example", "Tally", "Timeline"]
 
 GROUPS: Final = 1_000
-"""Groups of one dimension."""
+"""At most this many groups are counted in one dimension."""
 EXAMPLES: Final = 3
-"""Examples of one kind and cause, the first ones of the log."""
+"""At most this many examples are kept of one kind and cause: the first ones of the log."""
 CAUSES: Final = 200
-"""Kinds and causes with examples."""
+"""At most this many kinds and causes have examples."""
 BUCKETS: Final = 240
-"""Intervals of the time line; where there would be more, they become twice as long."""
+"""At most this many intervals are on the time line; if there would be more, each becomes twice as
+long.
+"""
 OTHERS: Final = "(others)"
 
 
 @dataclass(slots=True)
 class Example:
-    """One event that is decided otherwise now, as the log shows it."""
+    """One event whose decision has changed, as the log shows it."""
 
     decision_id: str
     time_ns: int | None
@@ -40,7 +42,9 @@ class Example:
 
 @dataclass(slots=True)
 class Timeline:
-    """Events and changes by time: `counts` by the number of the interval, `width` in seconds."""
+    """The number of events and changes by time: `counts` by the number of the interval, `width` in
+    seconds.
+    """
 
     width: int = 1
     counts: dict[int, list[int]] = field(default_factory=dict)
@@ -79,20 +83,20 @@ class Timeline:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of one part of a log, or of all of it."""
+    """The counts of a replay, for a part of a log or for all of it."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     groups: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
-    """By dimension and value, how many events of each kind but unchanged."""
+    """By dimension and value, the number of events of each kind other than unchanged."""
     missing: Counter[str] = field(default_factory=Counter)
-    """Why events are not replayable."""
+    """The number of events that cannot be replayed, by reason."""
     examples: dict[tuple[str, str, str], list[Example]] = field(default_factory=dict)
-    """By kind, rule and cause."""
+    """Examples of changed events, by kind, rule and cause."""
     times: Timeline = field(default_factory=Timeline)
     no_events: int = 0
-    """Lines that are not an event."""
+    """The number of lines that are not events."""
     taken: int = 0
-    """Bytes of the log as it is stored."""
+    """The bytes of the log that were read, as it is stored."""
     first_ns: int | None = None
     last_ns: int | None = None
 

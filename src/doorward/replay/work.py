@@ -33,17 +33,17 @@ USERS: Final = (
     ("User",),
     ("attributes", "source", "principal"),
 )
-"""Where an input names who asks, unless the caller says otherwise."""
+"""The paths at which an input may name the user, unless the caller gives others."""
 LONGEST: Final = 200
-"""Characters of the name of a group."""
+"""At most this many characters of the name of a group are kept."""
 EXAMPLE_BYTES: Final = 64 << 10
-"""Bytes of an input that is shown whole."""
+"""An input of at most this many bytes is shown whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The input of a replay. `old` is None where the recorded answers are compared with; `paths`
-    are the documents that count (all, where there are none); `by` are values of the input to group
+    """What a replay compares. `old` is None if the new answers are compared with the recorded ones;
+    `paths` are the documents that count, all if empty; `by` are the paths of input values to group
     by.
     """
 
@@ -150,7 +150,9 @@ def _text_at(input: Any, path: Sequence[str]) -> str:
 
 
 class Counts(Protocol):
-    """The result of parts of a log, which merge into that of the log. `taken`: bytes as stored."""
+    """The result of parts of a log; results can be merged into that of the whole log. `taken`: the
+    bytes read, as stored.
+    """
 
     taken: int
 
@@ -163,7 +165,7 @@ C_co = TypeVar("C_co", bound=Counts, covariant=True)
 
 
 class Work(Protocol[C_co]):
-    """The work on the lines of a log."""
+    """The work that is done for the lines of a log."""
 
     def empty(self) -> C_co:
         """The result for no lines."""

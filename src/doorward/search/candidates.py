@@ -17,17 +17,17 @@ from doorward.search.tokens import Token, read_token
 __all__ = ["Candidates", "Focus"]
 
 CORPUS: Final = 400
-"""Inputs that are kept to be changed."""
+"""At most this many inputs are kept to be changed."""
 WHOLE: Final = 24
-"""Inputs to begin with that have everything that is read."""
+"""The number of first inputs that have a value at every location that policies read."""
 CHANGES: Final = 3
-"""Changes made at most to one of them."""
+"""At most this many changes are made to one input."""
 FOCUSED: Final = 0.35
-"""The share of inputs that get a value which what changed compares with."""
+"""The share of inputs that get a value which a changed rule compares something with."""
 KEYED: Final = 0.5
-"""The share of those that get another key of data as well."""
+"""The share of those inputs that also get another key of data."""
 RECENT: Final = 16
-"""Inputs kept last, which are changed as often as all of them together."""
+"""The inputs kept last, this many, are changed as often as all of them together."""
 _ELEMENT: Final = "*"
 _ODD: Final[list[Value]] = [None, True, False, 0, 1, -1, 0.5, "", "a", [], {}, ["a"], {"a": "a"}]
 _MISSING: Final = object()
@@ -36,7 +36,8 @@ _MISSING: Final = object()
 @record
 class Focus:
     """Constants that only one of two versions has. `beside`: all constants, as JSON, of the rules
-    that they are in."""
+    that these constants are in.
+    """
 
     values: tuple[Value, ...] = ()
     beside: frozenset[str] = frozenset()
@@ -46,10 +47,8 @@ NO_FOCUS: Final = Focus()
 
 
 class Candidates:
-    """Makes inputs, and keeps those that were worth it.
-
-    The values of `focus` are put more often than others where they, or values that stand beside
-    them in a policy, are compared.
+    """Generates inputs, and keeps those that reached something new. The values of `focus` are put
+    more often than others where policies compare them, or values that stand beside them.
     """
 
     def __init__(self, material: Material, random: Random, focus: Focus = NO_FOCUS) -> None:
@@ -217,7 +216,7 @@ _FORMS: Final[tuple[Callable[[str], str], ...]] = (
     str.lower,
     str.upper,
 )
-"""How a text may be written where another is compared with it."""
+"""Functions that make from a text the form in which another built-in may compare it."""
 
 
 def _at(input: Any, path: Sequence[str]) -> Any:

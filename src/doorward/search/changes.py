@@ -26,13 +26,13 @@ from doorward.search.tokens import read_token
 __all__ = ["Change", "Edit", "smallest_change"]
 
 SECONDS: Final = 1.0
-"""How long to search."""
+"""The default time of a search, in seconds."""
 MAX_EDITS: Final = 6
-"""Edits of inputs that are changed further."""
+"""At most this many edited inputs are edited further."""
 EACH: Final = 0.2
-"""Seconds for one decision."""
+"""The time limit of one decision, in seconds."""
 WIDEST: Final = 120
-"""Characters of one value."""
+"""At most this many characters of one value are shown."""
 
 _HOUR: Final = 3600 * 10**9
 _HOURS: Final = (
@@ -43,14 +43,16 @@ _HOURS: Final = (
     24 * 3660,
     24 * 36600,
 )
-"""Times are tried so far before and after now."""
+"""Times are tried this many hours before and after the current time."""
 
 Path = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Another value at a path of the input; UNDEFINED where there was none, or is none now."""
+    """Another value at a path of the input; UNDEFINED stands for no value, before or after the
+    edit.
+    """
 
     path: Path
     old: Any
@@ -64,8 +66,9 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The edits that make a document true, fewest first found; none where none was found. `tried`:
-    inputs that were decided."""
+    """The edits that make a document true, the fewest that were found; empty if none were found.
+    `tried`: the number of inputs that were decided.
+    """
 
     edits: tuple[Edit, ...]
     tried: int
@@ -73,7 +76,9 @@ class Change:
     disclosure: Disclosure | None = field(default=None, compare=False)
     """How values are displayed; None where there is none to display."""
     at_ns: int | None = None
-    """A time at which the input itself makes it true, which a caller can only wait for."""
+    """A time at which the unchanged input makes the document true; a caller can only wait for
+    it.
+    """
 
     @property
     def is_found(self) -> bool:

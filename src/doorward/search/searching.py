@@ -26,16 +26,16 @@ from doorward.search.shape import shape_of
 __all__ = ["Finding", "Reach", "Search", "entry_points", "search"]
 
 NOW_NS: Final = 1_790_000_000_000_000_000
-"""The time at which candidates are decided."""
+"""The time at which inputs are decided, in nanoseconds since the epoch."""
 SMALLER: Final = 2_000
-"""Inputs tried to make one finding smaller."""
+"""At most this many inputs are tried to make one finding smaller."""
 TURN: Final = 0.05
-"""Seconds that one document is searched before the next one."""
+"""The seconds that one document is searched before it is the next one's turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A request that the versions decide differently, and why."""
+    """A request that the two versions decide differently, with the cause."""
 
     path: str
     input: Any
@@ -44,12 +44,12 @@ class Finding:
     new: Answer
     cause: Cause
     reads_clock: bool = True
-    """Whether a rule below the document asks for the time."""
+    """True if the document or a rule that it uses calls `time.now_ns()`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """An expression, and whether a request made it hold, and fail."""
+    """An expression, and whether any request made it hold, and made it fail."""
 
     where: str
     text: str
@@ -63,47 +63,51 @@ class Reach:
 
 @dataclass(slots=True)
 class Search:
-    """The requests tried, and the differences."""
+    """The result of a search: the number of requests tried, and the differences found."""
 
     candidates: int = 0
     different: int = 0
     seconds: float = 0.0
     findings: list[Finding] = field(default_factory=list)
     reached: int = 0
-    """Rules and expressions that were asked, and those that held, of either version."""
+    """The number of rules and expressions that were evaluated, and of those that held, in either
+    version.
+    """
     reach: tuple[Reach, ...] = ()
-    """The expressions of definitions that only one version has."""
+    """For each expression that only one version has, whether it was made to hold and to fail."""
     is_equal: bool = False
-    """Whether the versions were proved to be the same: then nothing was tried."""
+    """True if the versions were proved to be equal; then no request was tried."""
     not_inverted: frozenset[str] = frozenset()
-    """Built-ins without an inverse that stood between the input and a condition."""
+    """Built-ins without an inverse that were found between the input and a condition."""
 
 
 PROPERTY: Final = "never_"
-"""The beginning of the names of rules that say what must not be."""
+"""The prefix of the names of rules that must never be true."""
 _Node = tuple[int | str, bool, int]
 """An expression or a definition, whether it held, and the bits of how often; or the name of a rule,
-and how many of its definitions held."""
+and how many of its definitions held.
+"""
 MANY: Final = 15
 _Key = tuple[str, int, int, bool]
-"""The place of an expression, and whether it is negated."""
+"""The place of an expression, and True if it is negated."""
 _Outcome = tuple[_Key, bool]
 _ANSWER: Final[_Key] = ("", 0, 0, False)
-"""Of the document itself, in the place of an expression."""
+"""The key of the document's own answer, among the keys of expressions."""
 _MOST_OUTCOMES: Final = 2_000
-"""Sets of outcomes that are remembered."""
+"""At most this many sets of outcomes are remembered."""
 
 
 class _Reached:
-    """A tracer that counts which expressions were asked and which held. That a condition holds for
-    more items than ever is progress, and so is that fewer definitions of a rule hold."""
+    """A tracer that counts which expressions were evaluated and which held. It is progress if a
+    condition holds for more items than before, or if fewer definitions of a rule hold.
+    """
 
     def __init__(self, reach: _ReachOf) -> None:
         self._reach = reach
         self._counts: Counter[tuple[int, bool]] = Counter()
         self._rules: Counter[str] = Counter()
         self.outcomes: set[_Outcome] = set()
-        """Of the expressions that are watched, in this evaluation."""
+        """The outcomes of the watched expressions in this evaluation."""
 
     def nodes(self) -> set[_Node]:
         """Return each rule or expression that was reached, with its outcome and roughly how
@@ -132,7 +136,7 @@ class _Reached:
 
 
 class _ReachOf:
-    """The expressions that held, and those that failed, in all requests together."""
+    """Collects the expressions that held, and those that failed, in any of the requests."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         expressions = [each for rule in rules for each in _written(rule)]
@@ -193,7 +197,7 @@ def _key(expr: Expr) -> _Key:
 
 
 class _Pair:
-    """One document in two versions."""
+    """One document in two versions of the policies."""
 
     def __init__(
         self, old: Version, new: Version, path: str, reach: Mapping[int, _ReachOf]
@@ -363,7 +367,7 @@ def _add_finding(
 
 
 class _Hunt:
-    """The search of one document, which can be left and gone on with."""
+    """The search for differences in one document, which can be interrupted and continued."""
 
     def __init__(
         self,

@@ -17,17 +17,17 @@ from doorward.rego.tools import Expr, Rule, path_text
 __all__ = ["inputs_of_tests"]
 
 MOST: Final = 400
-"""Inputs that are noted."""
+"""At most this many inputs of tests are recorded."""
 SECONDS: Final = 2.0
-"""Of the processor, for all tests together."""
+"""The limit of all tests together, in seconds of processor time."""
 LONGEST: Final = 10.0
-"""Seconds for all tests together, however busy the machine is."""
+"""The limit of all tests together in real seconds, however busy the machine is."""
 EACH: Final = 1.0
-"""For one test."""
+"""The limit of one test, in seconds."""
 
 
 class _Inputs:
-    """A tracer that notes the inputs with which rules are asked."""
+    """A tracer that records the inputs with which rules are evaluated."""
 
     def __init__(self) -> None:
         self.noted: dict[str, Any] = {}

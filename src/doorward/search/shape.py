@@ -39,18 +39,18 @@ from doorward.search.seeds import inputs_of_tests
 __all__ = ["CLAIMS", "Material", "Shape", "shape_of"]
 
 CLAIMS: Final = "<claims>"
-"""In a path: what the token there says."""
+"""In a path, stands for the claims of the token at that place."""
 
 VALUES: Final = 64
-"""Values kept of one location."""
+"""At most this many values are kept of one location."""
 EXAMPLES: Final = 400
-"""Inputs of tests that are begun with."""
+"""At most this many inputs of tests are used as first inputs."""
 CONSTANTS: Final = 400
-"""Constants and values of data that any location may hold."""
+"""At most this many constants and values of data are kept that any location may hold."""
 NAMES: Final = 16
-"""Names that are followed where policies take them from data."""
+"""At most this many names that policies take from data are followed."""
 ROUNDS: Final = 4
-"""How often variables and rules are followed: chains that are longer are cut."""
+"""The number of passes in which variables and rules are followed; longer chains are cut."""
 DEPTH: Final = 12
 PEERS: Final = 8
 _ELEMENT: Final = "*"
@@ -62,7 +62,7 @@ _SAME_TEXT: Final = frozenset(
     | {"trim_suffix", "upper", "urlquery.decode"}
 )
 _CLAIMS_AT: Final = {"io.jwt.decode": 1, "io.jwt.decode_verify": 2}
-"""Where their answers hold the claims."""
+"""For each built-in that decodes tokens, the position of the claims in its answer."""
 _JOINED: Final = frozenset({"and", "or", "minus", "array.concat", "union"})
 _WITNESSES: Final[dict[str, list[Value]]] = {
     "string": ["a"],
@@ -74,9 +74,11 @@ _WITNESSES: Final[dict[str, list[Value]]] = {
 
 
 class Shape:
-    """A location in the input. `members` are the names below it, `*` for the items of a collection;
-    `values` what may be there; `keys` those of data that it is looked up in; `claims` what a token
-    in it says; `peers` are compared with it."""
+    """What policies read at a location in the input. `members` are the names below it, with `*` for
+    the items of a collection; `values` are values to try; `keys` are those of the data that it is
+    looked up in; `claims` are the claims of a token at this place; `peers` are the locations that
+    are compared with it.
+    """
 
     def __init__(self, depth: int = 0) -> None:
         self.depth = depth
@@ -123,8 +125,9 @@ class Shape:
 
 
 class Material(NamedTuple):
-    """The material for candidates: the shape of the input of all versions together, constants that
-    they mention, and inputs that their tests give."""
+    """The material for inputs: the shape of the input of all versions together, the constants in
+    their policies, and inputs from their tests.
+    """
 
     shape: Shape
     constants: list[Value]
@@ -150,7 +153,7 @@ def shape_of(engines: Sequence[Engine]) -> Material:
 
 
 class _Reader:
-    """Reads one program; `_of` says for which locations variables and rules stand."""
+    """Reads one program; `_of` gives the locations that variables and rules stand for."""
 
     def __init__(self, root: Shape, engine: Engine) -> None:
         self._root = root
@@ -158,7 +161,7 @@ class _Reader:
         self._data = to_python(engine.data)
         self._of: dict[str, list[Shape]] = {}
         self._answers: dict[str, dict[str, Any]] = {}
-        """What rules answer, and what variables may be, that is known without the input."""
+        """The values of rules and variables that are known without the input."""
         self._made_of: dict[int, Shape] = {}
         self._parameters: dict[str, list[Sequence[Term]]] = {}
         self._modules: Sequence[Module] = engine.policies.program.modules

@@ -16,7 +16,9 @@ _HEADER: Final[dict[Key, Value]] = {"alg": "HS256", "typ": "JWT"}
 
 
 class Token(NamedTuple):
-    """`scheme` is the word with its space that clients put before a token; "" for none."""
+    """A token in an input. `scheme` is the word before it with its space, such as `Bearer `; "" if
+    there is none.
+    """
 
     scheme: str
     claims: Value

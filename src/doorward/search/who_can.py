@@ -62,29 +62,32 @@ __all__ = [
 ]
 
 MOST: Final = 20_000
-"""Candidates that are decided."""
+"""At most this many candidates are decided."""
 SECONDS: Final = 10.0
-"""Of the processor, for partial evaluation, and for all lookups of candidates."""
+"""The limit of partial evaluation, and of all lookups of candidates, in seconds of processor
+time.
+"""
 EACH: Final = 0.5
-"""For one decision."""
+"""The limit of one decision, in seconds."""
 WIDEST: Final = 120
-"""Characters of one binding of a reason."""
+"""At most this many characters of one binding are shown in a reason."""
 NAMESPACE: Final = "doorward_access"
 _CONFLICT: Final = "eval_conflict_error"
 _FROM_WORLD: Final = frozenset({"time.now_ns", "io.jwt.decode_verify"})
-"""Built-ins that ask for the time only: decisions are made at one."""
+"""Built-ins that depend on nothing outside but the time, which is fixed for one decision."""
 _KEYED: Final = ("io.jwt.", "crypto.")
-"""How the names of built-ins begin that are given keys."""
+"""The prefixes of the names of built-ins that take keys."""
 _EQUATIONS: Final = frozenset({"eq", "equal"})
 
 Path: TypeAlias = tuple[str, ...]
-"""Names below `input`."""
+"""The names of a path below `input`."""
 
 
 @record
 class Grant:
-    """Values of the unknown parts, in their order, for which the query holds, and why: each
-    definition with what its variables were bound to."""
+    """Values of the unknown parts, in their order, for which the query holds, and the reasons: each
+    definition that holds, with the values of its variables.
+    """
 
     values: tuple[Value, ...]
     reasons: tuple[str, ...]
@@ -92,8 +95,9 @@ class Grant:
 
 @record
 class Condition:
-    """The condition on any other subject. `key`: the key that verifies the token whose `claims` the
-    texts name; "" where none is read."""
+    """A condition under which any other subject is allowed. `key`: the key that verifies the token
+    whose `claims` the texts name; "" if no token is read.
+    """
 
     texts: tuple[str, ...]
     key: str = ""
@@ -102,7 +106,8 @@ class Condition:
 @record
 class Access:
     """The subjects that are allowed. `unknown`: why there may be others than the grants and
-    conditions say; "" where there are none."""
+    conditions say; "" if there are none.
+    """
 
     grants: tuple[Grant, ...]
     conditions: tuple[Condition, ...]
@@ -112,7 +117,7 @@ class Access:
 
 @record
 class Unknowns:
-    """An input of which some parts are not known. What it has at these paths is left out."""
+    """An input of which some parts are not known; it has no values at these paths."""
 
     input: Value
     paths: tuple[Path, ...]
@@ -133,7 +138,7 @@ class Unknowns:
 
 
 ALL: Final = Unknowns({}, ((),))
-"""Nothing of the input is known."""
+"""The unknowns of an input about which nothing is known."""
 
 
 def who_can(
@@ -534,7 +539,9 @@ def _infix(expr: Expr) -> Expr:
 
 
 class _Reasons:
-    """The definitions of a document that hold for an input, and their values."""
+    """A tracer that records the definitions of a document that hold for an input, and their
+    values.
+    """
 
     def __init__(self, engine: Engine, query: str) -> None:
         self._mask = Mask(engine.data)

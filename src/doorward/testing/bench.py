@@ -17,21 +17,21 @@ from doorward.testing.runner import Result, Suite, Test, run_one
 __all__ = ["Measured", "bench_gobench", "bench_json", "bench_pretty", "measure"]
 
 SECONDS: Final = 0.2
-"""How long each test is measured."""
+"""The number of seconds for which each test is measured."""
 
 _ROUNDS: Final = 10
-"""Rounds between two looks at the clock."""
+"""The number of runs between two checks of the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A test that passed, how often it was asked, and how long that took."""
+    """A test that passed, with how often it was run and how long that took."""
 
     test: Test
     rounds: int
     total_ns: int
     memory: tuple[int, int] | None = None
-    """Bytes and blocks that an evaluation holds at its end, where that was measured."""
+    """The bytes and memory blocks that an evaluation holds at its end, if they were measured."""
 
     @property
     def ns_per_round(self) -> int:

@@ -17,7 +17,7 @@ __all__ = ["Case", "case_name", "cases_of"]
 
 @dataclass(slots=True)
 class Case:
-    """One case, or a group of them by the next part of the name."""
+    """One test case, or a group of cases by the next part of the name."""
 
     name: str
     passed: bool = True

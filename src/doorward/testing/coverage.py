@@ -37,17 +37,17 @@ from doorward.testing.finding import TELL_CASE
 __all__ = ["Coverage", "lines_of"]
 
 _ASKED: Final = (Ref, Call, ArrayComprehension, SetComprehension, ObjectComprehension)
-"""Terms for which OPA has an expression of its own."""
+"""Terms for which OPA's coverage has an expression of its own."""
 
 
 class Coverage:
-    """A tracer that notes lines. `hits` holds the file and row of each."""
+    """A tracer that records the evaluated lines. `hits` holds the file and row of each."""
 
     def __init__(self) -> None:
         self.hits: set[tuple[str, int]] = set()
         self._seen: dict[int, Node] = {}
         self._below: dict[int, set[int]] = {}
-        """The rows of operands by the node that they count with, one of those seen."""
+        """By node, the rows of operands that count as evaluated together with it."""
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
         """Rules count by their definitions."""

@@ -24,7 +24,7 @@ __all__ = ["PolicyPlugin", "coverage_init"]
 
 
 class PolicyPlugin(CoveragePlugin):
-    """Says that `*.rego` are policies."""
+    """A plugin of coverage.py that measures `*.rego` files."""
 
     def file_tracer(self, filename: str) -> FileTracer | None:
         return PolicyTracer(filename) if filename.endswith(".rego") else None
@@ -39,7 +39,7 @@ class PolicyPlugin(CoveragePlugin):
 
 
 class PolicyTracer(FileTracer):
-    """Rows of generated code are rows of the policy."""
+    """Maps rows of generated code to rows of the policy."""
 
     def __init__(self, filename: str) -> None:
         self.filename = os.path.abspath(filename)
@@ -49,7 +49,7 @@ class PolicyTracer(FileTracer):
 
 
 class PolicyReporter(FileReporter):
-    """The rows of a policy that can be reached. What cannot be parsed cannot be reached."""
+    """Lists the rows of a policy that can be reached; none if it cannot be parsed."""
 
     def lines(self) -> set[int]:
         return lines_of(parse_module(Source(self.filename, self.source())))

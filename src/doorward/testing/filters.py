@@ -23,7 +23,7 @@ from doorward.rego import InputError, from_python
 __all__ = ["assert_filter_matches"]
 
 Select = Callable[[Conditions], set[int]]
-"""The numbers of the rows that fulfil conditions."""
+"""A function that gives the numbers of the rows that fulfil conditions."""
 _SHOWN: Final = 5
 
 

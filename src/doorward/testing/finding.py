@@ -38,10 +38,10 @@ from doorward.rego.tools import (
 __all__ = ["PROPERTY", "TELL_CASE", "Test", "find_tests", "has_properties"]
 
 TELL_CASE: Final = "internal.test_case"
-"""The built-in that tells the runner the names of a case."""
+"""The built-in with which compiled tests report the names of a case to the runner."""
 
 PROPERTY: Final = "never_"
-"""How the name of a property begins (`doorward.search.proofs`)."""
+"""The prefix of the names of properties (`doorward.search.proofs`)."""
 
 _PREFIX: Final = "test_"
 _SKIPPED: Final = "todo_test_"
@@ -49,10 +49,8 @@ _SKIPPED: Final = "todo_test_"
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """One test: its rule's place, its name, and the path to its value.
-
-    `is_table`: the value is an object of cases. `is_function`: it has parameters, so that nobody
-    can ask for a value.
+    """One test: the place of its rule, its name, and the path of its value. `is_table`: the value
+    is an object of cases. `is_function`: the rule has parameters, so it has no value.
     """
 
     __test__ = False  # what pytest shall not collect by its name

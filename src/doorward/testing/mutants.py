@@ -28,7 +28,9 @@ _OPERATORS: Final = {
 
 
 class Mutant(NamedTuple):
-    """`text` in place of what the file holds; `change` says what is different, on one line."""
+    """A changed policy: `text` replaces what the file holds; `change` describes the difference on
+    one line.
+    """
 
     file: str
     row: int

@@ -21,13 +21,15 @@ from doorward.testing.runner import TIMEOUT, Result, Suite, Test, run, run_one
 __all__ = ["FEWEST", "run_parallel"]
 
 FEWEST: Final = 200
-"""Tests for each process; fewer are not worth one more."""
+"""Each process gets at least this many tests; for fewer a further process takes longer than it
+saves.
+"""
 
 _CHUNK: Final = 50
 
 
 class _Job(NamedTuple):
-    """The work of a copy, which has it from this process."""
+    """What a forked process has to do; it is inherited from the parent process."""
 
     suite: Suite
     tests: Sequence[Test]
@@ -36,7 +38,7 @@ class _Job(NamedTuple):
 
 
 class _Said(NamedTuple):
-    """A result on its way back."""
+    """The result of one test as a forked process sends it to its parent."""
 
     passed: bool
     error: tuple[str, str, Span] | None

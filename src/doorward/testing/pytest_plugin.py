@@ -43,7 +43,7 @@ _SUITES = pytest.StashKey[dict[tuple[str, ...], "Suite"]]()
 
 
 class RegoFailure(Exception):
-    """A test in Rego did not pass; says why."""
+    """A test in Rego did not pass; the message says why."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -69,7 +69,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> RegoFile |
 
 
 class RegoFile(pytest.File):
-    """One file of tests."""
+    """A Rego file with tests, as a collector of pytest."""
 
     def collect(self) -> Iterator[RegoItem | RegoProperty]:
         """Yield the tests and properties in this file; CollectError if the policies do not
@@ -139,7 +139,7 @@ def builtins_for(config: pytest.Config, paths: Sequence[str]) -> Registry:
 
 
 class RegoItem(pytest.Item):
-    """One test."""
+    """One test in Rego, as an item of pytest."""
 
     def __init__(self, *, suite: Suite, test: Test, **known: object) -> None:
         super().__init__(**known)  # type: ignore[arg-type]  # what pytest hands to every node
@@ -176,7 +176,9 @@ class RegoItem(pytest.Item):
 
 
 class RegoProperty(pytest.Item):
-    """One property: it fails with a counterexample, and is skipped where it is not known."""
+    """One property as an item of pytest: it fails if there is a counterexample, and is skipped if
+    it is neither proved nor refuted.
+    """
 
     def __init__(self, *, paths: Sequence[str], subject: Property, **known: object) -> None:
         super().__init__(**known)  # type: ignore[arg-type]  # what pytest hands to every node

@@ -29,7 +29,7 @@ RULE: Final = "-" * 80
 _OUTCOMES: Final = ("PASS", "FAIL", "SKIPPED", "ERROR")
 
 Why = Callable[[Result], str]
-"""Says why a test failed."""
+"""A function that returns the reason why a test failed, as text."""
 
 
 def pretty(results: Sequence[Result], *, verbose: bool = False, why: Why | None = None) -> str:
@@ -183,7 +183,7 @@ def _cases(cases: Mapping[str, Case]) -> str:
 
 
 class XmlSuite(NamedTuple):
-    """A test suite of JUnit: its counts, and the lines of its test cases."""
+    """A test suite of a JUnit report: its counts, and the lines of its test cases."""
 
     name: str
     tests: int

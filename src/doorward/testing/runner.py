@@ -46,16 +46,15 @@ from doorward.testing.finding import PROPERTY, Test, find_tests, has_properties
 __all__ = ["Result", "Suite", "Test", "run", "run_one", "why"]
 
 TIMEOUT: Final = 5.0
-"""Seconds that one test may take, as with `opa test`."""
+"""The default limit of one test in seconds, as in `opa test`."""
 
 MAX_OUTPUT: Final = 1 << 20
-"""Characters of `print` kept of one test."""
+"""At most this many characters that one test prints are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome of one test. `error` is the error that stopped it; `output` is the text that it
-    printed."""
+    """The result of one test. `error` is the error that ended it; `output` is what it printed."""
 
     test: Test
     passed: bool = False
@@ -83,7 +82,9 @@ class Result:
 
 
 class Suite:
-    """Policies and the tests in them. CompileError if they do not compile."""
+    """Compiled policies and the tests in them; making one raises CompileError if they do not
+    compile.
+    """
 
     def __init__(
         self,
@@ -99,9 +100,9 @@ class Suite:
     ) -> None:
         """`saved`: where compiled policies are kept between runs."""
         self.output: list[str] = []
-        """What the test that runs now has printed."""
+        """The text that the current test has printed."""
         self.tried: dict[tuple[str, ...], None] = {}
-        """The cases that it has tried, by their names."""
+        """The cases that the current test has tried, by name."""
         environment = environment or Environment(tokens=VerifiedTokens())
         options = Options(
             v0=v0,

@@ -13,7 +13,7 @@ __all__ = ["Both", "BothPartial"]
 
 
 class Both:
-    """Tells all of `tracers` the same, in their order."""
+    """A tracer that passes every event to all of `tracers`, in their order."""
 
     def __init__(self, tracers: Sequence[Tracer]) -> None:
         self.tracers = tracers
@@ -35,7 +35,9 @@ class Both:
 
 
 class BothPartial:
-    """Tells all of `tracers` of a partial evaluation the same, in their order."""
+    """A tracer of partial evaluation that passes every event to all of `tracers`, in their
+    order.
+    """
 
     def __init__(self, tracers: Sequence[Coverage | Profile]) -> None:
         self.tracers = tracers

@@ -51,21 +51,25 @@ __all__ = [
 Pairs: TypeAlias = tuple[tuple[Term, Term], ...]
 
 Arity: TypeAlias = Callable[[Call], int | None]
-"""How many operands the called function declares; None when it is not known."""
+"""The number of operands that the called function declares; None if it is not known."""
 
 
 @dataclass(slots=True)
 class Binding:
-    """The variables that an expression needs and binds, given those bound before it."""
+    """The variables that an expression needs, and those that it binds, given the variables bound
+    before it.
+    """
 
     bound: AbstractSet[str]
     outer: AbstractSet[str]
-    """Variables of the enclosing bodies outside of closures: not free inside a closure."""
+    """Variables of the enclosing bodies that are not in closures; inside a closure they are not
+    free.
+    """
     arity: Arity
     needs: dict[str, Var] = field(default_factory=dict)
     binds: set[str] = field(default_factory=set)
     before: set[str] = field(default_factory=set)
-    """What must be bound before the expression, whatever it binds itself."""
+    """Variables that must be bound before the expression, even if it binds them itself."""
 
     def missing(self) -> list[Var]:
         """Return the needed variables that nothing has bound, in the order of the text."""

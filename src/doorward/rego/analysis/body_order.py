@@ -129,7 +129,7 @@ def _branches(rules: Iterable[Rule]) -> Iterator[Rule]:
 
 
 class _UnsafeError(Exception):
-    """An expression cannot be evaluated where it stands, though its parts have an order."""
+    """An expression cannot be evaluated at its place, although its parts can be put in order."""
 
     def __init__(self, names: AbstractSet[str], span: Span) -> None:
         super().__init__(span)
@@ -141,7 +141,7 @@ class _UnsafeError(Exception):
 
 @record(guarded=False)
 class _Order:
-    """The flat form of a rule without its `else`, and the order of its bodies."""
+    """The flat form of a rule without its `else`, and the safe order of its bodies."""
 
     flat: FlatRule
     flattener: Flattener
@@ -179,7 +179,7 @@ def _rule(rule: Rule, orders: Mapping[int, _Order | None], negations: Negations)
 
 
 class _Rebuilding:
-    """The tree as it was written, with its bodies in the order of the flat ones."""
+    """Rebuilds the tree as it was written, with its bodies in the order of their flat form."""
 
     def __init__(self, order: SafeOrder, origins: Origins, negations: Negations) -> None:
         self.order = order
@@ -291,9 +291,8 @@ class _Rebuilding:
 
 
 class _Sequence:
-    """One body: which of its flat expressions stand together as one that was written.
-
-    They stand where the last of them stands.
+    """One body: which of its flat expressions belong to one written expression; they take the place
+    of the last of them.
     """
 
     def __init__(
@@ -314,9 +313,11 @@ class _Sequence:
             self.parts.setdefault(id(origins.part_of(step)), []).append(step)
         self.here = {name for step in ordered.exprs for name in order.names(step)} - ordered.around
         self.moved: dict[int, Var] = {}
-        """The variables that stand for heads, which are expressions of the body."""
+        """The variables that stand for terms of the head, whose expressions are part of the
+        body.
+        """
         self.apart: set[int] = set()
-        """The expressions of which each part is one of its own."""
+        """The expressions whose parts are separate expressions."""
 
     def exprs(self) -> tuple[Sequence[Expr], dict[int, Var]]:
         """Return the expressions in order, and the variables that stand for heads."""

@@ -24,7 +24,7 @@ def call_path(operator: Ref) -> tuple[Key, ...] | None:
 
 @record
 class Callee:
-    """The target of a call: a built-in, or the node of a function."""
+    """What a call calls: a built-in, or the node of a function."""
 
     builtin: Builtin | None = None
     node: RuleNode | None = None
@@ -41,7 +41,7 @@ class Callee:
 
 
 class Callees:
-    """Finds what calls call, in one registry and one tree of rules."""
+    """Finds what calls refer to, in one registry and one tree of rules."""
 
     def __init__(self, registry: Registry, root: RuleNode) -> None:
         self.registry = registry

@@ -46,18 +46,20 @@ __all__ = [
 ]
 
 _REMOTE: Final = frozenset({"http.send", "net.lookup_ip_addr"})
-"""Built-ins that ask a server."""
+"""Built-ins that send requests to a server."""
 _HEARD: Final = frozenset({"internal.test_case", "print", "trace"})
-"""Built-ins with one answer with an effect: each evaluation calls them again."""
+"""Built-ins that have an effect and always the same answer: each evaluation must call them
+again.
+"""
 _SEEN_OUTSIDE: Final = _HEARD | _REMOTE
 
 
 @record
 class Uses:
-    """The built-ins and the nodes that the parts of a rule and of its `else` use.
-
-    `reads_world`: the input, or a built-in whose answer can differ between two decisions.
-    `changes`: there is an object comprehension or a `with`. Rules that use the same share one.
+    """The built-ins and the nodes that the parts of a rule and of its `else` use. `reads_world`: it
+    reads the input, or calls a built-in whose answer can differ between two decisions. `changes`:
+    it contains an object comprehension or a `with`. Rules that use the same things share one
+    object.
     """
 
     builtins: frozenset[str]
@@ -68,19 +70,21 @@ class Uses:
 
 @dataclass(slots=True)
 class Dependencies:
-    """For each node with rules, the nodes it reads; `own` says which read the world themselves:
-    the input, or a built-in whose answer can differ between two decisions.
-
-    `circular`: nodes that read themselves although no rule does, and who reads them: `p.a := p.b`
-    beside `p[x] := 1`. Only a look-up at one key, as exact code makes it, comes to an end there."""
+    """For each node with rules, the nodes it reads. `own` gives the nodes that themselves read the
+    input or call a built-in whose answer can differ between two decisions. `circular`: nodes that
+    read themselves although no rule does, with the nodes that read them: `p.a := p.b` beside
+    `p[x] := 1`. Only a look-up of one key, as exact code does it, ends there.
+    """
 
     reads: dict[int, list[RuleNode]] = field(default_factory=dict)
     own: set[int] = field(default_factory=set)
     circular: frozenset[int] = frozenset()
     uses: dict[int, Uses] = field(default_factory=dict)
-    """Of each rule, by identity; empty where an earlier run made the graph."""
+    """The uses of each rule, by the identity of the rule; empty if an earlier run made the
+    graph.
+    """
     paths: ReadPaths | None = None
-    """What the rules read below `data`, once a `with` asks."""
+    """What the rules read below `data`; None until a `with` needs it."""
 
 
 def build_dependencies(root: RuleNode, callees: Callees) -> Dependencies:
@@ -345,9 +349,8 @@ def check_recursion(root: RuleNode, graph: Dependencies, callees: Callees) -> li
 
 
 class _Rules:
-    """Dependencies among the rules of some nodes, one by one.
-
-    A reference reads a rule whose constant prefix agrees with it, as in OPA.
+    """Dependencies of the single rules of some nodes. A reference reads a rule if it agrees with
+    the rule's constant prefix, as in OPA.
     """
 
     def __init__(self, nodes: Sequence[RuleNode], callees: Callees) -> None:

@@ -20,11 +20,13 @@ from doorward.rego.values import Key, compare, from_key, to_key
 __all__ = ["Documents", "Path", "input_paths", "read_documents"]
 
 Path: TypeAlias = tuple[Key, ...]
-"""`("input", "user")`, `("data", "roles")`, in key form."""
+"""A path such as `("input", "user")` or `("data", "roles")`, its parts in key form."""
 
 
 class Documents(NamedTuple):
-    """Both kinds, in Rego's order; of two base documents, one in the other, only the outer."""
+    """The documents that are read, virtual and base, in Rego's order; if one base document contains
+    another, only the outer one.
+    """
 
     base: list[Path]
     virtual: list[Path]

@@ -32,7 +32,9 @@ __all__ = ["Globals", "Scope", "TypeNode", "constant", "is_constant", "select_pa
 
 @dataclass(eq=False, slots=True)
 class TypeNode:
-    """The type of one path below `data`, as far as it is known, and the paths below it."""
+    """The type of the document at one path below `data`, as far as it is known, with those of the
+    paths below it.
+    """
 
     type: Type | None = None
     children: dict[Key, TypeNode] = field(default_factory=dict)
@@ -105,10 +107,9 @@ def _no_readers(_path: tuple[Key, ...]) -> tuple[()]:
 
 @dataclass(eq=False, slots=True)
 class Globals:
-    """The names that all bodies see: the built-ins, and those that rules define below `data`.
-
-    `called`: the built-ins that are called somewhere. A variable of such a name that no rule's body
-    has for its own stands for the function, as in OPA.
+    """The names that every body can use: the built-ins, and those that rules define below `data`.
+    `called`: the built-ins that are called somewhere. If a rule's body does not declare a variable
+    with such a name, the variable stands for the function, as in OPA.
     """
 
     registry: Registry
@@ -116,7 +117,7 @@ class Globals:
     rules: TypeNode = field(default_factory=TypeNode)
     signatures: dict[str, Function] = field(default_factory=dict)
     readers: Callable[[tuple[Key, ...]], Iterable[tuple[Key, ...]]] = _no_readers
-    """The rules that read those at a path below `data`, or below it."""
+    """The rules that read a document at a path below `data`, or a part of it."""
 
     def with_calls(self, called: frozenset[str]) -> Globals:
         """Return a copy in which more built-ins count as called."""
@@ -140,9 +141,8 @@ class Globals:
 
 
 class Scope:
-    """The variables of one body, inside those of the bodies around it.
-
-    `documents` are the trees of what is known of `input` and `data`, the nearest first.
+    """The variables of one body, inside those of the enclosing bodies. `documents` are trees of the
+    known types of `input` and `data`, innermost first.
     """
 
     __slots__ = ("documents", "globals", "parent", "variables")

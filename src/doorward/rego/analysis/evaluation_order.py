@@ -96,7 +96,9 @@ def is_step(expr: Expr) -> bool:
 
 
 class _Steps:
-    """Takes expressions apart. `equalities`: the calls that take references as they are."""
+    """Splits expressions into steps of evaluation. `equalities`: the calls that take references as
+    they are.
+    """
 
     def __init__(self, callees: Callees, equalities: set[str]) -> None:
         self.callees = callees

@@ -48,12 +48,12 @@ __all__ = [
 ]
 
 CallSite = tuple[Call, Span, bool]
-"""A call, where errors in it are reported, and whether it is inside another term."""
+"""A call, the span at which its errors are reported, and True if it is inside another term."""
 
 
 @record(guarded=False)
 class Sites:
-    """The calls and the replacements of a module or a query, in the order of the text."""
+    """The calls and the `with` replacements of a module or a query, in the order of the text."""
 
     calls: list[CallSite]
     withs: list[With]

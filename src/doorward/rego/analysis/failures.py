@@ -44,10 +44,9 @@ __all__ = ["Failures", "has_one_answer"]
 
 
 class Failures:
-    """The rules, bodies and expressions of a program that may fail.
-
-    `mocked`: names of what some `with` replaces, perhaps by what may fail. `prints`: somebody
-    listens to `print`, whose order counts.
+    """The rules, bodies and expressions of a program that may raise an error. `mocked`: names of
+    what some `with` replaces, perhaps by something that raises errors. `prints`: someone receives
+    the output of `print`, so its order must be kept.
     """
 
     def __init__(
@@ -149,7 +148,7 @@ class Failures:
 
 
 _PARTS: Final = frozenset({Call, ObjectComprehension, Ref, Var, With})
-"""The parts that may fail, or read what may."""
+"""The parts of a rule that may raise an error, or read something that may."""
 
 
 def has_one_answer(rules: Iterable[Rule]) -> bool:

@@ -18,11 +18,9 @@ __all__ = ["FlatTerms"]
 
 @record
 class FlatTerms:
-    """The terms of one tree, by class.
-
-    `path` gives the head and the operands of a reference, `parts` the terms directly inside a
-    composite one. `values`: classes of terms that are known as a whole. `is_object`: whether a
-    comprehension makes an object.
+    """How to read the terms of one kind of tree, by class. `path` gives the head and the operands
+    of a reference, `parts` the terms directly inside a composite one. `values`: classes of terms
+    that are known as a whole. `is_object`: tells whether a comprehension makes an object.
     """
 
     var: type
@@ -105,14 +103,14 @@ class FlatTerms:
 
 
 class _Unification:
-    """The variables of two terms that are bound when the terms are made equal."""
+    """Collects the variables that are bound when two terms are made equal."""
 
     def __init__(self, terms: FlatTerms, safe: AbstractSet[str]) -> None:
         self.terms = terms
         self.safe = safe
         self.unified: set[str] = set()
         self.unknown: dict[str, set[str]] = {}
-        """Variables that become bound once all those beside them are."""
+        """Variables that become bound once all variables beside them are bound."""
 
     def is_safe(self, name: str) -> bool:
         return name in self.safe or name in self.unified

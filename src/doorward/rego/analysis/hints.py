@@ -25,9 +25,9 @@ from doorward.rego.values import UNDEFINED, Key
 __all__ = ["add_hints", "names_of_modules", "near_name", "near_path"]
 
 MAX_NAMES: Final = 5_000
-"""Names that one is compared with."""
+"""An unknown name is compared with at most this many known names."""
 MAX_TEXT: Final = 1_000
-"""Characters of an expression that are looked at."""
+"""At most this many characters of an expression are searched for a hint."""
 
 _LIKE: Final = 0.75
 _CONSTANTS: Final = {
@@ -61,7 +61,7 @@ _UNSAFE: Final = re.compile(r"var (\S+) is (?:unsafe|undeclared)")
 _FUNCTION: Final = re.compile(r"undefined function (\S+)$")
 
 Names = Callable[[Span], Iterable[str]]
-"""The names that stand for something at a place: rules of its package, imports, variables."""
+"""The names that can be used at a place: rules of its package, imports, variables."""
 
 
 def add_hints(errors: Sequence[Diagnostic], names: Names, registry: Registry) -> list[Diagnostic]:

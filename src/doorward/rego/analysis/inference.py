@@ -74,9 +74,8 @@ def callee_name(operator: Ref) -> str:
 
 
 class Inference:
-    """Infers types in the flat bodies of one rule or query.
-
-    INVARIANT: the bodies outlive it; what is known of a comprehension is kept by its identity.
+    """Infers types in the flat bodies of one rule or query. INVARIANT: the bodies outlive it; the
+    types of a comprehension are kept by its identity.
     """
 
     def __init__(self, globals_: Globals) -> None:

@@ -39,9 +39,8 @@ __all__ = ["Dialect", "Lifting", "Origins"]
 
 
 class Origins:
-    """The written expressions, heads and bodies that flat ones were made of, by identity.
-
-    An entry holds the flat one as well, so that its identity is not that of another one later.
+    """The written expressions, heads and bodies that flat ones were made from, by the identity of
+    the flat one. An entry also holds the flat one, so that its identity is not reused.
     """
 
     def __init__(self) -> None:
@@ -73,7 +72,7 @@ class Origins:
 
 
 class Dialect(Protocol):
-    """The way in which flat bodies are written."""
+    """How flat bodies of one kind are written: for diagnostics, or for evaluation."""
 
     def local(self, span: Span) -> Var:
         """A new variable for the term at `span`."""
@@ -90,7 +89,9 @@ class Dialect(Protocol):
 
 
 class Lifting:
-    """Takes calls out of terms. `origins`: where to note what the flat expressions were."""
+    """Takes calls out of terms. `origins`: records which written expressions the flat ones come
+    from.
+    """
 
     def __init__(self, dialect: Dialect, origins: Origins | None = None) -> None:
         self.dialect = dialect

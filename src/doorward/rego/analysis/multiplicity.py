@@ -75,7 +75,7 @@ class Multiplicity:
     def __init__(self) -> None:
         self._several: set[int] = set()
         self._outer: dict[int, frozenset[str]] = {}
-        """Names that are outside of closures in a body, by the body."""
+        """For each body, the names that are used outside of its closures."""
 
     def note(self, node: Rule | Expr | Body) -> None:
         """`node` may have several answers."""
@@ -246,7 +246,9 @@ def closure_outer(body: Body, heads: tuple[Term, ...]) -> frozenset[str]:
 
 
 class _Walk:
-    """Follows code generation through rules: what is bound when, and what walks."""
+    """Follows rules in the way code generation does: which variables are bound when, and which
+    expressions loop.
+    """
 
     def __init__(
         self, callees: Callees, *, prints: bool, bound: frozenset[str] = frozenset()

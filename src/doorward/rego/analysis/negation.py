@@ -40,10 +40,10 @@ from doorward.rego.syntax.nodes import (
 __all__ = ["GENERATED", "QUERY_LOCAL", "Negations", "is_generated", "operand_calls"]
 
 QUERY_LOCAL: Final = "__localq"
-"""What OPA's names for generated variables of queries begin with."""
+"""The prefix of OPA's names for generated variables of queries."""
 
 GENERATED: Final = "__@operand"
-"""How the names of variables end that stand for operands."""
+"""The suffix of the names of variables that stand for operands."""
 
 
 def is_generated(name: str) -> bool:
@@ -80,9 +80,8 @@ def _calls_in(term: Term) -> Iterator[Call]:
 
 
 class Negations:
-    """Takes negated expressions apart. `equalities`: the calls that compare both sides whole.
-
-    The names of the variables it makes begin with `prefix`.
+    """Splits negated expressions. `equalities`: the calls that compare both sides as a whole.
+    `prefix` begins the names of the variables it makes.
     """
 
     def __init__(self, *, in_query: bool, prefix: str = "") -> None:
@@ -111,7 +110,7 @@ class Negations:
 
 
 class _Parts:
-    """The parts of one negated term that are asked before it."""
+    """The parts of one negated term that are evaluated before it."""
 
     def __init__(self, prefix: str, count: int) -> None:
         self.prefix = prefix

@@ -70,10 +70,9 @@ def is_evaluated(term: Term) -> bool:
 
 
 class Operands:
-    """Binds operands to variables.
-
-    `equalities`: the calls that take references as they are. `local` makes a variable for the
-    term at a span; `part_steps` the expressions that a part of a template string stands for.
+    """Binds operands to variables. `equalities`: the calls that take references as they are.
+    `local` makes a variable for the term at a span; `part_steps` returns the expressions that a
+    part of a template string stands for.
     """
 
     def __init__(

@@ -41,10 +41,10 @@ from doorward.rego.syntax.walk import walk
 __all__ = ["LINKS", "split_chains"]
 
 LINKS: Final = 40
-"""Operators that stay in one expression."""
+"""A chain of operators is split into expressions of at most this many operators."""
 
 _SIGNS: Final = "+-*/%|&=<>"
-"""One of these is in each operator but `in`."""
+"""Every operator other than `in` contains one of these characters."""
 ExprTerm: TypeAlias = Term | SomeDecl | SomeIn | Every | Not | And | Or
 
 
@@ -72,7 +72,9 @@ def _is_long(node: Rule) -> bool:
 
 
 class _Shortener:
-    """Takes the terms of one rule apart; `out` gets the expressions that go before."""
+    """Splits the long chains of operators in the terms of one rule; `out` receives the expressions
+    that must come first.
+    """
 
     def __init__(self) -> None:
         self.count = 0

@@ -67,9 +67,8 @@ __all__ = [
 @record
 class CheckOptions:
     """The options of a check: `strict` adds OPA's strict-mode errors, `max_errors` limits the
-    report.
-
-    `schemas` are those that METADATA can name; that of the input is under ().
+    report. `schemas` are the schemas that METADATA can name; the schema of the whole input has the
+    name ().
     """
 
     strict: bool = False
@@ -79,7 +78,7 @@ class CheckOptions:
 
 @dataclass(slots=True)
 class Program:
-    """The results of the passes, each of which builds on the last."""
+    """The results of the passes, each of which uses the results of those before it."""
 
     modules: list[Module]
     registry: Registry
@@ -90,21 +89,23 @@ class Program:
     mocked: frozenset[str] = frozenset()
     types: Globals = field(init=False)
     sites: list[Sites] = field(default_factory=list)
-    """The calls and replacements of each module, while they are checked."""
+    """The calls and `with` replacements of each module, during the check."""
     sources: list[Module] = field(default_factory=list)
     """The modules as they were parsed, in the order of `modules`."""
     resolved: list[Module] = field(default_factory=list)
-    """The modules with their names resolved, bodies and operands as they are written; empty where
-    an earlier run made the program (`resolved_modules`)."""
+    """The modules with resolved names, but bodies and operands as they were written; empty if an
+    earlier run made the program (`resolved_modules`).
+    """
     names: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
     """The names of the rules of each package."""
     arities: dict[tuple[Key, ...], int] = field(default_factory=dict)
-    """How many operands each function takes."""
+    """The number of operands of each function."""
     known: dict[int, Module] = field(default_factory=dict)
-    """While it is checked: what an earlier check made of modules that are here again, by the
-    identity of what was parsed."""
+    """During the check, what an earlier check made of unchanged modules, by the identity of the
+    parsed module.
+    """
     known_resolved: dict[int, Module] = field(default_factory=dict)
-    """The same with bodies as they are written; empty where an earlier run made them."""
+    """The same as `known`, with bodies as they were written; empty if an earlier run made them."""
 
     def __post_init__(self) -> None:
         self.types = Globals(self.registry)
@@ -146,7 +147,9 @@ class Program:
 
 @record
 class Query:
-    """A checked query: its ordered body, and the functions its `with` clauses replace."""
+    """A checked query: its body in evaluation order, and the functions that its `with` clauses
+    replace.
+    """
 
     body: Body
     mocked: frozenset[str]

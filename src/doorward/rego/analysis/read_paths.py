@@ -11,7 +11,7 @@ __all__ = ["ReadPaths"]
 
 
 class ReadPaths:
-    """The paths below `data` that references have, of rules and of base documents."""
+    """The paths below `data` that references read, those of rules and those of base documents."""
 
     def __init__(self, parts: Iterable[object]) -> None:
         self._paths = {path for part in parts for path in _paths(part)}

@@ -12,7 +12,9 @@ __all__ = ["Readers"]
 
 
 class Readers:
-    """The readers of the rules of a program. The graph is turned round once somebody asks."""
+    """For each rule of a program, the rules that read it. The graph is reversed when it is first
+    needed.
+    """
 
     def __init__(self, root: RuleNode, graph: Dependencies) -> None:
         self._root = root

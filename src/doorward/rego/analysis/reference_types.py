@@ -43,7 +43,7 @@ __all__ = ["bodies_of", "check_references"]
 
 
 class TermTypes(Protocol):
-    """The part of type inference that checks of references need: the types of terms."""
+    """What checks of references need of type inference: the types of terms."""
 
     def type(self, term: Term, scope: Scope) -> Type: ...
 
@@ -106,7 +106,7 @@ def _in_term(term: Term) -> Iterator[Ref]:
 
 
 class _Check:
-    """One reference. Positions count from its head, which is 0."""
+    """The check of one reference. Positions count from its head, which is 0."""
 
     def __init__(self, ref: Ref, scope: Scope, types: TermTypes) -> None:
         self.ref = ref

@@ -27,9 +27,9 @@ from doorward.rego.syntax.walk import Node, children, walk
 __all__ = ["required_builtins"]
 
 _ASSIGNED: Final = (Ref, ArrayComprehension, SetComprehension, ObjectComprehension)
-"""Terms that OPA assigns before, where they are inside another one."""
+"""Terms that OPA assigns to a variable before the expression if they are inside another term."""
 _REPLACED: Final = frozenset({"rego.metadata.chain", "rego.metadata.rule"})
-"""What they are is known when a policy is compiled."""
+"""Built-ins whose calls are replaced by values when a policy is compiled."""
 
 
 def required_builtins(modules: Iterable[Module], registry: Registry) -> list[str]:

@@ -70,8 +70,9 @@ def names_of_packages(modules: Iterable[Module]) -> dict[tuple[str, ...], frozen
 
 @record(guarded=False)
 class Resolved:
-    """Modules with their names resolved, what is wrong with the names, and whether some module
-    calls a function of `rego.metadata`."""
+    """Modules with resolved names, the errors in the names, and True if some module calls a
+    function of `rego.metadata`.
+    """
 
     modules: list[Module]
     errors: list[Diagnostic]
@@ -134,10 +135,9 @@ class _Imported:
 
 @record
 class ResolverOptions:
-    """Options of name resolution.
-
-    `builtins`: names of which a variable makes `shares_names` true. `collect_free`: a variable of a
-    rule's body of such a name takes the name from the calls in the body, as in OPA.
+    """The options of name resolution. `builtins`: names that set `shares_names` if a variable has
+    one of them. `collect_free`: a variable of a rule's body with such a name hides the built-in
+    from the calls in that body, as in OPA.
     """
 
     strict: bool = False

@@ -28,12 +28,16 @@ from doorward.rego.syntax.nodes import Array, Body, Call, Every, Expr, Term, Var
 __all__ = ["Ordered", "SafeOrder", "Step", "Unsafe", "take_in_order"]
 
 Unsafe: TypeAlias = dict[int, tuple[Any, set[str]]]
-"""The expressions that cannot be put in order, by identity, and the variables they lack."""
+"""The expressions that cannot be put in order, by identity, with the variables that nothing
+binds.
+"""
 
 
 @record(guarded=False)
 class Ordered:
-    """The expressions of one flat body that have an order, and what is bound around the body."""
+    """The expressions of one flat body that can be put in order, and the variables bound around the
+    body.
+    """
 
     body: Body
     exprs: list[Expr]
@@ -48,7 +52,7 @@ class Ordered:
 
 
 class Step:
-    """One expression with the variables in it, outside of its closures and inside of them."""
+    """One expression with its variables: those outside of its closures and those inside."""
 
     __slots__ = ("expr", "inside", "names")
 
@@ -77,7 +81,7 @@ def take_in_order(
 
 
 class _Rounds:
-    """The rounds in which the expressions of one body become ready."""
+    """The rounds in which the expressions of one body become ready to be evaluated."""
 
     def __init__(
         self,
@@ -140,10 +144,9 @@ def _is_apart(step: Step, fresh: set[str], added: set[str]) -> bool:
 
 
 class SafeOrder:
-    """Puts the flat bodies of one rule or query in order.
-
-    `arity`: how many operands a call declares. `templates`: the comprehensions made of the parts of
-    template strings, by identity; their variables must be bound outside of them.
+    """Puts the flat bodies of one rule or query in order. `arity`: the number of operands that a
+    call declares. `templates`: the comprehensions made from the parts of template strings, by
+    identity; their variables must be bound outside of them.
     """
 
     def __init__(self, arity: Arity, templates: AbstractSet[int]) -> None:
@@ -151,7 +154,7 @@ class SafeOrder:
         self._templates = templates
         self._steps: dict[int, Step] = {}
         self.orders: dict[int, Ordered] = {}
-        """The orders of all bodies, those of closures included, by the identity of the body."""
+        """The order of each body, those in closures included, by the identity of the body."""
 
     def body(self, body: Body, around: AbstractSet[str]) -> Unsafe:
         """Put a body in order, with `around` bound before it; return the expressions without an

@@ -31,7 +31,9 @@ from doorward.rego.values import Key
 __all__ = ["AnnotatedDocuments", "SchemaError", "Schemas", "check_annotations", "schema_type"]
 
 Schemas = Mapping[tuple[str, ...], Any]
-"""Schemas by name: `schema.user` under ("user",), the type of all input under ()."""
+"""Types from schemas, by name: `schema.user` is ("user",), and the type of the whole input is
+().
+"""
 
 _SCALARS: Final[Mapping[str, Type]] = {
     "boolean": boolean,
@@ -39,14 +41,16 @@ _SCALARS: Final[Mapping[str, Type]] = {
     "integer": number,
     "number": number,
 }
-"""In OPA's order; `null` says nothing there."""
+"""The scalar types in OPA's order; `null` among others has no effect there."""
 _MAX_DEPTH: Final = 50
 _MAX_PARTS: Final = 20_000
-"""Schemas inside each other that are followed: references can double them at each level."""
+"""At most this many nested schemas are followed, since references can double their number at each
+level.
+"""
 
 
 class SchemaError(Exception):
-    """The schema cannot be read; the text is OPA's where OPA has one."""
+    """The schema cannot be read; the message is OPA's if OPA has one."""
 
 
 def schema_type(schema: Any) -> Type:
@@ -68,19 +72,21 @@ def schema_type(schema: Any) -> Type:
 
 @dataclass(slots=True)
 class _Part:
-    """A schema as far as it decides a type; `allOf` joins several."""
+    """The parts of a schema that decide a type; `allOf` joins several."""
 
     schema: Mapping[str, Any]
     kinds: list[str]
     properties: list[tuple[str, Any]]
     items: list[Any]
     is_list: bool
-    """Whether `items` are those of all places, and not of one each."""
+    """True if `items` is one schema for all items, not one for each position."""
 
 
 @dataclass(slots=True)
 class _Reader:
-    """A schema to a type, as OPA reads it: what it does not know of can be anything."""
+    """Reads a schema as a type in the way OPA does; keywords that it does not know allow any
+    value.
+    """
 
     root: Any
     left: int = _MAX_PARTS
@@ -205,10 +211,8 @@ def _kinds_text(kinds: Sequence[str]) -> str:
 
 
 class AnnotatedDocuments:
-    """The schemas that annotations of a program give to documents.
-
-    Each schema becomes a type once, however many rules name it, and annotations of packages are
-    looked up by path.
+    """The types that annotations of a program give to documents by schemas. Each schema is read
+    once, however many rules name it; annotations of packages are found by path.
     """
 
     def __init__(self, modules: Sequence[Module], schemas: Schemas | None) -> None:

@@ -61,9 +61,8 @@ def pattern_vars(term: Term) -> Iterator[Var]:
 
 @dataclass(slots=True)
 class Declared:
-    """One declared name of a scope: the unique name, how it came to be, whether it was used.
-
-    `span` is the expression that declares it: that is where OPA reports what is wrong with it.
+    """One declared name of a scope: its unique name, the kind of declaration, and whether it was
+    used. `span` is the expression that declares it, where OPA reports errors about it.
     """
 
     unique: str
@@ -73,7 +72,7 @@ class Declared:
 
 
 class Stage(IntEnum):
-    """OPA looks at names several times over; what fails first hides the rest."""
+    """The stages in which OPA checks names; errors of one stage hide those of later ones."""
 
     REFERENCES = 0
     ROOTS = 1
@@ -83,7 +82,7 @@ class Stage(IntEnum):
 
 @dataclass(slots=True)
 class Names:
-    """Makes names unique within one module, and collects what is wrong with them."""
+    """Makes names unique within one module, and collects the errors in them."""
 
     strict: bool = False
     count: int = 0
@@ -108,14 +107,13 @@ class Names:
 
 
 class Scope:
-    """The names one body declares. A name is declared from its declaration on; an earlier use
-    in the same body is an error, as is declaring it twice, unless the use means a declaration
-    around: `x := 1; y := [x | x := x + 1]`.
-
-    `parameters` is the scope of a function's parameters around its own body. `in_head`: a closure
-    of a rule's head, which OPA reads before the body; a name of the body is a use there. `free`:
-    the variables with names of built-ins that are used here and declared nowhere. `joined`: an
-    operand of `and` or `or`, or a body in one: what it refers to counts for the body around it.
+    """The names that one body declares. A name counts from its declaration on; to use it earlier in
+    the same body is an error, as is declaring it twice, unless the use refers to a declaration of
+    an enclosing body: `x := 1; y := [x | x := x + 1]`. `parameters` is the scope of a function's
+    parameters around its body. `in_head`: this is a closure of a rule's head, which OPA reads
+    before the body, so that a name of the body is a use there. `free`: the variables with names of
+    built-ins that are used here and declared nowhere. `joined`: this is an operand of `and` or
+    `or`, or a body in one, and its uses count for the body around it.
     """
 
     def __init__(
@@ -134,7 +132,7 @@ class Scope:
         self.declared: dict[str, Declared] = {}
         self.pending: set[str] = set()
         self.referenced: set[str] = set()
-        """Names that were used here, and declared nowhere by then."""
+        """Names that were used here before any declaration."""
         self.declared_at = NOWHERE
         self.free: frozenset[str] = free
         self.joined = joined

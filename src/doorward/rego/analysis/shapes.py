@@ -38,15 +38,17 @@ from doorward.rego.syntax.nodes import (
 __all__ = ["MIN_SHARED", "NoShape", "Reading"]
 
 MIN_SHARED: Final = 16
-"""Definitions of one place from which their shapes are looked at."""
+"""Definitions of one rule are compared by shape only if there are at least this many."""
 
 
 class NoShape(Exception):
-    """A definition has no shape."""
+    """A definition contains something that shapes do not cover."""
 
 
 class Reading:
-    """Reads one definition: its constants and positions in order; what is left is its shape."""
+    """Reads the constants and positions of one definition in order; the rest of the definition is
+    its shape.
+    """
 
     __slots__ = ("_locals", "_opens_collections", "_takes_any", "constants", "definition", "spans")
 

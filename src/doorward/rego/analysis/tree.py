@@ -36,7 +36,7 @@ __all__ = [
 
 @record
 class Definition:
-    """One rule at its node: `tail` is what of its reference is not constant."""
+    """One rule at its node: `tail` is the part of its reference after the constant prefix."""
 
     rule: Rule
     tail: tuple[Term, ...]
@@ -57,7 +57,7 @@ class Definition:
 
 @dataclass(eq=False, slots=True)
 class RuleNode:
-    """A place below `data`. `path` leaves `data` out; keys are values in key form."""
+    """A place below `data`. `path` does not include `data`; keys are values in key form."""
 
     path: tuple[Key, ...]
     children: dict[Key, RuleNode] = field(default_factory=dict)

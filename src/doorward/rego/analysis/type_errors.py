@@ -40,7 +40,7 @@ __all__ = [
 
 @record
 class Finding:
-    """One error; `follows` if some type in it is unknown."""
+    """One type error; `follows` is True if some type in it is unknown."""
 
     diagnostic: Diagnostic
     follows: bool = False

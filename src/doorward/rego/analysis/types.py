@@ -50,15 +50,19 @@ __all__ = [
 
 UNKNOWN: Final = ScalarType("???")
 MAX_OPTIONS: Final = 200
-"""Beyond it a union says nothing any more: large constant data must not cost quadratic time."""
+"""A union of more types than this becomes the type of any value, so that large constant data does
+not take quadratic time.
+"""
 
 MAX_PARTS: Final = 10_000
-"""Parts of a type that a term can be inferred to have: `[x, x]` has those of `x` twice, and each
-step of a policy may double them. Beyond it nothing is known of the term."""
+"""A term whose inferred type has more parts than this gets no type: `[x, x]` has the parts of `x`
+twice, and each step of a policy may double them.
+"""
 
 MAX_REPEATS: Final = 500
-"""Parts among them that stand there once more: only doubling repeats so many, and each step would
-work on all parts."""
+"""At most this many parts of a type may be repetitions of other parts; only doubling repeats so
+many, and each step would process all of them.
+"""
 
 _RANK: Final = {"null": 0, "boolean": 1, "number": 2, "string": 3}
 

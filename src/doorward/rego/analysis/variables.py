@@ -36,7 +36,7 @@ from doorward.rego.syntax.nodes import (
 __all__ = ["ROOTS", "BodyReader", "body_vars", "expr_vars", "part_vars", "term_vars"]
 
 BodyReader: TypeAlias = Callable[[Body], Iterator[Var]]
-"""Gives the variables of a body, those inside closures too."""
+"""A function that returns the variables of a body, including those inside closures."""
 
 
 def term_vars(

@@ -35,7 +35,9 @@ from doorward.rego.syntax.nodes import (
 __all__ = ["is_in_order", "is_rule_in_order"]
 
 _OTHERS: Final = frozenset({"assign", "eq", "internal.print", "internal.test_case", "print"})
-"""Equations, which OPA knows as expressions only, and what is looked at behind all else."""
+"""The operators of equations, which OPA keeps as expressions only, and of calls that are checked
+after all others.
+"""
 
 
 def is_rule_in_order(rule: Rule, arity: Arity) -> bool:

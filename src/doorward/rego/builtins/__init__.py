@@ -85,6 +85,6 @@ DECLARED: Final = {
     "units": "units.parse units.parse_bytes",
     "uuid": "uuid.parse uuid.rfc4122",
 }
-"""The built-ins by the module that declares them."""
+"""The names of the built-ins, by the module that declares them."""
 
 REGISTRY.declare_in(__name__, DECLARED)

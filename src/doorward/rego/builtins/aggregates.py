@@ -214,7 +214,7 @@ def _extreme_number(numbers: list[Any], choose: Callable[..., Any]) -> Value:
 
 
 _FLOAT: Final = 1 << 53
-"""Up to here each integer is a float."""
+"""Every integer up to this one has an exact float."""
 
 
 @builtin(

@@ -36,7 +36,9 @@ _DECIMAL: Final = re.compile(
     rf"[+-]?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?\Z", re.ASCII
 )
 _PLAIN_DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,30})\.[0-9]{1,30}")
-"""What JSON spells in the same way, with digits that need no check."""
+"""Matches decimal numbers that JSON writes in the same way and that need no check of their
+range.
+"""
 _HEX_DIGITS: Final = r"[\da-fA-F]+(?:_[\da-fA-F]+)*"
 _HEX: Final = re.compile(
     rf"(?P<sign>[+-]?)0[xX]_?(?P<whole>{_HEX_DIGITS})?(?:\.(?P<rest>{_HEX_DIGITS})?)?"
@@ -45,11 +47,11 @@ _HEX: Final = re.compile(
 )
 _MAX_FLOAT: Final = Fraction(2) ** 1024 - Fraction(2) ** 970  # what rounds to more is infinite
 _SAFE: Final = 300
-"""Characters below which a number without an exponent is in range."""
+"""A number with fewer characters than this and no exponent is always in range."""
 
 _MAX_TEXT: Final = 4096
 _PLAIN: Final = 16
-"""Digits below which a number needs no second look."""
+"""A number with fewer digits than this needs no check."""
 
 
 @builtin(

@@ -33,7 +33,9 @@ from doorward.rego.values import Key, Value
 
 MAX_KEYS: Final = 100
 _USUAL: Final = 16
-"""How many times `LONG` a text is from which it is watched: short ones come with each request."""
+"""A text is hashed with a deadline check only if it is at least this many times `LONG`: shorter
+ones come with each request.
+"""
 
 Object = dict[Key, Value]
 _OBJECT: Final = object_(string, any_)

@@ -35,10 +35,10 @@ from doorward.rego.golang.octets import from_bytes, scrub, to_bytes
 from doorward.rego.values import Key, Value, from_key, json_key, kind_name, sorted_keys, to_rego
 
 MAX_WHITE: Final = 16 * 1024 * 1024
-"""Most characters that json.marshal_with_options lays JSON out with."""
+"""The most characters that json.marshal_with_options may write as indentation."""
 
 MAX_INDENT: Final = 64
-"""Longest `indent` and `prefix` of json.marshal_with_options, in characters."""
+"""The most characters of `indent` and `prefix` in json.marshal_with_options."""
 
 
 @builtin("base64.encode", string, returns=string, inverse=inverse("base64_encode"))
@@ -215,7 +215,9 @@ def urlquery_decode(x: str) -> str:
 
 
 MAX_QUERY: Final = 1 << 24
-"""Characters of a query: parts that values share are written each time."""
+"""The most characters of an encoded query; a value that occurs several times is written each
+time.
+"""
 
 _QUERY_VALUE: Final = any_of(string, array(string), set_(string))
 

@@ -30,7 +30,7 @@ from doorward.rego.values import Value
 
 MAX_TEXT: Final = 512 * 1024
 MAX_QUERY_TOKENS: Final = 10_000
-"""Validation takes a time that grows with the square of a query's fields."""
+"""The most tokens of a query, since the time of validation grows with the square of its fields."""
 
 MAX_SCHEMA_TOKENS: Final = 200_000
 

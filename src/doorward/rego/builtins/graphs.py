@@ -30,7 +30,7 @@ __all__: list[str] = []
 
 MAX_STEPS: Final = 1_000_000
 LOOK: Final = 10_000
-"""Nodes between two looks at the clock."""
+"""The number of nodes visited between two checks of the deadline."""
 
 _END: Final = Boxed("no more")
 

@@ -147,7 +147,7 @@ def _options(request: dict[Key, Value]) -> Options:
 _SWITCHES: Final = frozenset(
     {"enable_redirect", "tls_insecure_skip_verify", "tls_use_system_certs"}
 )
-"""Booleans that may be 0 and 1, as in OPA."""
+"""Boolean fields of a request that may be 0 and 1, as in OPA."""
 
 _KIND: Final = {
     "headers": "object",
@@ -419,5 +419,5 @@ _JSON: Final = re.compile(
     rf"(?:\s*+;\s*+{_WORD}=(?:{_WORD}|\"(?:[^\"\\]|\\.)*+\"))*+\s*+;?\s*+",
     re.ASCII | re.IGNORECASE,
 )
-"""A media type of JSON, with parameters that can be read."""
+"""Matches a JSON media type, with parameters that can be parsed."""
 _YAML: Final = re.compile("application/(x-)?yaml")

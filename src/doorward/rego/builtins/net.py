@@ -38,12 +38,14 @@ MAX_MERGED: Final = 10_000
 LOOKUP_SECONDS: Final = 5.0
 
 _MAPPED: Final = 0xFFFF << 32
-"""Where IPv4 addresses lie among those of IPv6."""
+"""The first IPv6 address of the range that maps IPv4 addresses."""
 
 
 @record
 class _Network:
-    """All addresses of one version from `first` to `last`; `text` if it has one of its own."""
+    """All addresses of one IP version from `first` to `last`; `text` is the network as it was
+    written, if it was.
+    """
 
     first: int
     last: int

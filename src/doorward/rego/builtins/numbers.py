@@ -41,7 +41,7 @@ __all__: list[str] = []
 MAX_RANGE: Final = 4_000_000
 
 _PIECE: Final = 1 << 15
-"""Numbers of a range that are made between two looks at the clock."""
+"""The count of numbers of a range that are made between two checks of the deadline."""
 
 _LARGE: Final = 1 << MAX_BITS
 _HALF: Final = 1, -1

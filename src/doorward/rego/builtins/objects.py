@@ -312,7 +312,7 @@ def json_patch(context: Context, document: Value, patches: list[Value]) -> Value
 
 
 MAX_ERRORS: Final = 1000
-"""Most findings that json.match_schema lists."""
+"""The most findings that json.match_schema lists."""
 
 _JSON: Final = any_of(string, object_(any_, any_))
 _FINDING: Final = ObjectType(

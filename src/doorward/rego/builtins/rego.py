@@ -20,11 +20,11 @@ from doorward.rego.syntax.parser import parse_module
 from doorward.rego.values import Value
 
 MAX_TEXT: Final = 1024 * 1024
-"""Longest text of a module, in characters."""
+"""The most characters of a module's text."""
 
 _OUTSIDE: Final = "the rego.metadata.{} function must only be called within the scope of a rule"
 _SHOWN: Final = ("illegal", "unexpected", "var cannot", "invalid")
-"""How messages begin that OPA follows with the line and a caret."""
+"""The prefixes of messages after which OPA shows the line and a caret."""
 
 
 @builtin(

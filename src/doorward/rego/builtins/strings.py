@@ -178,7 +178,9 @@ def _replace_all(context: Context, value: str, replacements: dict[str, str]) -> 
 
 
 _QUICK: Final = 1 << 20
-"""Characters of the patterns times those of the text that take no time worth a check."""
+"""If the characters of the patterns times those of the text are below this, the deadline is not
+checked.
+"""
 
 
 def _replace_each(context: Context, value: str, replacements: dict[str, str]) -> str:
@@ -373,7 +375,7 @@ def strings_any_suffix_match(context: Context, search: str | Strings, base: str 
 
 
 _FEW_TEXTS: Final = 32
-"""Texts that are compared with as many without a look at the clock."""
+"""At most this many texts are compared with as many others without a check of the deadline."""
 
 
 def _pace(parts: tuple[str, ...]) -> int:
@@ -411,12 +413,12 @@ def sprintf(context: Context, template: str, values: list[Value]) -> str:
 
 @record
 class _Piece:
-    """A verb with the text after it."""
+    """A verb of a template, with the text after it."""
 
     verb: str
-    """`s`, `v`, `d`, `x` or `f`; of the first piece, which has none, empty."""
+    """The verb: `s`, `v`, `d`, `x` or `f`; empty for the first piece, which is only text."""
     layout: str
-    """Width and precision in Python's format; empty where there are none."""
+    """The width and precision in the syntax of Python's format; empty if there are none."""
     text: str
 
 
@@ -486,7 +488,7 @@ def _quick(pieces: list[_Piece], values: list[Value]) -> str | None:
 
 
 _FRACTION: Final = re.compile(r"-?[0-9]{1,18}\.[0-9]{0,18}[1-9]")
-"""A number that is a float64 to Go, and neither an integer nor a text."""
+"""Matches a number that Go holds as a float64: one that is not written as an integer."""
 
 
 def _argument(value: Any) -> Argument:

@@ -38,14 +38,14 @@ from doorward.rego.values import Value, kind_name
 __all__: list[str] = []
 
 Instant: TypeAlias = tuple[int, tzinfo]
-"""Nanoseconds since the epoch, and where."""
+"""A time in nanoseconds since the epoch, and its time zone."""
 
 _SECOND: Final = 1_000_000_000
 _LIMIT: Final = 1 << 63
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH: Final = datetime(1970, 1, 1)
 _EPOCH_DAY: Final = 4
-"""It was a Thursday."""
+"""The day of the week of the epoch: a Thursday."""
 _STAMP: Final = any_of(number, tuple_(number, string))
 _STAMP_LAYOUT: Final = any_of(number, tuple_(number, string), tuple_(number, string, string))
 _RFC3339: Final = "2006-01-02T15:04:05Z07:00"

@@ -58,7 +58,7 @@ from doorward.rego.values import (
 
 MAX_NESTING: Final = 8
 MAX_CACHED: Final = 8192
-"""Longest token, in characters, that is kept in the cache of verified tokens."""
+"""The most characters of a token that is kept in the cache of verified tokens."""
 
 _DOCUMENT: Final = object_(any_, any_)
 _NAMED: Final = object_(string, any_)
@@ -161,15 +161,17 @@ _declare_asymmetric(ALGORITHMS["EdDSA"], "io.jwt.verify_eddsa")
 
 
 _ROUNDING_NS: Final = 2048
-"""More than a float64 of nanoseconds is off; the window of a cached answer ends this early."""
+"""The greatest error of nanoseconds in a float64; the answer in the cache is used this much
+shorter.
+"""
 
 _FOREVER: Final = 1 << 64
 
 MAX_ANSWERS: Final = 4
-"""Sets of constraints for which one verified token is remembered."""
+"""The answers of one verified token are kept for at most this many sets of constraints."""
 
 _Verified: TypeAlias = tuple[Object, list[Value], int, int]
-"""Constraints, the answer, and from when to when (nanoseconds) it holds."""
+"""Constraints, their answer, and the first and last time in nanoseconds at which it holds."""
 
 
 def _refuse_to_verify(jwt: Value, constraints: Value) -> None:

@@ -25,7 +25,7 @@ _BINARY: Final[dict[str, int]] = {c + "i": 1024**n for n, c in enumerate(_LETTER
 _MILLI: Final = (0.001).as_integer_ratio()  # the double, not the decimal: what OPA multiplies by
 _PLAIN: Final = 16
 _EXACT: Final = 1 << 63
-"""Below it no product is rounded."""
+"""Products below this are computed without rounding."""
 _BYTES: Final = {
     "": 1,
     **_DECIMAL,

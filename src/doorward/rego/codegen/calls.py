@@ -330,10 +330,12 @@ _OPERATORS: Final[Mapping[tuple[type, str], ast.cmpop]] = {
     (str, "__eq__"): ast.Eq(),
     (frozenset, "__contains__"): ast.In(),
 }
-"""Comparisons by the class and the name of the method that is one."""
+"""By class and name, the methods whose calls are written as a comparison, and its Python
+operator.
+"""
 
 _SMALL: Final = frozenset({"boolean", "null", "number"})
-"""Results that need no counting."""
+"""Kinds of results that are so small that they are not counted as items."""
 
 
 def _result_kind(result: Type | None) -> str:

@@ -10,14 +10,13 @@ from doorward.rego.values import Key
 __all__ = ["Choice", "Source"]
 
 Source: TypeAlias = tuple[str, ...] | int
-"""What is looked at: the names of a path below `input`, or the number of a parameter."""
+"""What a choice tests: the names of a path below `input`, or the number of a parameter."""
 
 
 @record
 class Choice:
-    """Candidates by the value of `source`, as positions in the list of definitions.
-
-    `others`: where the value is none that any definition names, or undefined.
+    """The definitions that can apply, by the value of `source`, as positions in the list of
+    definitions. `others`: those for a value that no definition names, and for no value.
     """
 
     source: Source

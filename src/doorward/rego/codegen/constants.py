@@ -16,9 +16,8 @@ __all__ = ["Constants", "bind"]
 
 @dataclass(slots=True)
 class Constants:
-    """The objects by their names.
-
-    `shared` are the names of a program that a query is added to: they are used, not copied.
+    """The constant objects of generated code by their names. `shared` are the names of the program
+    that a query is added to: they are used, not copied.
     """
 
     names: dict[str, Any] = field(default_factory=dict)

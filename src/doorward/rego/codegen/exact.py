@@ -56,10 +56,9 @@ def link_exactly(plan: Plan) -> Linked:
 
 
 class ExactRules:
-    """The rules of one document: what their answer is, and what it is at a key.
-
-    A chain is a rule with its `else` branches; functions of its rules are known by chain, number
-    in it, and what they give.
+    """The rules of one document, for code that computes the answer as a whole, and at one key. A
+    chain is a rule with its `else` branches; functions for its rules are stored by chain, number in
+    it, and what they return.
     """
 
     def __init__(self, node: RuleNode, code: Functions) -> None:

@@ -21,7 +21,7 @@ from doorward.rego.codegen.state import Counters, FunctionKind, FunctionState, W
 __all__ = ["WRITERS", "finish", "finish_function", "new_function"]
 
 WRITERS: Final = Writers(ref, call_value, comprehension, body, expression_value)
-"""The functions that the modules below call without knowing them."""
+"""The table of functions that the modules below call without importing them."""
 
 
 def new_function(

@@ -24,10 +24,11 @@ from doorward.rego.values import Key, to_key
 __all__ = ["choose"]
 
 FEWEST: Final = 8
-"""Fewer definitions than these are tried one after the other."""
+"""A rule with fewer definitions than this gets no table: they are tried one after the other."""
 MOST_ENTRIES: Final = 100
-"""Positions in a table for each definition. Half of 10,000 definitions beside each of 5,000 values
-would be 25 million."""
+"""The most positions in a table for each definition. Half of 10,000 definitions for each of 5,000
+values would be 25 million.
+"""
 
 
 def choose(definitions: Sequence[Definition], failures: Failures) -> Choice | None:
@@ -49,13 +50,13 @@ def choose(definitions: Sequence[Definition], failures: Failures) -> Choice | No
 
 
 class _Split:
-    """A partition of definitions by one source, by their positions."""
+    """The positions of definitions, grouped by the value that they require of one source."""
 
     def __init__(self, source: Source, tests: Sequence[dict[Source, list[Key]]]) -> None:
         self.source = source
         self.named: dict[Key, list[int]] = defaultdict(list)
         self.always: list[int] = []
-        """Those that do not test the source: they are tried with every value."""
+        """Definitions that do not test the source: they are tried with every value."""
         for position, constants in enumerate(tests):
             if source not in constants:
                 self.always.append(position)

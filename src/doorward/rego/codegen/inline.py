@@ -32,9 +32,9 @@ Comparison = Callable[[Operand, Operand], ast.expr]
 
 @record
 class Inline:
-    """`value` is what the built-in gives where all of `tests` hold; it cannot fail there.
-
-    `raises`: operands that are not strings raise one of `runtime.operations.KIND_ERRORS`.
+    """How a call is written in line. `value` is the result of the built-in if all of `tests` hold;
+    it cannot fail there. `raises`: operands that are not strings raise one of
+    `runtime.operations.KIND_ERRORS`.
     """
 
     value: ast.expr
@@ -54,11 +54,15 @@ class Inline:
 
 
 _TEST_THEMSELVES: Final = frozenset({"count"})
-"""Built-ins whose operand may be of several kinds, which their writers tell apart."""
+"""Built-ins whose operand may be of several kinds; the code written for them tests the kind
+itself.
+"""
 
 
 MAX_FACTOR: Final = 1 << 31
-"""Constants that a number grows by but little."""
+"""Constants of at most this size may be operands of inlined arithmetic, since the result grows
+little.
+"""
 
 
 def operand_tests(builtin: Builtin, operands: Sequence[Operand]) -> list[ast.expr] | None:
@@ -76,7 +80,7 @@ def operand_tests(builtin: Builtin, operands: Sequence[Operand]) -> list[ast.exp
 
 
 MAX_INLINE: Final = 2
-"""Operands tested in the expression itself; more are better checked by a call."""
+"""The most operands that are tested in the expression itself; more are better checked by a call."""
 
 _CLASS: Final[Mapping[str, str]] = {
     "string": "str",
@@ -84,7 +88,7 @@ _CLASS: Final[Mapping[str, str]] = {
     "object": "dict",
     "set": "frozenset",
 }
-"""Kinds that are one Python class, by the class's name."""
+"""Kinds that are one Python class, with the name of the class."""
 
 
 def arithmetic(name: str, operands: Sequence[Operand], direct: ast.Call) -> ast.expr:
@@ -198,7 +202,7 @@ def _concat(delimiter: Operand, parts: Operand) -> Inline | None:
 
 
 SHORT_TEXT: Final = 1 << 16
-"""Characters of a text that joins another one without checking the length of both."""
+"""A text of at most this many characters is concatenated without a check of the total length."""
 
 
 def _marshal(value: Operand) -> Inline | None:
@@ -276,7 +280,9 @@ WRITTEN: Final[Mapping[str, _Writer]] = {
     "trim_suffix": _method("removesuffix"),
     "upper": _of_ascii("upper"),
 }
-"""Built-ins by name. Each of these bodies is one line of Python for the operands at hand."""
+"""Functions that write a built-in's call as one line of Python for its operands, by the name of the
+built-in.
+"""
 
 
 def _order(

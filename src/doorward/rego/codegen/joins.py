@@ -32,7 +32,7 @@ _EQUATIONS = ("equal", "eq")
 
 @record
 class _Search:
-    """The names below an item that lead to what is compared, and the term that it is equal to."""
+    """The names below an item that lead to the compared value, and the term it is compared with."""
 
     path: tuple[str, ...]
     value: Term

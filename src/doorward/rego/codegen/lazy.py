@@ -50,16 +50,19 @@ __all__ = [
 
 LONG_TEXT: Final = 1_500
 LONG_TREE: Final = 800
-"""Characters and nodes of a rule from which Python's compiler may refuse its code. The shortest
-text that it refuses is twice as long: one reference with a thousand variables."""
+"""From this many characters and nodes of a rule on, Python's compiler may refuse its code. The
+shortest refused text is twice as long: one reference with a thousand variables.
+"""
 
 Write: TypeAlias = Callable[[Plan, Constants], ast.FunctionDef]
-"""Writes one function of a plan, with its constants."""
+"""Writes one function of a plan, and its constants."""
 
 
 @record
 class Shared:
-    """The code of a group for one of its members, by its number there; `write` writes it."""
+    """The code of a group for one of its definitions, by that definition's number; `write` writes
+    the code.
+    """
 
     group: Group
     member: int
@@ -67,7 +70,7 @@ class Shared:
 
 
 class Functions:
-    """Compiles functions into the namespace of one program; safe in any number of threads."""
+    """Compiles functions into the namespace of one program when they are needed; thread-safe."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

@@ -31,7 +31,7 @@ from doorward.rego.syntax.walk import Node, children
 __all__ = ["is_listed"]
 
 _CLOSURES: Final = (ArrayComprehension, SetComprehension, ObjectComprehension, Every, Not)
-"""What they hold adds no members."""
+"""Terms with bodies of their own, whose expressions add no members to the set."""
 
 
 def is_listed(node: RuleNode, plan: Plan) -> bool:

@@ -21,7 +21,7 @@ from doorward.rego.values import to_rego
 __all__ = ["listing"]
 
 MAX_WIDTH: Final = 90
-"""Characters of a row or a value that a comment shows."""
+"""The most characters of a row or a value in a comment."""
 
 _KINDS: Final = {
     "rt": "rt.*       what the runtime offers to generated code (runtime/exports.py)",
@@ -31,7 +31,7 @@ _KINDS: Final = {
     "table": "table.*    the definitions of a rule by the value of an input path or an operand",
     "data": "data.*     the rules at that path; with `#n` their definition n, from 0",
 }
-"""What the names mean that begin with these words and a dot."""
+"""What the names in generated code mean that begin with these words and a dot."""
 
 _CONTEXT: Final = (
     "ctx        the evaluation: input, data, answers, limits",
@@ -54,7 +54,7 @@ def listing(source: Source, tree: ast.Module, names: Mapping[str, Any]) -> str:
 
 
 class _Rows:
-    """Puts marks before the statements with which the code of another row begins."""
+    """Writes a comment with the policy's row before the first statement of its code."""
 
     def __init__(self, source: Source) -> None:
         self.source = source

@@ -40,13 +40,13 @@ __all__ = [
 ]
 
 SHORT: Final = 8
-"""Items of a list that a loop may take without counting."""
+"""A loop over a list of at most this many items is not counted."""
 
 MAX_STEPS: Final = 16
-"""Names of a path that are looked up in one Python expression, which nests as deep."""
+"""The most names of a path that are looked up in one Python expression, which nests as deep."""
 
 MAX_UNCOUNTED: Final = 16
-"""One in so many loops of a function is always counted."""
+"""Of this many loops in a function, at least one is counted."""
 
 
 def lookup_path(

@@ -22,16 +22,18 @@ __all__ = ["ANSWERED", "Mark", "MarkTable", "Marks"]
 
 ANSWERED: Final = 0
 MAX_LISTED: Final = 256
-"""Definitions of a program up to which an evaluation notes them in a list, which is faster to write
-to; of more it reaches a few."""
+"""A program with at most this many definitions records outcomes in a list, which is faster to write
+to; of a larger one an evaluation reaches only a few.
+"""
 
 Marks: TypeAlias = list[int | None] | dict[int, int]
-"""What one evaluation noted, by number."""
+"""The outcomes that one evaluation recorded, by the number of the definition."""
 
 
 class Mark(NamedTuple):
     """The outcome of one definition; `path`: `data.a.p`. `failed`: the row of the condition that
-    failed, 0 where it answered."""
+    failed, 0 if the definition answered.
+    """
 
     number: int
     path: str
@@ -40,7 +42,7 @@ class Mark(NamedTuple):
 
 
 class MarkTable:
-    """The definitions of a program in the order of its tree, `else` branches included."""
+    """The definitions of a program in the order of its tree, with `else` branches."""
 
     __slots__ = ("_by_place", "blank", "definitions")
 
@@ -58,7 +60,7 @@ class MarkTable:
                     self._by_place[_place(rule)] = number
         count = len(self.definitions)
         self.blank: Marks = [None] * count if count <= MAX_LISTED else {}
-        """What an evaluation begins with, to be copied."""
+        """The marks of an evaluation before it begins, to be copied."""
 
     def number(self, rule: Rule) -> int | None:
         """The number of a definition, or of what its steps were taken apart to."""

@@ -21,12 +21,11 @@ NOT_CONSTANT: Final = _NotConstant()
 
 @record(guarded=False)
 class Operand:
-    """A Python expression for a defined Rego value, with what is known of it.
-
-    `kind`: OPA's name of its type, or "" when unknown. `value`: the value, when constant.
-    `of`: the kind of each of its items, or "". `is_tree`: it is a part of the input or of base
-    data, which share no parts, so that to go through it takes no longer than it is. `is_plain`: it
-    is a text, or an integer but 0 and 1, whatever its value: Python compares it as Rego does.
+    """A Python expression for a defined Rego value, with what is known of the value. `kind`: OPA's
+    name of its type, or "" if unknown. `value`: the value, if constant. `of`: the kind of each of
+    its items, or "". `is_tree`: it is a part of the input or of base data, which share no parts, so
+    visiting all of it takes time proportional to its size. `is_plain`: it is a text, or an integer
+    other than 0 and 1: Python compares it as Rego does.
     """
 
     code: ast.expr

@@ -22,15 +22,14 @@ __all__ = ["Plan", "Table"]
 
 @dataclass(slots=True)
 class Plan:
-    """The program that functions are generated for.
-
-    `constant`: nodes whose answers depend on data alone. `mocked`: names of functions,
-    built-ins and rules that some `with` replaces, so that their users must ask. `prints`: somebody
-    listens. `graph`: which rules read which; where that is not known, any may fail. `traced`: every
-    rule and expression reports to the evaluation's tracer, and nothing is read ahead of its
-    expression or left out. `marks`: which definitions are noted. `limited`: what collections come
-    to hold is counted. `exact`: the code is that of `exact.py`, and takes steps in OPA's order.
-    `shares`: definitions that differ in constants alone may share code.
+    """The program that functions are generated for, and how. `constant`: nodes whose answers depend
+    on data alone. `mocked`: names of functions, built-ins and rules that some `with` replaces, so
+    that callers must check. `prints`: someone receives the output of `print`. `graph`: which rules
+    read which; if it is not known, any may fail. `traced`: every rule and expression reports to the
+    evaluation's tracer, and nothing is evaluated early or left out. `marks`: the definitions whose
+    outcomes are recorded. `limited`: the items of collections are counted. `exact`: the code is
+    that of `exact.py`, and takes steps in OPA's order. `shares`: definitions that differ in
+    constants alone may share code.
     """
 
     callees: Callees
@@ -44,15 +43,19 @@ class Plan:
     shares: bool = False
     graph: Dependencies = field(default_factory=Dependencies)
     failures: Failures = field(init=False)
-    """What may fail: it is neither left out nor evaluated out of order."""
+    """The rules and expressions that may raise errors; they are neither left out nor evaluated out
+    of order.
+    """
     slots: dict[int, int] = field(default_factory=dict)
     call_slots: dict[int, int] = field(default_factory=dict)
-    """Functions by identity: the number under which an evaluation keeps their answers."""
+    """The number under which an evaluation keeps the answers of a function, by the function's
+    identity.
+    """
     printing: set[int] | None = None
-    """Nodes by identity that may print; None until somebody asks."""
+    """The nodes that may print, by identity; None until it is needed."""
     tables: dict[str, Table] = field(default_factory=dict)
     listed: dict[int, bool] = field(default_factory=dict)
-    """Nodes of sets by identity: whether `listed_sets` lists their members."""
+    """For the nodes of sets, by identity, whether `listed_sets` lists their members."""
 
     def __post_init__(self) -> None:
         self.failures = Failures(self.callees, self.graph, self.mocked, prints=self.prints)
@@ -196,7 +199,7 @@ class Plan:
 
 
 class Table(NamedTuple):
-    """The definitions of a node that are functions of their own, as `Plan.add_table` says."""
+    """The definitions of a node that are functions of their own, as `Plan.add_table` describes."""
 
     node: RuleNode
     choice: Choice

@@ -86,7 +86,9 @@ class Unit:
 
 
 _REFUSALS: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError)
-"""What Python's compiler raises: blocks or terms nested deeper than it follows, above all."""
+"""The errors with which Python's compiler refuses code, mostly for too deeply nested blocks or
+terms.
+"""
 
 
 @record

@@ -23,7 +23,9 @@ from doorward.rego.syntax.nodes import And, Body, Call, Every, Expr, Not, Or, So
 __all__ = ["query_bindings", "query_value", "query_variables"]
 
 ROW: Final = 8
-"""Items that a row of results counts as, besides its values: it becomes an object."""
+"""The number of items that a result row counts as, besides its values, since it becomes an
+object.
+"""
 
 
 def query_variables(body: Body, arity: Arity) -> list[str]:

@@ -46,17 +46,17 @@ __all__ = [
 ]
 
 MIN_SHARED: Final = 3
-"""Uses that make it worth to read an object once and keep it."""
+"""An object is read once and kept if it is used at least this many times."""
 
 _QUIET: Final = frozenset(
     {"assign", "eq", "equal", "neq", "lt", "lte", "gt", "gte"}
     | {"internal.member_2", "internal.member_3"}
 )
-"""Calls that are never an error."""
+"""Operators whose calls never raise an error."""
 
 
 class BodyReads:
-    """The references that one body reads before its loops, expression by expression."""
+    """The references that one body can read before its loops, expression by expression."""
 
     __slots__ = ("_body", "_noted", "_state", "_tested")
 
@@ -64,9 +64,11 @@ class BodyReads:
         self._state = state
         self._body = body
         self._tested = 0
-        """Expressions up to the first that may be an error: what they read was read ahead."""
+        """The expressions before the first that may raise an error: what they read is read before
+        the loops.
+        """
         self._noted = False
-        """Whether the rest was read, too."""
+        """True if the reads of the other expressions were collected too."""
 
     def before(self, position: int) -> None:
         """Before a loop at `position`, read the paths that every round would read."""

@@ -48,16 +48,16 @@ from doorward.rego.values import UNDEFINED, Key, equal, to_key
 __all__ = ["RuleIndex", "Selection", "Subject"]
 
 Subject: TypeAlias = tuple[Key, ...]
-"""What is compared: `input` or `data` and a path below it, or `args` and a number."""
+"""What a rule compares: `input` or `data` and a path below it, or `args` and a number."""
 
 ANY: Final = 1
 ARRAY: Final = 2
 CONSTANT: Final = 3
 GLOB: Final = 4
-"""The order in which a level of the trie is searched."""
+"""The order in which the children of a node of the trie are searched."""
 
 MAX_PATHS: Final = 32
-"""Alternatives of one rule; with more of them, none is compared."""
+"""The most alternatives of one rule; with more of them, the index compares none."""
 
 _ANY: Final = Var("__any__")
 _EQUATIONS: Final = frozenset({"eq", "assign", "equal"})
@@ -67,7 +67,9 @@ _SPECIAL: Final = frozenset("[?{*")
 
 @record
 class _Test:
-    """`subject` must fit `value`; `split`: the delimiters that its text is taken apart by."""
+    """A test that `subject` must fit `value`; `split`: the delimiters at which its text is split
+    before.
+    """
 
     subject: Subject
     value: Term
@@ -80,17 +82,18 @@ class _Test:
 
 @record
 class Selection:
-    """The rules to evaluate, by chain and by number in it; `one`: the first answer is enough."""
+    """The rules to evaluate, by chain and by number in the chain; `one`: the first answer is
+    enough.
+    """
 
     chains: tuple[tuple[int, tuple[int, ...]], ...]
     one: bool
 
 
 class RuleIndex:
-    """The index of the rules of one document: chains of a rule and its `else` branches, in steps.
-
-    `is_virtual` tells whether rules are on the way to a path below `data`, or below it; `prints`
-    whether calls of `print` are.
+    """The index of the rules of one document, as chains of a rule and its `else` branches.
+    `is_virtual` tells whether there are rules on a path below `data`, or below the path; `prints`
+    whether someone receives the output of `print`.
     """
 
     def __init__(
@@ -242,11 +245,11 @@ def split_escaped(text: str, delimiters: str) -> list[str]:
 
 _Path: TypeAlias = list[_Test]
 _Paths: TypeAlias = list[_Path]
-"""Alternatives: a rule can hold if all tests of one of them fit."""
+"""The alternatives of one rule: it can hold if all tests of at least one alternative fit."""
 
 
 class _Reader:
-    """Reads what a rule, or an operand of `and` and `or`, compares."""
+    """Collects what a rule, or an operand of `and` and `or`, compares."""
 
     def __init__(
         self,

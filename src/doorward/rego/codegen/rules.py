@@ -246,15 +246,15 @@ def _references(definitions: Sequence[Definition]) -> Iterator[Ref]:
 
 @record
 class _Rules:
-    """The rules at one node, as one Python function takes and answers them."""
+    """How one Python function for the rules at a node takes operands and returns answers."""
 
     node: RuleNode
     args: tuple[str, ...] = ()
-    """The parameters for the operands of a function."""
+    """The names of the parameters for the operands of a function."""
     listed: str = ""
-    """For members that are listed: the parameter that says whether the list is wanted."""
+    """For sets whose members are listed, the parameter that says whether the list is wanted."""
     final: tuple[bool, ...] = ()
-    """For each definition, whether its first success is the answer of all."""
+    """For each definition, True if its first success is the answer of all."""
 
     def is_final(self, number: int) -> bool:
         return number < len(self.final) and self.final[number]
@@ -310,7 +310,7 @@ def _final(definitions: Sequence[Definition], plan: Plan) -> tuple[bool, ...]:
 
 
 MAX_COMPARED: Final = 64
-"""Definitions whose order in OPA's index is looked at."""
+"""The most definitions whose order in OPA's index is computed."""
 
 
 # Complete rules and functions

@@ -28,11 +28,11 @@ Chosen: TypeAlias = "tuple[int, ...]"
 
 @record
 class SavedFunctions:
-    """`code`: the byte code of functions by name, None where it was not generated. `rows`: the
-    constants of definitions that share code. `tables`: the
-    numbers of the definitions that each value of a table chooses, and of the others. `builtins`:
-    the names that stand for parts of built-ins. `slots` and `call_slots`: of each node, by its
-    number in the tree, where evaluations keep its answers.
+    """The functions of a program in a form that can be saved. `code`: the byte code of functions by
+    name, None if it was not generated. `rows`: the constants of definitions that share code.
+    `tables`: the numbers of the definitions that each value of a table chooses, and of the others.
+    `builtins`: the names that stand for parts of built-ins. `slots` and `call_slots`: for each
+    node, by its number in the tree, where evaluations keep its answers.
     """
 
     code: dict[str, bytes | None]
@@ -124,7 +124,9 @@ def _numbers(chosen: tuple[tuple[Any, Any], ...]) -> Chosen:
 
 
 _PARTS = ("fn.", "body.")
-"""Before the name of a built-in: its function, and the function that its inlined call uses."""
+"""The prefixes before the name of a built-in that stand for its function, and for the function that
+its inlined call uses.
+"""
 
 
 def _part_of_builtin(plan: Plan, name: str) -> Any:

@@ -43,7 +43,7 @@ __all__ = ["Group", "Part", "Rows", "Unshared", "lines_are_watched", "parts", "r
 
 
 class Unshared(Exception):
-    """Code names what is not a constant of the definition."""
+    """Definitions cannot share code that names something other than a constant of one of them."""
 
 
 class Rows(list[tuple[Any, ...]]):
@@ -52,11 +52,10 @@ class Rows(list[tuple[Any, ...]]):
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """The definitions of one shape.
-
-    `definition`: the first one, with variables in place of its constants; `operands`: those by the
-    name of the variable. `positions`: what the code names of each definition besides its constants,
-    once it is written: a position, or the call of a built-in there.
+    """The definitions of one shape. `definition`: the first one, with variables in place of its
+    constants; `operands`: the constants by the name of the variable. `positions`: what the code
+    names of each definition besides its constants, once the code is written: a position, or the
+    built-in call there.
     """
 
     first: Definition
@@ -65,13 +64,13 @@ class Group:
     spans: dict[int, int]
     """The numbers of the first definition's positions, by identity."""
     repeated: list[tuple[int, int]]
-    """Numbers of positions that are one object."""
+    """The numbers of positions that are the same object as another one."""
     members: list[Reading] = field(default_factory=list)
     positions: list[tuple[str, int]] = field(default_factory=list)
     code: CodeType | None = None
     """The code of the function that members in a table share, once it is compiled."""
     is_shared: bool = True
-    """False once it turned out that they cannot share it."""
+    """False once it turned out that the definitions cannot share code."""
     definition: Definition = field(init=False)
 
     def seal(self) -> None:
@@ -173,8 +172,9 @@ class _SharedConstants(Constants):
 
 @record
 class Part:
-    """The subject of a piece of code: one definition, or a group. `numbers`: theirs, in the
-    node."""
+    """What a piece of code is for: one definition, or a group. `numbers`: the numbers of these
+    definitions in the node.
+    """
 
     definition: Definition
     numbers: tuple[int, ...]
@@ -276,14 +276,14 @@ def lines_are_watched() -> bool:
 
 
 _HERE: Final = load("constant")
-"""In place of the name that a constant has in the code."""
+"""A placeholder for the name that a constant has in the code."""
 
 _PLAIN_CALLS: Final = frozenset(
     {"assign", "eq", "equal", "neq", "lt", "lte", "gt", "gte", "plus", "minus"}
     | {"internal.member_2", "contains", "endswith", "startswith"}
 )
 _COMPUTED: Final = frozenset({"mul"})
-"""Built-ins of which constants decide how they are computed."""
+"""Built-ins for which constant operands decide how they are computed."""
 
 
 def _operand(constant: Term) -> Operand:

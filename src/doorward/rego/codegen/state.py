@@ -55,39 +55,39 @@ STATE_NAMES: Final = {
     "cache": "_cache",
     "constants": "_constants",
 }
-"""Local names for parts of `ctx`."""
+"""Local names for attributes of `ctx`."""
 
 Comprehension: TypeAlias = ArrayComprehension | SetComprehension | ObjectComprehension
 
 Read: TypeAlias = tuple[str | int, ...]
-"""What was read: a path below a name, or under the name of an evaluation the slot of rules."""
+"""What was read: a path below a name, or, for the name of an evaluation, the slot of rules."""
 
 
 class FunctionKind(Enum):
-    """The purpose of a generated Python function."""
+    """What a generated Python function is for."""
 
     RULE = auto()
-    """All definitions of a rule; it runs once in an evaluation."""
+    """All definitions of a rule; the function runs once in an evaluation."""
     CHOICE = auto()
-    """A rule that takes its definitions from a table."""
+    """A rule that chooses its definitions by a table."""
     FUNCTION = auto()
-    """All definitions of a function, or the choice among them."""
+    """All definitions of a Rego function, or the choice among them."""
     DEFINITION = auto()
     """One definition in a table."""
     QUERY = auto()
 
 
 class Environment:
-    """The names that hold the Rego variables that are bound, and in which evaluation."""
+    """The Python names that hold the bound Rego variables, and the name of the evaluation."""
 
     __slots__ = ("_operands", "evaluation", "outer")
 
     def __init__(self) -> None:
         self._operands: dict[str, Operand] = {}
         self.outer: frozenset[str] = frozenset()
-        """Variables of the bodies around, outside of closures."""
+        """Variables of the enclosing bodies, outside of closures."""
         self.evaluation = "ctx"
-        """The name of the evaluation: another one under `with`."""
+        """The name of the evaluation, which is another one under `with`."""
 
     def __getitem__(self, name: str) -> Operand:
         return self._operands[name]
@@ -135,24 +135,26 @@ class Environment:
 
 
 class Reads:
-    """The references that were read, so that they are not read again while they are known."""
+    """The references that were read already, so that they are not read again while their values are
+    known.
+    """
 
     __slots__ = ("_always", "_branches", "_code", "_getters", "_maybe", "_of_data", "_seen")
 
     def __init__(self, code: Builder) -> None:
         self._code = code
         self._seen: dict[Read, ast.Name] = {}
-        """What was read and tested to be defined, where the nest still stands."""
+        """References that were read and tested to be defined within the current blocks."""
         self._maybe: dict[Read, ast.Name] = {}
-        """What was read but may be UNDEFINED: the nest has not tested it yet."""
+        """References that were read but may be UNDEFINED, since no test was written yet."""
         self._always: dict[Read, ast.Name] = {}
-        """What the function reads in any case, before whatever is written next: the same."""
+        """References that the function reads in any case, before the code written next."""
         self._branches: dict[Read, ast.Name] = {}
         """Objects of which the function reads several members, by where they were read."""
         self._getters: dict[str, str] = {}
-        """Names of functions that read a member of such an object, by its name."""
+        """By the name of such an object, the name of a function that reads one of its members."""
         self._of_data = {"data"}
-        """Names of what was read from base data."""
+        """Names of values read from base data."""
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -236,23 +238,25 @@ class Reads:
 
 
 class Counters:
-    """Counts of the loops and calls written, and the loops whose rounds nobody counts."""
+    """Counts the loops and calls written, and the loops whose rounds are not counted."""
 
     __slots__ = ("builtins", "calls", "comprehensions", "loops", "passed", "uncounted")
 
     def __init__(self) -> None:
         self.loops = 0
-        """Loops written, but for those of comprehensions."""
+        """The number of loops written, without those of comprehensions."""
         self.calls = 0
-        """Calls of functions."""
+        """The number of calls of functions written."""
         self.comprehensions = 0
-        """Closures with loops."""
+        """The number of closures with loops written."""
         self.builtins = 0
-        """Calls of built-ins that are not written inline."""
+        """The number of calls of built-ins that are not written in line."""
         self.uncounted = 0
-        """How many of the loops around, from the innermost on, nobody counts the rounds of."""
+        """The number of enclosing loops, counted from the innermost, whose rounds are not
+        counted.
+        """
         self.passed = 0
-        """Loops so far that were fit to go uncounted."""
+        """The number of loops so far that could be left uncounted."""
 
     def add_loop(self, *, counted: bool) -> None:
         self.loops += 1
@@ -291,10 +295,9 @@ class Counters:
 
 @record
 class Writers:
-    """The functions by which a module asks for the parts of a term that a later one writes.
-
-    Terms hold references, references hold terms: the modules are in one order all the same, and
-    the calls that go up go through this table. docs/design.md says why.
+    """The functions by which a module writes parts of a term that a later module implements. Terms
+    contain references and references contain terms, but modules import each other in one order
+    only; the calls in the other direction use this table. docs/design.md says why.
     """
 
     ref: Callable[[FunctionState, Ref], Operand]
@@ -306,7 +309,7 @@ class Writers:
 
 @record
 class Join:
-    """The names below the items of a loop that lead to what must be equal to a value."""
+    """The names below the items of a loop whose value must be equal to another one."""
 
     path: tuple[str, ...]
     value: ast.expr
@@ -341,7 +344,7 @@ class FunctionState:
         self.stored: set[str] = set()
         """Variables that were bound outside of all loops."""
         self.join: Join | None = None
-        """That of the next loop, which takes it."""
+        """The join for the next loop, which removes it."""
 
     def walk(self, collection: ast.expr, *, with_keys: bool = False) -> ast.expr:
         """Return code for the values of a collection, or its pairs, in a loop that counts its

@@ -28,7 +28,7 @@ _LATE: Final = "the values take too long to be shown"
 
 @record
 class Explanation:
-    """The answer of a query and the rules that were asked for it."""
+    """The answer of a query, and the rules that were evaluated for it."""
 
     query: str
     recorder: Recorder
@@ -37,7 +37,9 @@ class Explanation:
     answer: Any = UNDEFINED
     error: EvalError | None = None
     deadline: float | None = None
-    """Seconds that it may take to show it: values that share their parts are longer as text."""
+    """The limit of formatting the explanation, in seconds; values that share parts are longer as
+    text.
+    """
 
     @property
     def record(self) -> Record:

@@ -21,7 +21,7 @@ __all__ = ["Entry", "Profile"]
 
 @dataclass(slots=True)
 class Entry:
-    """One expression, or the head of a rule."""
+    """The time and the evaluations of one expression, or of the head of a rule."""
 
     span: Span
     total_ns: int = 0
@@ -30,7 +30,7 @@ class Entry:
 
 
 class Profile:
-    """A tracer that looks at the clock."""
+    """A tracer that measures time."""
 
     def __init__(self, clock: Callable[[], int] = time.perf_counter_ns) -> None:
         self._entries: dict[Span, Entry] = {}

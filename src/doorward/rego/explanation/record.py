@@ -19,15 +19,15 @@ from doorward.rego.values import UNDEFINED, Key, to_key, to_rego
 __all__ = ["MAX_DEPTH", "Record"]
 
 MAX_DEPTH: Final = 24
-"""Rules that ask rules that ask rules: what is deeper is not shown."""
+"""The most nested rules that an explanation shows; deeper ones are left out."""
 
 MAX_WIDTH: Final = 160
-"""Characters of one value in text."""
+"""The most characters of one value in text."""
 
 
 @record
 class Record:
-    """The recording of one query, and what must be hidden of it."""
+    """The recorded evaluation of one query, and what must be hidden in it."""
 
     query: str
     recorder: Recorder

@@ -22,12 +22,14 @@ from doorward.rego.values import UNDEFINED
 __all__ = ["Attempt", "Recorder", "Sample", "Step", "Tried"]
 
 MAX_NODES: Final = 20_000
-"""Attempts and steps kept of one evaluation."""
+"""The most attempts and steps recorded of one evaluation."""
 
 
 @record
 class Sample:
-    """The state in which an expression was asked: what its values are computed from."""
+    """The variables and the context with which an expression was evaluated, from which its values
+    can be computed.
+    """
 
     evaluation: Evaluation
     bound: Mapping[str, Any]
@@ -35,8 +37,10 @@ class Sample:
 
 @dataclass(slots=True)
 class Step:
-    """One expression. `failure` is the state of its first failure, `inner` what is in its
-    own bodies (of `every`, of comprehensions), `attempts` the rules that it asked."""
+    """The evaluations of one expression. `failure` is the state at its first failure; `inner` are
+    the steps in its own bodies (of `every`, of comprehensions); `attempts` are the rules that it
+    used.
+    """
 
     expr: Expr
     evaluated: int = 0
@@ -70,14 +74,14 @@ class Step:
 
 @dataclass(slots=True)
 class Tried:
-    """One definition. `attempts` are the rules that its head asked."""
+    """The evaluation of one definition. `attempts` are the rules that its head used."""
 
     rule: Rule
     succeeded: int = 0
     steps: dict[int, Step] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
     open: Step | None = None
-    """The expression that was asked last."""
+    """The expression that was evaluated last."""
 
     def close(self) -> None:
         for step in self.steps.values():
@@ -94,7 +98,7 @@ class Tried:
 
 @dataclass(slots=True)
 class Attempt:
-    """The rules at `name`, a function with `operands`, and what they answered."""
+    """The evaluation of the rules at `name`, or of a function with `operands`, and its answer."""
 
     name: str
     operands: tuple[Any, ...] = ()
@@ -104,13 +108,13 @@ class Attempt:
 
 
 class Recorder:
-    """A tracer that remembers. `top` holds what the query itself asked."""
+    """A tracer that records an evaluation. `top` holds what the query itself evaluated."""
 
     def __init__(self, limit: int = MAX_NODES) -> None:
         self.top: list[Attempt] = []
         self.left = limit
         self.notes: list[tuple[Span, Sample, Term]] = []
-        """Calls of `trace`: where, in which state, and what was to be noted."""
+        """Calls of `trace`: the expression, the state, and the term to be shown."""
         self._answered: dict[tuple[Evaluation, str], Attempt] = {}
         self._stack: list[Attempt] = []
 

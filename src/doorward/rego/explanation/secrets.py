@@ -25,14 +25,16 @@ __all__ = ["MASKED", "Mask", "without_secrets"]
 _PIECES: Final = re.compile(r"[\s,;=.]+")
 _SCHEMES: Final = frozenset({"basic", "bearer", "digest", "negotiate"})
 MAX_SECRETS: Final = 10_000
-"""Texts that are looked for; where there are more, names and looks must do."""
+"""The most secret texts that are searched for; if there are more, only names and typical forms of
+credentials are hidden.
+"""
 
 _SHORTEST: Final = 4
-"""Shorter pieces would be found in everything."""
+"""Shorter pieces are not searched for, since they occur everywhere."""
 
 
 class Mask:
-    """The secrets of some documents; `text` hides them."""
+    """The secrets in some documents; `text` hides them in a text."""
 
     def __init__(self, *documents: Any) -> None:
         secrets: set[str] = set()

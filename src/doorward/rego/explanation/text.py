@@ -15,7 +15,7 @@ from doorward.rego.values import UNDEFINED
 __all__ = ["is_refusal", "to_text"]
 
 MAX_TRIED: Final = 8
-"""Definitions of one rule that are shown, unless everything is."""
+"""The most definitions of one rule that are shown, unless everything is."""
 
 
 def to_text(record: Record, answer: Any, error: EvalError | None, *, full: bool) -> str:
@@ -34,7 +34,7 @@ def to_text(record: Record, answer: Any, error: EvalError | None, *, full: bool)
 
 
 class _Tree:
-    """Writes each attempt once."""
+    """Writes an explanation as text, each attempt once."""
 
     def __init__(self, record: Record, *, full: bool) -> None:
         self.record = record

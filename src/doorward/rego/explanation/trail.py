@@ -21,10 +21,10 @@ from doorward.rego.syntax.nodes import Rule
 __all__ = ["Location", "Trail", "definition_text", "trail_of"]
 
 MAX_LOCATIONS: Final = 64
-"""Definitions of one trail; what comes later is left out."""
+"""The most definitions of one trail; later ones are left out."""
 
 MAX_WIDTH: Final = 200
-"""Characters of the text of a location."""
+"""The most characters of the text of a location."""
 
 _PLAIN: Final = Mask()
 
@@ -43,7 +43,8 @@ class Location(NamedTuple):
 
 class Trail(NamedTuple):
     """The definitions that decided: those that held, and for a refusal the conditions that
-    failed."""
+    failed.
+    """
 
     answered: tuple[Location, ...]
     failed: tuple[Location, ...]

@@ -39,14 +39,14 @@ from doorward.rego.values import UNDEFINED, lookup, make_object, make_set, to_ke
 __all__ = ["Failed", "value_of", "values_of"]
 
 MAX_VALUES: Final = 12
-"""Parts of one expression that are shown."""
+"""The most parts of one expression whose values are shown."""
 
 PATIENCE: Final = 0.5
-"""Seconds that one call may take once more."""
+"""The limit of one repeated call, in seconds."""
 
 
 class Failed:
-    """In place of a value: the built-in refused its operands, and says why."""
+    """Stands for the value of a call whose built-in raised an error, with the error's message."""
 
     __slots__ = ("reason",)
 
@@ -133,7 +133,7 @@ def _below(term: Term, operands: Mapping[str, Term]) -> Iterator[Term]:
 
 
 class _Reader:
-    """Computes terms from one state."""
+    """Computes the values of terms from one recorded state."""
 
     def __init__(
         self, evaluation: Evaluation, bound: Mapping[str, Any], registry: Registry

@@ -32,7 +32,9 @@ __all__ = ["indent", "is_valid", "marshal", "quote", "unmarshal"]
 _CONSTANTS: Final = {None: "null", True: "true", False: "false"}
 _SPECIAL: Final = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 _SIMPLE: Final = frozenset({str, int, bool, type(None)})
-"""The classes of values that Python's encoder writes as Go does, but for what `_SPECIAL` names."""
+"""The classes of values that Python's encoder writes as Go does, except for the characters in
+`_SPECIAL`.
+"""
 
 
 def quote(text: str) -> str:
@@ -59,7 +61,7 @@ def marshal(value: Value) -> str:
 
 
 class _Written(str):
-    """A part of the text that waits for its turn."""
+    """A part of the JSON text that is already written, waiting for its place in the output."""
 
     __slots__ = ()
 
@@ -125,7 +127,7 @@ _quoted: Final[Callable[[str], str]] = json.encoder.encode_basestring
 _encode: Final[Any] = json.encoder.c_make_encoder(  # type: ignore[attr-defined] # not in the stubs
     None, None, _quoted, None, ":", ",", True, False, True
 )
-"""Python's encoder in C: no check of cycles, keys in order."""
+"""Python's encoder in C, without a check for cycles, and with sorted keys."""
 
 _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
     str: _quoted,
@@ -186,7 +188,7 @@ def _refuse_constant(name: str) -> None:
 _VALIDATOR: Final = json.JSONDecoder(
     parse_int=len, parse_float=len, parse_constant=_refuse_constant
 )
-"""Makes no numbers, which may be large."""
+"""A decoder that only validates; it makes no numbers, which may be large."""
 _scan_value: Final[Any] = _VALIDATOR.scan_once  # type: ignore[attr-defined]  # not in the stubs
 
 
@@ -201,7 +203,7 @@ def _is_whole(octets: bytes) -> bool:
 _TOKENS: Final = re.compile(
     r'("(?:[^"\\]|\\.)*+":)|((?:"(?:[^"\\]|\\.)*+"?|[^\s\[\]{},:"]++),?)|([\[{])|([\]}],?)|[,:]'
 )
-"""A key, a scalar, an opening or a closing bracket; commas belong to what they follow."""
+"""Matches a key, a scalar, or an opening or closing bracket, with the comma after it."""
 
 
 def indent(compact: str, prefix: str, step: str, most: int | None = None) -> str:

@@ -28,7 +28,9 @@ __all__ = [
 ]
 
 MAX_EXPLAINED: Final = 8 * 1024
-"""Bytes of the longest text from a client that is read again, at a microsecond or two for each."""
+"""The most bytes of a client's invalid text that is read again to find its error, which takes a
+microsecond or two for each.
+"""
 
 MAX_DEPTH: Final = 10_000
 
@@ -42,11 +44,13 @@ _Step: TypeAlias = Callable[[int], "tuple[int, _Step]"]
 
 
 class JSONError(ValueError):
-    """The text is not JSON as Go reads it; `str` is Go's message."""
+    """The text is not JSON as Go reads it; the message is Go's."""
 
 
 class JSONLimitError(JSONError):
-    """The text is more than we read: too deep, or with a number past all bounds."""
+    """The text exceeds a limit of Doorward: it nests too deeply, or has a number that is too
+    large.
+    """
 
 
 def read_again(
@@ -114,7 +118,7 @@ def _unexpected_error(text: bytes, at: int, context: str) -> JSONError:
 
 
 class _Scanner:
-    """Finds the end of one value; remembers only which arrays and objects are open."""
+    """Finds the end of one value; it remembers only which arrays and objects are open."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text

@@ -18,7 +18,9 @@ from doorward.rego.values import Value
 __all__ = ["JSONError", "object_text", "ordered_text", "read_data", "read_json"]
 
 MAX_FILE: Final = 1 << 20
-"""Bytes of the longest file whose fault is named: nobody sends those in great numbers."""
+"""The most bytes of an invalid file that is read again to find its error; clients do not send files
+in great numbers.
+"""
 
 _SPACE: Final = " \t\r\n"
 

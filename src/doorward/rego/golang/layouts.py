@@ -64,7 +64,7 @@ _ELEMENT: Final = re.compile(
 
 @record
 class Moment:
-    """A time as a place on earth sees it; `weekday` 0 is Sunday, `offset` seconds east of UTC."""
+    """A time in a time zone; `weekday` 0 is Sunday, `offset` is in seconds east of UTC."""
 
     year: int
     month: int
@@ -226,11 +226,11 @@ def _fraction(element: str, nanosecond: int) -> str:
 
 
 class _BadValueError(Exception):
-    """A part of a time that does not match its layout."""
+    """A part of a time does not match the layout."""
 
 
 class _RangeError(Exception):
-    """It is, but no such thing exists."""
+    """A part of a time matches the layout, but is out of range."""
 
 
 def parse_time(layout: str, value: str) -> tuple[int, int]:
@@ -285,11 +285,15 @@ _EPOCH: Final = datetime(1970, 1, 1)
 
 @record
 class _Shape:
-    """The positions of the elements of a layout in a value; `text` has zeros for their digits."""
+    """The positions of a layout's elements in a value; `text` has zeros in place of their
+    digits.
+    """
 
     text: str
     slices: tuple[slice, ...]
-    """Year, month, day, hour, minute and second: those that the layout has, in this order."""
+    """The positions of year, month, day, hour, minute and second, in this order, as far as the
+    layout has them.
+    """
     takes_fraction: bool
     zone: str
 
@@ -376,7 +380,7 @@ _DIGITS: Final = frozenset("0123456789")
 
 
 class _Reader:
-    """Reads elements off a value, and knows what they said."""
+    """Parses the elements of a layout from a value, and keeps what they say."""
 
     def __init__(self, value: str) -> None:
         self.rest = value

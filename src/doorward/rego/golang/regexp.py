@@ -41,13 +41,15 @@ MAX_PATTERN: Final = 1 << 16
 MAX_WORK: Final = 1 << 29
 SMALL: Final = 512
 SHORT: Final = 4096
-"""Bytes of a text that all searches together take no time worth a check of the deadline."""
+"""A text of at most this many bytes is searched without a check of the deadline."""
 MAX_GROUPS: Final = 1000
-"""RE2's time for one match grows with the square of the groups."""
+"""The most groups of a pattern: the time of RE2 for one match grows with the square of their
+number.
+"""
 CACHED: Final = 256
 
 Spans: TypeAlias = "list[tuple[int, int]]"
-"""Where a match and its groups lie; (-1, -1) for a group that took no part."""
+"""The start and end of a match and of its groups; (-1, -1) for a group that did not match."""
 
 # The wrapper's `search` counts characters, which takes seven times as long as the match itself;
 # the class below it gives the byte offsets.
@@ -95,7 +97,7 @@ class Pattern:
         if groups > MAX_GROUPS:
             raise LimitError(f"pattern has more than {MAX_GROUPS} groups")
         self.names: list[str] = [""] * (groups + 1)
-        """The name of each group, "" where it has none; number 0 is the whole match."""
+        """The name of each group, "" for one without a name; number 0 is the whole match."""
         for name, number in compiled.NamedCapturingGroups():
             self.names[number] = name.decode()
 
@@ -239,7 +241,7 @@ def only_small(match: Any) -> Any:
 
 
 class _Large:
-    """The matcher of a pattern that may take long."""
+    """Matches a pattern with a check of the deadline, for texts that may take long."""
 
     def __init__(self, compiled: Any) -> None:
         self._match = compiled.Match

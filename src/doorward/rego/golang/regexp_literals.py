@@ -15,15 +15,15 @@ from typing import Final
 __all__ = ["MAX_TEXTS", "literal_matcher"]
 
 MAX_TEXTS: Final = 64
-"""Texts that a pattern may stand for; of more, RE2 is the better judge."""
+"""A pattern that matches at most this many texts is replaced by them; for more, RE2 is faster."""
 
 _META: Final = frozenset("\\.+*?()|[]{}^$")
 _RUN: Final = re.compile(r"[^\\.+*?()|\[\]{}^$]+(?![*+?{])")
-"""Plain characters; the last of them stays behind where it is repeated."""
+"""Matches plain characters, except the last one if it is repeated."""
 
 
 class _NotLiteralError(Exception):
-    """The pattern says more than some texts can."""
+    """The pattern is not equivalent to a small set of texts."""
 
 
 def literal_matcher(pattern: str) -> Callable[[str], bool] | None:
@@ -65,14 +65,16 @@ def _comparison(texts: Sequence[str], *, starts: bool, ends: bool) -> Callable[[
 
 
 class _Reader:
-    """Reads a pattern into the texts it stands for."""
+    """Parses a pattern into the texts that it matches."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self.at = 0
         self.depth = 0
         self.parted = False
-        """Whether `|` is outside of all groups, where `^` and `$` belong to one side."""
+        """True if there is a `|` outside of all groups, where `^` and `$` belong to one
+        alternative.
+        """
 
     def peek(self) -> str:
         return self.pattern[self.at : self.at + 1]

@@ -91,7 +91,7 @@ class _Template(NamedTuple):
 
     first: str
     verbs: list[tuple[str, _Spec, str]]
-    """Verb, its flags, and the text after it. The flags are shared: they do not change."""
+    """Each verb, its flags, and the text after it. The flags are shared and never modified."""
 
 
 _VERB: Final = re.compile(r"([#0+ -]*)([0-9]{1,6})?(?:\.([0-9]{0,6}))?([A-Za-z])", re.ASCII)

@@ -14,7 +14,7 @@ from doorward.rego.values import CONTROL_ESCAPES
 __all__ = ["MAX_TEXT", "is_graphic", "lower", "quote", "upper"]
 
 MAX_TEXT: Final = 1 << 24
-"""Characters of the longest text that formatting, joining and replacing make."""
+"""The most characters of a text that formatting, joining and replacing may make."""
 
 _ESCAPES: Final = {**CONTROL_ESCAPES, "\\": "\\\\"}
 

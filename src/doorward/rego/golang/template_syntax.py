@@ -43,14 +43,14 @@ MAX_SOURCE: Final = 1 << 16
 
 @record
 class Constant:
-    """A number, string or boolean written in the template, or nil."""
+    """A number, string or boolean in the template, or nil."""
 
     value: int | float | str | bool | None
 
 
 @record
 class Variable:
-    """`$name`; `$` is what the template was called with."""
+    """A variable `$name`; `$` is the data that the template was called with."""
 
     name: str
 
@@ -62,7 +62,7 @@ class Function:
 
 @record
 class Fields:
-    """`of.a.b`; `of` None is the dot."""
+    """Access to fields, `of.a.b`; `of` None is the dot."""
 
     of: Operand | None
     names: tuple[str, ...]
@@ -75,7 +75,7 @@ class Command:
 
 @record
 class Pipeline:
-    """Commands, each with the answer of the one before as its last operand."""
+    """Commands, each of which has the result of the one before as its last operand."""
 
     commands: tuple[Command, ...]
     variables: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ class Action:
 
 @record
 class Branch:
-    """`if`, `with` or `range`."""
+    """An action `if`, `with` or `range`."""
 
     kind: str
     pipeline: Pipeline
@@ -107,7 +107,7 @@ class Branch:
 
 @record
 class Call:
-    """`template`, and what a `block` leaves in its place."""
+    """An action `template`; a `block` leaves one in its place."""
 
     name: str
     pipeline: Pipeline | None
@@ -115,7 +115,7 @@ class Call:
 
 @record
 class Jump:
-    """`break` or `continue`."""
+    """An action `break` or `continue`."""
 
     kind: str
 
@@ -126,7 +126,7 @@ Block: TypeAlias = tuple[Node, ...]
 
 @dataclass(slots=True)
 class Template:
-    """The main text and those that it defines."""
+    """The main text of a template, and the templates that it defines."""
 
     main: Block = ()
     defined: dict[str, Block] = field(default_factory=dict)

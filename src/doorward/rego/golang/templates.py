@@ -47,14 +47,14 @@ _BETWEEN: Final = 0xFF
 
 
 class JSONNumber(str):
-    """A number of the data, by its text."""
+    """A number of the data, compared and printed by its text."""
 
     __slots__ = ()
     go_type = "json.Number"
 
 
 class _JumpError(Exception):
-    """`break` or `continue`, on its way to the `range`."""
+    """A `break` or `continue` on its way to the enclosing `range`."""
 
 
 def render(source: str, variables: Any, check_deadline: Callable[[], None]) -> str:

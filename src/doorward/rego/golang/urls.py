@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 MAX_PAIRS: Final = 10_000
-"""Most name and value pairs read from one query."""
+"""The most pairs of name and value that are read from one query."""
 
 _ESCAPE: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
 _NO_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
@@ -112,7 +112,9 @@ def parse(url: str) -> dict[str, str]:
 
 @record
 class Location:
-    """The parts of a URL that a request needs: host with port, path and query as they are sent."""
+    """The parts of a URL that a request needs: the host with port, and the path and query as they
+    are sent.
+    """
 
     host: str
     escaped_path: str

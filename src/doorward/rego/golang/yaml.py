@@ -68,7 +68,9 @@ def _bad_escape() -> BuiltinError:
 
 
 class _Reader:
-    """Nodes become values; `count` is how many so far, those that aliases repeat counted again."""
+    """Converts YAML nodes to values; `count` is the number of nodes so far, those that aliases
+    repeat included.
+    """
 
     def __init__(self, max_nodes: int) -> None:
         self.max_nodes = max_nodes
@@ -319,7 +321,7 @@ def _emitter() -> Any:
     import yaml.emitter  # only policies that use YAML need it
 
     class GoEmitter(yaml.emitter.Emitter):
-        """PyYAML's, with Go's idea of what can be printed."""
+        """PyYAML's emitter, with Go's rules for which characters are printable."""
 
         def analyze_scalar(self, scalar: str) -> Any:
             """Require double quotes for texts that Go takes for unprintable."""

@@ -22,21 +22,22 @@ _WORDS: Final = {
     in_flow: re.compile(rf"(?:[^\0{_BLANKS}:{ends}]|:(?![\0{_BLANKS}]))*")
     for in_flow, ends in ((False, ""), (True, r",\[\]{}?"))
 }
-"""What a plain scalar has between two blanks, outside brackets and inside."""
+"""Matches the characters of a plain scalar up to the next blank, outside and inside of brackets."""
 
 _CORE: Final = "tag:yaml.org,2002:"
 
 
 class YamlError(Exception):
-    """The text is not YAML, or says what it may not say; the words are those of OPA's library."""
+    """The text is not valid YAML, or uses something that is refused; the message is that of OPA's
+    library.
+    """
 
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """One node: `value` is a text, a list of nodes, a list of pairs of them, or an alias's node.
-
-    `tag` is what was written, core tags as `!!int`, or ""; of an alias the name of its anchor.
-    `plain`: a scalar without quotes.
+    """One YAML node: `value` is a text, a list of nodes, a list of pairs of nodes, or the node of
+    an alias. `tag` is the tag as written, core tags as `!!int`, or ""; for an alias it is the name
+    of the anchor. `plain`: a scalar without quotes.
     """
 
     kind: str
@@ -90,8 +91,10 @@ _NOT_SHARED: Final = re.compile(r"[^\n -~]|[%`@!]|[|>][-+0-9]*#")
 
 
 _DEEPEST: Final = 100
-"""For each token libyaml looks at every bracket that is open: its time grows with the square of how
-deep they nest. It reads at most a kilobyte further than the event that it returns."""
+"""The most brackets that may be open: libyaml visits each open bracket for every token, so its time
+grows with the square of the depth. It reads at most a kilobyte further than the event that it
+returns.
+"""
 
 
 def compose_fast(text: str) -> Node | None:
@@ -154,7 +157,9 @@ _WORDINGS: Final = tuple(
 
 
 class _Composer:
-    """Events to nodes, without recursion: nesting is for those to bound who walk the nodes."""
+    """Builds nodes from events without recursion; those who walk the nodes must limit the
+    nesting.
+    """
 
     def __init__(self, loader: Any, *, is_old: bool, deepest: float = math.inf) -> None:
         self.loader = loader
@@ -263,11 +268,9 @@ def _loader_class() -> Any:
     import yaml.scanner
 
     class Loader(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):
-        """PyYAML's, with libyaml's ideas of tabs and directives, and without its loops.
-
-        PyYAML goes through all keys that are possible for each token: there may be a thousand, one
-        for each bracket that is open. They are in the order of the text, oldest first, so that the
-        first one tells enough.
+        """PyYAML's loader with libyaml's rules for tabs and directives, and without a loop of
+        PyYAML. That loop visits all possible keys for each token, up to a thousand, one for each
+        open bracket. They are in the order of the text, so checking the first one is enough.
         """
 
         def __init__(self, text: str) -> None:

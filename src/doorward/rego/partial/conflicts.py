@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 MAX_PAIRS: Final = 10_000
-"""Pairs that are compared; rules that make more count as a conflict."""
+"""The most pairs of outcomes that are compared; rules with more are treated as in conflict."""
 
 _OPPOSITES: Final = {
     "gt": "lte",
@@ -63,7 +63,9 @@ def path_of_rule(rule: Rule) -> str:
 
 @record
 class _Outcome:
-    """One way in which a rule holds: the rest of its reference, its value, and what is left."""
+    """One way in which a rule holds: the rest of its reference, its value, and its residual
+    body.
+    """
 
     rule: Rule
     keys: tuple[Term, ...]
@@ -290,8 +292,9 @@ def _key(expr: Expr) -> tuple[object, ...]:
 
 
 _Test: TypeAlias = tuple[Term, str, Value, bool]
-"""A comparison of a reference with a constant; and whether the reference has a value: behind `not`
-the comparison holds for the value, if there is one."""
+"""A comparison of a reference with a constant, and True if it also says that the reference has a
+value; behind `not` it holds only for the value, if there is one.
+"""
 
 
 def _test(expr: Expr) -> _Test | None:

@@ -29,23 +29,25 @@ from doorward.rego.source import Span
 __all__ = ["Conflict", "PartialTracer", "SearchContext", "Site", "Solutions"]
 
 Solutions: TypeAlias = Iterator[None]
-"""One None for each way in which something holds."""
+"""An iterator that yields None once for each way in which something holds."""
 
 
 @record
 class Site:
-    """An expression that is evaluated: where it is, and in which bindings."""
+    """An expression that is being evaluated: its place, and the bindings of its variables."""
 
     expr: Expr
     index: int
     bindings: Bindings
     number: int
-    """Of the evaluation of the body in which it stands."""
+    """The number of the evaluation of the enclosing body."""
 
 
 @record
 class Conflict:
-    """Two rules, or one with itself, that may give the document at `path` two values at once."""
+    """Two rules, or one rule twice, that may give the document at `path` two values at the same
+    time.
+    """
 
     path: str
     first: Span
@@ -53,20 +55,22 @@ class Conflict:
 
 
 class PartialTracer(Protocol):
-    """Listens to one partial evaluation."""
+    """Receives the events of one partial evaluation."""
 
     def note(self, span: Span, *, holds: bool, is_rule: bool) -> None:
         """The rule or expression at `span` is about to be asked, or holds or is left over."""
 
 
 class SearchContext(Protocol):
-    """The state of a search, and its steps; `Search` says what each of them does."""
+    """The state of a partial evaluation, and its steps, which `Search` implements."""
 
     program: Program
     settings: Settings
     evaluation: Evaluation
     well_typed: Callable[[Body], Body | None]
-    """The body without what types show to hold; None where they show that it never holds."""
+    """The body without expressions that always hold by their types; None if the body never holds by
+    its types.
+    """
     input: Term | None
     data: Any
     unknowns: Unknowns
@@ -76,11 +80,11 @@ class SearchContext(Protocol):
     replaced: Replaced
     saved: list[list[Saved]]
     conflicts: list[Conflict]
-    """Rules that may give one document two values; filled where only truth counts."""
+    """Rules that may give one document two values; only collected if nothing but truth counts."""
     compared: set[object]
-    """Documents whose rules were compared for that."""
+    """Documents whose rules were already compared for conflicts."""
     consulted: set[str]
-    """What was read on the way: "rules" and "base", which is data that is not a rule."""
+    """What was read during the evaluation: "rules", and "base" for data that is not from rules."""
 
     def number(self) -> int: ...
 

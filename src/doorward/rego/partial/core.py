@@ -55,7 +55,7 @@ EQUALITY: Final = "eq"
 
 
 class Constant:
-    """A known value, of any kind."""
+    """A known value of any kind."""
 
     __slots__ = ("value",)
 
@@ -83,7 +83,9 @@ class Var:
 
 @record(guarded=False)
 class Ref:
-    """`head[a][b]`: `parts` are the head and the operands. `input` alone is a reference as well."""
+    """A reference `head[a][b]`: `parts` are the head and the operands. `input` alone is a reference
+    too.
+    """
 
     parts: tuple[Term, ...]
 
@@ -104,22 +106,22 @@ class Set:
 
 
 Operator: TypeAlias = str | Ref
-"""What is called: a built-in by its name, or a function by its path below `data`."""
+"""What a call calls: a built-in by its name, or a function by its path below `data`."""
 
 
 @record(guarded=False)
 class Call:
-    """A call inside a term, as the last step of simplification makes it again."""
+    """A call inside a term, as the last step of simplification restores it."""
 
     operator: Operator
     args: tuple[Term, ...]
     location: Span = field(default=NOWHERE, compare=False)
-    """Where the operator stands."""
+    """The place of the operator in the policy."""
 
 
 @record(guarded=False)
 class Comprehension:
-    """`kind`: array, set or object; `key` is for objects alone."""
+    """A comprehension. `kind`: array, set or object; only objects have a `key`."""
 
     kind: str
     key: Term | None
@@ -132,7 +134,7 @@ Term: TypeAlias = Constant | Var | Ref | Array | Object | Set | Call | Comprehen
 
 @record(guarded=False)
 class With:
-    """`target` is a path below `input` or `data`, or the name of a built-in."""
+    """A `with`. `target` is a path below `input` or `data`, or the name of a built-in."""
 
     target: Ref
     value: Term
@@ -148,10 +150,9 @@ class Every:
 
 @record(guarded=False)
 class Expr:
-    """`operator(args)`, or, without an operator, the one term in `args`, or `every`.
-
-    The operands of a call may have one more, to which the result is equal. `generated`: the
-    compiler made it of a part of another expression.
+    """One expression: a call `operator(args)`, the one term in `args` if there is no operator, or
+    an `every`. A call may have one more operand, which the result must be equal to. `generated`:
+    the compiler made it from a part of another expression.
     """
 
     args: tuple[Term, ...]
@@ -162,7 +163,7 @@ class Expr:
     generated: bool = field(default=False, compare=False)
     span: Span = field(default=NOWHERE, compare=False)
     location: Span = field(default=NOWHERE, compare=False)
-    """Where the operator stands."""
+    """The place of the operator in the policy."""
 
     @property
     def is_equation(self) -> bool:
@@ -174,10 +175,9 @@ Body: TypeAlias = tuple[Expr, ...]
 
 @dataclass(eq=False, slots=True)
 class Rule:
-    """One rule. `path`: its reference below and with `data`; operands are constants or variables.
-
-    `package`: how many parts of `path` are those of its package, `data` included. `args`: for
-    functions. `key`: for members of sets (`contains`), where `value` is None.
+    """One rule. `path`: its reference with `data`; operands are constants or variables. `package`:
+    the number of parts of `path` that belong to its package, with `data`. `args`: the parameters of
+    a function. `key`: the member that `contains` adds; `value` is then None.
     """
 
     path: tuple[Term, ...]
@@ -190,7 +190,7 @@ class Rule:
     otherwise: Rule | None = None
     span: Span = NOWHERE
     before: tuple[Rule, ...] = ()
-    """The rules before this one's `else`, in order."""
+    """The rules to which this rule is the `else`, in order."""
 
     @property
     def is_set(self) -> bool:

@@ -39,7 +39,7 @@ __all__ = ["ANY", "DataMember", "DataUse", "Location", "find_data_use"]
 
 ANY: Final = None
 MAX_LOCATIONS: Final = 20_000
-"""Origins of all variables; beyond, nothing is removable."""
+"""The most locations that variables may come from; with more, no data is removable."""
 MAX_DEPTH: Final = 32
 
 Location: TypeAlias = tuple[str | int | None, ...]
@@ -48,14 +48,15 @@ Arity: TypeAlias = Callable[[Operator], int | None]
 _FLAG, _SET, _VALUE, _OTHER = "flag", "set", "value", "other"
 _MEMBERS: Final = {"internal.member_2": 2, "internal.member_3": 3}
 _VERDICTS: Final = ("allow", "allowed", "decision")
-"""Members of an answer that say whether it allows."""
+"""Names of members of an answer that say whether it allows."""
 
 
 @record
 class DataUse:
-    """The use of data, as locations. `compared`: as a value; `ordered`: lists whose indexes
-    count; `refused`: where absence counts, but for the first members of each that a variable has,
-    without which that variable has no value."""
+    """How policies use data, by location. `compared`: data used as a value; `ordered`: lists whose
+    indexes matter; `refused`: data whose absence matters, except the first members for a variable,
+    without which the variable has no value.
+    """
 
     reads: frozenset[Location]
     compared: frozenset[Location]
@@ -71,7 +72,7 @@ class DataUse:
 
 
 class DataMember:
-    """A member of data that rules read, and whether it can go."""
+    """A member of data that rules read, and True if it can be removed."""
 
     __slots__ = ("_patterns", "_refused", "is_removable", "location", "value")
 
@@ -155,7 +156,7 @@ def find_data_use(
 
 
 class _TooMany(Exception):
-    """More origins than can be followed."""
+    """A variable may come from more locations than are followed."""
 
 
 class _Group:
@@ -182,7 +183,7 @@ def _matches(left: Location, right: Location) -> bool:
 
 
 class _Flow:
-    """The possible sources of each variable."""
+    """Computes the locations that each variable may come from."""
 
     def __init__(self, rules: Sequence[Rule], arity: Arity) -> None:
         self.arity = arity
@@ -193,7 +194,7 @@ class _Flow:
         self.origins: defaultdict[str, set[Location]] = defaultdict(set)
         self.occurrences: Counter[str] = Counter()
         self.bindings: Counter[str] = Counter()
-        """How often each variable may get its value: more than once is a comparison."""
+        """How often each variable may get its value; if more than once, the values are compared."""
         self._expressions = [
             expr for rule in rules for each in rule.branches() for expr in _nest(each.body)
         ]
@@ -399,7 +400,7 @@ class _Flow:
 
 
 class _Uses:
-    """Reads of the rules that are reached from the entries."""
+    """Collects the reads of the rules that the entry points use."""
 
     def __init__(self, flow: _Flow) -> None:
         self._flow = flow
@@ -410,9 +411,9 @@ class _Uses:
         self._visited: set[tuple[Location, bool]] = set()
         self._mentioned: set[Location] = set()
         self._verdicts: set[str] = set()
-        """Variables that are the verdict of an answer and nothing else."""
+        """Variables that are only the verdict of an answer."""
         self._answers: set[int] = set()
-        """Terms of objects that are the answers of entries."""
+        """Terms of objects that are the answers of entry points."""
 
     def has_visited(self, rule: Rule) -> bool:
         """Return True if the entries may need the rule."""

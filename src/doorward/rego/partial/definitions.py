@@ -35,14 +35,14 @@ __all__ = ["Branch", "Definitions", "Outcome"]
 
 
 class Outcome:
-    """One way in which a rule gives a value; `constant` is UNDEFINED where that is not known."""
+    """One way in which a rule gives a value; `constant` is UNDEFINED if the value is not known."""
 
     def __init__(self, value: Term, body: Body, *, is_determined: bool) -> None:
         self.constant: Value | Undefined = value.value if type(value) is Constant else UNDEFINED
         self._value = value
         self.core_body = body
         self.is_determined = is_determined
-        """Whether it gives one value for one set of documents."""
+        """True if the outcome has only one value for one set of documents."""
 
     @cached_property
     def value(self) -> nodes.Term:
@@ -57,7 +57,7 @@ class Outcome:
 
 @record
 class Branch:
-    """A rule, or an `else` of one: it counts where no branch of the rule before it holds."""
+    """A rule, or an `else` of one; it counts if no earlier branch of the rule holds."""
 
     path: str
     span: Span
@@ -71,7 +71,7 @@ class Definitions:
     rules: tuple[tuple[Branch, ...], ...]
     default: Value | Undefined
     exclude: Callable[[Outcome, Outcome], bool]
-    """Whether two outcomes never hold for the same documents."""
+    """True if two outcomes can never hold for the same documents."""
 
     @property
     def size(self) -> int:

@@ -41,7 +41,7 @@ Path = tuple[Term, ...]
 
 
 class Reach:
-    """Return True if evaluating something would save an expression."""
+    """Returns True if the evaluation of something would leave an expression in the residual."""
 
     def __init__(self, search: SearchContext) -> None:
         self._search = search
@@ -274,7 +274,7 @@ def base(search: SearchContext, path: Sequence[Term]) -> Any:
 
 
 class _Virtual:
-    """A reference that leads to rules, at `path[pos]`, or continues from there."""
+    """Evaluates a reference to rules at `path[pos]`, or to what continues from there."""
 
     def __init__(self, walk: _Walk, node: Node, plugged: Path, pos: int) -> None:
         self.walk = walk
@@ -556,7 +556,7 @@ class _Virtual:
 
 
 class _Building:
-    """A set or an object as rules make it."""
+    """A set or an object under construction by rules."""
 
     def __init__(self, rules: Sequence[Rule], pos: int) -> None:
         self.pos = pos

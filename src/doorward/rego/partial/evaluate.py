@@ -69,15 +69,15 @@ from doorward.rego.values import Boxed, Key, from_key, to_key
 __all__ = ["MAX_PARTS", "Lowered", "Partial", "Question", "settings"]
 
 MAX_SHAPES: Final = 4_096
-"""Comparisons whose types are remembered."""
+"""The most comparisons whose type checks are remembered."""
 MAX_UNKNOWNS: Final = 16
-"""Sets of unknown documents for which the settled parts of rules are remembered."""
+"""The most sets of unknown documents for which the steps of rules are remembered."""
 MAX_PARTS: Final = 2_000_000
-"""Terms and values, with all their parts, in one residual."""
+"""The most terms and values, with all their parts, in one residual."""
 
 
 class Partial:
-    """The result of partial evaluation; each of its forms is made when it is first read."""
+    """The result of a partial evaluation; each of its forms is made when it is first read."""
 
     def __init__(
         self,
@@ -97,17 +97,21 @@ class Partial:
         self._failures = failures
         self._settled = settled
         self.only_truth = only_truth
-        """Whether it was asked whether a document is true, and not which value it has."""
+        """True if the question was only whether a document is true, not which value it has."""
         self.literals = literals
-        """The scalars of the policies, as keys: others in the queries are of the input or data."""
+        """The scalars in the policies, in key form; others in the queries come from the input or
+        data.
+        """
         self.conflicts = tuple(conflicts)
-        """Rules that may contradict each other, with `only_truth`."""
+        """With `only_truth`, rules that may give one document two values."""
         self.definitions = definitions
-        """With `only_truth`, a document that has other values than true, false and undefined, or
-        several: the queries alone do not say where it is true."""
+        """With `only_truth`, a document that may have another value than true, false and undefined,
+        or several values: the queries alone do not say where it is true.
+        """
         self.consulted = frozenset(consulted)
-        """Whether "rules" were asked, "base" data that is not a rule, and the "world" (its clock):
-        calls of such built-ins are left."""
+        """What was used: "rules", "base" for data that is not from rules, and "world" for built-ins
+        that are not pure, whose calls are left in the residual.
+        """
 
     @cached_property
     def failures(self) -> tuple[tuple[nodes.Ref, Span], ...]:
@@ -161,7 +165,7 @@ class Partial:
 
 @record
 class Question:
-    """A query for partial evaluation: its lowered body, and what is known of it beforehand."""
+    """A query for partial evaluation: its lowered body, and what can be computed before."""
 
     body: Body
     settings: Settings
@@ -172,11 +176,11 @@ class Question:
     live: set[str]
     """The variables and documents that the reader of the residual knows."""
     document: Ref | None
-    """The document whose truth the query asks for, if it is no more than that."""
+    """The document whose truth the query asks for; None if the query is anything else."""
 
 
 class Lowered:
-    """The rules of checked policies, ready for partial evaluation; safe in any thread."""
+    """The rules of checked policies, prepared for partial evaluation; thread-safe."""
 
     def __init__(self, checked: Checked, modules: Iterable[nodes.Module]) -> None:
         sources = list(modules)  # those of a restored program are parsed now
@@ -356,7 +360,9 @@ def _document(body: Body) -> Ref | None:
 
 
 class _Size:
-    """Refuses a residual whose text would be too long: values share parts, which texts repeat."""
+    """Refuses a residual whose text would be too long: values share parts, which their text
+    repeats.
+    """
 
     def __init__(self) -> None:
         self._count = 0

@@ -127,7 +127,7 @@ def _bare(expr: Expr) -> Expr:
 
 
 class _Function:
-    """A call of a function of the policies."""
+    """Evaluates a call of a function of the policies."""
 
     def __init__(
         self, search: SearchContext, site: Site, operator: Ref, node: Node, args: Sequence[Term]

@@ -28,10 +28,10 @@ from doorward.rego.partial.core import (
 __all__ = ["in_index_order"]
 
 Tests: TypeAlias = dict[Term, Term]
-"""What a rule equates with what."""
+"""The terms that a rule compares with constants, and the constants."""
 
 Rank: TypeAlias = tuple[tuple[int, int, int], ...]
-"""Where in the trie a rule stands."""
+"""The position of a rule in the trie, which decides the order of rules."""
 
 _NAMED: Final = Var("__any__")
 

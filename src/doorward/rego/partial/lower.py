@@ -129,11 +129,11 @@ class _Stages:
         self.locals = locals_
         self.callees = callees
         self.in_order: set[int] = set()
-        """The rules whose bodies are in order as they are written, by identity."""
+        """The rules whose bodies can be evaluated in the written order, by identity."""
         self.closures = 0
-        """How many comprehensions and `every` there are so far."""
+        """The number of comprehensions and `every` so far."""
         self.replacements = 0
-        """How many `with` there are so far."""
+        """The number of `with` so far."""
         self.without_closures: set[int] = set()
         self.without_replacements: set[int] = set()
 

@@ -14,9 +14,8 @@ __all__ = ["Locals"]
 
 
 class Locals:
-    """`__local0__`, `__local1__`, … for modules; `__localq0__`, … for a query.
-
-    `taken` are names that the text has already.
+    """Makes the names `__local0__`, `__local1__`, … for modules and `__localq0__`, … for a query.
+    `taken` are names that the text already contains.
     """
 
     def __init__(self, prefix: str = "", *, taken: Container[str] = ()) -> None:

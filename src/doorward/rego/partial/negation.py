@@ -31,7 +31,7 @@ from doorward.rego.partial.replacing import kept
 from doorward.rego.partial.state import Bindings, Saved, body_of
 
 MAX_INLINED: Final = 16
-"""Conjunctions that a negation may become in place; more make rules of the support."""
+"""The most conjunctions that a negation may be replaced by; more become rules of the support."""
 
 
 def negated(search: SearchContext, site: Site) -> Solutions:

@@ -9,21 +9,19 @@ from doorward.base.records import record
 __all__ = ["MAX_PARTIAL", "PartialArguments", "PartialOptions"]
 
 MAX_PARTIAL: Final = 200_000
-"""Expressions that a partial evaluation makes at most, unless the caller says otherwise."""
+"""The default for the most expressions that a partial evaluation may make."""
 
 
 @record
 class PartialOptions:
-    """Options of a partial evaluation.
-
-    Rules below `disable_inlining` are referred to; with `shallow` all that know something unknown
-    are. Built-ins that ask the world are left to the residual, unless `nondeterministic`.
-    `namespace`: the package of support modules below `data`; None: rules keep their packages, and
-    those that have to be made up are in `helpers`. `package` and `imports` are what the query sees
-    as if it were in a module. `strict_builtin_errors`: errors of built-ins end the evaluation.
-    `max_size` bounds the expressions made on the way. `only_truth`: the residual need not tell
-    `false` from undefined, and needs no support for such defaults. `keep_else`: it refers to rules
-    with `else` even so, as OPA's does.
+    """The options of a partial evaluation. Rules below `disable_inlining` stay references; with
+    `shallow` so do all rules that use something unknown. Built-ins that are not pure stay in the
+    residual, unless `nondeterministic`. `namespace`: the package of support modules below `data`;
+    None: rules keep their packages, and generated ones are in `helpers`. `package` and `imports`
+    apply to the query as if it were in a module. `strict_builtin_errors`: an error of a built-in
+    ends the evaluation. `max_size` limits the expressions that are made. `only_truth`: the residual
+    may treat `false` as undefined, and needs no support for such defaults. `keep_else`: it refers
+    to rules with `else` even then, as OPA's does.
     """
 
     disable_inlining: tuple[str, ...] = ()

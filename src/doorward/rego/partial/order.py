@@ -166,4 +166,4 @@ FLAT: Final = FlatTerms(
     parts=parts,
     is_object=lambda term: bool(term.kind == "object"),
 )
-"""The terms of partial evaluation."""
+"""How to read the terms of partial evaluation."""

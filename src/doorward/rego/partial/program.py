@@ -18,10 +18,11 @@ __all__ = ["Node", "Program", "Settings"]
 
 @record
 class Settings:
-    """`documents`: what is unknown, as paths that begin with `input` or `data`. `disabled`: rules
-    that the residual refers to. `shallow`: rules that know nothing unknown alone are put in place
-    of what refers to them. `nondeterministic`: built-ins that ask the world are evaluated.
-    `namespace`: the package of the support, below `data`; None: rules keep their packages.
+    """The options of one search. `documents`: what is unknown, as paths that begin with `input` or
+    `data`. `disabled`: rules that the residual refers to. `shallow`: only rules that use nothing
+    unknown replace references to them. `nondeterministic`: built-ins that are not pure are
+    evaluated. `namespace`: the package of the support, below `data`; None: rules keep their
+    packages.
     """
 
     documents: tuple[tuple[Term, ...], ...]
@@ -32,19 +33,18 @@ class Settings:
     name: str = "partial"
     max_size: int = 1_000_000
     truth: bool = False
-    """Whether a default of false is left out where only the truth of a rule is requested. OPA's
-    filters, which ask so, take rules without its index: in another order."""
+    """True if a default of false is left out because only the truth of a rule counts. For OPA's
+    filters, which do this, rules are used without the index, and so in another order.
+    """
     keep_else: bool = False
-    """Whether the residual refers to rules with `else`, as OPA's does, where only truth counts."""
+    """True if the residual refers to rules with `else`, as OPA's does, where only truth counts."""
 
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A place below `data`.
-
-    `own`: the rules whose constant prefix ends here. `rules`: all that make the document here,
-    those further below included where the reference of one continues with a variable. `branches`:
-    the same, each followed by those after its `else`.
+    """A place below `data`. `own`: the rules whose constant prefix ends here. `rules`: all rules
+    that define a part of the document here, with those below a reference that continues with a
+    variable. `branches`: the same rules, each followed by its `else` branches.
     """
 
     key: Key = None
@@ -86,7 +86,7 @@ class Node:
 
 
 class Program:
-    """The rules of all modules, by place; `all_rules`: in the order of OPA's filters."""
+    """The rules of all modules, by place; `all_rules` has them in the order of OPA's filters."""
 
     def __init__(
         self,

@@ -37,9 +37,8 @@ __all__ = ["Propagation"]
 
 
 class Propagation:
-    """Simplifies bodies in which the variables `live` must stay bound.
-
-    `whole`: a body from which everything is removed is `true`, not empty.
+    """Simplifies bodies in which the variables `live` must stay bound. `whole`: a body whose
+    expressions are all removed is `true`, not empty.
     """
 
     def __init__(self, program: Program, live: Iterable[str], *, whole: bool = False) -> None:
@@ -180,7 +179,7 @@ class _Root:
 
 
 class _EqualVariables:
-    """Sets of variables that must be equal, each with one that stands for all."""
+    """Sets of variables that must be equal, with one variable that represents each set."""
 
     def __init__(self, live: frozenset[str]) -> None:
         self._live = live
@@ -237,7 +236,7 @@ def _equal_variables(body: Body, live: frozenset[str]) -> _EqualVariables | None
 
 
 class _Plug:
-    """Puts constants and removed equations in place of variables."""
+    """Replaces variables by constants and by the terms of removed equations."""
 
     def __init__(self, sets: _EqualVariables, removed: dict[str, Term], negated: bool) -> None:
         self._sets = sets

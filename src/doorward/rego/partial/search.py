@@ -68,15 +68,14 @@ _EVALUATED: Final = (Var, Ref, Comprehension)
 _KINDS: Final[dict[type, str]] = {Array: "array", Object: "object", Set: "set"}
 _VALUE_KINDS: Final[dict[type, str]] = {list: "array", dict: "object", frozenset: "set"}
 MAX_FAILURES: Final = 100
-"""Comparisons that did not hold, as many as are remembered."""
+"""The most comparisons that did not hold that are remembered."""
 _TICKS: Final = 256
 
 
 class Search:
-    """One partial evaluation; used once.
-
-    `evaluation` is what built-ins see: time, deadline, caches. `settled`: what rules save in any
-    search for the same unknowns; None, or with a `tracer`: everything is looked at.
+    """One partial evaluation; used once. `evaluation` is what built-ins need: time, deadline,
+    caches. `settled`: the steps of rules that are the same in any search with the same unknowns;
+    None, or with a `tracer`, every step is taken.
     """
 
     def __init__(

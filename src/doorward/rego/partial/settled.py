@@ -41,7 +41,7 @@ __all__ = ["Run", "Settled", "Step"]
 
 @record
 class Run:
-    """Expressions that are saved one after the other as they are."""
+    """Expressions that are saved one after another without a change."""
 
     saved: tuple[Saved, ...]
 
@@ -50,9 +50,8 @@ Step: TypeAlias = Expr | Run
 
 
 class Settled:
-    """The steps of rules for these unknowns; safe in any thread.
-
-    `well_typed`: what is left of a body after its types were checked; None where it never holds.
+    """The steps of rules for a set of unknowns; thread-safe. `well_typed`: the rest of a body after
+    its types were checked; None if the body never holds.
     """
 
     def __init__(
@@ -68,7 +67,9 @@ class Settled:
         self._own: dict[int, Expr] = {}  # held, so that no other expression has their ids
         self._nodes: dict[int, nodes.Expr] = {}
         self.kept: dict[int, Any] = {}
-        """What readers of residuals make of the trees of `node` that are made once, by their id."""
+        """What readers of residuals computed for the trees of a `node` that are made once, by their
+        identity.
+        """
 
     def node(self, expr: Expr) -> nodes.Expr:
         """Return the syntax tree of an expression, cached for prepared ones."""

@@ -44,11 +44,13 @@ __all__ = [
 ]
 
 MAX_TERM: Final = 100_000
-"""Parts of one term."""
+"""The most parts of one term."""
 
 
 class Bindings:
-    """The variables of one body: what they stand for, and in which bindings that is to be read."""
+    """The variables of one body: the term that each stands for, and the bindings in which that term
+    is read.
+    """
 
     __slots__ = ("number", "unknown", "values")
 
@@ -82,10 +84,9 @@ def plug(term: Term, bindings: Bindings) -> Term:
 
 
 class _Plugging:
-    """One term whose bound variables are replaced.
-
-    A variable is looked up once, however often it is there: `x1 = [x0, x0]; x2 = [x1, x1]; …`
-    would take as long as its text is.
+    """Replaces the bound variables of one term. A variable is looked up once, however often it
+    occurs: `x1 = [x0, x0]; x2 = [x1, x1]; …` would otherwise take time proportional to the length
+    of its text.
     """
 
     __slots__ = ("_done", "_name", "_sizes")
@@ -121,7 +122,7 @@ class _Plugging:
 
 
 class Names:
-    """Variables of the residual: each variable of each body gets a name of its own."""
+    """The variables of the residual: each variable of each body gets its own name."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, int], str] = {}
@@ -253,9 +254,8 @@ def _free_of(expr: Expr) -> Iterator[str]:
 
 @record
 class Saved:
-    """An expression of the residual; its terms are read in these bindings. None: they are plain.
-
-    The two sides of an equation may belong to different bodies.
+    """An expression of the residual, whose terms are read in the given bindings; None: they are
+    plain. The two sides of an equation may belong to different bodies.
     """
 
     expr: Expr
@@ -283,7 +283,7 @@ Path: TypeAlias = tuple[Term, ...]
 
 
 class Unknowns:
-    """The unknowns: documents from the start, and variables on the way."""
+    """The unknowns: the documents that are unknown from the start, and variables that become so."""
 
     def __init__(self, documents: Sequence[Path]) -> None:
         self.documents = tuple(documents)
@@ -359,9 +359,8 @@ class Unknowns:
 
 
 class Disabled:
-    """Documents that are not to be put in place of what refers to them.
-
-    `always` come from the caller; `with` adds more for a while.
+    """Documents whose references are not replaced by their rules. `always` come from the caller;
+    `with` adds more for a while.
     """
 
     def __init__(self, always: Sequence[Path]) -> None:
@@ -390,8 +389,9 @@ def _overlap(path: Path, other: Path) -> bool:
 
 
 class Replaced:
-    """The replacements of parts of `data` and of functions, and the answers that are valid
-    meanwhile."""
+    """The replacements of parts of `data` and of functions by `with`, and the answers that are
+    valid meanwhile.
+    """
 
     def __init__(self) -> None:
         self.data: Any = UNDEFINED
@@ -467,7 +467,7 @@ class Replaced:
 
 
 class Support:
-    """Rules that the residual refers to, by package."""
+    """The rules that the residual refers to, by package."""
 
     def __init__(self, namespace: str | None) -> None:
         self._namespace = namespace

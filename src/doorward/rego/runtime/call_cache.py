@@ -26,26 +26,30 @@ from doorward.rego.values import UNDEFINED, equal, to_key
 __all__ = ["CachedCall", "CallCache"]
 
 MAX_CALLS: Final = 100_000
-"""Calls of one evaluation whose answers are kept; the others are evaluated each time."""
+"""The most calls of one evaluation whose answers are kept; the others are evaluated each time."""
 
 MAX_ALIKE: Final = 8
-"""Calls of one function with the same sketch that are kept."""
+"""The most calls of one function with the same sketch that are kept."""
 
 TRIAL: Final = 16
-"""Calls without an answer in the cache after which a function is judged."""
+"""After this many calls without an answer in the cache, the use of the cache for the function is
+judged.
+"""
 
 WORTH: Final = 8
-"""One answer found in so many calls makes it worth looking."""
+"""One answer found in this many calls makes the cache worth its time."""
 
 FIRST_PAUSE: Final = 1_024
-"""Calls of a function that are evaluated without the cache after it was of no use once."""
+"""The number of calls of a function that skip the cache after it was of no use for the first
+time.
+"""
 
 SKETCHED: Final = 4
-"""Parts of a collection that its sketch shows."""
+"""The most parts of a collection that are in its sketch."""
 
 
 class CachedCall:
-    """One call of a function, and its answer once there is one."""
+    """One call of a function, with its answer once it is known."""
 
     __slots__ = ("answer", "keeps_undefined", "operands")
 
@@ -62,7 +66,7 @@ class CachedCall:
 
 
 class _Function:
-    """The calls of one function."""
+    """The cached calls of one function."""
 
     __slots__ = ("calls", "hits", "misses", "next_pause", "paused")
 
@@ -71,12 +75,12 @@ class _Function:
         self.hits = 0
         self.misses = 0
         self.paused = 0
-        """Calls that are still evaluated without a look at the cache."""
+        """The number of further calls that do not use the cache."""
         self.next_pause = FIRST_PAUSE
 
 
 class CallCache:
-    """The calls of one evaluation by function; a `with` has a cache of its own."""
+    """The cached calls of one evaluation by function; a `with` has its own cache."""
 
     __slots__ = ("_functions", "_left", "is_useful")
 
@@ -84,7 +88,7 @@ class CallCache:
         self._functions: dict[int, _Function] = {}
         self._left = MAX_CALLS
         self.is_useful = True
-        """False once a function was judged while no call of any had found an answer."""
+        """False after a function was judged while no call of any function had found an answer."""
 
     def find(
         self, slot: int, operands: tuple[Any, ...], *, always: bool, keeps_undefined: bool

@@ -59,36 +59,40 @@ from doorward.rego.values import (
 __all__ = ["CHECK_INTERVAL", "BaseData", "DataNode", "Document", "Evaluation", "Site", "Tracer"]
 
 CHECK_INTERVAL: Final = 64
-"""Items walked between two looks at the clock, at the most."""
+"""The most items that are processed between two checks of the deadline."""
 
 FIRST: Final = 8
-"""Items walked before the first look: what one costs is not known yet."""
+"""The number of items before the first check, since the time for one is not known yet."""
 
 SLOW: Final = 0.005
-"""Seconds between two looks that are too many: the next one comes sooner."""
+"""If more seconds than this pass between two checks, the next one comes sooner."""
 
 TEXT_OF_ITEM: Final = 64
-"""Characters of a string that count as one item."""
+"""A string counts as one item for each of this many characters."""
 
 UNCOUNTED: Final = "uncounted"
-"""The code of the error that has an evaluation repeated by code that counts."""
+"""The code of the error after which an evaluation is repeated by code that counts items."""
 
 GROWTH: Final = 64 << 20
-"""Bytes that the process may grow by before an evaluation is repeated."""
+"""The most bytes that the process may grow by before an evaluation is repeated by code that counts
+items.
+"""
 
 MEMORY_INTERVAL: Final = 0.001
-"""Seconds between two looks at the memory of the process: each costs as much as a hundred steps."""
+"""The seconds between two readings of the process's memory, each of which takes as long as a
+hundred steps.
+"""
 
 MAX_ORDERED: Final = 64
-"""Sets whose order is remembered."""
+"""The most sets whose sorted members are remembered."""
 
 MAX_ERRORS: Final = 100
-"""Errors of built-ins that one evaluation keeps."""
+"""The most errors of built-ins that one evaluation keeps."""
 
 
 @record
 class Site:
-    """A call in the policy: the built-in's name and where it is."""
+    """A call in the policy: the built-in's name and the place."""
 
     name: str
     span: Span
@@ -96,10 +100,9 @@ class Site:
 
 @dataclass(eq=False, slots=True)
 class Document:
-    """A node of the tree of rules, as evaluation sees it.
-
-    `evaluate` computes the rules of this node (None: it has none, or they are functions);
-    `slot` is where the answer is kept, in `constants` when it depends on data alone.
+    """A node of the tree of rules, as evaluations use it. `evaluate` computes the rules of this
+    node (None: it has none, or they are functions); `slot` is the key of its answer, in `constants`
+    if the answer depends on data alone.
     """
 
     name: str
@@ -108,10 +111,10 @@ class Document:
     evaluate: Callable[..., Any] | None = None
     is_function: bool = False
     part: Callable[..., Any] | None = None
-    """What gives the object that rules make key by key as far as a lookup sees it."""
+    """Computes the part of a partial object that a look-up at one key needs."""
     children: dict[Key, Document] = field(default_factory=dict)
     order: tuple[Key, ...] = ()
-    """Keys of `children` in Rego's order, which is the order of evaluation."""
+    """The keys of `children` in Rego's order, which is the order of evaluation."""
 
     def find(self, path: Sequence[Key]) -> Document | None:
         """Return the node at a path below this one; None if there is none."""
@@ -122,16 +125,17 @@ class Document:
 
 
 DataNode: TypeAlias = tuple[Document | None, Any]
-"""A path below `data` at run time: the rules there, and the base data there (`BaseData`, or a value
-in which no `with` matters)."""
+"""A path below `data` at run time: its rules and its base data (`BaseData`, or a plain value if no
+`with` changes it).
+"""
 
 
 @record
 class BaseData:
-    """Base data at a path, with what `with` put at some `targets` at and below it.
-
-    A value stands in place of what was at its target; what is read above a target is both, joined,
-    and what the value hides there is seen again. So a path must be followed, and is not one value.
+    """Base data at a path, with the values that a `with` put at some `targets` at and below it. A
+    value replaces what was at its target; reading above a target joins both, and there the members
+    that the value hides are visible again. So the path must be followed, and its data is not one
+    value.
     """
 
     over: Any
@@ -153,9 +157,8 @@ class BaseData:
 
 
 class Tracer(Protocol):
-    """Listens to one evaluation of traced code; called from the thread that evaluates.
-
-    What is made of the reports (explanations, coverage) is not known here.
+    """Receives the events of one evaluation of traced code, in the thread that evaluates. What is
+    made of the events (explanations, coverage) is not known here.
     """
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
@@ -178,58 +181,61 @@ _NO_PARTS: Final[Mapping[tuple[int, tuple[Key, ...]], Any]] = {}
 
 
 class Evaluation(Context):
-    """One evaluation, and what built-ins may know of the world while it lasts.
-
-    `cache` holds this evaluation's answers by slot; `constants` holds those that depend on data
-    alone, and is shared by all evaluations on the same data.
+    """The state of one evaluation, and what built-ins may know of it. `cache` holds the answers of
+    this evaluation by slot; `constants` holds the answers that depend on data alone, and is shared
+    by all evaluations on the same data.
     """
 
     # Most evaluations never set these: the class holds them, so that making one stays cheap.
     strict = False
     steps_left = FIRST
     check_interval = FIRST
-    """The steps between two checks of the deadline; it adapts (`_check_deadline`)."""
+    """The number of steps between two checks of the deadline, adapted by `_check_deadline`."""
     last_check = -math.inf
-    """The time of the last check, on the monotonic clock."""
+    """The time of the last deadline check, on the monotonic clock."""
     mocks: Mapping[str, Any] = _NO_MOCKS
     presets: dict[int, Any] = _NO_PRESETS
-    """Answers that a `with` has put in place of rules."""
+    """The answers that a `with` has put in place of rules."""
     replaced: frozenset[Document] = frozenset()
-    """Nodes that a `with` has replaced with all below them: `data` alone says what is there."""
+    """The nodes that a `with` has replaced with everything below them: only `data` is read
+    there.
+    """
     tracer: Tracer | None = None
     sorted_sets: dict[int, tuple[frozenset[Key], list[Any]]] | None = None
-    """Members of sets that were walked, in order."""
+    """The sorted members of sets that were iterated."""
     parts: Mapping[tuple[int, tuple[Key, ...]], Any] = _NO_PARTS
-    """What partial rules made for lookups, by slot and key."""
+    """The parts of partial objects that were computed for look-ups, by slot and key."""
     exact = False
-    """Whether the code is that of `codegen/exact.py`."""
+    """True if the code is that of `codegen/exact.py`."""
     base: BaseData | None = None
-    """What exact code reads as base data once a `with` has replaced some; None: `data`."""
+    """The base data that exact code reads once a `with` has replaced some of it; None: `data`."""
     printed = 0
-    """Texts that were printed."""
+    """The number of texts that `print` has written so far."""
     not_printed = 0
-    """Texts that were printed before an error, and are not when all is evaluated again."""
+    """The number of texts that were printed before an error, and are not printed again when the
+    evaluation is repeated.
+    """
     items_left: int | None = None
-    """Items that collections may still hold; None: nobody counted by now."""
+    """The number of items that collections may still have; None if nothing counts them."""
     counts_items = False
-    """Whether the code counts them as it makes them."""
+    """True if the code counts items as it makes them."""
     marks: Any = None
     """Which definitions answered, and where others failed (`codegen.marks`)."""
     uncounted_steps = 0
     memory_before: int | None = None
-    """Bytes of the process when the deadline was first checked."""
+    """The bytes of memory of the process when the deadline was first checked."""
     memory_due = -math.inf
-    """When they are looked at next."""
+    """The time of the next reading of the process's memory."""
     call_cache: CallCache | None = None
     """The answers of functions, once they are cached."""
     groups: Groups | None = None
-    """Items of collections, grouped for loops that look for some of them."""
+    """The items of collections, grouped for loops that look for some of them."""
     results: Results | None = None
-    """Results of comprehensions, by the variable that they depend on."""
+    """The results of comprehensions, by the variable that they depend on."""
     checks = 0
-    """Checks of the deadline so far."""
+    """The number of deadline checks so far."""
     checks_before_cache = 4
-    """Checks after which functions look into the cache."""
+    """The number of deadline checks after which functions use the cache."""
 
     def __init__(
         self,
@@ -243,7 +249,9 @@ class Evaluation(Context):
         self.data = data
         self.cache: dict[int, Any] = {}
         self.caches_calls = False
-        """Whether functions look into `call_cache`; read at each call, and fastest here."""
+        """True if functions use `call_cache`; it is read at each call, and an attribute here is
+        fastest.
+        """
         self.constants = constants
         self.root = root
         self.environment = environment

@@ -16,29 +16,29 @@ from doorward.rego.values import UNDEFINED, Key, to_key
 __all__ = ["Groups"]
 
 FEWEST: Final = 16
-"""Items of a collection that are worth groups."""
+"""Collections with fewer items than this are not grouped."""
 WALKS: Final = 3
-"""Walks over a collection before its items are grouped."""
+"""A collection is grouped after this many loops over it."""
 MOST: Final = 256
-"""Collections and paths that are kept in mind."""
+"""The most pairs of a collection and a path that are remembered."""
 
 _COLLECTIONS: Final = frozenset({dict, frozenset, list})
 
 
 class _Group:
-    """One collection and path, and the items by key once they are grouped."""
+    """One collection and path, and its items by key once they are grouped."""
 
     __slots__ = ("collection", "items", "walks")
 
     def __init__(self, collection: Any) -> None:
         self.collection = collection
-        """Held, so that no other one takes its identity."""
+        """The collection, kept here so that no other object gets its identity."""
         self.walks = 0
         self.items: dict[Key, list[Any]] | None = None
 
 
 class Groups:
-    """The groups of one evaluation."""
+    """The grouped collections of one evaluation."""
 
     __slots__ = ("_groups",)
 

@@ -17,7 +17,7 @@ __all__ = ["BuiltinMock", "FunctionMock", "ValueMock"]
 
 @record
 class ValueMock:
-    """The same value for all operands."""
+    """A `with` replacement of a function by one value for all operands."""
 
     value: Any
 
@@ -27,7 +27,7 @@ class ValueMock:
 
 @record
 class FunctionMock:
-    """A function of the policy."""
+    """A `with` replacement by a function of the policy."""
 
     function: Callable[..., Any]
 
@@ -37,7 +37,7 @@ class FunctionMock:
 
 @record
 class BuiltinMock:
-    """Another built-in."""
+    """A `with` replacement by another built-in."""
 
     builtin: Builtin
 

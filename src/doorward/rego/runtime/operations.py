@@ -59,20 +59,19 @@ __all__ = [
 ]
 
 MISSING: Final = object()
-"""Not computed yet: told apart from UNDEFINED, which is an answer."""
+"""Stands for an answer that is not computed yet, unlike UNDEFINED, which is an answer."""
 
 NOTHING: Final[dict[Key, Any]] = {}
-"""What is looked into where the way to something ends early."""
+"""An empty object that is read in place of a value whose path does not exist."""
 
 LOOKUP_ERRORS: Final = (KeyError, TypeError, AttributeError)
-"""What Python raises for `value["a"].get("b")` where a value is not an object, or has no such key.
-
-For `value["a"]["b"]` a KeyError tells that all are objects, and that the key is not there.
+"""The exceptions of Python for `value["a"].get("b")` if a value is not an object, or has no such
+key. For `value["a"]["b"]` a KeyError means that all values are objects, and the key is missing.
 """
 
 
 KIND_ERRORS: Final = (AttributeError, TypeError)
-"""What Python raises for a method of strings where a value is none."""
+"""The exceptions of Python for a call of a string's method on another value."""
 
 
 def lookup_data(value: Any, key: Any) -> Any:
@@ -91,7 +90,7 @@ def lookup_data(value: Any, key: Any) -> Any:
 _NUMBERS: Final = frozenset({int, float, Number})
 
 INDEX: Final = re.compile("[+-]?[0-9]{1,19}")
-"""What OPA reads as the number of an item."""
+"""Matches a key that OPA reads as the index of an item."""
 
 
 def lookup_path(value: Any, path: Sequence[Any]) -> Any:
@@ -159,7 +158,7 @@ def is_collection(value: Any) -> bool:
 _COLLECTIONS: Final = frozenset({list, dict, frozenset})
 
 COUNTED: Final = frozenset({list, dict, frozenset, str})
-"""The classes of what `count` counts."""
+"""The classes of values that `count` accepts."""
 
 
 def contains(item: Any, collection: Any) -> bool:
@@ -183,7 +182,7 @@ def contains_pair(key: Any, item: Any, collection: Any) -> bool:
 
 
 class Candidates(NamedTuple):
-    """Definitions, each a function and where it is, by the value of what they test."""
+    """Definitions, each a function with its place, by the value of what they test."""
 
     by_value: dict[Key, tuple[tuple[Any, Span], ...]]
     others: tuple[tuple[Any, Span], ...]

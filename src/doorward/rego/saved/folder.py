@@ -24,20 +24,20 @@ from typing import Final
 __all__ = ["MAX_BYTES", "MAX_ENTRY", "SavedFolder"]
 
 MAX_BYTES: Final = 256 * 1024 * 1024
-"""Bytes of all entries together; those that were used longest ago are removed."""
+"""The most bytes of all entries together; beyond it the least recently used ones are removed."""
 MAX_ENTRY: Final = 64 * 1024 * 1024
-"""Bytes of one entry; a larger one is not written."""
+"""The most bytes of one entry; a larger one is not written."""
 MAX_LINKS: Final = 40
-"""Links that a path may lead through, as for the kernel."""
+"""The most symbolic links that a path may lead through, as in the kernel."""
 _DIGEST: Final = hashlib.sha256().digest_size
 _BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 _SUFFIX: Final = ".saved"
 _FILE: Final = re.compile(r"[0-9a-f]{64}\.saved(?:\.[0-9a-f]+)?")
-"""The names of entries, and of the files in which they are written."""
+"""Matches the names of entries, and of the temporary files in which they are written."""
 
 
 class SavedFolder:
-    """Entries by name, each written whole or not at all. Safe in any number of processes."""
+    """Entries by name, each written completely or not at all; safe for use by several processes."""
 
     def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES) -> None:
         self.path = path

@@ -19,7 +19,9 @@ from doorward.rego.syntax.nodes import Module
 __all__ = ["LEAST_TEXT", "key_of", "name_of"]
 
 LEAST_TEXT: Final = 8_192
-"""Characters of policies from which a program is saved: less is compiled in the same time."""
+"""The least number of characters of policies for which a program is saved; fewer compile as fast as
+they are read.
+"""
 
 
 def name_of(key: str, kind: str) -> str:
@@ -78,7 +80,7 @@ def _release() -> str:
 
 
 _BESIDE: Final = ("base", "http_client")
-"""The rooms beside this one that policies are compiled with."""
+"""The packages beside this one whose code takes part in compiling policies."""
 
 
 def _file(path: Path) -> str:

@@ -28,19 +28,18 @@ __all__ = ["Saved", "SavedPrograms"]
 
 @record
 class Saved:
-    """A program with its modules, and the code of its functions where that was saved, too."""
+    """A program with its modules, and the code of its functions if that was saved too."""
 
     modules: Mapping[str, Module]
     program: Program
     functions: SavedFunctions | None
     notes: object
-    """Those of the preparation of the modules."""
+    """The notes that the preparation of the modules made."""
 
 
 class SavedPrograms:
-    """The programs that earlier runs left in a folder.
-
-    `with_code`: the code of all rules is saved, too, as servers generate it before they are ready.
+    """The programs that earlier runs saved in a folder. `with_code`: the code of all rules is saved
+    too, as servers generate it before they are ready.
     """
 
     def __init__(self, folder: SavedFolder, *, with_code: bool = False) -> None:
@@ -100,12 +99,14 @@ _UNREADABLE: Final = (
     TypeError,
     ValueError,
 )
-"""The errors for content that is not an entry of this code."""
+"""The errors that reading raises for content that this code did not write."""
 
 
 @record
 class _State:
-    """A program without what belongs to the process. Nodes are named by their numbers."""
+    """A program without the objects that belong to one process. Nodes are named by their
+    numbers.
+    """
 
     modules: list[Module]
     root: RuleNode

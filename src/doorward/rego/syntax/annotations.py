@@ -48,12 +48,12 @@ _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})(.{0,2})")
 
 
 class _AnnotationError(Exception):
-    """The YAML is well-formed but its meaning is not."""
+    """The YAML of an annotation is well-formed, but its content is not a valid annotation."""
 
 
 @record
 class _Block:
-    """The comments below one `# METADATA`."""
+    """The comments that form one `# METADATA` block."""
 
     span: Span
     lines: list[Comment]
@@ -295,7 +295,9 @@ def _url_fault(url: str) -> str:
 
 
 class SchemaPath(list[object]):
-    """A reference of `schemas` as names; `spans`: where each is in the text of the reference."""
+    """A reference in `schemas` as a list of names; `spans`: where each name is in the text of the
+    reference.
+    """
 
     def __init__(self, names: Iterable[object], spans: Iterable[Span]) -> None:
         super().__init__(names)

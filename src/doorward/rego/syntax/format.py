@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 MAX_ROUNDS: Final = 5
-"""How often a text is formatted again: a comment that moved may move other rows."""
+"""The most times a text is formatted again, since a comment that moved may change other rows."""
 
 _CHANGED: Final = "formatting would change what the policy says, or lose a comment"
 _STYLES: Final[tuple[Style, ...]] = ("plain", "spread", "kept", "hoisted")
@@ -41,7 +41,9 @@ _STYLES: Final[tuple[Style, ...]] = ("plain", "spread", "kept", "hoisted")
 
 @record
 class Formatted:
-    """A formatted text; `is_read`: it was parsed as what the target says."""
+    """A formatted text; `is_read` is False if the target version cannot read it, for example
+    because of a variable named `if`.
+    """
 
     text: str
     is_read: bool
@@ -124,7 +126,7 @@ def _without_span(node: Node) -> Node:
 
 
 class _Formatter:
-    """The formatter of one module for one target, which says whether it can be formatted."""
+    """Formats one module for one target, and tells whether this is possible."""
 
     def __init__(self, target: Target, drop_v0_imports: bool) -> None:
         self.target: Target = target

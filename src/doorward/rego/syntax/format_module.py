@@ -43,22 +43,22 @@ Target: TypeAlias = Literal["v0", "v0v1", "v1"]
 """The syntax to write: v0, v0 and v1 at once (`import rego.v1`), or v1."""
 
 Style: TypeAlias = Literal["plain", "spread", "kept", "hoisted"]
-"""How a rule is written."""
+"""The style in which a rule is written."""
 
 _TRUE_BODY: Final = (Expr(Scalar(True)),)
 _OWN_KEYWORDS: Final = frozenset({"and", "not", "or"})
-"""Keywords that stay imports in v1."""
+"""Keywords that still need an import in v1."""
 
 
 class ModuleWriter:
-    """Packages, imports and rules; `terms` writes what is in them, on the same layout."""
+    """Writes packages, imports and rules; `terms` writes the parts of rules, on the same layout."""
 
     def __init__(self, module: Module, target: Target, styles: Mapping[int, Style]) -> None:
         trimmed = (replace(c, text=c.text.rstrip()) for c in module.comments)
         self.layout = Layout(trimmed)
         self.source = module
         self.styles = styles
-        """The styles of rules that are not plain, by their place among the rules."""
+        """The styles of rules that are not plain, by their position among the rules."""
         names = {name for i in module.imports for name in _future(i)}
         everything = any(_is_rego_v1(i) or _is_all_future(i) for i in module.imports)
         self.v1 = target != "v0"
@@ -68,7 +68,7 @@ class ModuleWriter:
         keywords = KEYWORDS | V1_KEYWORDS if self.v1 else KEYWORDS | names
         self.terms = TermWriter(self.layout, keywords)
         self.count = 0
-        """Rules written so far."""
+        """The number of rules written so far."""
 
     def module(self, imports: Sequence[Import]) -> str:
         """Write the whole module with these imports and return its text."""

@@ -74,13 +74,13 @@ _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 class TermWriter:
-    """The parts of rules, written on a layout; names among `keywords` are quoted in references."""
+    """Writes the parts of rules on a layout; names among `keywords` are quoted in references."""
 
     def __init__(self, layout: Layout, keywords: frozenset[str]) -> None:
         self.layout = layout
         self.keywords = keywords
         self._lead = -1
-        """Where an expression begins whose first `-` would continue the line above."""
+        """The start of an expression whose first `-` would otherwise continue the line above."""
 
     # Bodies
 

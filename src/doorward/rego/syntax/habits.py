@@ -17,7 +17,7 @@ class Habit(NamedTuple):
     hint: str
     fix: str | None = None
     only_indented: bool = False
-    """Whether the fix is one within a body only."""
+    """True if the fix only applies within a body."""
 
 
 def _habit(
@@ -128,4 +128,4 @@ HABITS: Final = (
         " := ",
     ),
 )
-"""In the order in which they are looked for."""
+"""Common mistakes from other languages, in the order in which they are looked for."""

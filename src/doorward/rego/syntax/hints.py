@@ -22,12 +22,12 @@ from doorward.rego.syntax.lexer import BRACKETS, Lexer, Token, loose_tokens
 __all__ = ["add_hints"]
 
 MAX_LINE: Final = 500
-"""Characters of a line that are looked at on either side of an error."""
+"""The most characters of a line that are searched on either side of an error."""
 MAX_TEXT: Final = 1 << 16
-"""Characters of a text in which brackets are counted."""
+"""The most characters of a text in which brackets are counted."""
 
 _NEAR: Final = 2
-"""How many characters may lie between what was written and where the parser gave up."""
+"""The most characters between what was written wrongly and where the parser reported the error."""
 
 
 class _Hint(NamedTuple):
@@ -38,7 +38,9 @@ class _Hint(NamedTuple):
 
 
 class _ErrorContext(NamedTuple):
-    """The line of an error, without what strings and comments say, and where in it the error is."""
+    """The line of an error without the content of strings and comments, and the column of the error
+    in it.
+    """
 
     source: Source
     line: str

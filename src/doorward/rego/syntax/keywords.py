@@ -14,4 +14,4 @@ FUTURE_KEYWORDS: Final = V1_KEYWORDS | {"and", "not", "or"}
 LOGICAL: Final = frozenset({"and", "or"})
 
 ROOTS: Final = frozenset({"data", "input"})
-"""The names of documents, which are not variables."""
+"""The names of the documents `input` and `data`, which are not variables."""

@@ -20,12 +20,12 @@ _INDENT = "\t"
 
 
 class UnexpectedComment(Exception):
-    """A comment stands where the formatted text has no place for it."""
+    """A comment is at a place where the formatted text cannot have one."""
 
 
 @record
 class Mark:
-    """A place to go back to."""
+    """A state of the layout that it can go back to."""
 
     length: int
     level: int
@@ -41,15 +41,17 @@ class Layout:
         self.comments: tuple[Comment, ...] = tuple(comments)
         self.level = 0
         self.inline = False
-        """The current line has begun."""
+        """True if the current line has text."""
         self.beside: Comment | None = None
-        """The comment that ends the current line."""
+        """The comment at the end of the current line."""
         self.delay = False
-        """It ends the next line, not this one."""
+        """True if `beside` ends the next line, not this one."""
         self.spreads = False
-        """A collection with a comment in it takes a line for each of its lines."""
+        """True if a collection that contains a comment is written with a line for each of its
+        lines.
+        """
         self.keep_final_comment = False
-        """A comment in the last row of an unformatted part is written with it."""
+        """True if a comment in the last row of an unformatted part is written with that part."""
         self._out: list[str] = []
 
     def text(self) -> str:

@@ -59,7 +59,9 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 _KINDS: Final = ("", IDENT, NUMBER, STRING, "")
-"""The kinds of what `_TOKEN` matches, by the number of the group; a mark is its own kind."""
+"""The kind of token for each group of `_TOKEN`, by the number of the group; an operator or bracket
+is its own kind.
+"""
 _NUMBER: Final = re.compile(
     r"[0-9]+(?P<point>\.(?P<fraction>[0-9]*))?"
     r"(?P<e>[eE][+-]?(?P<exponent>[0-9]*))?(?P<rest>[A-Za-z_][A-Za-z_\d]*+)?"
@@ -73,10 +75,9 @@ _FORBIDDEN: Final = {
 
 @record(guarded=False)
 class Token:
-    """One token: its kind, its text without the gap, and what the gap before it held.
-
-    `kind` is the mark itself for operators and brackets. `space` says that blanks precede it,
-    `newline` that a line break does. `faults` are lexical errors; the kind is then `illegal`.
+    """One token: its kind, its text without the gap before it, and what the gap contains. `kind` of
+    an operator or bracket is its own text. `space`: there are blanks before it; `newline`: there is
+    a line break before it. `faults` are lexical errors; the kind is then `illegal`.
     """
 
     kind: str

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 MAX_NODES: Final = 10_000
-"""How many YAML nodes one block may have, aliases counted as often as they are used."""
+"""The most YAML nodes of one block, where an aliased node counts for each use."""
 
 _BOOLS: Final = {"true": True, "True": True, "TRUE": True} | dict.fromkeys(
     ("false", "False", "FALSE"), False
@@ -52,7 +52,7 @@ _TIMESTAMP: Final = re.compile(
 
 
 class KeyTypeError(Exception):
-    """A key is not a string, in a place where an annotation must have strings."""
+    """A key is not a string in a place where annotations need strings."""
 
 
 class Key(NamedTuple):
@@ -66,7 +66,7 @@ class Key(NamedTuple):
 
 
 class General(dict[Key, Any]):
-    """A mapping with keys that are not all strings."""
+    """A mapping whose keys are not all strings."""
 
 
 _GO_TYPES: Final[dict[type, str]] = {
@@ -114,7 +114,9 @@ def _with_json_keys(value: Any) -> Any:
 
 
 class _Reader:
-    """One block's YAML: every field as its type wants it, type errors collected."""
+    """Reads the YAML of one block: every field as its expected type, with the type errors
+    collected.
+    """
 
     def __init__(self) -> None:
         self.faults: list[str] = []
@@ -275,7 +277,7 @@ class _Reader:
 
 
 class _Open:
-    """An alias while what it stands for is read: one that is met again then has no end."""
+    """An alias whose target is being read; if it is met again, the alias contains itself."""
 
     def __init__(self, open_: set[int], node: Node) -> None:
         self.open, self.node = open_, node

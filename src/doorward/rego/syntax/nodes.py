@@ -53,14 +53,14 @@ __all__ = [
 
 
 class _Named:
-    """Remembers its name, which is asked for at each stage."""
+    """A node that caches its name, since every stage asks for it."""
 
     __slots__ = ("_name",)
     _name: str
 
 
 class _Composite:
-    """A literal with terms in it; remembers whether all of it is written out."""
+    """A composite literal of terms; it caches whether it contains no variables or calls."""
 
     __slots__ = ("_is_ground",)
     _is_ground: bool
@@ -83,7 +83,7 @@ class _Composite:
 
 @record
 class Comment:
-    """One `# …` comment; `text` is what follows the `#`."""
+    """A comment `# …`; `text` is what follows the `#`."""
 
     text: str
     span: Span = field(default=NOWHERE, compare=False)
@@ -91,7 +91,7 @@ class Comment:
 
 @record
 class Scalar:
-    """null, true, false, a number or a string (raw strings too)."""
+    """The scalar null, true, false, a number or a string (raw strings too)."""
 
     value: bool | int | Number | str | None
     span: Span = field(default=NOWHERE, compare=False)
@@ -111,7 +111,7 @@ class Scalar:
 
 @record
 class Var:
-    """A variable. A wildcard `_` gets a name of its own, `$0`, `$1`, …, as in OPA."""
+    """A variable. Each wildcard `_` has its own name, `$0`, `$1`, …, as in OPA."""
 
     name: str
     span: Span = field(default=NOWHERE, compare=False)
@@ -123,10 +123,10 @@ class Var:
 
 @record
 class Ref:
-    """`head.a["b"][c]`: a head (variable, call or composite value) and at least one operand.
-
-    `.a` and `["a"]` are both the operand `Scalar("a")`. A lone variable is a `Var`, never a `Ref`,
-    except as the operator of a `Call` and in `Head.ref`, where a `Ref` may have no operands.
+    """A reference `head.a["b"][c]`: a head (variable, call or composite value) and at least one
+    operand. `.a` and `["a"]` are both the operand `Scalar("a")`. A variable alone is a `Var`, never
+    a `Ref`, except as the operator of a `Call` and in `Head.ref`, where a `Ref` may have no
+    operands.
     """
 
     head: Term
@@ -175,7 +175,7 @@ class Array(_Composite):
 
 @record
 class Object(_Composite):
-    """Key and value terms in the order written; a key may be twice."""
+    """An object literal: its key and value terms in the order written; a key may occur twice."""
 
     items: tuple[tuple[Term, Term], ...]
     span: Span = field(default=NOWHERE, compare=False)
@@ -186,7 +186,7 @@ class Object(_Composite):
 
 @record
 class Set(_Composite):
-    """Member terms in the order written; `set()` has none."""
+    """A set literal: its member terms in the order written; `set()` has none."""
 
     items: tuple[Term, ...]
     span: Span = field(default=NOWHERE, compare=False)
@@ -219,7 +219,9 @@ class ObjectComprehension:
 
 @record
 class TemplateString:
-    """`$"…{expr}…"`: text parts as `str`, expressions as `Expr` (they may have `with`)."""
+    """A template string `$"…{expr}…"`: text parts as `str`, expressions as `Expr` (they may have
+    `with`).
+    """
 
     parts: tuple[str | Expr, ...]
     span: Span = field(default=NOWHERE, compare=False)
@@ -252,7 +254,9 @@ _COMPOSITES: Final = frozenset({Array, Object, Set})
 
 @record
 class With:
-    """`with target as value`; the target is a `Ref` or a lone `Var` (`input`, a function)."""
+    """The modifier `with target as value`; the target is a `Ref` or a `Var` alone (`input`, a
+    function).
+    """
 
     target: Ref | Var
     value: Term
@@ -261,7 +265,7 @@ class With:
 
 @record
 class SomeDecl:
-    """`some x, y`."""
+    """The declaration `some x, y`."""
 
     symbols: tuple[Var, ...]
     span: Span = field(default=NOWHERE, compare=False)
@@ -269,19 +273,19 @@ class SomeDecl:
 
 @record
 class SomeIn:
-    """`some x in xs`, `some k, v in xs`; key and value may be patterns."""
+    """The declaration `some x in xs` or `some k, v in xs`; key and value may be patterns."""
 
     key: Term | None
     value: Term
     domain: Term
     span: Span = field(default=NOWHERE, compare=False)
     operator: Ref | None = field(default=None, compare=False)
-    """The `in`: internal.member_2 or internal.member_3, where it is."""
+    """The operator of the `in`: internal.member_2 or internal.member_3, with its place."""
 
 
 @record
 class Every:
-    """`every x in xs { … }`, `every k, v in xs { … }`."""
+    """The quantifier `every x in xs { … }` or `every k, v in xs { … }`."""
 
     key: Var | None
     value: Var
@@ -292,9 +296,8 @@ class Every:
 
 @record
 class Not:
-    """`not …` where `future.keywords.not` is imported: true if `body` as a whole is not.
-
-    `not { … }` has `braces`; `not x` has the one expression. Without the import, `not` is
+    """The negation `not …` where `future.keywords.not` is imported: true if `body` as a whole does
+    not hold. `not { … }` has `braces`; `not x` has one expression. Without the import, `not` is
     `Expr.negated`.
     """
 
@@ -305,9 +308,9 @@ class Not:
 
 @record
 class And:
-    """`left and right` (`future.keywords.and`); an operand is a body, `{ … }` or one expression.
-
-    `braces`: which of the two has braces. Without them an operand binds no variables.
+    """The expression `left and right` (`future.keywords.and`); an operand is a body in `{ … }` or
+    one expression. `braces`: which of the two are in braces. Without braces an operand binds no
+    variables.
     """
 
     left: Body
@@ -318,7 +321,9 @@ class And:
 
 @record
 class Or:
-    """`left or right` (`future.keywords.or`), as `And`. The right one counts if the left fails."""
+    """The expression `left or right` (`future.keywords.or`), with the same fields as `And`. The
+    right operand counts if the left one fails.
+    """
 
     left: Body
     right: Body
@@ -328,10 +333,9 @@ class Or:
 
 @record
 class Expr:
-    """One expression of a body: a term or declaration, perhaps negated, perhaps `with`.
-
-    `before` is empty in what the parser makes. The analysis puts there what a negated term is made
-    of and what must hold before it is negated: equations of generated variables (`negation.py`).
+    """One expression of a body: a term or declaration, possibly negated, possibly with `with`
+    modifiers. The parser leaves `before` empty. The analysis puts there the parts of a negated term
+    that must hold before the negation: equations of generated variables (`negation.py`).
     """
 
     term: Term | SomeDecl | SomeIn | Every | Not | And | Or
@@ -346,7 +350,7 @@ Body: TypeAlias = tuple[Expr, ...]
 
 @record
 class Package:
-    """`package a.b["c"]`: the path below `data`; `terms` are its parts as written."""
+    """The declaration `package a.b["c"]`, a path below `data`; `terms` are its parts as written."""
 
     path: tuple[str, ...]
     span: Span = field(default=NOWHERE, compare=False)
@@ -355,9 +359,8 @@ class Package:
 
 @record
 class Import:
-    """`import data.a.b as c`, `import rego.v1`, `import future.keywords.in`.
-
-    `path` starts with `data`, `input`, `rego` or `future`.
+    """An import: `import data.a.b as c`, `import rego.v1`, `import future.keywords.in`. `path`
+    starts with `data`, `input`, `rego` or `future`.
     """
 
     path: Ref | Var
@@ -387,7 +390,7 @@ class Head:
 
 @record
 class Annotations:
-    """One METADATA block: its YAML as parsed data, and the scope it has."""
+    """One METADATA block: its YAML as parsed data, and its scope."""
 
     scope: str
     fields: dict[str, object]
@@ -412,7 +415,9 @@ class Rule:
 
 @record
 class Module:
-    """One policy file. `v1` says which syntax it was read as (`import rego.v1` makes it true)."""
+    """One policy file. `v1` is True if it was read in the syntax of v1, also by `import
+    rego.v1`.
+    """
 
     package: Package
     imports: tuple[Import, ...]

@@ -67,7 +67,9 @@ def term_to_json(term: Term) -> Json:
 class _Writer:
     locations: bool
     span: Span | None = None
-    """Where everything is said to be: OPA gives some parts the location of what they belong to."""
+    """The one span that all parts are written with, since OPA gives some parts the location of the
+    whole.
+    """
 
     def location(self, span: Span | None) -> Json:
         """Return the `location` member; {} if locations are off or the span is unknown."""

@@ -32,21 +32,22 @@ __all__ = [
 ]
 
 SAMPLES: Final = 24
-"""Candidates tried for one value."""
+"""At most this many candidates are tried for one value."""
 KEYS: Final = 2_000
-"""Items looked at for one with a wanted value."""
+"""At most this many items of a collection are searched for one with a wanted value."""
 CHOSEN: Final = 6
-"""Keys of such items that are used."""
+"""At most this many keys of such items are used."""
 APPEND: Final = object()
-"""In a path: behind the last item."""
+"""In a path, the position after the last item of an array."""
 
 Put: TypeAlias = Callable[["Want", Any], Iterator[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """The value to reach: one that `accepts`, of which `samples` may be some. UNDEFINED among them:
-    nothing at all."""
+    """The value to reach: any that `accepts` takes, with some of them as `samples`. UNDEFINED among
+    them: no value at all.
+    """
 
     accepts: Callable[[Any], bool]
     samples: Sequence[Any] = ()
@@ -67,11 +68,10 @@ def to_be(value: Any) -> Want:
 
 
 class Lens:
-    """A value, UNDEFINED where there is none, and `put`: from what is wanted and an input to
-    changed inputs; None for what no input changes.
-
-    `shape` is what of a composite is known where parts are undefined. `items` are its parts that
-    can be put; `grow` makes one more, under a key if that is not None.
+    """A value that a search can change through the input. `value` is UNDEFINED if there is none.
+    `put` takes a wanted value and an input and gives changed inputs; it is None if no input changes
+    the value. `shape` is what is known of a composite value that is partly undefined. `items` are
+    its parts that can be changed; `grow` adds a part, under a key if that is not None.
     """
 
     __slots__ = ("grow", "items", "put", "shape", "value")

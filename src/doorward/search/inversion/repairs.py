@@ -18,26 +18,27 @@ from doorward.search.inversion.outcomes import Attempt
 __all__ = ["Goal", "Inversion"]
 
 EACH: Final = 24
-"""Inputs from one definition, for each of the two directions."""
+"""At most this many inputs are made from one definition, for each of the two directions."""
 FEW: Final = 4
-"""Of these those that are made first."""
+"""This many of those inputs are made first."""
 MOST: Final = 512
-"""Inputs whose repairs are not all made."""
+"""At most this many inputs are kept whose repairs were not all made."""
 SEEN: Final = 20_000
-"""Inputs that are remembered, so that none is made twice."""
+"""At most this many inputs are remembered, so that none is tried twice."""
 LONGEST: Final = 200_000
-"""Characters of an input as JSON."""
+"""At most this many characters of JSON may an input have."""
 STEP: Final = 0.1
-"""Seconds that one input may take to be made."""
+"""The time limit for making one input, in seconds."""
 
 
 Rank: TypeAlias = tuple[int, bool]
-"""How far a definition that changed gets, and whether the document is true."""
+"""How many expressions of a changed definition hold, and True if the document is true."""
 
 
 class Goal:
-    """A document of one version, to be changed by changing the input. `changed` are the texts of
-    the definitions to look at first, and of the conditions in them."""
+    """A document of one version whose answer is to be changed by changing the input. `changed` are
+    the texts of the definitions to try first, and of their conditions.
+    """
 
     def __init__(
         self,
@@ -126,24 +127,24 @@ def _all_repairs(goal: Goal, input: Any) -> Iterator[Any]:
 
 
 class Inversion:
-    """Repairs of all inputs that were worth it, in turns.
-
-    Every second turn is that of an input with which a definition that changed gets furthest: among
-    hundreds of definitions its repairs are few. Inputs that come from one with which the document
-    is true are before others: all that it asks for beside what changed is in them. Of the repairs
-    that are left every second one is that of the newest input.
+    """Repairs of all inputs that reached something new, in turns. Every second turn takes an input
+    with which a changed definition gets furthest, since its repairs are few among those of hundreds
+    of definitions. Inputs made from one with which the document is true come before others: they
+    fulfil all other conditions of the document. Every second of the remaining repairs belongs to
+    the newest input.
     """
 
     def __init__(self, goals: Sequence[Goal]) -> None:
         self._goals = goals
         self._running: list[Iterator[Any]] = []
         self._urgent: list[tuple[tuple[bool, Rank], Iterator[Any]]] = []
-        """By their order, the first last."""
+        """Inputs to repair first, in this order."""
         self._turn = 0
         self._seen: set[str] = set()
         self.is_of_true = False
-        """Whether the last input was made of one that comes from one with which the document is
-        true."""
+        """True if the last input was made from one that comes from an input with which the document
+        is true.
+        """
 
     @property
     def is_idle(self) -> bool:

@@ -22,8 +22,9 @@ __all__ = ["Question", "answer", "as_csv", "as_json", "text"]
 
 @record
 class Question:
-    """For which values at `paths` of the input, the rest of which is `given`, a query holds at a
-    time; `without`: only those for which it does not hold without this data."""
+    """Asks for which values at `paths` of the input a query holds at a time; the rest of the input
+    is `given`. `without`: only values for which the query does not hold if this data is missing.
+    """
 
     query: str
     given: Value

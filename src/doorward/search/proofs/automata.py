@@ -38,12 +38,14 @@ _NAMED: Final = {
     codes.CATEGORY_WORD: "0123456789_" + "".join(map(chr, [*range(65, 91), *range(97, 123)])),
 }
 _UNSAFE: Final = re.compile(r"\(\?(?!:)|\{,|\[\[|\[:|\\[a-ce-rt-vx-zA-Z0-9]|[*+?}][*+?{]")
-"""Forms that Go and Python read differently, and others that are not needed."""
+"""Forms of patterns that Go and Python read differently, and others that are not needed."""
 
 
 @dataclass(slots=True)
 class Automaton:
-    """Moves between numbered states, from state 0 to the accepting one."""
+    """A finite automaton: its moves lead between numbered states, from state 0 to the accepting
+    one.
+    """
 
     moves: list[list[tuple[tuple[tuple[int, int], ...], int]]] = field(default_factory=list)
     free: list[list[int]] = field(default_factory=list)

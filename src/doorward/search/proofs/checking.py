@@ -94,7 +94,9 @@ from doorward.search.proofs.steps import (
 __all__ = ["Checker"]
 
 _ONE_ANSWER: Final = ("time.now_ns", "io.jwt.decode_verify")
-"""They ask the world, and answer the same for the same operands in one evaluation."""
+"""Built-ins that are not pure but give the same answer for the same operands within one
+evaluation.
+"""
 _BY_VALUE: Final = {
     # comparisons and sums
     *("eq", "equal", "neq", "lt", "lte", "gt", "gte", "plus", "minus", "mul", "count"),
@@ -104,27 +106,35 @@ _BY_VALUE: Final = {
     *("startswith", "endswith", "contains", "lower", "upper", "glob.match", "regex.match"),
     *("split", "concat", "trim", "trim_prefix", "trim_suffix", "internal.member_2"),
 }
-"""Built-ins that see numbers as values, however they are written."""
+"""Built-ins whose answer depends on the values of numbers only, not on how the numbers are
+written.
+"""
 _TURNED_BY_NOT: Final = {"lt": ">=", "lte": ">", "gt": "<=", "gte": "<", "neq": "="}
-"""Rego's order is total, so that a comparison or its opposite holds of any two values."""
+"""For each comparison, the one that holds where it does not; Rego's order is total, so one of the
+two holds of any two values.
+"""
 _SECONDS: Final = 1.0
-"""Of the processor, for one evaluation."""
+"""The limit of one evaluation, in seconds of processor time."""
 _SLICE: Final = 0x1000
-"""Characters whose case is asked for at once."""
+"""The number of characters whose case is tested in one evaluation."""
 _YES: Final = Expr(Scalar(True))
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The expressions that hold at a step, and terms with the values that are assumed."""
+    """The expressions that are known to hold at a step of a proof, and terms with the values
+    assumed for them.
+    """
 
     exprs: tuple[Expr, ...]
     values: tuple[tuple[str, Any], ...] = ()
 
 
 class Checker:
-    """Checks steps against one residual. `engine` has the support modules beside the policies;
-    `support` are their texts. `input` is what is known of it, apart from the paths `unknown`."""
+    """Checks the steps of a proof against one residual. `engine` has the policies and the support
+    modules; `support` are the texts of these modules. `input` is the known part of the input,
+    without the paths `unknown`.
+    """
 
     def __init__(
         self,

@@ -71,8 +71,9 @@ PLAIN: Final = frozenset(
         *("glob.match", "regex.match", "split", "concat", "trim", "trim_prefix", "trim_suffix"),
     }
 )
-"""Built-ins whose answers are equal for operands that are equal. Others may tell `1` from `1.0`,
-which are equal numbers, and an input may have either."""
+"""Built-ins that give equal answers for equal operands. Others may tell `1` from `1.0`, which are
+equal numbers, and an input may contain either.
+"""
 _SCOPES: Final = (
     ArrayComprehension,
     SetComprehension,
@@ -89,7 +90,7 @@ _TRUE: Final = Expr(Scalar(True))
 
 
 class Conjunction:
-    """Expressions that hold together, for one input and one value of each variable."""
+    """Expressions that must all hold for one input and one value of each variable."""
 
     def __init__(self, exprs: Sequence[Expr], registry: Registry) -> None:
         self.exprs = tuple(exprs)

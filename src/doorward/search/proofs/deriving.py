@@ -45,20 +45,22 @@ from doorward.search.terms import term_text
 __all__ = ["Deriving"]
 
 DEPTH: Final = 4
-"""Rules that are derived from each other."""
+"""At most this many rules are derived one from another."""
 ATTEMPTS: Final = 400
-"""Facts that are compared with expressions of bodies, for one conjunction."""
+"""At most this many comparisons of a fact with an expression of a body are made for one
+conjunction.
+"""
 
 Path = tuple[str, ...]
 
 
 @dataclass(slots=True)
 class _Facts:
-    """The expressions that hold, and the steps that added those at the end."""
+    """The expressions that hold, and the steps that added the last of them."""
 
     exprs: list[Expr]
     texts: dict[str, int]
-    """The positions of those that have one answer."""
+    """The positions of the expressions whose answer is the same each time, by their text."""
     steps: list[Derived | Named] = field(default_factory=list)
     attempts: int = ATTEMPTS
 
@@ -71,7 +73,7 @@ class _Facts:
 
 
 class Deriving:
-    """Derives facts by the rules of some modules."""
+    """Derives facts from known ones by the rules of some modules."""
 
     def __init__(self, support: Sequence[Module]) -> None:
         self._plain: dict[Path, list[tuple[tuple[int, int], Rule]]] = {}
@@ -210,7 +212,7 @@ class Deriving:
 
 
 _END: Final = Contradiction(0, 0)
-"""In place of the step that follows, until that is known."""
+"""A placeholder for the next step until that step is known."""
 
 
 def _chain(facts: _Facts, end: Step) -> Step:

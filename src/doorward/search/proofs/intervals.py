@@ -23,7 +23,7 @@ _LIMIT: Final = 2**53
 _OPERATIONS: Final = {"plus": "+", "minus": "-", "mul": "*", "div": "/"}
 
 Interval = tuple[Any, Any]
-"""The least and the most; None where there is no end."""
+"""The least and the greatest value; None if there is no bound."""
 
 
 def rules_out(sides: tuple[Any, str, Any], comparisons: Sequence[tuple[Any, str, Any]]) -> bool:

@@ -25,7 +25,9 @@ _FORMAT: Final = 1
 
 
 class KnownProofs:
-    """The number of refuted conjunctions of each property, by name, and its digest."""
+    """By the name of each proved property, the number of its refuted conjunctions and its
+    digest.
+    """
 
     def __init__(self, proofs: dict[str, tuple[str, int]] | None = None) -> None:
         self._before = proofs or {}

@@ -38,15 +38,15 @@ NONE_FOUND: Final = "none found"
 UNKNOWN: Final = "cannot say"
 
 PARTIAL_SECONDS: Final = 10.0
-"""Of the processor, for partial evaluation."""
+"""The limit of partial evaluation, in seconds of processor time."""
 MOST: Final = 2_000
-"""Conjunctions that are refuted at most."""
+"""At most this many conjunctions are refuted for one property."""
 _NAMESPACE: Final = "doorward_proof"
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A rule that says what no input makes true."""
+    """A rule that must not be true for any input; its name begins with `never_`."""
 
     path: tuple[str, ...]
     span: Span
@@ -62,8 +62,9 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on a property. `left`: the first conjunction that was not refuted, of `open`;
-    `reason`: why there is no proof."""
+    """The result for one property. `left`: the first conjunction that was not refuted, out of
+    `open` ones; `reason`: why there is no proof.
+    """
 
     subject: Property
     outcome: str
@@ -75,11 +76,11 @@ class Verdict:
     finding: Finding | None = None
     candidates: int = 0
     is_unchanged: bool = False
-    """Proved by an earlier run, of rules and data that have not changed since."""
+    """True if an earlier run proved the property, and its rules and data have not changed since."""
     reach: tuple[Reach, ...] = ()
     not_inverted: frozenset[str] = field(default=frozenset())
     missing_data: str = ""
-    """A path that the property reads and that is not among the data."""
+    """A path that the property reads and that is missing in the data."""
 
     @property
     def is_broken(self) -> bool:

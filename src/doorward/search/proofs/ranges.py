@@ -20,11 +20,13 @@ from doorward.search.terms import is_constant, term_text
 __all__ = ["Link", "failing"]
 
 Link: TypeAlias = tuple[Term, str, Term, int]
-"""A term, `<`, `<=` or `=`, the term that it is below, and the position of the expression."""
+"""A term, `<`, `<=` or `=`, the term that is greater or equal, and the position of the expression
+that says so.
+"""
 
 DEPTH: Final = 4
 OTHERS: Final = 8
-"""Comparisons of one term that are followed."""
+"""At most this many other comparisons of one term are followed."""
 LARGEST: Final = 2**53
 _ARITHMETIC: Final = ("plus", "minus", "mul", "div", "round", "ceil", "floor", "count")
 
@@ -56,7 +58,7 @@ def _is_above(one: Value | None, other: Value | None, *, or_equal: bool) -> bool
 
 
 class _Bounds:
-    """The least and the most that terms can be. None: not known."""
+    """Computes the lower and upper bounds of terms; a bound is None if it is not known."""
 
     def __init__(self, links: Sequence[Link]) -> None:
         self._above: dict[str, list[Term]] = {}

@@ -83,32 +83,36 @@ from doorward.search.who_can import ALL, Unknowns, put
 __all__ = ["Refuter"]
 
 VALUES: Final = 256
-"""Values of one term that are put in."""
+"""At most this many values of one term are tried."""
 TERMS: Final = 3
-"""Terms that are put in at once."""
+"""At most this many terms are replaced by values at the same time."""
 SPLITS: Final = 3
-"""Support rules that are replaced by their bodies, one in the other."""
+"""At most this many support rules are replaced by their bodies, one inside another."""
 BODIES: Final = 64
-"""Bodies of one support rule."""
+"""A support rule with more bodies than this is not replaced by them."""
 OPPOSITES: Final = 8
-"""Expressions that hold instead of a negated one."""
+"""At most this many expressions may replace a negated one."""
 MOST: Final = 200
-"""Expressions of one conjunction, to which bodies are added."""
+"""A conjunction that bodies are added to may have at most this many expressions."""
 WORK: Final = 20_000
-"""Expressions evaluated for one conjunction."""
+"""At most this many expressions are evaluated for one conjunction."""
 EACH: Final = 0.2
-"""Seconds for one evaluation."""
+"""The time limit of one evaluation, in seconds."""
 _WITHIN: Final = frozenset({"time.now_ns", "io.jwt.decode_verify"})
-"""Built-ins that ask the world and answer the same for the same operands in one evaluation."""
+"""Built-ins that are not pure but give the same answer for the same operands within one
+evaluation.
+"""
 QUERIES: Final = 2_000
-"""Expressions that are kept compiled."""
+"""At most this many compiled expressions are kept."""
 SMALL: Final = 2**26
-"""Integers whose sums and products are exact however they are written."""
+"""Sums and products of integers below this are exact, however the integers are written."""
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A conjunction with what has been assumed: the values of terms, and how deep the steps are."""
+    """A conjunction with its assumptions: the values of terms, and how deep the steps are
+    nested.
+    """
 
     conjunction: Conjunction
     values: Mapping[str, tuple[Term, Value]]
@@ -117,8 +121,9 @@ class _State:
 
 
 class Refuter:
-    """Refutes conjunctions of one residual. `engine` has its support modules as well; `unknowns`
-    are the parts of the input that are not known, with the rest of it."""
+    """Refutes the conjunctions of one residual. `engine` also has the support modules of the
+    residual; `unknowns` are the unknown parts of the input, with the known rest.
+    """
 
     def __init__(self, engine: Engine, support: Sequence[Module], unknowns: Unknowns = ALL) -> None:
         self._engine = engine
@@ -617,13 +622,15 @@ def _shape(conjunction: Conjunction) -> Step | None:
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A comparison of two terms, by their texts: `low` is below `high`, or as it says."""
+    """A comparison of two terms, by their texts: `low` is less than `high`, or less or equal."""
 
     low: str
     sign: str
     high: str
     position: int | None
-    """None for the order of two constants, and of a term and a sum."""
+    """The position of the expression that says so; None for the order of two constants, or of a
+    term and a sum.
+    """
 
 
 def _comparisons(conjunction: Conjunction, steady: Sequence[bool]) -> Iterator[Link]:

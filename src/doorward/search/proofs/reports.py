@@ -16,7 +16,7 @@ __all__ = ["as_json", "lines_of", "text"]
 
 
 MISSED: Final = 8
-"""Conditions that never held that are named for people."""
+"""At most this many conditions that never held are named in a report."""
 
 
 def text(verdicts: Sequence[Verdict]) -> str:

@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """An expression, and its negation."""
+    """A step of a proof: an expression and its negation contradict each other."""
 
     positive: int
     negative: int
@@ -45,24 +45,28 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """Comparisons that lead from a term back to itself, in Rego's total order: at least one of
-    them is strict. Where two comparisons meet in two constants, their order is a link too, and so
-    is the order of a term and its sum with an integer."""
+    """A step of a proof: comparisons lead from a term back to itself in Rego's total order, and at
+    least one of them is strict. Where two comparisons meet in two constants, their order is a link
+    too, and so is the order of a term and its sum with an integer.
+    """
 
     positions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A comparison that does not hold, by the bounds that the others give to its sides, which may
-    be sums and multiples."""
+    """A step of a proof: a comparison does not hold, by the bounds that the other comparisons give
+    to its two sides, which may be sums and multiples.
+    """
 
     position: int
 
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """`not` of a support rule that holds: `body` are the expressions that one of its bodies has."""
+    """A step of a proof: `not` of a support rule cannot hold, since the expressions `body` of one
+    body of the rule hold.
+    """
 
     negative: int
     rule: tuple[int, int]
@@ -71,15 +75,16 @@ class Denied:
 
 @dataclass(frozen=True, slots=True)
 class Fails:
-    """An expression that does not hold with the values that terms have."""
+    """A step of a proof: an expression does not hold with the values that its terms have."""
 
     position: int
 
 
 @dataclass(frozen=True, slots=True)
 class Undefined:
-    """A call in an expression that is not negated: with the values that terms have it has none, or
-    an operand is not the text that it must be."""
+    """A step of a proof: a call in an expression that is not negated is undefined, with the values
+    that terms have, or because an operand is not the text that it must be.
+    """
 
     position: int
     call: str
@@ -87,7 +92,7 @@ class Undefined:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """No text satisfies all of these expressions about one term."""
+    """A step of a proof: no text satisfies all of these expressions about one term."""
 
     term: str
     positions: tuple[int, ...]
@@ -95,8 +100,9 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """A collection has few items, as one expression says of its count, and one that another
-    expression reads is not among them."""
+    """A step of a proof: one expression says how few items a collection has, and another reads an
+    item that it cannot have.
+    """
 
     empty: int
     member: int
@@ -104,8 +110,9 @@ class Empty:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A part of the input that is not an object, as one expression says, and a field of it with a
-    text as its key, which another one reads."""
+    """A step of a proof: one expression says that a part of the input is not an object, and another
+    reads a field of it with a text as its key.
+    """
 
     negative: int
     reader: int
@@ -116,10 +123,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """A term has one of some values, as the expression at `source` says; a step for each value.
-
-    The source is an equation, a membership, or the negation of the term: then the term is false,
-    or it has no value, which is not so where the expression at `reader` needs it.
+    """A step of a proof: a term has one of some values, as the expression at `source` says; one
+    step follows for each value. The source is an equation, a membership, or the negation of the
+    term: then the term is false or has no value, and the second is impossible if the expression at
+    `reader` needs the value.
     """
 
     term: str
@@ -130,8 +137,9 @@ class Cases:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Two equations with the same call on one side: the variables of the second one's other side
-    are those of the first one's."""
+    """A step of a proof: two equations have the same call on one side, so the variables on the
+    other side of the second one are those of the first one.
+    """
 
     first: int
     second: int
@@ -140,7 +148,9 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """An equation of a variable and a reference or a call: the variable is replaced by it."""
+    """A step of a proof: an equation of a variable and a reference or a call; the variable is
+    replaced by it.
+    """
 
     position: int
     then: Step
@@ -148,8 +158,9 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An `every`, and an item of its domain that another expression reads: the body holds for
-    it, and is added."""
+    """A step of a proof: an `every` holds for an item of its domain that another expression reads;
+    its body for that item is added.
+    """
 
     every: int
     member: int
@@ -159,8 +170,10 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A support rule that holds: with some values of its variables, in Rego, its body is these
-    expressions. That the rule is true, or that its set has a member, is added."""
+    """A step of a proof: a support rule holds, since with some values of its variables, written in
+    Rego, its body is these expressions. The fact that the rule is true, or that its set has a
+    member, is added.
+    """
 
     rule: tuple[int, int]
     values: tuple[tuple[str, str], ...]
@@ -170,8 +183,9 @@ class Derived:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A support rule that has the value of a part of the input: the expression at `position`, which
-    reads that part, is added with the rule in its position."""
+    """A step of a proof: a support rule has the value of a part of the input; the expression at
+    `position`, which reads that part, is added with a reference to the rule instead.
+    """
 
     position: int
     path: tuple[str, ...]
@@ -180,8 +194,10 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Opposite:
-    """Negated comparisons and memberships in constants, whose operands all have values: what holds
-    instead is added, in their order. An equation does not need its operands, and is not one."""
+    """A step of a proof: negated comparisons and memberships in constants whose operands all have
+    values are replaced by their opposites, which are added in the same order. An equation does not
+    need the values of its operands, and is not replaced.
+    """
 
     positions: tuple[int, ...]
     then: Step
@@ -189,8 +205,9 @@ class Opposite:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A support rule or a member of a support set that has to hold: one of its bodies does, and is
-    added; a step for each, in the order of the rules."""
+    """A step of a proof: a support rule, or a member of a support set, has to hold, so one of its
+    bodies does; one step follows for each body, in the order of the rules.
+    """
 
     position: int
     cases: tuple[Step, ...]

@@ -47,19 +47,19 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class UnreadableError(ValueError):
-    """A glob or a pattern has a form that is not read here."""
+    """A glob or a pattern has a form that this module does not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chars:
-    """One character of some ranges; none of no ranges."""
+    """One character out of some ranges; without ranges, no text at all."""
 
     ranges: Ranges
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A text of one language, then one of another."""
+    """The language of a text of one language followed by a text of another."""
 
     first: Language
     second: Language
@@ -67,28 +67,28 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Star:
-    """Any number of texts of a language, one after the other."""
+    """The language of any number of texts of a language, one after the other."""
 
     inner: Language
 
 
 @dataclass(frozen=True, slots=True)
 class Any_:
-    """The texts of at least one of some languages."""
+    """The union of some languages."""
 
     options: frozenset[Language]
 
 
 @dataclass(frozen=True, slots=True)
 class All:
-    """The texts of each of some languages."""
+    """The intersection of some languages."""
 
     parts: frozenset[Language]
 
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """The texts that are not in a language."""
+    """The complement of a language."""
 
     inner: Language
 
@@ -259,7 +259,9 @@ _CLASSES: Final[dict[str, Ranges]] = {
 
 
 class _Reader:
-    """Reads characters, `.`, classes, groups, `|`, `*`, `+`, `?`, `{m,n}`, anchors at the ends."""
+    """Parses a pattern with characters, `.`, classes, groups, `|`, `*`, `+`, `?`, `{m,n}`, and
+    anchors at the ends.
+    """
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern

@@ -166,4 +166,4 @@ FLAT: Final = FlatTerms(
     parts=_parts,
     is_object=lambda term: isinstance(term, ObjectComprehension),
 )
-"""The terms of the syntax tree."""
+"""How to read the terms of the syntax tree."""

@@ -49,7 +49,7 @@ _EQUALITIES: Final = frozenset({"eq", "assign"})
 
 @record
 class FlatRule:
-    """One rule, its terms taken apart; `head` holds what the body gives it."""
+    """One rule with its terms taken apart; `head` holds what the body gives the head."""
 
     head: Head
     body: Body
@@ -57,13 +57,12 @@ class FlatRule:
 
 
 class Flattener:
-    """Takes terms apart.
-
-    `arity` tells which values of `with` are functions. `unify_equals`: `==` between expressions is
-    read as `=`, as in modules; in queries it can be false. `prefix`: what OPA's names for generated
-    variables begin with, which its errors show. `origins`: where to note what the expressions were.
-    `captured` are the expressions made of what print and template strings hold, `templates` their
-    comprehensions: variables must be bound outside of them.
+    """Takes terms apart. `arity` tells which values of `with` are functions. `unify_equals`: `==`
+    between expressions is read as `=`, as in modules; in queries it can be false. `prefix`: the
+    beginning of OPA's names for generated variables, which its errors show. `origins`: records
+    which written expressions the flat ones come from. `captured` are the expressions made from the
+    operands of print and template strings, `templates` their comprehensions: their variables must
+    be bound outside of them.
     """
 
     def __init__(

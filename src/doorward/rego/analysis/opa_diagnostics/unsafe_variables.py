@@ -110,7 +110,7 @@ def _has_value(expr: Expr, callees: Callees) -> bool:
 
 @dataclass(slots=True)
 class Findings:
-    """The errors of one rule, by OPA's stages: a stage with errors hides the later ones."""
+    """The errors of one rule by OPA's stages; a stage with errors hides those of later stages."""
 
     undeclared: list[Diagnostic] = field(default_factory=list)
     heads: list[Diagnostic] = field(default_factory=list)

@@ -57,7 +57,7 @@ class _Text:
 
 @record
 class _Wild:
-    """`*`, `**` or `?`."""
+    """A wildcard in a glob: `*`, `**` or `?`."""
 
     sign: str
 
@@ -67,7 +67,7 @@ class _Wild:
 
 @record
 class _Class:
-    """`[abc]` or `[a-z]`, as the inside of an RE2 class."""
+    """A class in a glob, `[abc]` or `[a-z]`, as the inside of an RE2 class."""
 
     inside: str
 
@@ -77,7 +77,7 @@ class _Class:
 
 @record
 class _Choice:
-    """`{a,b}`."""
+    """Alternatives in a glob: `{a,b}`."""
 
     options: tuple[tuple[Part, ...], ...]
 

@@ -24,7 +24,9 @@ MAX_WORK: Final = 1 << 21
 
 @record
 class _Token:
-    """Ranges of characters in order (None: any), and how often: "", "+" or "*"."""
+    """Ranges of characters in order (None: any character), and how often one may occur: "" (once),
+    "+" or "*".
+    """
 
     ranges: tuple[tuple[str, str], ...] | None
     flag: str = ""
@@ -171,7 +173,9 @@ def intersect(one: str, other: str, check_deadline: Callable[[], None]) -> bool:
 
 
 _SHORT_TEXTS: Final = 64
-"""Characters of two globs that exceed no limit: at most as many flags and ranges, and tokens."""
+"""Two globs with fewer characters than this together cannot exceed a limit on flags, ranges or
+tokens.
+"""
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -180,7 +184,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 _KEPT_TEXT: Final = 256
-"""A longer glob is not worth the memory of keeping it."""
+"""A glob with more characters than this is not kept in the cache."""
 
 
 @lru_cache(maxsize=256)
@@ -217,7 +221,7 @@ def _trim(first: list[_Token], second: list[_Token]) -> tuple[list[_Token], list
 
 
 class _Meeting:
-    """Positions in both globs from which they meet, each looked at once."""
+    """The positions in two globs from which they can match the same text, each computed once."""
 
     def __init__(
         self, first: list[_Token], second: list[_Token], check_deadline: Callable[[], None]

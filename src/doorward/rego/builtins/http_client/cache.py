@@ -19,7 +19,9 @@ __all__ = ["ResponseCache", "StoredResponse"]
 
 @record
 class StoredResponse:
-    """A response, fresh until `fresh_until`; after that its `validators` may renew it."""
+    """A stored response that is fresh until `fresh_until`; after that its `validators` may renew
+    it.
+    """
 
     response: HTTPResponse
     fresh_until: int
@@ -32,10 +34,9 @@ class StoredResponse:
 
 
 class ResponseCache:
-    """Responses by request, at most `capacity` bytes of them; safe in any number of threads.
-
-    The one stored first goes first. Every `stale_after` seconds those go that are not fresh any
-    more; 0: they stay, and may be renewed.
+    """A cache of responses by request, of at most `capacity` bytes; thread-safe. The response
+    stored first is removed first. Every `stale_after` seconds the responses that are no longer
+    fresh are removed; with 0 they stay, and may be renewed.
     """
 
     def __init__(

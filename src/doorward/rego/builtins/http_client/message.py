@@ -13,16 +13,18 @@ __all__ = ["Certificates", "HTTPRequest", "HTTPResponse", "SendError", "Source"]
 
 
 class SendError(Exception):
-    """No response came; the text says why and holds no credentials."""
+    """A request got no response; the message says why, and holds no credentials."""
 
     timed_out = False
     is_network = True
-    """False for what is wrong on this side, or with the body of a response, as in OPA."""
+    """True for an error of the network; False for one of this machine or in a response's body, as
+    in OPA.
+    """
 
 
 @record
 class Source:
-    """The source of a PEM text: it is here, in a file, or in an environment variable."""
+    """Where a PEM text comes from: the text itself, a file, or an environment variable."""
 
     kind: str
     value: str = field(repr=False)
@@ -30,7 +32,7 @@ class Source:
 
 @record
 class Certificates:
-    """The TLS settings of a request; requests with equal ones share connections."""
+    """The TLS settings of a request; requests with equal settings share connections."""
 
     authorities: tuple[Source, ...] = ()
     system_authorities: bool = True
@@ -42,7 +44,7 @@ class Certificates:
 
 @record
 class HTTPRequest:
-    """One request; `timeout` in seconds covers all of it, retries included."""
+    """One HTTP request; `timeout` in seconds limits all of it, retries included."""
 
     method: str
     url: str
@@ -57,7 +59,7 @@ class HTTPRequest:
 
 @record
 class HTTPResponse:
-    """A whole response; header names are lower case."""
+    """A complete HTTP response; header names are in lower case."""
 
     status_code: int
     status: str

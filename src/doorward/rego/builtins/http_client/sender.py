@@ -44,14 +44,16 @@ MAX_BODY: Final = 32 * 1024 * 1024
 MAX_PENDING: Final = 64
 MAX_REDIRECTS: Final = 10
 MAX_CLIENTS: Final = 32
-"""Most ways of speaking TLS, each with connections of its own, kept at a time."""
+"""The most clients with different TLS settings, each with its own connections, that are kept at a
+time.
+"""
 
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 60.0
 
 
 class HTTPXSender:
-    """A `context.HTTPSender` over the network; safe in any number of threads."""
+    """A `context.HTTPSender` that sends over the network; thread-safe."""
 
     def __init__(self) -> None:
         self._pending = BoundedSemaphore(MAX_PENDING)
@@ -113,7 +115,7 @@ class HTTPXSender:
 
 
 class _Exchange(Thread):
-    """One request; `response`, `error` or `fault` is set when it has ended."""
+    """One request in progress; `response`, `error` or `fault` is set when it has ended."""
 
     def __init__(
         self, sender: HTTPXSender, request: HTTPRequest, end: float, pending: BoundedSemaphore
@@ -126,7 +128,9 @@ class _Exchange(Thread):
         self.response: HTTPResponse | None = None
         self.error: SendError | None = None
         self.fault: BaseException | None = None
-        """What nobody expected: it ends the evaluation, which must not go on without an answer."""
+        """An unexpected exception: it ends the evaluation, which must not continue without an
+        answer.
+        """
 
     def run(self) -> None:
         """Run the exchange; keep an unexpected exception as `fault` and give the slot back."""
@@ -260,7 +264,9 @@ class _Exchange(Thread):
 
 
 _FRAMING: Final = frozenset({"content-length", "transfer-encoding", "trailer"})
-"""Headers that say where a body ends: of a request by its body alone, whatever a policy names."""
+"""Headers that say where a body ends; for a request they depend on its body alone, whatever a
+policy sets.
+"""
 
 
 _NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")

@@ -33,7 +33,7 @@ __all__ = ["Inverse", "variants", "witnesses"]
 Inverse = Callable[[int, Any, Sequence[Any]], Iterable[Any]]
 
 LONGEST: Final = 4_096
-"""Characters or items of a candidate."""
+"""The most characters or items of a candidate."""
 LATER: Final = 1_000_000_000
 _DAY: Final = 86_400 * 10**9
 _RFC3339: Final = "2006-01-02T15:04:05.999999999Z07:00"

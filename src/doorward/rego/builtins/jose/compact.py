@@ -124,7 +124,7 @@ def _text(header: Object, name: str) -> str:
 
 @record
 class Header:
-    """The fields of a token's header that verification reads."""
+    """The fields of a token's header that verification needs."""
 
     alg: str
     kid: str

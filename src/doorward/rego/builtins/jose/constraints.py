@@ -29,7 +29,9 @@ __all__ = [
 
 @record
 class Constraints:
-    """The constraints of io.jwt.decode_verify. Empty texts check nothing."""
+    """The constraints of io.jwt.decode_verify. A constraint that is an empty text is not
+    checked.
+    """
 
     alg: str = ""
     iss: str = ""

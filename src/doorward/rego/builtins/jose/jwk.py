@@ -34,13 +34,15 @@ __all__ = [
 ]
 
 MAX_KEYS: Final = 1000
-"""Most keys in one set; each costs one signature check for a token that matches none."""
+"""The most keys in one set, since a token that matches no key costs one signature check for
+each.
+"""
 
 MAX_MATERIAL: Final = 4 * 1024 * 1024
 MAX_RSA_BITS: Final = 16_384
 MAX_EXPONENT_BITS: Final = 63
 MAX_FACTORED_BITS: Final = 4096
-"""Largest RSA key whose factors are computed where it does not name them."""
+"""The most bits of an RSA key whose prime factors are computed if it does not give them."""
 
 _CURVES: Final = {
     "P-256": ("SECP256R1", 32),
@@ -48,17 +50,20 @@ _CURVES: Final = {
     "P-521": ("SECP521R1", 66),
 }
 _PEM_CURVES: Final = frozenset({"secp224r1", "secp256r1", "secp384r1", "secp521r1"})
-"""Those of NIST, by their names in cryptography: Go reads keys of no others."""
+"""The NIST curves by their names in cryptography; Go reads EC keys of no others."""
 
 X25519_SIZE: Final = 32
 USELESS: Final = object()
-"""The material of a key that no signature can be checked with, such as an RSA key with exponent 1:
-as in OPA, it can be read, and verifies nothing."""
+"""The material of a key that can verify no signature, such as an RSA key with exponent 1: as in
+OPA, it can be read, and verifies nothing.
+"""
 
 
 @record
 class VerificationKey:
-    """A key with what its set says of it; `material` is bytes or one of cryptography's keys."""
+    """A key with the properties its set gives it; `material` is bytes or a key object of
+    cryptography.
+    """
 
     material: Any
     algorithm: str = ""
@@ -180,7 +185,7 @@ _ALGORITHMS: Final = frozenset(
         *(f"A{size}GCM{kind}" for size in (128, 192, 256) for kind in ("", "KW")),
     )
 )
-"""The names that a key may give as its algorithm (RFC 7518, RFC 8812, RFC 9864)."""
+"""The algorithm names that a key may give (RFC 7518, RFC 8812, RFC 9864)."""
 
 
 def _optional(key: Mapping[Any, Any], name: str) -> str:

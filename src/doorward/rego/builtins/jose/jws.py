@@ -20,9 +20,8 @@ __all__ = ["ALGORITHMS", "LENIENT", "Algorithm"]
 
 @record
 class Algorithm:
-    """One JWS algorithm: `verify(key, signed, signature)` and `sign(key, signed)`.
-
-    `verify` is False for a key of another kind; `sign` raises BuiltinError.
+    """One JWS algorithm with `verify(key, signed, signature)` and `sign(key, signed)`. `verify`
+    returns False for a key of another kind; `sign` raises BuiltinError.
     """
 
     name: str
@@ -201,8 +200,7 @@ LENIENT: Final[dict[str, Algorithm]] = {
         _ecdsa(f"ES{size}", f"sha{size}", any_length=True),
     )
 }
-"""Those of PS with a salt of any length, and those of ES with numbers of any length.
-
-`io.jwt.verify_ps256` and `verify_es256` take them in OPA, where `io.jwt.decode_verify` wants a salt
+"""The PS algorithms with a salt of any length, and the ES algorithms with numbers of any length.
+OPA's `io.jwt.verify_ps256` and `verify_es256` accept those; `io.jwt.decode_verify` requires a salt
 as long as the hash, and numbers as long as the curve, as RFC 7518 does.
 """

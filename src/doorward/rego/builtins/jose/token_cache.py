@@ -16,10 +16,8 @@ __all__ = ["VerifiedTokens"]
 
 
 class VerifiedTokens:
-    """A `context.TokenCache`: at most `capacity` entries, safe in any number of threads.
-
-    Two generations: what was not used while `capacity / 2` others came is forgotten. A hit
-    takes no lock.
+    """A `context.TokenCache` of at most `capacity` entries; thread-safe. It has two generations: an
+    entry that was not used while `capacity / 2` others were added is removed. A hit takes no lock.
     """
 
     __slots__ = ("_half", "_lock", "_old", "_young", "hits", "misses")

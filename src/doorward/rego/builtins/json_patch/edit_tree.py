@@ -28,10 +28,12 @@ from doorward.rego.values import (
 __all__ = ["MAX_COPIED", "MAX_DEPTH", "EditTree", "Path"]
 
 MAX_COPIED: Final = 1_000_000
-"""Items that the copies of one patch may add; text counts as an item for each 64 characters."""
+"""The most items that the copies of one patch may add; text counts as one item for each 64
+characters.
+"""
 
 MAX_DEPTH: Final = 500
-"""How deep a patch may nest what it inserts."""
+"""The most levels of nesting in a value that a patch inserts."""
 
 TEXT_OF_ITEM: Final = 64
 _INDEX: Final = re.compile(r"[+-]?\d+\Z", re.ASCII)
@@ -40,7 +42,7 @@ Path: TypeAlias = "list[Value]"
 
 
 class EditTree:
-    """A document that is changed by path; `value` is what has become of it."""
+    """A document that is changed at paths; `value` is the changed document."""
 
     def __init__(self, context: Context, document: Value) -> None:
         self._context = context
@@ -107,7 +109,7 @@ class EditTree:
 
 
 class _Sizes:
-    """Items and depth of values; what is shared is gone through once."""
+    """Counts the items and the depth of values; a shared part is visited once."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -161,11 +163,9 @@ def _parts(value: Value) -> list[Value]:
 
 
 class _Node:
-    """A value that edits pass through.
-
-    `original` is what it was at first; `parts` is what a container holds by now, None for what was
-    not changed; `gone` are the keys that were deleted, each with the kind of what it held; `fresh`
-    is the value that it stands for, where that is known.
+    """A value on the path of edits. `original` is the value before; `parts` are the parts of a
+    container by now, None for unchanged ones; `gone` are the deleted keys, each with the kind of
+    its value; `fresh` is the value after the edits, if it has been computed.
     """
 
     __slots__ = ("fresh", "gone", "has_nodes", "original", "parts")
@@ -174,7 +174,7 @@ class _Node:
         self.original = value
         self.parts: Any = None
         self.has_nodes = False
-        """Whether a part may be a node: something below was opened."""
+        """True if a part may be a node, since something below was edited."""
         self.gone: dict[Key, str] = {}
         self.fresh: tuple[Value] | None = (value,)
 

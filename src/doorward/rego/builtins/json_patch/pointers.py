@@ -17,10 +17,10 @@ from doorward.rego.values import Key, Value, from_key, kind_name, to_key
 __all__ = ["Path", "read_path", "select", "without"]
 
 Path = list[Value]
-"""The steps of a pointer; nobody changes the list."""
+"""The steps of a JSON pointer; the list is never modified."""
 
 SHORT: Final = 128
-"""Characters of a pointer that is kept with its steps."""
+"""The steps of a pointer with at most this many characters are cached."""
 
 
 def read_path(given: Value) -> Path:
@@ -38,7 +38,7 @@ def _steps(pointer: str) -> Path:
 
 
 _kept_steps: Final = lru_cache(maxsize=512)(_steps)
-"""The same pointers of a policy are read again and again."""
+"""The cache of parsed pointers, since policies use the same pointers again and again."""
 
 
 def select(value: Value, paths: Iterable[Value]) -> Value:
@@ -52,7 +52,7 @@ def without(value: Value, paths: Iterable[Value]) -> Value:
 
 
 class _Tree(dict[Key, "_Tree | None"]):
-    """Paths by their steps; None where one ends."""
+    """A tree of paths, branching at their steps; None where a path ends."""
 
 
 def _tree(paths: Iterable[Value]) -> _Tree:

@@ -21,7 +21,7 @@ from doorward.rego.pointers import read_name
 __all__ = ["read_schema"]
 
 _HYBRID: Final = 100
-"""The draft of a schema that names none: everything that any of them has."""
+"""The draft for a schema that names none: it has every keyword of any draft."""
 
 _DRAFTS: Final = {f"http://json-schema.org/draft-0{n}/schema": n for n in (4, 6, 7)}
 
@@ -53,12 +53,12 @@ def _invalid_type(expected: str, given: str) -> BuiltinError:
 
 
 class _Reader:
-    """Reads the schemas of one document; each place that is referred to is read once."""
+    """Reads the schemas of one document; a referenced place is read once."""
 
     def __init__(self, document: Any) -> None:
         self.document = document
         self.known: dict[str, Any] = {"": document}
-        """Documents by the URL of their `$id`."""
+        """Documents by the URL in their `$id`."""
         self.referred: dict[str, Schema] = {}
         self._resolve(document, "")
 
@@ -524,6 +524,6 @@ _KEYWORDS: Final[dict[str, tuple[int, _Read]]] = {
     "then": (7, _branch),
     "else": (7, _branch),
 }
-"""The keywords that mean something, each with the draft that brought it, in order of reading."""
+"""The keywords with an effect, each with the draft that introduced it, in the order of reading."""
 
 _NAMED: Final = frozenset({"properties", "dependencies", "patternProperties"})

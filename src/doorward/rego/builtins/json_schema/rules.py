@@ -55,19 +55,19 @@ __all__ = [
 KINDS: Final = ("array", "boolean", "integer", "number", "null", "object", "string")
 
 Path: TypeAlias = "tuple[Path, str] | None"
-"""Where a value is in the document: the path of what holds it, and its name there."""
+"""The place of a value in the document: the path of its container, and its key there."""
 
 
 class Schema:
-    """One schema: what it says of values, by the phase in which that is looked at."""
+    """One compiled schema: its checks, by the phase in which they are made."""
 
     __slots__ = ("passes", "reference", "rules", "types")
 
     def __init__(self) -> None:
         self.passes: bool | None = None
-        """What a schema of nothing but `true` or `false` says."""
+        """The answer of a schema that is only `true` or `false`; None for others."""
         self.reference: Schema | None = None
-        """The schema that speaks for this one."""
+        """The schema that this one refers to by `$ref`."""
         self.types: tuple[str, ...] = ()
         self.rules: dict[str, list[tuple[int, Rule]]] = {}
 
@@ -80,7 +80,9 @@ class Schema:
 
 
 class Result:
-    """The findings so far, and a score: of alternatives that fail, the best one is reported."""
+    """The findings so far, and a score that chooses which of several failed alternatives is
+    reported.
+    """
 
     __slots__ = ("errors", "points")
 
@@ -118,7 +120,9 @@ def findings(
 
 
 _FIELD: Final = "\0field\0"
-"""Where a text names the place that it is about; JSON Schema's texts hold no such characters."""
+"""A placeholder in messages for the place they are about; JSON Schema's messages contain no such
+characters.
+"""
 
 
 def _field(path: Path) -> str:
@@ -131,7 +135,7 @@ def _field(path: Path) -> str:
 
 
 class Match:
-    """A document that is matched with a schema."""
+    """One document that is matched with a schema."""
 
     def __init__(self, most: int, check_deadline: Callable[[], None]) -> None:
         self.most = most
@@ -181,7 +185,7 @@ def _follow_references(schema: Schema) -> Schema:
 
 
 _MAX_REFERENCES: Final = 1000
-"""References in a row, each to the next; OPA's process ends where they go round."""
+"""The most references that may follow each other; OPA's process crashes on a cycle."""
 
 _NUMBER: Final = (int, float)
 
@@ -212,7 +216,7 @@ _PHASES: Final = {
     "object": ("schema", "object", "common", "properties"),
     "string": ("schema", "common", "string"),
 }
-"""What is looked at of a value of each kind, in this order."""
+"""The phases of checks for a value of each kind, in their order."""
 
 _ORDER: Final = {
     "schema": ("anyOf", "oneOf", "allOf", "not", "dependencies", "if"),

@@ -31,14 +31,16 @@ if TYPE_CHECKING:
 __all__ = ["LONG", "Context", "Environment", "HTTPSender", "TokenCache"]
 
 LONG: Final = 2048
-"""Characters from which a text is read with an eye on the clock, where that costs something."""
+"""A text of at least this many characters is processed with deadline checks, if that costs time."""
 _CALLS: Final = 2000
-"""Calls between two looks at the clock."""
+"""The number of calls between two checks of the deadline."""
 T = TypeVar("T")
 
 
 class TokenCache(Protocol):
-    """Verified tokens: bounded, never asked past a token's `exp`; see `builtins.tokens`."""
+    """A bounded cache of verified tokens, never asked after a token's `exp`; see
+    `builtins.tokens`.
+    """
 
     def get(self, key: Hashable) -> Any: ...
 
@@ -46,9 +48,8 @@ class TokenCache(Protocol):
 
 
 class HTTPSender(Protocol):
-    """Sends one request for `http.send`; blocks, and ends by `deadline` (monotonic seconds).
-
-    `SendError` if no response comes.
+    """Sends one request for `http.send`; blocks, and returns by `deadline` (monotonic seconds).
+    Raises `SendError` if there is no response.
     """
 
     def send(self, request: HTTPRequest, deadline: float | None) -> HTTPResponse: ...
@@ -60,28 +61,32 @@ def _unknown() -> int:
 
 @record
 class Environment:
-    """The world that an engine's decisions share; every part can be replaced in a test."""
+    """What built-ins may use of the outside world, shared by the decisions of an engine; a test can
+    replace every part.
+    """
 
     clock: Callable[[], int] = time.time_ns
     random: Callable[[int], bytes] = os.urandom
     runtime: Mapping[str, Any] = field(default_factory=dict)
-    """What `opa.runtime()` returns; holds no secrets unless the caller put them there."""
+    """The value that `opa.runtime()` returns; it holds no secrets unless the caller put them
+    there.
+    """
     tokens: TokenCache | None = None
     http: HTTPSender | None = None
-    """None: the one that `http_client.sender` makes when it is first needed."""
+    """Sends requests; None for the default sender, made when it is first needed."""
     responses: ResponseCache = field(default_factory=ResponseCache)
     allow_net: frozenset[str] | None = None
-    """Host names (lower case) that http.send and net.lookup_ip_addr may reach; None: all."""
+    """Host names (lower case) that http.send and net.lookup_ip_addr may reach; None for all."""
     lookup: Callable[[str, float], Iterable[str]] = resolve
-    """The addresses of a host name, in at most so many seconds; OSError if it has none."""
+    """Returns the addresses of a host name within a number of seconds; OSError if it has none."""
     on_print: Callable[[str, Span], None] | None = None
-    """Receives each `print`; None: print calls are not evaluated at all."""
+    """Receives each text that a policy prints; None: calls of `print` are not evaluated at all."""
     on_test_case: Callable[[Sequence[Value]], None] | None = None
-    """Receives the names of each case that a test tells by `internal.test_case`."""
+    """Receives the names of each test case that `internal.test_case` reports."""
     max_items: int | None = None
-    """What `Options.max_items` says; evaluations read it here."""
+    """The limit of `Options.max_items`, where evaluations read it."""
     memory: Callable[[], int] = _unknown
-    """Bytes that this process has in memory; 0 where that is not known."""
+    """Returns the bytes that this process uses in memory; 0 if that is not known."""
 
 
 def _is_importing(frame: FrameType | None) -> bool:
@@ -94,17 +99,16 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 class Context:
-    """One decision's view of the world.
-
-    A decision may be evaluated in parts that see different inputs (`with`); those name the first
-    one as their `origin`, and share its time, its draws and its errors.
+    """What built-ins know of one decision. Its parts may be evaluated with different inputs
+    (`with`); their contexts have the first one as `origin`, and share its time, its random numbers
+    and its errors.
     """
 
     # Most decisions never set these: the class holds them, so that making a context stays cheap.
     deadline: float | None = None
     origin: Context | None = None
     answered: dict[str, dict[Key, Value]] | None = None
-    """Where built-ins that ask the world note their answers: by name, and operands as JSON."""
+    """The answers of built-ins that are not pure, by name, and by operands as JSON."""
     _now_ns: int | None = None
     _drawn: dict[object, Value] | None = None
     _errors: list[EvalError] | None = None

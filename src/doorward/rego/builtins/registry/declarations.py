@@ -26,7 +26,7 @@ from doorward.rego.values import to_key
 __all__ = ["declared", "to_declaration"]
 
 MAX_DEPTH: Final = 50
-"""How deep the types of a declaration may nest."""
+"""The most levels of nesting in the types of a declaration."""
 
 _DEPRECATED: Final = "the capabilities file says so"
 _SCALARS: Final = ("boolean", "null", "number", "string")
@@ -56,7 +56,7 @@ def to_declaration(builtin: Builtin) -> dict[str, Any]:
 
 _KINDS: Final = ("null", "boolean", "number", "string", "array", "object", "set", "any")
 _ORDER: Final = {kind: number for number, kind in enumerate(_KINDS)}
-"""In which order OPA lists the kinds of which one is wanted."""
+"""The order in which OPA lists the expected kinds of an operand."""
 
 
 def _type(type_: Type) -> dict[str, Any]:

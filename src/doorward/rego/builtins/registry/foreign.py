@@ -24,17 +24,19 @@ from doorward.rego.values import UNDEFINED
 __all__ = ["ForeignError", "foreign_code", "guarded", "is_foreign"]
 
 MAX_TEXT: Final = 1000
-"""Characters of an exception that are shown."""
+"""The most characters of an exception that are shown."""
 
 _OURS: Final = "doorward.rego."
 _ENDS: Final = (KeyboardInterrupt, SystemExit)
-"""What ends a process from its main thread. Everything else belongs to the code that raised it: a
-CancelledError of asyncio must not cancel the call that the decision is made for."""
+"""Exceptions that end a process from its main thread and are passed on. Every other exception
+belongs to the code that raised it: a CancelledError of asyncio there must not cancel the caller of
+the decision.
+"""
 _AS_THEY_ARE: Final = frozenset({str, bool, int, type(None), type(UNDEFINED)})
 
 
 class ForeignError(Exception):
-    """Other people's code raised its `__cause__`; the text says what and where."""
+    """Code from outside Doorward raised its `__cause__`; the message says what and where."""
 
 
 @contextmanager

@@ -41,7 +41,9 @@ __all__ = [
 ]
 
 MAX_BITS: Final = MAX_DIGITS * 3322 // 1000
-"""Largest computed integer, and smallest computed fraction: as many digits as can be read."""
+"""A computed integer has at most this many bits, and a computed fraction is at least 2 to minus
+this: as many digits as can be read.
+"""
 
 
 def is_number(value: object) -> bool:

@@ -35,10 +35,9 @@ Body = TypeVar("Body", bound=Callable[..., Any])
 
 @record
 class Builtin:
-    """One built-in: its declaration, and `call`, the body behind the operand check.
-
-    `call` takes the `Context` first where `context` is set. A `relation` (walk) returns an
-    iterable of values, one for each solution.
+    """One built-in: its declaration, and `call`, which is called after the operands were checked.
+    `call` takes the `Context` as its first argument if `context` is set. A `relation` (walk)
+    returns an iterable of values, one for each solution.
     """
 
     name: str
@@ -53,9 +52,11 @@ class Builtin:
     infix: str | None = None
     prepare: Callable[..., Callable[[str], Any]] | None = None
     inverse: Callable[[int, Any, Sequence[Any]], Iterable[Any]] | None = None
-    """Candidates for an operand from a wanted answer, for searches (`builtins/inversion`)."""
+    """Yields candidates for an operand that give a wanted answer, for searches
+    (`builtins/inversion`).
+    """
     absent: bool = False
-    """Whether it is only declared: a call ends the evaluation."""
+    """True if the built-in is only declared: calling it ends the evaluation."""
 
     @property
     def doc(self) -> str:
@@ -89,9 +90,8 @@ def check_name(name: str) -> None:
 
 
 class _Entry:
-    """A built-in, or the module that declares it and was not imported so far.
-
-    Registries made from another one share its entries: each module is imported once for all.
+    """A built-in, or the module that declares it and was not imported so far. Registries derived
+    from another one share its entries, so each module is imported once.
     """
 
     __slots__ = ("builtin", "module")
@@ -112,11 +112,10 @@ class _Entry:
 
 
 class Registry:
-    """Built-ins by name, at first those of `bases`: `Registry(REGISTRY)` adds custom ones to OPA's.
-
-    A module that `declare_in` named is imported when one of its built-ins is first read; to ask
-    whether a name exists imports nothing, to iterate imports all.
-    ValueError where two of `bases` have different built-ins of one name.
+    """Built-ins by name, initially those of `bases`: `Registry(REGISTRY)` adds custom ones to
+    OPA's. A module that `declare_in` named is imported when one of its built-ins is first read;
+    testing whether a name exists imports nothing, iterating imports all. ValueError if two of
+    `bases` have different built-ins of one name.
     """
 
     def __init__(self, *bases: Registry) -> None:
@@ -411,7 +410,7 @@ def _ternary(
 
 @record
 class _Refusal:
-    """The error for operands of which one has the wrong type."""
+    """The error for a call in which one operand has the wrong type."""
 
     signature: Function
     first: Callable[..., object] | None

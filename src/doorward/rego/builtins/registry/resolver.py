@@ -17,7 +17,7 @@ _pending: Final = BoundedSemaphore(MAX_PENDING)
 
 
 class _LookUp(Thread):
-    """One look-up; `addresses` or `error` is set when it has ended."""
+    """One DNS look-up in progress; `addresses` or `error` is set when it has ended."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name="name look-up", daemon=True)

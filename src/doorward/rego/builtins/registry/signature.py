@@ -38,14 +38,14 @@ __all__ = [
 
 @record
 class ScalarType:
-    """null, boolean, number or string."""
+    """The type null, boolean, number or string."""
 
     kind: str
 
 
 @record
 class ArrayType(HashedOnce):
-    """`items` at fixed places, then any number of `rest` (None: no more)."""
+    """An array type: `items` at fixed positions, then any number of `rest` (None: no more)."""
 
     items: tuple[Type, ...] = ()
     rest: Type | None = None
@@ -54,7 +54,9 @@ class ArrayType(HashedOnce):
 
 @record
 class ObjectType(HashedOnce):
-    """`fields` with constant keys (a Rego value in key form and its type), then `rest` pairs."""
+    """An object type: `fields` with constant keys (a Rego value in key form and its type), then
+    `rest` pairs.
+    """
 
     fields: tuple[tuple[object, Type], ...] = ()
     rest: tuple[Type, Type] | None = None
@@ -69,7 +71,9 @@ class SetType(HashedOnce):
 
 @record
 class AnyOf(HashedOnce):
-    """One of `options`, in the order errors name them; without options, any value at all."""
+    """A union type: one of `options`, in the order in which errors name them; without options, any
+    value.
+    """
 
     options: tuple[Type, ...] = ()
     kind: str = "any"
@@ -77,9 +81,8 @@ class AnyOf(HashedOnce):
 
 @record
 class Function:
-    """Operand types and result type; `variadic` is the type of any number of further operands.
-
-    `result` None: the call has no result (`print`).
+    """The type of a function: its operands and its result; `variadic` is the type of any number of
+    further operands. `result` None: the call has no result (`print`).
     """
 
     args: tuple[Type, ...]

@@ -32,12 +32,14 @@ _HOST: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?\Z", re.ASCII)
 
 
 class Unverified(Exception):
-    """There is no chain; the text says why."""
+    """The certificate cannot be verified by any chain; the message says why."""
 
 
 @record
 class Options:
-    """The requirements on a chain: a name (or none), a moment, one of some purposes."""
+    """The requirements on a chain: a host name (or none), a time, and purposes of which one must
+    fit.
+    """
 
     now: int
     name: str = ""

@@ -16,12 +16,12 @@ __all__ = ["Element", "read", "read_all"]
 
 
 _OID_BITS: Final = 128
-"""Size of the largest number in use in an object identifier: a UUID."""
+"""The most bits of a number in an object identifier: those of a UUID."""
 
 
 @record
 class Element:
-    """One element: its tag with class and form, its content, and all its bytes."""
+    """One DER element: its tag with class and form, its content, and all its bytes."""
 
     tag: int
     content: bytes

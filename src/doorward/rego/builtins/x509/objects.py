@@ -93,7 +93,7 @@ def _or_null(items: list[Value]) -> Value:
 
 @dataclass(slots=True)
 class _Names:
-    """Alternative names or name constraints, by kind."""
+    """The alternative names or name constraints of a certificate, by kind."""
 
     dns: list[str] = field(default_factory=list)
     emails: list[str] = field(default_factory=list)
@@ -115,7 +115,7 @@ class _Names:
 
 @dataclass(slots=True)
 class CertificateFields:
-    """The fields of a certificate that chain building needs, and its extensions for the report."""
+    """The fields of a certificate that chain building needs, and its extensions for the result."""
 
     raw: bytes
     issuer: bytes
@@ -165,7 +165,7 @@ def _extensions(sequence: Element) -> list[_Extension]:
 
 @record
 class _Parts:
-    """The parts of a certificate's to-be-signed sequence."""
+    """The parts of the to-be-signed sequence of a certificate."""
 
     version: int
     serial: int

@@ -24,7 +24,7 @@ _BLOCK: Final = re.compile(
 
 @record
 class Block:
-    """One PEM block: what its label says, and its bytes."""
+    """One PEM block: the type in its label, and its bytes."""
 
     label: str
     octets: bytes

@@ -179,7 +179,9 @@ _PARTS: Final[dict[type[ast.AST], tuple[str, ...]]] = {
     ast.Dict: ("keys", "values"),
     ast.IfExp: ("test", "body", "orelse"),
 }
-"""The fields with nodes that have a position, of what generated code is mostly made of."""
+"""By class of AST node, the fields that hold nodes with a position, for the classes that generated
+code mostly consists of.
+"""
 
 
 def complete(function: ast.FunctionDef, shared: set[str]) -> None:

@@ -35,17 +35,19 @@ from doorward.rego.source import NOWHERE, Span
 __all__ = ["Builder"]
 
 MAX_LOOPS: Final = 16
-"""Loops nested in one Python function; CPython allows 20 blocks."""
+"""The most nested loops in one Python function; CPython allows 20 blocks."""
 
 MAX_TESTS: Final = 8
-"""Tests joined by `and` in one `if`: more would be hard to read."""
+"""The most tests joined by `and` in one `if`; more would be hard to read."""
 
 MAX_DEPTH: Final = 60
-"""Blocks nested in one Python function, below what Python's compiler can follow."""
+"""The most nested blocks in one Python function, below the limit of Python's compiler."""
 
 
 class _At:
-    """A position for a while. A class, since it is what the writers ask for most."""
+    """A context manager that sets the source position of new statements. It is a class because it
+    is used more often than anything else here.
+    """
 
     __slots__ = ("_before", "_builder", "_span")
 
@@ -63,7 +65,7 @@ class _At:
 
 
 class Builder:
-    """Writes the statements of one Python function. Nothing but this file changes its state."""
+    """Builds the statements of one Python function. Only this file changes its state."""
 
     __slots__ = (
         "block",
@@ -87,23 +89,25 @@ class Builder:
         self.block = self.written
         self.span = NOWHERE
         self.loops = 0
-        """Loops around the current block, in this Python function."""
+        """The number of loops around the current block, in this Python function."""
         self.depth = 0
-        """Blocks around the current block, in this Python function."""
+        """The number of blocks around the current block, in this Python function."""
         self.conditional = False
-        """Whether what is written next may be left out when the function runs."""
+        """True if the next statements may be skipped when the function runs."""
         self.opened: ast.If | None = None
-        """The test opened last, which another test may join."""
+        """The `if` statement opened last, to which another test may be joined."""
         self.opened_tests: list[ast.expr] = []
-        """What that test tests: all of it must hold."""
+        """The tests of that statement, which must all hold."""
         self.opened_row = 0
-        """The row of the policy that it tests."""
+        """The row of the policy that the statement tests."""
         self.number: int | None = None
-        """The definition that a test which fails is noted for; None where it is not."""
+        """The number of the definition whose failure is recorded if a test fails; None if nothing
+        is recorded.
+        """
         self.leave: Callable[[], ast.expr] | None = None
-        """What a test that fails returns, where it is a guard; None where it opens a block."""
+        """The value returned by a test that fails, if it is a guard; None if it opens a block."""
         self.tails: list[list[ast.stmt]] = []
-        """Bodies of the inner functions in which the code continues."""
+        """The bodies of the inner functions in which the code continues."""
 
     # Statements
 

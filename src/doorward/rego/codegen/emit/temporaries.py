@@ -13,22 +13,24 @@ __all__ = ["Temporaries"]
 
 
 MAX_NAME: Final = 30
-"""Characters of what a local name says that it holds; longer ones would be hard to read."""
+"""The most characters of the descriptive part of a local name; longer names would be hard to
+read.
+"""
 
 
 class Temporaries:
-    """Local names. Nothing but this file changes what is kept here."""
+    """Makes the local names of one Python function. Only this file changes its state."""
 
     __slots__ = ("_numbers", "at_start", "copies", "shared", "taken")
 
     def __init__(self, reserved: Iterable[str] = ()) -> None:
         self.taken: set[str] = set(reserved)
         self._numbers: dict[str, int] = {}
-        """The last number that was put behind a name."""
+        """The last number that was appended to each name."""
         self.copies: dict[str, str] = {}
-        """Names that stand for what another name stands for, and that name."""
+        """Names that stand for the same value as another name, with that name."""
         self.shared: set[str] = set()
-        """Names that functions inside the function may assign."""
+        """Names that inner functions may assign."""
         self.at_start: dict[str, ast.expr] = {}
         """Names that the function binds first, in this order."""
 

@@ -27,18 +27,19 @@ from doorward.rego.syntax.parser.terms import AFTER_TERM, Terms, parse_operator
 __all__ = ["Bodies"]
 
 _Operand: TypeAlias = tuple[Body, bool]
-"""An operand of `and` or `or`, and True where it stands in braces."""
+"""An operand of `and` or `or`, and True if it is in braces."""
 
 
 class Bodies:
-    """The productions of bodies and of the expressions in them. Each returns None after noting an
-    error."""
+    """The grammar productions of bodies and of the expressions in them. Each returns None after
+    recording an error.
+    """
 
     def __init__(self, cursor: Cursor, terms: Terms) -> None:
         self.cursor = cursor
         self.terms = terms
         self._no_bodies: set[int] = set()
-        """Where a `{` or `(` does not begin an operand of `and` or `or`, as was seen before."""
+        """Positions of a `{` or `(` that were found not to begin an operand of `and` or `or`."""
 
     def forget(self) -> None:
         """Drop the results that are kept for backtracking."""

@@ -18,7 +18,7 @@ __all__ = ["Collections"]
 
 
 class Collections:
-    """The productions of composite values. Each returns None after noting an error."""
+    """The grammar productions of composite values. Each returns None after recording an error."""
 
     def __init__(self, cursor: Cursor, terms: TermProductions, bodies: BodyProductions) -> None:
         self.cursor = cursor

@@ -29,15 +29,15 @@ __all__ = [
 ]
 
 MAX_DEPTH: Final = 100
-"""How deep terms and bodies may nest; deeper is a parse error."""
+"""The most nested terms and bodies; deeper nesting is a parse error."""
 TOO_DEEP: Final = "max parsing recursion depth exceeded"
 MAX_LINKS: Final = 500
-"""How many operators may follow each other, and how many `else` one head."""
+"""The most operators that may follow each other, and the most `else` branches of one head."""
 MAX_QUERY_LINKS: Final = 100
-"""How many operators may follow each other in a query."""
+"""The most operators that may follow each other in a query."""
 
 ANY_KEYWORD: Final = KEYWORDS | FUTURE_KEYWORDS
-"""Every kind of token that is a word in some version of the language."""
+"""Every kind of token that is a keyword in some version of the language."""
 
 _NAMES: Final = {
     "+": "plus",
@@ -58,7 +58,7 @@ _NAMES: Final = {
 }
 
 State: TypeAlias = tuple[Token, str, int, int, int, int, tuple[str, ...]]
-"""A position to come back to: token, kind, end, errors, wildcards, depth, hints."""
+"""A parser state to come back to: token, kind, end, errors, wildcards, depth, hints."""
 
 
 class TooDeep(Exception):
@@ -70,9 +70,8 @@ class TooDeep(Exception):
 
 
 class Dialect:
-    """The version of Rego that is read: what the caller says, and what imports turned on since.
-
-    `v1`: the rules are to be those of v1, by themselves or by `import rego.v1`. `composite_not`:
+    """The version of Rego that is read: as the caller says, and with what imports turned on since.
+    `v1`: rules must have the syntax of v1, by default or by `import rego.v1`. `composite_not`:
     `future.keywords.not` is imported, or in v1 `future.keywords`.
     """
 
@@ -85,10 +84,9 @@ class Dialect:
 
 
 class Cursor:
-    """The current token (`token`, `kind`) and the moves over a source.
-
-    `builtins` are the names that a rule without a body must not have, `max_links` is how many
-    operators may follow each other. `end` is where the token before the current one ended.
+    """The current token (`token`, `kind`) and the operations to move through a source. `builtins`
+    are the names that a rule without a body must not have; `max_links` is how many operators may
+    follow each other. `end` is the end of the previous token.
     """
 
     __slots__ = (

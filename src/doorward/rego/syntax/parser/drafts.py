@@ -15,14 +15,14 @@ __all__ = ["Draft", "check_v1"]
 
 @dataclass(slots=True)
 class Draft:
-    """A rule being read, with what only the checks of v1 need to know."""
+    """A rule while it is read, with details that only the checks of v1 need."""
 
     head: Head
     span: Span
     body: Body = ()
     default: bool = False
     keyed: bool = False
-    """The head's last operand is a key, so that no `else` may follow."""
+    """True if the head's last operand is a key, so that no `else` may follow."""
     has_if: bool = False
     has_contains: bool = False
     wrote_body: bool = True

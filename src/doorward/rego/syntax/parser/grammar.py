@@ -22,10 +22,8 @@ _TEMPLATES: Final = (PART, END, RAW_PART, RAW_END)
 
 
 class Grammar:
-    """Terms, bodies and rules that know each other.
-
-    The table of operands is filled last: that is how terms come to hold collections, and
-    collections to hold terms and bodies.
+    """Connects the productions of terms, bodies and rules. The table of operands is filled last,
+    since terms contain collections, and collections contain terms and bodies.
     """
 
     def __init__(self, cursor: Cursor) -> None:

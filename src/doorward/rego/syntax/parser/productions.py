@@ -15,7 +15,7 @@ __all__ = ["BodyProductions", "TermProductions"]
 
 
 class TermProductions(Protocol):
-    """The productions of terms."""
+    """The grammar productions of terms."""
 
     def parse_term(self) -> Term | None:
         """A term without infix operators around it."""
@@ -31,7 +31,7 @@ class TermProductions(Protocol):
 
 
 class BodyProductions(Protocol):
-    """The productions of bodies."""
+    """The grammar productions of bodies."""
 
     def parse_body(self, end: str) -> Body | None:
         """The expressions up to `end`."""

@@ -16,7 +16,7 @@ from doorward.rego.syntax.parser.cursor import Cursor
 __all__ = ["names_at", "skip_statement"]
 
 MAX_HEAD: Final = 500
-"""Characters of a line in which names are looked for."""
+"""The most characters of a line in which names of lost rules are searched."""
 
 _CONDITION: Final = re.compile(r"(?:else|every|input|data|not|some|with)\b")
 

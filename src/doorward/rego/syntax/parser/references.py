@@ -13,7 +13,7 @@ from doorward.rego.syntax.parser.productions import TermProductions
 __all__ = ["SUFFIXES", "parse_ref"]
 
 SUFFIXES: Final = frozenset({"(", ".", "["})
-"""What continues a term if no blank precedes it."""
+"""The tokens that continue a term if no blank precedes them."""
 
 _NOT_REF_HEADS: Final = (Scalar, TemplateString)
 _SET: Final = Var("set")

@@ -15,7 +15,7 @@ __all__ = ["Rules"]
 
 
 class Rules:
-    """The productions of rules. Each returns None, or False, after noting an error."""
+    """The grammar productions of rules. Each returns None, or False, after recording an error."""
 
     def __init__(self, cursor: Cursor, terms: TermProductions, bodies: BodyProductions) -> None:
         self.cursor = cursor

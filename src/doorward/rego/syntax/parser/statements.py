@@ -22,7 +22,7 @@ __all__ = ["QueryText", "Statements", "parse_query_text"]
 
 
 class Statements:
-    """The statements of one module, as far as they were read."""
+    """Reads the statements of one module and collects them."""
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
@@ -32,9 +32,9 @@ class Statements:
         self.drafts: list[Draft] = []
         self.is_empty = True
         self.start = 0
-        """Where the statement begins that is being read."""
+        """The start of the statement that is being read."""
         self.unread: list[Span] = []
-        """The first expressions of those that are not rules."""
+        """The first expressions of statements that are not rules."""
         self._misplaced: list[Diagnostic] = []
 
     def parse_statement(self) -> bool:
@@ -110,7 +110,7 @@ class Statements:
 
 
 class QueryText(NamedTuple):
-    """The statements of a query text; `other` is OPA's name for a rule or package in its place."""
+    """Reads the statements of a query; `other` is OPA's name for a rule or package found there."""
 
     exprs: tuple[Expr, ...]
     other: str

@@ -21,7 +21,7 @@ from doorward.rego.syntax.parser.references import SUFFIXES, parse_ref
 __all__ = ["AFTER_TERM", "Operand", "Terms", "parse_operator", "parse_var"]
 
 Operand: TypeAlias = Callable[[], Term | None]
-"""Reads the operand that the current token begins; None after noting an error."""
+"""Parses the operand that the current token begins; returns None after recording an error."""
 
 _OPERATORS: Final = {
     "==": ("equal", 1),
@@ -41,9 +41,9 @@ _OPERATORS: Final = {
 _RELATION: Final = 1
 _TIGHTEST: Final = 5
 AFTER_TERM: Final = frozenset({*_OPERATORS, ":=", "=", "in", ".", "[", ","})
-"""What shows that a term continues."""
+"""The kinds of tokens after which a term continues."""
 _MEMBERSHIP: Final = ANY_KEYWORD | {","}
-"""What `in` or its second operand can begin with, or a keyword that is a name here."""
+"""The tokens that can begin `in` or its second operand, with keywords that are names here."""
 
 
 def parse_var(cursor: Cursor) -> Var:
@@ -60,10 +60,9 @@ def parse_operator(cursor: Cursor, name: str) -> Ref:
 
 
 class Terms:
-    """The productions of terms. Each returns None after noting an error.
-
-    `operands`: the production of each kind of token that can begin an operand, beside names and
-    parentheses, which are read here.
+    """The grammar productions of terms. Each returns None after recording an error. `operands`: the
+    production for each kind of token that can begin an operand, except names and parentheses, which
+    are read here.
     """
 
     def __init__(self, cursor: Cursor, operands: Mapping[str, Operand]) -> None:
@@ -76,7 +75,7 @@ class Terms:
             **dict.fromkeys(LOGICAL, self._parse_logical_name),
         }
         self._known: dict[int, tuple[Term | None, State, tuple[Diagnostic, ...]]] = {}
-        """Terms read before, by where they start."""
+        """Terms that were read before, by their start."""
         self._starts: list[int] = []
         """The keys of `_known`, ascending."""
 

@@ -46,16 +46,15 @@ __all__ = [
 ]
 
 MAX_ERRORS: Final = 1_000
-"""How many errors one parse reports; OPA reports all."""
+"""The most errors that one parse reports; OPA reports all."""
 MAX_BRACKETS: Final = 10
-"""For how many of them the bracket that is open is looked for, up to the end of the text."""
+"""For at most this many errors, the open bracket is searched up to the end of the text."""
 
 
 class Parsed(NamedTuple):
-    """The result of parsing with recovery: the well-formed statements, and all errors.
-
-    `module` is None without a package. `lost` are the names that the rest may have defined: what
-    is said of them elsewhere may be wrong.
+    """The result of parsing with recovery: the well-formed statements, and all errors. `module` is
+    None without a package. `lost` are names that the unreadable rest may define, so errors about
+    these names elsewhere may be wrong.
     """
 
     module: Module | None
