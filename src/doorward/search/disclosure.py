@@ -26,26 +26,29 @@ __all__ = ["COMPUTED", "Disclosure"]
 
 COMPUTED: Final = "[computed]"
 SHORT: Final = 4
-"""Characters of a word that tells nobody anything."""
+"""A word of at most this many characters is not a secret."""
 
 _WORD: Final = re.compile(r"\w+")
 _KEYED: Final = ("io.jwt.verify", "io.jwt.decode_verify", "io.jwt.encode_sign", "crypto.hmac.")
-"""How the names of built-ins begin that are given keys."""
+"""The prefixes of the names of built-ins that take keys."""
 _KEY: Final = "secret"
 _SCHEME: Final = "bearer"
-"""The word before the tokens that a search signs."""
+"""The word before each token that a search signs."""
 
 
 class Disclosure:
-    """The texts that inputs for the policies and data of an engine may show. `input`: one that a
-    caller sent, whose words may be displayed as well."""
+    """Decides which texts of generated inputs may be shown, for the policies and data of an engine.
+    `input`: an input that the caller sent, whose words may be shown too.
+    """
 
     def __init__(self, engine: Engine, input: Any = None) -> None:
         self._engine = engine
         tokens = map(read_token, (leaf for leaf, _ in _leaves(input)))
         self._sent = [input, *(to_python(each.claims) for each in tokens if each is not None)]
         self._words: dict[str, bool] = {}
-        """Words that were looked up in the data, folded, and whether they may be displayed."""
+        """Words, in lower case, that were looked up in the data, and True for those that may be
+        shown.
+        """
 
     def value(self, value: Any, name: str = "") -> Any:
         """A value (Python) without what only the server knows; `name` is what it is under."""
@@ -60,6 +63,9 @@ class Disclosure:
         return self._mask.text(text)
 
     def _show(self, value: Any, name: str) -> Any:
+        """Return a JSON value with secrets masked; a token is shown by its claims that may be
+        shown.
+        """
         if isinstance(value, dict):
             return {self._text(key): self._show(item, key) for key, item in value.items()}
         if isinstance(value, list):
@@ -78,12 +84,18 @@ class Disclosure:
         return f"{self._text(token.scheme)}(a token that claims {claims}; a caller cannot sign it)"
 
     def _text(self, text: str) -> str:
+        """Return the text; or masked if it is or contains a secret, or a placeholder if it contains
+        an unknown word.
+        """
         if text in self._secrets or self._mask.text(text) != text:
             return MASKED
         words = map(str.casefold, _WORD.findall(text))
         return text if all(map(self._is_open, words)) else COMPUTED
 
     def _is_open(self, word: str) -> bool:
+        """Return True if a word is short, one repeated character, or occurs in the policies or
+        other known texts.
+        """
         if len(word) <= SHORT or len(set(word)) == 1 or word == _SCHEME:
             return True
         return word in self._words_of_policies or self._words.get(word, False)
@@ -108,6 +120,7 @@ class Disclosure:
 
     @cached_property
     def _words_of_policies(self) -> frozenset[str]:
+        """The words in the text of the policies, in lower case, without secrets."""
         texts = [tree.span.source.text for tree in self._engine.trees.values()]
         words = chain.from_iterable(_WORD.findall(self._mask.text(text)) for text in texts)
         return frozenset(map(str.casefold, words))

@@ -35,13 +35,13 @@ __all__ = [
 ]
 
 SECONDS: Final = 0.5
-"""How long to search for a counterexample to one property that is not proved."""
+"""The seconds for which a counterexample to a property without a proof is searched."""
 _DEADLINE: Final = 0.5
-"""Seconds for one decision of the search."""
+"""The limit of one decision of the search, in seconds."""
 MISSED: Final = 8
-"""Conditions of a page that never held."""
+"""At most this many conditions that never held are on a page."""
 LONGEST: Final = 200
-"""Characters of one of them."""
+"""At most this many characters of such a condition are shown."""
 
 
 def check_properties(
@@ -83,6 +83,9 @@ def property_pages(
 
 
 def _page(verdict: Verdict, disclosure: Disclosure) -> dict[str, Any]:
+    """Return the result for one property as JSON for a page: its outcome, the reasons if it is not
+    known, and a counterexample's input.
+    """
     finding = verdict.finding
     is_known = verdict.is_broken or verdict.outcome == NONE_EXISTS
     return {

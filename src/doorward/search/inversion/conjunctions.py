@@ -21,16 +21,18 @@ from doorward.search.texts.languages import Language, both, complement, find_tex
 __all__ = ["Conjunctions", "Numbers", "Text", "names_in"]
 
 STATES: Final = 600
-"""States of an intersection that are walked for one text."""
+"""At most this many states of an intersection of languages are visited to find one text."""
 LONGEST: Final = 64
-"""Characters that a condition on the length of a text may ask for."""
+"""A wanted length of a text must be below this."""
 LEAVES: Final = 3
-"""Numbers that are looked for together."""
+"""At most this many numbers are searched for together."""
 TRIED: Final = 2_500
-"""Combinations of numbers that are tried."""
+"""At most this many combinations of numbers are tried."""
 
 Apply: TypeAlias = Callable[[str, Sequence[Any]], Any]
-"""The value of a call of a built-in; UNDEFINED where it has none, and where an operand has none."""
+"""Returns the value of a call of a built-in; UNDEFINED if it has none, or if an operand has
+none.
+"""
 Values: TypeAlias = tuple[Any, ...]
 Evaluate: TypeAlias = Callable[[Values], Any]
 
@@ -46,8 +48,9 @@ _CASES: Final = frozenset({"lower", "upper"})
 
 @record
 class Text:
-    """A term, and the texts that all conditions on it accept. `exprs` are their numbers in the
-    body."""
+    """A term, and the language of the texts that all conditions on it accept. `exprs` are the
+    numbers of these conditions in the body.
+    """
 
     term: Term
     language: Language
@@ -60,8 +63,9 @@ class Text:
 
 @record
 class Numbers:
-    """Conditions on the same numbers. `leaves` are the terms whose values may be chosen, by their
-    texts."""
+    """Conditions on the same numbers. `leaves` are the terms whose values may be chosen, by
+    their text.
+    """
 
     leaves: Mapping[str, Term]
     conditions: tuple[Call, ...]
@@ -134,7 +138,7 @@ def _meetings(sides: Sequence[tuple[Evaluate, Evaluate]], fixed: Values) -> Iter
 
 
 class Conjunctions:
-    """What the conditions of bodies have in common, read once for each body."""
+    """The terms with several conditions in each body, read once for each body."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Body, tuple[Text | Numbers, ...]]] = {}
@@ -174,6 +178,9 @@ class Conjunctions:
 
 
 def _texts(body: Body) -> Iterator[Text]:
+    """Yield each term with two or more conditions on its text or length, and the language that all
+    of them accept.
+    """
     groups: dict[str, list[tuple[int, Language, bool]]] = {}
     for number, written in enumerate(body):
         expr = _inline(written)
@@ -273,6 +280,9 @@ def _leaves_of(expr: Expr) -> dict[str, Term]:
 
 
 def _read_leaves(term: Term, leaves: dict[str, Term]) -> bool:
+    """Add the parts of the input and variables in an arithmetic term to `leaves`; False if the term
+    contains anything else.
+    """
     match term:
         case Scalar(value):
             return type(value) in (int, float)
@@ -301,6 +311,9 @@ def _unique(values: Sequence[Any]) -> list[Any]:
 
 
 def _connected(body: Body, number: int) -> Body:
+    """Return the expressions that read what the one at `number` reads, directly or through others,
+    in their order.
+    """
     read = [_read_by(expr) for expr in body]
     members = {number}
     waiting = [number]

@@ -90,11 +90,11 @@ from doorward.search.inversion.outcomes import (
 __all__ = ["Interpreter", "Policy"]
 
 STEPS: Final = 20_000
-"""Expressions walked with one input."""
+"""At most this many expressions are evaluated for one input."""
 LOCAL: Final = 24
-"""Inputs that are repaired in turn for the expressions that read the same value."""
+"""At most this many inputs are tried to repair the expressions that read the same value."""
 DEPTH: Final = 40
-"""Rules and calls inside each other."""
+"""At most this many rules and calls may be nested."""
 _EQUATIONS: Final = frozenset({"eq", "assign", "equal"})
 
 
@@ -111,7 +111,9 @@ class Policy:
 
 
 class Interpreter:
-    """One walk with one input. `visited` are the definitions that were asked, in that order."""
+    """Evaluates policies with one input. `visited` are the definitions that were evaluated, in
+    that order.
+    """
 
     def __init__(self, policy: Policy, input: Any, evaluation: Evaluation) -> None:
         self._policy = policy
@@ -378,6 +380,9 @@ class Interpreter:
             return outcome
 
         def fix(input: Any) -> Iterator[Any]:
+            """Yield inputs that fulfil several conditions at once, mixed with repairs of the one
+            expression.
+            """
             for group in groups:
                 yield from islice(self._together(group, outcome.env, input), 4)
             repairs = outcome.fix(input)

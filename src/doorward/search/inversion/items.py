@@ -40,11 +40,11 @@ __all__ = [
 ]
 
 ROWS: Final = 64
-"""Items looked at of one collection."""
+"""At most this many items of one collection are read."""
 
 
 class Paths(Mapping[Any, Lens]):
-    """The items of a location of the input, each made when it is asked for."""
+    """The items of a location of the input, each made when it is first read."""
 
     def __init__(self, make: Callable[[Any], Lens]) -> None:
         self._make = make
@@ -92,6 +92,9 @@ def path_of_item(root: Lens, path: Sequence[Any], value: Any) -> Lens:
     """A path below a value; another one is put by putting what is there at that path."""
 
     def put(want: Want, input: Any) -> Iterator[Any]:
+        """Yield inputs in which the item at a wanted path has the value, or a true one if the value
+        is undefined.
+        """
         for sample in want.samples[:4]:
             if isinstance(sample, list) and want.accepts(sample):
                 there = TRUTHY if value is UNDEFINED else to_be(value)

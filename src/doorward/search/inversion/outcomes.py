@@ -32,8 +32,9 @@ Changes: TypeAlias = Callable[[Any], Iterator[Any]]
 
 @dataclass(slots=True)
 class Outcome:
-    """One expression with the bindings that it met. `is_soft`: it does not hold, and those after it
-    are looked at all the same, since they say which value would be of use."""
+    """The result of one expression, with the bindings it was evaluated with. `is_soft`: it does not
+    hold, but the expressions after it are evaluated all the same, to learn which value would help.
+    """
 
     expr: Expr
     env: Env
@@ -45,8 +46,10 @@ class Outcome:
 
 @dataclass(slots=True)
 class Attempt:
-    """A body tried: the outcomes of each solution, and those that stopped others, with how many
-    expressions were behind them. `outer` are the variables that had values before."""
+    """The evaluation of one body: the outcomes of each solution, and the outcomes that failed, each
+    with the number of expressions that held before it. `outer` are the variables that had values
+    before the body.
+    """
 
     outer: frozenset[str] = frozenset()
     solutions: list[tuple[Env, list[Outcome]]] = field(default_factory=list)

@@ -251,6 +251,7 @@ def invert_same(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_flatten(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Return arrays that `array.flatten` makes the wanted array of, flat and with nested ends."""
     cuts = [[want[:n], want[n:]] for n in range(1, min(len(want), 8))]
     last = [[*want[:n], want[n:]] for n in range(1, min(len(want), 8))]
     return [want, *last, *cuts, [want]]
@@ -341,6 +342,9 @@ def _merge(one: Any, other: Any) -> Any:
 
 
 def invert_union_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Return arrays of objects whose union may be the wanted one: with one object changed, or one
+    added.
+    """
     parts = o[0][:16]
     # One of them brings what the others lack, or all of it.
     lacking = [
@@ -386,6 +390,9 @@ def invert_set_of_sets(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_match_schema(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Return documents that match the schema if true is wanted, and documents that probably do not
+    otherwise; for operand 1, an empty schema and one for null.
+    """
     if i != 0:
         return [{}, {"type": "null"}]
     schema = go_json.unmarshal(o[1]) if isinstance(o[1], str) else o[1]
@@ -478,6 +485,9 @@ def invert_replace_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_trim(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Return texts with characters of the cut set around the wanted text, also as long as the given
+    text.
+    """
     if i != 0:
         return []
     edge = o[1][:1]
@@ -525,6 +535,7 @@ def invert_indexof(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_strings_count(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Return texts that contain the operand as often as wanted; none if they would be too long."""
     text, part = o
     if i != 0 or not 0 <= want * (len(part) + 1) <= LONGEST:
         return []
@@ -734,6 +745,9 @@ def invert_uri_parse(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
 
 
 def invert_parse_ns(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Return texts in the layout for the wanted time and for times up to a year before and
+    after.
+    """
     # A layout may leave out what is small: days, months and years around as well.
     near = [want + sign * days * _DAY for days in (0, 1, 31, 366) for sign in (1, -1)]
     return [time_text(o[0], each) for each in near if _is_moment(each)] if i == 1 else []
@@ -851,6 +865,7 @@ def invert_valid_semver(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_uuid(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Return a UUID of the wanted version, or of version 4."""
     version = want.get("version")
     if type(version) is not int or not 0 <= version < 16:
         version = 4

@@ -13,11 +13,11 @@ __all__ = ["glob_witnesses", "group_witnesses", "instances_of", "regex_witnesses
 _parser: Final[Any] = importlib.import_module("re._parser")  # typeshed has no stub for it
 
 LONGEST: Final = 200
-"""Characters of a witness, and items of an instance."""
+"""The most characters of a witness, and the most items of an instance."""
 ALTERNATIVES: Final = 8
-"""Alternatives of a glob or of a schema that are followed."""
+"""The most alternatives of a glob or of a schema that are tried."""
 DEPTH: Final = 12
-"""Schemas inside each other that are followed."""
+"""The most nested schemas that are followed."""
 _BRACES: Final = re.compile(r"\{([^{},]{0,64})(?:,[^{}]{0,200})?\}")
 _CLASS: Final = re.compile(r"\[!?([^\][])[^\][]{0,64}\]")
 
@@ -140,6 +140,9 @@ def instances_of(schema: Any, depth: int = 0) -> list[Any]:
 
 
 def _instances_of_kind(kind: Any, schema: dict[Any, Any], depth: int) -> list[Any]:
+    """Return values of a JSON type that meet the required names, sizes, bounds or pattern of a
+    schema.
+    """
     match kind:
         case "object":
             fields = schema.get("properties")

@@ -99,12 +99,15 @@ def parse_with_recovery(
 ) -> Parsed:
     """Parse a policy, keeping all well-formed statements; METADATA comments are not parsed."""
     try:
-        return _parse_what_can_be(source, v0=v0, builtins=builtins)
+        return _parse_with_recovery(source, v0=v0, builtins=builtins)
     except RecursionError:
         return Parsed(None, (Diagnostic(PARSE_ERROR, TOO_DEEP),), frozenset())
 
 
-def _parse_what_can_be(source: Source, *, v0: bool, builtins: Container[str]) -> Parsed:
+def _parse_with_recovery(source: Source, *, v0: bool, builtins: Container[str]) -> Parsed:
+    """Parse every well-formed statement and skip the others; RecursionError if the text nests
+    deeper than Python's stack.
+    """
     cursor = Cursor(source, v0=v0, builtins=builtins)
     statements = Statements(cursor)
     errors: list[Diagnostic] = []
